@@ -1,0 +1,3 @@
+"""Asyncio structure: task guard, orderly stop, bounded queue.
+
+The only room that creates bare tasks. Knows nothing of the protocol or the store."""

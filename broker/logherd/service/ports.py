@@ -1,0 +1,87 @@
+"""What a service needs from outside, as protocols; `net` and `app` fit them by shape."""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, Protocol
+
+import msgspec
+
+from logherd.wire.frame import Frame
+
+__all__ = ["PARKED", "Answer", "Handler", "Reply", "ReplyAfter", "Request", "Session"]
+
+
+class Session(Protocol):
+    """One client connection, as services see it. All calls return at once and never raise for a dead peer."""
+
+    id: int
+    remote_ip: str
+    remote_port: int
+    remote_host: bytes
+    """The peer in record form: 8 bytes for IPv4, 20 for IPv6."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def notify(self, code: int, header: msgspec.Struct | None, body: bytes = b"") -> None:
+        """Send a oneway request to the client."""
+
+    def call(
+        self, code: int, header: msgspec.Struct | None, body: bytes, *, timeout_ms: int,
+        on_answer: Callable[[Frame | None], None],
+    ) -> None:  # fmt: skip
+        """Send a request to the client; `on_answer` runs once, with None after the timeout or when the client left."""
+
+    def reply(self, request: "Request", reply: "Reply") -> None:
+        """Answer a request that its handler parked; does nothing for a oneway request."""
+
+
+class Reply:
+    """One answer. A body may be several buffers (slices of the log), which are sent without being joined."""
+
+    __slots__ = ("body", "code", "header", "remark")
+
+    def __init__(
+        self, code: int = 0, header: msgspec.Struct | dict[str, str] | None = None,
+        body: bytes | list[memoryview] = b"", remark: str | None = None,
+    ) -> None:  # fmt: skip
+        self.code = code
+        self.header = header
+        self.body = body
+        self.remark = remark
+
+
+class ReplyAfter:
+    """An answer that may leave only when the log is committed up to `position` (exclusive end, bytes)."""
+
+    __slots__ = ("position", "reply")
+
+    def __init__(self, position: int, reply: Reply) -> None:
+        self.position = position
+        self.reply = reply
+
+
+class _Parked(Enum):
+    PARKED = 0
+
+
+PARKED: Final = _Parked.PARKED
+"""The handler keeps the request and answers later through `Session.reply`."""
+
+Answer = Reply | ReplyAfter | _Parked
+
+
+class Request:
+    """A decoded request: the frame, its typed header, and when it arrived on the monotonic clock (ms)."""
+
+    __slots__ = ("body", "code", "frame", "header", "received_ms")
+
+    def __init__(self, frame: Frame, header: msgspec.Struct | None, received_ms: int) -> None:
+        self.frame = frame
+        self.code = frame.code
+        self.header = header
+        self.body = frame.body
+        self.received_ms = received_ms
+
+
+Handler = Callable[[Request, Session], Answer]

@@ -1,0 +1,1 @@
+"""From a BrokerGroup object to running brokers; imports nothing of logherd."""
