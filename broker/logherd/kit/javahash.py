@@ -27,7 +27,8 @@ def hash_ascii(text: bytes) -> int:
     """Unsigned 32-bit hash of bytes below 0x80, where one byte is one UTF-16 unit."""
     length = len(text)
     if length <= _POWERS_LENGTH:
-        return sum(map(mul, text, _TAILS[length])) & _MASK
+        value: int = sum(map(mul, text, _TAILS[length])) & _MASK
+        return value
     return extend_hash(hash_ascii(text[:_POWERS_LENGTH]), text[_POWERS_LENGTH:])
 
 
@@ -38,9 +39,10 @@ def extend_hash(prefix_hash: int, text: bytes) -> int:
     """
     while len(text) > _POWERS_LENGTH:
         head, text = text[:_POWERS_LENGTH], text[_POWERS_LENGTH:]
-        prefix_hash = (prefix_hash * int(pow(31, _POWERS_LENGTH, _MODULUS)) + sum(map(mul, head, _POWERS))) & _MASK
+        prefix_hash = (prefix_hash * _POWER_OF[_POWERS_LENGTH] + sum(map(mul, head, _POWERS))) & _MASK
     length = len(text)
-    return (prefix_hash * _POWER_OF[length] + sum(map(mul, text, _TAILS[length]))) & _MASK
+    value: int = (prefix_hash * _POWER_OF[length] + sum(map(mul, text, _TAILS[length]))) & _MASK
+    return value
 
 
 @lru_cache(maxsize=65536)
