@@ -56,5 +56,5 @@ def test_an_empty_connection_ends_without_an_answer() -> None:
 
 
 def test_a_head_beyond_8_kib_is_refused() -> None:
-    raw = b"GET /ready HTTP/1.1\r\nHost: x\r\nx-long: " + b"a" * 9000 + b"\r\n\r\n"
+    raw = b"GET /ready HTTP/1.1\r\nHost: x\r\nx-long: " + b"a" * 10_000 + b"\r\n\r\n"
     assert asyncio.run(ask(raw)).startswith(b"HTTP/1.1 431")
