@@ -9,7 +9,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 __all__ = ["Batch", "Writer", "WriterFailed"]
 
@@ -21,18 +21,21 @@ class Batch(Protocol):
         """Block until the batch is as durable as the store promises. Raises OSError or the store's own error."""
 
 
+BatchT = TypeVar("BatchT", bound=Batch)
+
+
 class WriterFailed(Exception):
     """A write or flush failed. Its outcome on the disk is unknown, so the process must not go on writing."""
 
 
-class Writer:
+class Writer(Generic[BatchT]):
     """Owns one thread. All methods belong to the event loop's thread.
 
     Invariant 1: at most one batch is in flight. Invariant 2: after a failure no further batch is taken.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, on_done: Callable[[Batch, BaseException | None], None],
+        self, loop: asyncio.AbstractEventLoop, *, on_done: Callable[[BatchT, BaseException | None], None],
         background: Callable[[], bool], idle_seconds: float = 0.05,
     ) -> None:  # fmt: skip
         """`on_done` runs on the loop after each batch; `background` runs on the thread while it is idle and returns
@@ -41,7 +44,7 @@ class Writer:
         self._on_done = on_done
         self._background = background
         self._idle_seconds = idle_seconds
-        self._inbox: SimpleQueue[Batch | None] = SimpleQueue()
+        self._inbox: SimpleQueue[BatchT | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="logherd-writer", daemon=True)
         self.busy = False
         self.failure: BaseException | None = None
@@ -49,7 +52,7 @@ class Writer:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, batch: Batch) -> None:
+    def submit(self, batch: BatchT) -> None:
         """Hand over one batch; returns at once. Raises WriterFailed after a failure or while a batch is in flight."""
         if self.failure is not None or self.busy:
             raise WriterFailed("the writer takes no batch: " + ("it failed" if self.failure else "one is in flight"))
@@ -89,13 +92,13 @@ class Writer:
             # and is the one that must judge it.
             return False
 
-    def _report(self, batch: Batch, error: BaseException | None) -> None:
+    def _report(self, batch: BatchT, error: BaseException | None) -> None:
         try:
             self._loop.call_soon_threadsafe(self._done, batch, error)
         except RuntimeError:
             return  # the loop is closed: the process is ending and nobody waits for this answer
 
-    def _done(self, batch: Batch, error: BaseException | None) -> None:
+    def _done(self, batch: BatchT, error: BaseException | None) -> None:
         self.busy = False
         if error is not None:
             self.failure = error

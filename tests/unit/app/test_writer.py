@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from logherd.app.writer import Batch, Writer, WriterFailed
+from logherd.app.writer import Writer, WriterFailed
 
 
 class FakeBatch:
@@ -19,9 +19,9 @@ class FakeBatch:
         self.action()
 
 
-async def run(batches: list[FakeBatch]) -> list[tuple[Batch, BaseException | None]]:
-    done: asyncio.Queue[tuple[Batch, BaseException | None]] = asyncio.Queue()
-    writer = Writer(
+async def run(batches: list[FakeBatch]) -> list[tuple[FakeBatch, BaseException | None]]:
+    done: asyncio.Queue[tuple[FakeBatch, BaseException | None]] = asyncio.Queue()
+    writer: Writer[FakeBatch] = Writer(
         asyncio.get_running_loop(),
         on_done=lambda b, e: done.put_nowait((b, e)),
         background=lambda: False,
@@ -69,7 +69,7 @@ def test_background_work_runs_while_idle_until_nothing_is_left() -> None:
                 loop.call_soon_threadsafe(finished.set)
             return left[0] > 0
 
-        writer = Writer(loop, on_done=lambda _b, _e: None, background=background, idle_seconds=60)
+        writer: Writer[FakeBatch] = Writer(loop, on_done=lambda _b, _e: None, background=background, idle_seconds=60)
         writer.start()
         await asyncio.wait_for(finished.wait(), 5)
         assert await asyncio.to_thread(writer.stop, 5)
