@@ -51,7 +51,7 @@ class Hub:
         self.sessions: set[NetSession] = set()
         self.starved: set[NetSession] = set()
         self.stopping = False
-        self._defer = defer
+        self.defer = defer
         self._dirty: list[NetSession] = []
         self._last_id = 0
         self._on_quiet: Callable[[], None] | None = None
@@ -64,7 +64,7 @@ class Hub:
     def mark_dirty(self, session: "NetSession") -> None:
         """`session` has something to write; it is flushed at the end of this loop pass together with all others."""
         if not self._dirty:
-            self._defer(self.flush)
+            self.defer(self.flush)
         self._dirty.append(session)
 
     def flush(self) -> None:

@@ -34,6 +34,11 @@ class Budget:
         self.held = False
 
     @property
+    def full(self) -> bool:
+        """Whether the memory is used up."""
+        return self.used >= self.bytes_max
+
+    @property
     def exhausted(self) -> bool:
         """Whether nobody may be read now."""
         return self.held or self.used >= self.bytes_max

@@ -7,6 +7,7 @@ from typing import Protocol, cast
 import msgspec
 
 from logherd.model.host import encode_host
+from logherd.net._tmp import encode_header
 from logherd.net.foreign import foreign_protocol
 from logherd.net.hub import Hub
 from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX, Intake, exact_size
@@ -16,7 +17,6 @@ from logherd.net.pending import Pending
 from logherd.wire.codec import FrameReader, encode_frame, encode_head
 from logherd.wire.errors import FrameError
 from logherd.wire.frame import Flag, Frame
-from logherd.net._tmp import encode_header
 
 __all__ = ["Body", "NetSession"]
 
@@ -98,7 +98,6 @@ class NetSession(asyncio.Protocol):
         frame = request.frame
         if frame.flag & Flag.ONEWAY:
             return
-        header = reply.header
         answer = Frame(
             reply.code, frame.opaque, flag=Flag.RESPONSE, ext=_fields(reply.header), remark=reply.remark,
             serialize=frame.serialize,
@@ -106,18 +105,25 @@ class NetSession(asyncio.Protocol):
         self.send_answer(frame, answer, reply.body)
 
     def send_answer(self, request: Frame, answer: Frame, body: Body = b"") -> None:
-        """Send `answer` for the delivered `request`; `body` replaces the answer's own. Slices are not copied."""
+        """Send `answer` for a delivered request that is not oneway. A `body` of slices is sent without being copied.
+
+        Raises: FrameError if no peer would accept the answer; then the request is still unanswered.
+        """
         if self._transport is None:
             return
-        self._intake.answered(request)
         if isinstance(body, bytes):
-            answer.body = body
-            self._send(encode_frame(answer))
+            if body:
+                answer.body = body
+            data = encode_frame(answer)
+            self._intake.answered(request)
+            self._send(data)
         else:
-            self._send_slices(encode_head(answer, sum(map(len, body))), body)
+            head = encode_head(answer, sum(map(len, body)))
+            self._intake.answered(request)
+            self._send_slices(head, body)
 
     def send_encoded(self, request: Frame, answer: bytes) -> None:
-        """Send an answer that is already a whole encoded frame."""
+        """Send an answer that is already a whole encoded frame, for a delivered request that is not oneway."""
         if self._transport is not None:
             self._intake.answered(request)
             self._send(answer)
@@ -140,7 +146,7 @@ class NetSession(asyncio.Protocol):
         """Send a request to the client; `on_answer` runs once, later, with None after the timeout (up to one sweep
         late) or when the client is gone."""
         if self.closed:
-            asyncio.get_running_loop().call_soon(on_answer, None)
+            self._hub.defer(lambda: on_answer(None))
             return
         opaque = self._calls.add(self._hub.now() + timeout_ms / 1000, on_answer)
         self._send(encode_frame(Frame(code, opaque, ext=_fields(header), body=body)))
@@ -279,8 +285,8 @@ class NetSession(asyncio.Protocol):
             on_answer(None)
         self.count_unsent()
         traffic = self._traffic
-        # Who is stopped by the whole process' budget goes on ageing: half frames are what may fill it.
-        held = self._paused and (self._intake.blocked or bool(self._intake.backlog) or self._congested)
+        # While the memory of the whole process is used up frames go on ageing: half frames may be what fills it.
+        held = self._paused and not self._hub.budget.full
         overdue = self._patience.step(
             now, received=traffic.received, sent=traffic.sent - traffic.unsent, frames=traffic.frames,
             buffered=traffic.partial, held=held,
