@@ -83,8 +83,11 @@ class CommitPipeline(Generic[BatchT]):
         self._submit()
 
     def _submit(self) -> None:
-        if self._writer.busy or self._writer.failure is not None:
-            return  # done() comes back here, or nothing may be written any more
+        if self._writer.failure is not None:
+            self._release_waiters()
+            return
+        if self._writer.busy:
+            return  # done() comes back here
         self._before_batch()
         batch = self._log.take_batch()
         if batch is None:

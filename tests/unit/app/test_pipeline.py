@@ -103,7 +103,7 @@ def test_after_a_failed_flush_nothing_is_committed_and_nobody_waits_for_ever() -
         assert harness.commits == []
         harness.log.append(7)
         harness.pipeline.schedule()
-        await asyncio.sleep(0)
+        await asyncio.wait_for(harness.pipeline.drained(), 5)
         assert harness.log.batches == 1
         assert harness.writer.stop(5)
 
