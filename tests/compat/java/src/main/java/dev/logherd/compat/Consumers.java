@@ -116,7 +116,6 @@ final class Consumers {
         consumer.setInstanceName(args.getString("name") + "-" + System.nanoTime());
         consumer.setConsumeFromWhere(from(args));
         consumer.setAutoCommit(false);
-        consumer.setPullThreadNums(2);
         return consumer;
     }
 
