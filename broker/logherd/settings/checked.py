@@ -9,6 +9,7 @@ from logherd.settings.complaints import complain
 from logherd.settings.errors import SettingsError
 from logherd.settings.models import BrokerSettings
 from logherd.settings.options import BrokerOptions
+from logherd.settings.properties import change_options
 
 __all__ = ["check_document", "check_options"]
 
@@ -19,9 +20,13 @@ def check_document(document: dict[str, Any], *, source: str) -> BrokerOptions:
     Raises: SettingsError whose first line names `source`, then one line for each fault.
     """
     try:
-        return _options(BrokerSettings.model_validate(document, by_alias=True, by_name=False))
+        settings = BrokerSettings.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
         raise SettingsError(f"{source}: the configuration is wrong\n{complain(BrokerSettings, error)}") from error
+    try:
+        return change_options(_options(settings), settings.properties, live=False)
+    except SettingsError as error:
+        raise SettingsError(f"{source}: properties: {error}") from error
 
 
 def check_options(document: dict[str, Any]) -> BrokerOptions:
@@ -36,4 +41,5 @@ def check_options(document: dict[str, Any]) -> BrokerOptions:
 
 
 def _options(settings: BrokerSettings) -> BrokerOptions:
-    return msgspec.convert(settings.model_dump(mode="json", by_alias=False), type=BrokerOptions)
+    document = settings.model_dump(mode="json", by_alias=False, exclude={"properties"})
+    return msgspec.convert(document, type=BrokerOptions)

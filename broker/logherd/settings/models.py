@@ -234,6 +234,10 @@ class BrokerSettings(Group):
     limits: LimitSettings = Field(default_factory=LimitSettings, description="What one peer may ask for.")
     log: LogSettings = Field(default_factory=LogSettings, description="The broker's own log lines.")
 
+    properties: dict[str, str] = Field(
+        default_factory=dict, max_length=200, description="Settings by their RocketMQ names; they win over the others."
+    )
+
     @model_validator(mode="after")
     def _parts_agree(self) -> "BrokerSettings":
         if self.store.message_bytes_max + self.limits.header_bytes + 64 * _KIB > self.limits.frame_bytes:

@@ -19,11 +19,14 @@ _QUEUE_UNIT_BYTES = 20
 
 
 class _Property(NamedTuple):
-    """One name: where its value stands, how RocketMQ writes it, and how to read it back (None: needs a restart)."""
+    """One name: where its value stands, how RocketMQ writes it, how to read it back, and when it may be given."""
 
     path: str
     show: Callable[[Any], str] = str
     read: Callable[[str], object] | None = None
+    """None: another key of the configuration owns it."""
+    live: bool = False
+    """May be changed while the broker runs."""
 
 
 def _show_bool(value: bool) -> str:
@@ -40,28 +43,39 @@ def _read_hours(text: str) -> int:
     return int(text) * _HOUR_MS
 
 
+def _read_queue_bytes(text: str) -> int:
+    entries, rest = divmod(int(text), _QUEUE_UNIT_BYTES)
+    if rest:
+        raise ValueError(f"write a multiple of {_QUEUE_UNIT_BYTES}")
+    return entries
+
+
 def _show_addresses(addresses: tuple[object, ...]) -> str:
     return ";".join(str(address) for address in addresses)
 
 
 _PROPERTIES: dict[str, _Property] = {
-    "autoCreateSubscriptionGroup": _Property("topics.auto_create_groups", _show_bool, _read_bool),
-    "autoCreateTopicEnable": _Property("topics.auto_create", _show_bool, _read_bool),
+    "autoCreateSubscriptionGroup": _Property("topics.auto_create_groups", _show_bool, _read_bool, live=True),
+    "autoCreateTopicEnable": _Property("topics.auto_create", _show_bool, _read_bool, live=True),
     "brokerClusterName": _Property("cluster_name"),
     "brokerId": _Property("broker_id"),
     "brokerName": _Property("broker_group"),
-    "defaultTopicQueueNums": _Property("topics.default_queues", str, int),
-    "deleteWhen": _Property("store.retention.delete_hour", "{:02d}".format, int),
-    "diskMaxUsedSpaceRatio": _Property("store.reserved_percent", lambda n: str(100 - n), lambda text: 100 - int(text)),
-    "fileReservedTime": _Property("store.retention.age_ms", lambda ms: str(ms // _HOUR_MS), _read_hours),
+    "defaultTopicQueueNums": _Property("topics.default_queues", str, int, live=True),
+    "deleteWhen": _Property("store.retention.delete_hour", "{:02d}".format, int, live=True),
+    "diskMaxUsedSpaceRatio": _Property(
+        "store.reserved_percent", lambda percent: str(100 - percent), lambda text: 100 - int(text), live=True
+    ),
+    "fileReservedTime": _Property("store.retention.age_ms", lambda ms: str(ms // _HOUR_MS), _read_hours, live=True),
     "flushDiskType": _Property("flush", lambda flush: f"{flush.upper()}_FLUSH"),
-    "flushIntervalCommitLog": _Property("store.async_flush_interval_ms"),
+    "flushIntervalCommitLog": _Property("store.async_flush_interval_ms", str, int),
     "listenPort": _Property("listen.port"),
-    "mappedFileSizeCommitLog": _Property("store.segment_bytes"),
-    "mappedFileSizeConsumeQueue": _Property("store.queue_file_entries", lambda n: str(n * _QUEUE_UNIT_BYTES)),
-    "maxHashSlotNum": _Property("store.index_slots"),
-    "maxIndexNum": _Property("store.index_entries"),
-    "maxMessageSize": _Property("store.message_bytes_max"),
+    "mappedFileSizeCommitLog": _Property("store.segment_bytes", str, int),
+    "mappedFileSizeConsumeQueue": _Property(
+        "store.queue_file_entries", lambda entries: str(entries * _QUEUE_UNIT_BYTES), _read_queue_bytes
+    ),
+    "maxHashSlotNum": _Property("store.index_slots", str, int),
+    "maxIndexNum": _Property("store.index_entries", str, int),
+    "maxMessageSize": _Property("store.message_bytes_max", str, int),
     "namesrvAddr": _Property("name_service.addresses", _show_addresses),
     "storePathRootDir": _Property("data_dir"),
 }
@@ -72,36 +86,34 @@ def describe_options(options: BrokerOptions) -> dict[str, str]:
     return {name: entry.show(_value_at(options, entry.path)) for name, entry in _PROPERTIES.items()}
 
 
-def change_options(options: BrokerOptions, changes: Mapping[str, str]) -> BrokerOptions:
-    """New options with all `changes`, or none of them.
+def change_options(options: BrokerOptions, changes: Mapping[str, str], *, live: bool = True) -> BrokerOptions:
+    """New options with all `changes`, or none of them; `live` refuses what needs a restart.
 
     Loads pydantic on its first use, which blocks for about 0.2 s; it is called when an administrator asks.
-    Raises: SettingsError for an unknown name, a wrong value, or a property that needs a restart.
+    Raises: SettingsError for an unknown name, a wrong value, or a property that cannot be changed this way.
     """
     from logherd.settings.checked import check_options
 
     document = msgspec.to_builtins(options)
     for name, text in changes.items():
-        _set_at(document, _changeable(name).path, _read_value(name, text))
+        path, read = _changeable(name, live=live)
+        try:
+            _set_at(document, path, read(text.strip()))
+        except ValueError as error:
+            raise SettingsError(f"{name}: {text!r} is not right: {error}") from error
     return check_options(document)
 
 
-def _changeable(name: str) -> _Property:
+def _changeable(name: str, *, live: bool) -> tuple[str, Callable[[str], object]]:
     entry = _PROPERTIES.get(name)
-    changeable = ", ".join(known for known, each in _PROPERTIES.items() if each.read)
+    known = ", ".join(each for each, p in _PROPERTIES.items() if p.read and (p.live or not live))
     if entry is None:
-        raise SettingsError(f"{name}: unknown property; these can be changed: {changeable}")
+        raise SettingsError(f"{name}: unknown property; known here: {known}")
     if entry.read is None:
-        raise SettingsError(f"{name}: needs a restart with another configuration file; changeable: {changeable}")
-    return entry
-
-
-def _read_value(name: str, text: str) -> object:
-    read = _changeable(name).read
-    try:
-        return None if read is None else read(text.strip())
-    except ValueError as error:
-        raise SettingsError(f"{name}: {text!r} is not right: {error}") from error
+        raise SettingsError(f"{name}: belongs to another key of the configuration file; known here: {known}")
+    if live and not entry.live:
+        raise SettingsError(f"{name}: needs a restart with another configuration file; can be changed now: {known}")
+    return entry.path, entry.read
 
 
 def _value_at(options: object, path: str) -> Any:

@@ -56,6 +56,12 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
     assert options.store.retention.age_ms == 3_600_000
 
 
+def test_properties_by_their_rocketmq_names_win(tmp_path: Path) -> None:
+    text = MINIMAL + "topics: {defaultQueues: 2}\nproperties: {defaultTopicQueueNums: '6', maxMessageSize: '2048'}\n"
+    options = load_broker_options(write(tmp_path, text))
+    assert (options.topics.default_queues, options.store.message_bytes_max) == (6, 2048)
+
+
 @pytest.mark.parametrize(
     ("addition", "expected"),
     [
@@ -73,6 +79,10 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
         ("nameService: {mode: external}", "nameService: mode external needs at least one address"),
         ("listen: 0.0.0.0:10911", "advertised is needed, because clients cannot connect to a wildcard"),
         ("advertised: a.example:0", "advertised needs a real port"),
+        ("properties: {listenPort: '1'}", "properties: listenPort: belongs to another key"),
+        ("properties: {flushEverything: '1'}", "properties: flushEverything: unknown property; known here: auto"),
+        ("properties: {maxMessageSize: '1'}", "properties: store.message_bytes_max: 1 is not right"),
+        ("properties: {mappedFileSizeConsumeQueue: '30'}", "write a multiple of 20"),
         ("brokerGroup: again", "line 3, column 1: the key brokerGroup appears twice"),
         ("a: [", "line 4, column 1: "),
         ("a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
