@@ -177,6 +177,13 @@ class ClientRegistry:
         sessions = self._sessions.get(client_id)
         return next(reversed(sessions.values())) if sessions else None
 
+    def is_superseded(self, session_id: int) -> bool:
+        """Whether a client of this connection has a newer one: what still arrives on the old is out of date."""
+        for role in self._roles.get(session_id, ()):
+            if next(reversed(self._sessions[role.client_id])) != session_id:
+                return True
+        return False
+
     # -- inside
 
     def _note(self, connection: Connection, role: "_Role") -> None:
