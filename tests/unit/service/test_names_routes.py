@@ -4,7 +4,7 @@ import pytest
 
 from logherd.model.topic import Permission, TopicConfig
 from logherd.service.names.routes import (
-    BrokerAddress,
+    BrokerIdentity,
     Registered,
     Registration,
     RegistrationError,
@@ -12,10 +12,10 @@ from logherd.service.names.routes import (
     TableVersion,
 )  # fmt: skip
 
-LEADER = BrokerAddress("C", "a", 0, "10.0.0.1:10911")
-FOLLOWER = BrokerAddress("C", "a", 1, "10.0.0.2:10911")
+LEADER = BrokerIdentity("C", "a", 0, "10.0.0.1:10911")
+FOLLOWER = BrokerIdentity("C", "a", 1, "10.0.0.2:10911")
 FIRST = TableVersion()
-OTHER = BrokerAddress("C", "b", 0, "10.0.0.3:10911")
+OTHER = BrokerIdentity("C", "b", 0, "10.0.0.3:10911")
 
 
 def table(*, expected: tuple[str, ...] = ()) -> RouteTable:
@@ -23,7 +23,7 @@ def table(*, expected: tuple[str, ...] = ()) -> RouteTable:
 
 
 def registration(
-    broker: BrokerAddress = LEADER, topics: tuple[str, ...] = ("T", "U"), *, session: int | None = 7,
+    broker: BrokerIdentity = LEADER, topics: tuple[str, ...] = ("T", "U"), *, session: int | None = 7,
     version: TableVersion = FIRST, complete: bool = False, expiry_ms: int = 120_000, queues: int = 4,
 ) -> Registration:  # fmt: skip
     configs = {topic: TopicConfig(topic, queues, queues) for topic in topics}

@@ -12,17 +12,15 @@ from typing import NamedTuple
 
 from logherd.kit.errors import LogHerdError
 from logherd.model.topic import Permission, TopicConfig
+from logherd.service.identity import LEADER_ID, BrokerIdentity
 
 __all__ = [
-    "EXPIRY_MS", "BrokerAddress", "BrokerRoute", "Registered", "Registration", "RegistrationError", "RouteTable",
+    "EXPIRY_MS", "BrokerRoute", "Registered", "Registration", "RegistrationError", "RouteTable",
     "TableVersion", "TopicRoute",
 ]  # fmt: skip
 
 EXPIRY_MS = 120_000
 """How long a broker may be silent unless it asks for another time."""
-
-LEADER_ID = 0
-
 
 class RegistrationError(LogHerdError):
     """The broker may not register like this; the message says why. Nothing was changed."""
@@ -36,13 +34,6 @@ class TableVersion(NamedTuple):
     timestamp: int = 0
 
 
-class BrokerAddress(NamedTuple):
-    cluster: str
-    name: str
-    broker_id: int
-    address: str
-
-
 @dataclass(frozen=True, slots=True)
 class Registration:
     """What a broker says about itself.
@@ -51,7 +42,7 @@ class Registration:
     RocketMQ brokers also register single changed topics, and the wire does not tell the difference, so theirs never is.
     """
 
-    broker: BrokerAddress
+    broker: BrokerIdentity
     topics: Mapping[str, TopicConfig]
     version: TableVersion
     ha_address: str = ""
@@ -89,7 +80,7 @@ class TopicRoute(NamedTuple):
 
 @dataclass(slots=True)
 class _Live:
-    broker: BrokerAddress
+    broker: BrokerIdentity
     seen_ms: int
     expiry_ms: int
     version: TableVersion
@@ -148,7 +139,7 @@ class RouteTable:
         )  # fmt: skip
         return self._leader_for(broker, entry)
 
-    def unregister(self, broker: BrokerAddress) -> bool:
+    def unregister(self, broker: BrokerIdentity) -> bool:
         """Forget one address of a broker name; whether it was known. Topics go with the last address of the name."""
         self._live.pop((broker.cluster, broker.address), None)
         entry = self._brokers.get(broker.name)
@@ -164,11 +155,11 @@ class RouteTable:
         self.revision += bool(gone)
         return bool(gone)
 
-    def session_closed(self, session_id: int) -> list[BrokerAddress]:
+    def session_closed(self, session_id: int) -> list[BrokerIdentity]:
         """Forget the brokers that spoke over a connection which is gone, and name them."""
         return self._forget(live for live in self._live.values() if live.session_id == session_id)
 
-    def expire(self, now_ms: int) -> list[BrokerAddress]:
+    def expire(self, now_ms: int) -> list[BrokerIdentity]:
         """Forget the brokers that were silent too long, and name them. Call it every few seconds."""
         return self._forget(
             live for live in self._live.values()
@@ -295,13 +286,13 @@ class RouteTable:
                 if not queues:
                     del self._topics[topic]
 
-    def _forget(self, dead: Iterable[_Live]) -> list[BrokerAddress]:
+    def _forget(self, dead: Iterable[_Live]) -> list[BrokerIdentity]:
         brokers = [live.broker for live in list(dead)]
         for broker in brokers:
             self.unregister(broker)
         return brokers
 
-    def _leader_for(self, broker: BrokerAddress, entry: BrokerRoute) -> Registered:
+    def _leader_for(self, broker: BrokerIdentity, entry: BrokerRoute) -> Registered:
         leader = entry.addresses.get(LEADER_ID)
         if broker.broker_id == LEADER_ID or leader is None:
             return Registered()
