@@ -1,0 +1,399 @@
+"""One accepted connection: the asyncio protocol around FrameReader, and the `Session` that services see."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+import msgspec
+
+from logherd.model.host import encode_host
+from logherd.net.foreign import foreign_protocol
+from logherd.net.hub import Hub
+from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX, Intake, exact_size
+from logherd.net.outbox import Outbox
+from logherd.net.patience import Patience
+from logherd.net.pending import Pending
+from logherd.wire.codec import FrameReader, encode_frame, encode_head
+from logherd.wire.errors import FrameError
+from logherd.wire.frame import Flag, Frame
+from logherd.wire.headers import encode_header
+
+__all__ = ["Body", "NetSession"]
+
+Body = bytes | list[memoryview]
+
+
+class _Request(Protocol):
+    @property
+    def frame(self) -> Frame: ...
+
+
+class _Reply(Protocol):
+    @property
+    def code(self) -> int: ...
+    @property
+    def header(self) -> msgspec.Struct | dict[str, str] | None: ...
+    @property
+    def body(self) -> Body: ...
+    @property
+    def remark(self) -> str | None: ...
+
+
+class _Traffic:
+    """Counters of one connection, in bytes and frames; `unsent` and `partial` are what the budget was last told."""
+
+    __slots__ = ("frames", "partial", "received", "sent", "unsent")
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.sent = 0
+        self.frames = 0
+        self.partial = 0
+        self.unsent = 0
+
+
+class NetSession(asyncio.Protocol):
+    """A client's connection. All public calls return at once and none raises because the peer is gone.
+
+    Invariants: 1. `on_open` and `on_close` of the handler come once each, in this order, and only for an admitted
+    connection. 2. Answers leave in the order of their `reply` calls, with one write per loop pass. 3. When we end the
+    connection, exactly one line says why.
+    """
+
+    def __init__(self, hub: Hub) -> None:
+        self.id = hub.next_id()
+        self.remote_ip = ""
+        self.remote_port = 0
+        self.remote_host = b""
+        self._hub = hub
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader(hub.limits.wire)
+        self._intake = Intake(hub.limits.flow, hub.budget)
+        self._outbox = Outbox()
+        self._calls: Pending[Frame | None] = Pending()
+        self._patience = Patience(hub.limits.patience, hub.now())
+        self._traffic = _Traffic()
+        self._dirty = False
+        self._paused = False
+        self._congested = False
+        self._ending = False
+
+    def __repr__(self) -> str:
+        return f"<NetSession {self.id} {self.remote_ip}:{self.remote_port}>"
+
+    # ---- what services use
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing sent from now on can arrive."""
+        return self._transport is None or self._ending
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no request runs and nothing waits to be written."""
+        return self._intake.running == 0 and self._outbox.size == 0
+
+    def reply(self, request: _Request, reply: _Reply) -> None:
+        """Answer a delivered request; does nothing for a oneway request or when the client is gone."""
+        frame = request.frame
+        if frame.flag & Flag.ONEWAY:
+            return
+        answer = Frame(
+            reply.code, frame.opaque, flag=Flag.RESPONSE, ext=_fields(reply.header), remark=reply.remark,
+            serialize=frame.serialize,
+        )  # fmt: skip
+        self.send_answer(frame, answer, reply.body)
+
+    def send_answer(self, request: Frame, answer: Frame, body: Body = b"") -> None:
+        """Send `answer` for a delivered request that is not oneway. A `body` of slices is sent without being copied.
+
+        Raises: FrameError if no peer would accept the answer; then the request is still unanswered.
+        """
+        if self._transport is None:
+            return
+        if isinstance(body, bytes):
+            if body:
+                answer.body = body
+            data = encode_frame(answer)
+            self._intake.answered(request)
+            self._send(data)
+        else:
+            head = encode_head(answer, sum(map(len, body)))
+            self._intake.answered(request)
+            self._send_slices(head, body)
+
+    def send_encoded(self, request: Frame, answer: bytes) -> None:
+        """Send an answer that is already a whole encoded frame, for a delivered request that is not oneway."""
+        if self._transport is not None:
+            self._intake.answered(request)
+            self._send(answer)
+
+    def park(self, request: _Request) -> None:
+        """The handler keeps this request for long (a long poll): it counts as parked, no longer as running."""
+        if self._transport is not None and not request.frame.flag & Flag.ONEWAY:
+            self._intake.park(request.frame)
+
+    def notify(self, code: int, header: msgspec.Struct | None, body: bytes = b"") -> None:
+        """Send a oneway request to the client."""
+        if not self.closed:
+            opaque = self._calls.reserve()
+            self._send(encode_frame(Frame(code, opaque, flag=Flag.ONEWAY, ext=_fields(header), body=body)))
+
+    def call(
+        self, code: int, header: msgspec.Struct | None, body: bytes, *, timeout_ms: int,
+        on_answer: Callable[[Frame | None], None],
+    ) -> None:  # fmt: skip
+        """Send a request to the client; `on_answer` runs once, later, with None after the timeout (up to one sweep
+        late) or when the client is gone."""
+        if self.closed:
+            self._hub.defer(lambda: on_answer(None))
+            return
+        opaque = self._calls.add(self._hub.now() + timeout_ms / 1000, on_answer)
+        self._send(encode_frame(Frame(code, opaque, ext=_fields(header), body=body)))
+
+    def end(self, reason: str, **detail: str | int) -> None:
+        """Close the connection after what is already queued, with one log line. Idempotent."""
+        transport = self._transport
+        if transport is None or self._ending:
+            return
+        self.flush()
+        self._ending = True
+        self._hub.log.warning("connection closed by us", remote=self._remote, reason=reason, **detail)
+        transport.close()
+
+    # ---- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        wire = cast("asyncio.Transport", transport)
+        peer = wire.get_extra_info("peername") or ("0.0.0.0", 0)  # noqa: S104 - a peer that left before we looked
+        self.remote_ip, self.remote_port = peer[0], peer[1]
+        refusal = "the server stops" if self._hub.stopping else self._hub.admission.admit(self.remote_ip)
+        if refusal is not None:
+            self._hub.log.warning("connection refused", remote=self._remote, reason=refusal)
+            wire.abort()
+            return
+        self.remote_host = encode_host(self.remote_ip, self.remote_port)
+        soft = self._hub.limits.flow.unsent_bytes_soft
+        wire.set_write_buffer_limits(high=soft, low=soft // 2)
+        self._transport = wire
+        self._hub.sessions.add(self)
+        self._hub.handler.on_open(self)
+
+    def data_received(self, data: bytes) -> None:
+        traffic = self._traffic
+        if not traffic.received and (name := foreign_protocol(data)) is not None:
+            traffic.received = len(data)
+            self.end("not a remoting client", detail=name)
+        if self._transport is None or self._ending:
+            return
+        traffic.received += len(data)
+        try:
+            frames: Sequence[Frame] = self._reader.feed(data)
+        except FrameError as error:
+            self._deliver(list(error.frames), len(data))
+            self.end("bytes that are no frame", detail=str(error))
+            return
+        partial, before = self._reader.buffered, traffic.partial
+        if partial != before:
+            self._hub.budget.used += partial - before
+            traffic.partial = partial
+        if frames:
+            self._deliver(cast("list[Frame]", frames), len(data) + before - partial)
+        if not self._paused and self._blocked() and self._transport is not None:
+            self._pause(self._transport)
+
+    def pause_writing(self) -> None:
+        self._congested = True
+
+    def resume_writing(self) -> None:
+        self._congested = False
+        self.count_unsent()
+        self.resume()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is None:
+            return
+        self._transport = None
+        if not self._ending:
+            self._hub.log.debug("connection closed by peer", remote=self._remote, error=exc)
+        traffic = self._traffic
+        self._hub.budget.used -= traffic.partial + traffic.unsent
+        self._intake.clear()
+        self._outbox.take()
+        self._hub.admission.release(self.remote_ip)
+        for _, on_answer in self._calls.drain():
+            on_answer(None)
+        self._hub.handler.on_close(self)
+        self._hub.forget(self)
+
+    # ---- called by the hub
+
+    def flush(self) -> None:
+        """Write what was collected, in one call; close if the peer lets too much pile up; read on if there is room."""
+        self._dirty = False
+        transport = self._transport
+        if transport is None or self._ending:
+            return
+        outbox = self._outbox
+        if outbox.size:
+            self._traffic.sent += outbox.size
+            buffers = outbox.take()
+            if len(buffers) == 1:
+                transport.write(buffers[0])
+            else:
+                transport.writelines(buffers)
+            self.count_unsent()
+            if self._traffic.unsent > self._hub.limits.flow.unsent_bytes_max:
+                self._abort("answers are not read", unsent=self._traffic.unsent)
+                return
+        if self._paused:
+            self.resume()
+
+    def count_unsent(self) -> None:
+        """Tell the budget how much of what we wrote is still in this process."""
+        if self._transport is not None:
+            unsent = self._transport.get_write_buffer_size()
+            self._hub.budget.used += unsent - self._traffic.unsent
+            self._traffic.unsent = unsent
+
+    def resume(self) -> None:
+        """Deliver what waited and read on, as far as the limits allow."""
+        if not self._paused or self._transport is None or self._ending:
+            return
+        self._pump()
+        if self._blocked():
+            if self._hub.budget.exhausted:
+                self._hub.starved.add(self)
+            return
+        self._paused = False
+        self._transport.resume_reading()
+
+    def stop_reading(self) -> None:
+        """Take no further request: the server stops."""
+        if self._transport is not None and not self._paused:
+            self._pause(self._transport)
+
+    def sweep(self, now: float) -> None:
+        """Look at the clocks of this connection."""
+        if self._ending:
+            if not self._hub.stopping:
+                self.abort()
+            return
+        for _, on_answer in self._calls.expire(now):
+            on_answer(None)
+        self.count_unsent()
+        traffic = self._traffic
+        # While the memory of the whole process is used up frames go on ageing: half frames may be what fills it.
+        held = self._paused and not self._hub.budget.full
+        overdue = self._patience.step(
+            now, received=traffic.received, sent=traffic.sent - traffic.unsent, frames=traffic.frames,
+            buffered=traffic.partial, held=held,
+        )  # fmt: skip
+        if overdue is not None:
+            self._abort(overdue, partial=traffic.partial, unsent=traffic.unsent)
+
+    def close(self) -> None:
+        """Send what is queued, then end our direction and wait for the peer to close: the server stops.
+
+        Closing at once while unread requests lie in the socket would reset the connection and lose the last answers.
+        """
+        transport = self._transport
+        if transport is not None and not self._ending:
+            self.flush()
+            self._ending = True
+            transport.write_eof()
+            if self._paused:
+                transport.resume_reading()
+
+    def abort(self) -> None:
+        """Close now; what is queued is lost."""
+        self._ending = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- inside
+
+    @property
+    def _remote(self) -> str:
+        return f"{self.remote_ip}:{self.remote_port}"
+
+    def _abort(self, reason: str, **detail: str | int) -> None:
+        if not self._ending:
+            self._hub.log.warning("connection closed by us", remote=self._remote, reason=reason, **detail)
+        self.abort()
+
+    def _send(self, data: bytes) -> None:
+        if not self._ending:
+            self._outbox.add(data)
+            self._mark_dirty()
+
+    def _send_slices(self, head: bytes, slices: Sequence[memoryview]) -> None:
+        if not self._ending:
+            self._outbox.add_slices(head, slices)
+            self._mark_dirty()
+
+    def _mark_dirty(self) -> None:
+        if not self._dirty:
+            self._dirty = True
+            self._hub.mark_dirty(self)
+
+    def _blocked(self) -> bool:
+        return bool(self._intake.backlog) or self._intake.blocked or not self._may_deliver()
+
+    def _deliver(self, frames: list[Frame], bytes_used: int) -> None:
+        """Give requests to the handler in slices, as long as nothing stands against it; queue the rest."""
+        self._traffic.frames += len(frames)
+        done, count = 0, len(frames)
+        while done < count and not self._paused and self._may_deliver():
+            batch = frames if count <= SLICE_FRAMES_MAX else frames[done : done + SLICE_FRAMES_MAX]
+            size = flags = 0
+            for frame in batch:
+                size += len(frame.body)
+                flags |= frame.flag
+            if flags or bytes_used - size > 2 * HEADER_SIZE * count or not self._intake.take_all(batch, size):
+                break
+            self._hub.handler.on_frames(self, batch)
+            done += len(batch)
+            bytes_used -= size
+        if done < count:
+            self._queue(frames[done:] if done else frames, exact=bytes_used > 2 * HEADER_SIZE * count)
+            self._pump()
+
+    def _queue(self, frames: list[Frame], *, exact: bool) -> None:
+        for frame in frames:
+            if not frame.flag & Flag.RESPONSE:
+                self._intake.queue(frame, exact_size=exact_size(frame) if exact else None)
+            elif (on_answer := self._calls.take(frame.opaque)) is not None:
+                on_answer(frame)
+            else:
+                self._hub.log.debug("answer without a request", remote=self._remote, opaque=frame.opaque)
+
+    def _pump(self) -> None:
+        while self._may_deliver() and (batch := self._intake.take_slice()):
+            self._hub.handler.on_frames(self, batch)
+
+    def _may_deliver(self) -> bool:
+        hub = self._hub
+        return not (
+            self._ending
+            or self._congested
+            or self._outbox.size >= hub.limits.flow.unsent_bytes_soft
+            or hub.budget.exhausted
+            or hub.stopping
+            or self._transport is None
+        )
+
+    def _pause(self, transport: asyncio.Transport) -> None:
+        self._paused = True
+        transport.pause_reading()
+        if self._hub.budget.exhausted:
+            self._hub.starved.add(self)
+
+
+def _fields(header: msgspec.Struct | dict[str, str] | None) -> dict[str, str]:
+    if header is None:
+        return {}
+    return encode_header(header) if isinstance(header, msgspec.Struct) else header

@@ -1,0 +1,151 @@
+"""The figures that `mqadmin clusterList` and `brokerStatus` print, under RocketMQ's names and in its formats.
+
+A figure without a counterpart here has the value that it has while nothing waits: there are no thread pools with
+queues, no timer wheel, no transient buffers. Tools parse those names without checking that they are there.
+
+Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/AdminBrokerProcessor.java
+"""
+
+from typing import Final, NamedTuple, Protocol
+
+from logherd.kit.clock import Clock
+from logherd.service.stats import BrokerStats
+from logherd.wire.frame import VERSION
+
+__all__ = ["DiskSpace", "RuntimeSource", "StoreFigures", "format_bytes", "format_runtime", "runtime_table"]
+
+VERSION_NAME: Final = "V5_3_3"
+_POOLS: Final = ("send", "pull", "litePull", "query", "ack")
+_UNITS: Final = "KMGTPE"
+
+
+class DiskSpace(NamedTuple):
+    """Bytes of the file system that holds the store."""
+
+    total: int
+    free: int
+
+
+class StoreFigures(Protocol):
+    """What runtime figures need of the message store. Positions are bytes of the log."""
+
+    @property
+    def first_position(self) -> int: ...
+
+    @property
+    def end_position(self) -> int: ...
+
+    @property
+    def committed_position(self) -> int: ...
+
+    @property
+    def writable(self) -> bool:
+        """Whether a send would be accepted now: not stopped, and above the disk reserve."""
+
+    def disk(self) -> DiskSpace: ...
+
+    def earliest_timestamp(self) -> int:
+        """Store time of the oldest record kept, ms since 1970 UTC; -1 while there is none."""
+
+
+class RuntimeSource(NamedTuple):
+    """Where the figures come from. `started_ms` is wall time."""
+
+    store: StoreFigures
+    stats: BrokerStats
+    clock: Clock
+    started_ms: int
+
+
+def runtime_table(source: RuntimeSource) -> dict[str, str]:
+    """All figures, by RocketMQ's names."""
+    table = _store_figures(source) | _traffic(source) | _without_counterpart()
+    return table | {
+        "brokerActive": "true",
+        "brokerVersionDesc": VERSION_NAME,
+        "brokerVersion": str(VERSION),
+        "bootTimestamp": str(source.started_ms),
+        "runtime": format_runtime(source.clock.now_ms() - source.started_ms),
+        "startAcceptSendRequestTimeStamp": "0",
+    }
+
+
+def _store_figures(source: RuntimeSource) -> dict[str, str]:
+    store = source.store
+    disk = store.disk()
+    ratio = str((disk.total - disk.free) / disk.total if disk.total else -1.0)
+    behind = store.end_position - store.committed_position
+    return {
+        "commitLogMinOffset": str(store.first_position),
+        "commitLogMaxOffset": str(store.end_position),
+        "dispatchBehindBytes": str(behind),
+        "remainHowManyDataToFlush": format_bytes(behind),
+        "earliestMessageTimeStamp": str(store.earliest_timestamp()),
+        "commitLogDiskRatio": ratio,
+        "consumeQueueDiskRatio": ratio,
+        "commitLogDirCapacity": f"Total : {format_bytes(disk.total)}, Free : {format_bytes(disk.free)}.",
+    }
+
+
+def _traffic(source: RuntimeSource) -> dict[str, str]:
+    stats = source.stats
+    put, get = stats.put_totals(), stats.get_totals()
+    found, missed = stats.rates("found"), stats.rates("missed")
+    calls = stats.put_calls
+    return {
+        "msgPutTotalYesterdayMorning": str(put.yesterday_morning),
+        "msgPutTotalTodayMorning": str(put.today_morning),
+        "msgPutTotalTodayNow": str(put.now),
+        "msgGetTotalYesterdayMorning": str(get.yesterday_morning),
+        "msgGetTotalTodayMorning": str(get.today_morning),
+        "msgGetTotalTodayNow": str(get.now),
+        "putTps": _rates(stats.rates("put")),
+        "getFoundTps": _rates(found),
+        "getMissTps": _rates(missed),
+        "getTotalTps": _rates((found[0] + missed[0], found[1] + missed[1], found[2] + missed[2])),
+        "getTransferredTps": _rates(stats.rates("transferred")),
+        "putMessageTimesTotal": str(calls),
+        "putMessageFailedTimes": str(stats.put_times_failed),
+        "putMessageSizeTotal": str(stats.put_bytes),
+        "putMessageAverageSize": str(stats.put_bytes / max(calls, 1)),
+    }
+
+
+def _without_counterpart() -> dict[str, str]:
+    table = {
+        "pageCacheLockTimeMills": "0",
+        "remainTransientStoreBufferNumbs": "0",
+        "dispatchMaxBuffer": "0",
+        "timerReadBehind": "0",
+        "timerOffsetBehind": "0",
+        "timerCongestNum": "0",
+        "timerEnqueueTps": "0.0",
+        "timerDequeueTps": "0.0",
+        "EndTransactionQueueSize": "0",
+        "EndTransactionThreadPoolQueueCapacity": "0",
+    }
+    for pool in _POOLS:
+        table[f"{pool}ThreadPoolQueueSize"] = "0"
+        table[f"{pool}ThreadPoolQueueCapacity"] = "0"
+        table[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = "0"
+    return table
+
+
+def _rates(rates: tuple[float, float, float]) -> str:
+    return " ".join(map(str, rates))
+
+
+def format_bytes(count: int) -> str:
+    """Bytes as RocketMQ prints them: "512 B", "1.5 KiB"."""
+    if count < 1024:
+        return f"{count} B"
+    exponent = min((count.bit_length() - 1) // 10, len(_UNITS))
+    return f"{count / (1 << (10 * exponent)):.1f} {_UNITS[exponent - 1]}iB"
+
+
+def format_runtime(milliseconds: int) -> str:
+    """A span as RocketMQ prints it: "[ 0 days, 1 hours, 2 minutes, 3 seconds ]"."""
+    minutes, seconds = divmod(max(milliseconds, 0) // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
