@@ -6,12 +6,14 @@ follows the checks appends; nothing is refused after the first append of a reque
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/SendMessageProcessor.java
 """
 
+from collections.abc import Callable
 from typing import NoReturn, Protocol
 
 from logherd.kit.clock import Clock
 from logherd.model.properties import Name, format_properties, parse_properties
 from logherd.model.record import SysFlag
 from logherd.model.topic import DLQ_PREFIX, Permission
+from logherd.service.dispatcher import RawHandler
 from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata
 from logherd.service.ports import ReplyAfter, Session
@@ -20,7 +22,8 @@ from logherd.service.send.batch import split_batch
 from logherd.service.send.options import SendOptions
 from logherd.service.send.properties import Stamper
 from logherd.service.send.targets import Target, Targets
-from logherd.store import MessageStore, RecordTooLarge, StoreFull, StoreStopped
+from logherd.store.errors import RecordTooLarge, StoreFull, StoreStopped
+from logherd.store.store import MessageStore
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header
@@ -45,12 +48,12 @@ class PutCounter(Protocol):
 class SendHandler:
     """Appends what producers send and answers with ready bytes once the log is committed beyond it.
 
-    `permission` is the broker's own, as updateBrokerConfig sets it.
+    `new_key` makes the UNIQ_KEY of a message whose sender gave none. `permission` is the broker's own, as updateBrokerConfig sets it.
     """
 
     def __init__(
         self, store: MessageStore, metadata: Metadata, targets: Targets, *,
-        clock: Clock, counter: PutCounter, options: SendOptions,
+        clock: Clock, counter: PutCounter, options: SendOptions, new_key: Callable[[], str],
     ) -> None:  # fmt: skip
         self._store = store
         self._metadata = metadata
@@ -58,11 +61,17 @@ class SendHandler:
         self._clock = clock
         self._counter = counter
         self._options = options
-        self._stamper = Stamper(cluster=options.cluster_name, region=options.region, trace_on=options.trace_on)
+        self._stamper = Stamper(
+            cluster=options.cluster_name, region=options.region, trace_on=options.trace_on, new_key=new_key
+        )
         self._answers = SendAnswers(
             store_host=options.store_host, region=options.region, trace_on=options.trace_on
         )
         self.permission: int = Permission.READ_WRITE
+
+    def raw_handlers(self) -> dict[int, RawHandler]:
+        codes = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+        return dict.fromkeys(codes, self.handle)
 
     def handle(self, frame: Frame, session: Session) -> ReplyAfter:
         """Store one message or one batch.
