@@ -22,6 +22,7 @@ from logherd.service.offset_rules import OffsetRules
 from logherd.service.offsets import OffsetsHandler
 from logherd.service.ports import Handler, Session
 from logherd.service.pull.handler import PullHandler
+from logherd.service.queries import Queries
 from logherd.service.routing import Role
 from logherd.service.send.handler import SendHandler
 from logherd.service.send.properties import Stamper
@@ -57,15 +58,28 @@ class Services:
             options=HeartbeatsOptions(auto_create_groups=options.topics.auto_create_groups),
         )
         self.locks = Locks(clock)
+        self._rules = OffsetRules(store, metadata, self.registry)
         self.pull = PullHandler(
-            store, metadata, self.registry, clock=clock, counter=self.stats, options=pull_options(options)
+            store,
+            metadata,
+            self.registry,
+            rules=self._rules,
+            clock=clock,
+            counter=self.stats,
+            options=pull_options(options),
         )
         self._clock = clock
         self._store = store
         self._metadata = metadata
-        self._send_options = send_options(options, store_host=place.store_host)
-        self._new_key = UniqueKeys(clock, host=place.store_host, process=os.getpid(), start=secrets.randbits(32)).next
         self._place = place
+        self._send_options = send_options(options, store_host=place.store_host)
+        keys = UniqueKeys(clock, host=place.store_host, process=os.getpid(), start=secrets.randbits(32))
+        self._stamper = Stamper(
+            cluster=self._send_options.cluster_name,
+            region=self._send_options.region,
+            trace_on=self._send_options.trace_on,
+            new_key=keys.next,
+        )
         self.targets = Targets(metadata, store, auto_create=options.topics.auto_create)
         self.send = SendHandler(
             store,
@@ -73,8 +87,8 @@ class Services:
             self.targets,
             clock=clock,
             counter=self.stats,
+            stamper=self._stamper,
             options=self._send_options,
-            new_key=self._new_key,
         )
 
     def dispatcher(self) -> Dispatcher:
@@ -98,21 +112,10 @@ class Services:
     def _typed(self) -> dict[int, Handler]:
         store, metadata, registry, clock = self._store, self._metadata, self.registry, self._clock
         identity = self._place.identity
-        send_options_ = self._send_options
-        stamper = Stamper(
-            cluster=send_options_.cluster_name,
-            region=send_options_.region,
-            trace_on=send_options_.trace_on,
-            new_key=self._new_key,
+        offsets = OffsetsHandler(store, metadata, self._rules, broker_name=identity.name, on_reset=self.pull.committed)
+        replies = ReplyHandler(
+            store, self.targets, registry, clock=clock, stamper=self._stamper, options=self._send_options
         )
-        offsets = OffsetsHandler(
-            store,
-            metadata,
-            OffsetRules(store, metadata, registry),
-            broker_name=identity.name,
-            on_reset=self.pull.committed,
-        )
-        replies = ReplyHandler(store, self.targets, registry, clock=clock, stamper=stamper, options=send_options_)
         families = (
             offsets.handlers(),
             replies.handlers(),
@@ -120,6 +123,7 @@ class Services:
             Connections(registry).handlers(),
             Relays(registry, metadata, broker_name=identity.name, record_at=store.record_at).handlers(),
             self.locks.handlers(),
+            Queries(store, registry).handlers(),
             TopicAdmin(metadata, store, registry, self.stats, identity=identity).handlers(),
             GroupAdmin(metadata, self.stats).handlers(),
             ProgressAdmin(metadata, store, registry, self.stats, identity=identity, clock=clock).handlers(),
