@@ -217,9 +217,11 @@ class NetSession(asyncio.Protocol):
         if self._transport is None:
             return
         self._transport = None
-        if not self._ending:
-            self._hub.log.debug("connection closed by peer", remote=self._remote, error=exc)
         traffic = self._traffic
+        if not self._ending and traffic.partial:
+            self._hub.log.warning("connection ended inside a frame", remote=self._remote, partial=traffic.partial)
+        elif not self._ending:
+            self._hub.log.debug("connection closed by peer", remote=self._remote, error=exc)
         self._hub.budget.used -= traffic.partial + traffic.unsent
         self._intake.clear()
         self._outbox.take()

@@ -367,6 +367,15 @@ def test_a_truncated_frame_is_cut_after_its_time() -> None:
     assert "a begun frame grew by 0 bytes in 3 s" in str(bench.lines.warnings)
 
 
+def test_a_frame_that_the_peer_truncates_is_one_line() -> None:
+    bench = Bench()
+    session, _ = bench.connect()
+    session.data_received(request(1) + request(2)[:30])
+    session.connection_lost(None)
+    [(message, fields)] = bench.lines.warnings
+    assert (message, fields["partial"]) == ("connection ended inside a frame", 30)
+
+
 def test_responses_and_unknown_opaques_are_ignored() -> None:
     bench = Bench(answer_at_once=True)
     session, transport = bench.connect()
