@@ -21,6 +21,7 @@ from logherd.wire.headers import encode_header
 __all__ = ["Body", "NetSession"]
 
 Body = bytes | list[memoryview]
+COUNTED_SIZE_MIN = 64 * 1024
 
 
 class _Request(Protocol):
@@ -70,9 +71,11 @@ class NetSession(asyncio.Protocol):
         self._reader = FrameReader(hub.limits.wire)
         self._intake = Intake(hub.limits.flow, hub.budget)
         self._outbox = Outbox()
+        self._budget = hub.budget
         self._calls: Pending[Frame | None] = Pending()
         self._patience = Patience(hub.limits.patience, hub.now())
         self._traffic = _Traffic()
+        self._unsent_soft = hub.limits.flow.unsent_bytes_soft
         self._dirty = False
         self._paused = False
         self._congested = False
@@ -173,8 +176,7 @@ class NetSession(asyncio.Protocol):
             wire.abort()
             return
         self.remote_host = encode_host(self.remote_ip, self.remote_port)
-        soft = self._hub.limits.flow.unsent_bytes_soft
-        wire.set_write_buffer_limits(high=soft, low=soft // 2)
+        wire.set_write_buffer_limits(high=self._unsent_soft, low=self._unsent_soft // 2)
         self._transport = wire
         self._hub.sessions.add(self)
         self._hub.handler.on_open(self)
@@ -195,7 +197,7 @@ class NetSession(asyncio.Protocol):
             return
         partial, before = self._reader.buffered, traffic.partial
         if partial != before:
-            self._hub.budget.used += partial - before
+            self._budget.used += partial - before
             traffic.partial = partial
         if frames:
             self._deliver(cast("list[Frame]", frames), len(data) + before - partial)
@@ -222,7 +224,7 @@ class NetSession(asyncio.Protocol):
             self._hub.log.warning("connection ended inside a frame", remote=self._remote, partial=traffic.partial)
         elif not self._ending:
             self._hub.log.debug("connection closed by peer", remote=self._remote, error=exc)
-        self._hub.budget.used -= traffic.partial + traffic.unsent
+        self._budget.used -= traffic.partial + traffic.unsent
         self._intake.clear()
         self._outbox.take()
         self._hub.admission.release(self.remote_ip)
@@ -239,18 +241,21 @@ class NetSession(asyncio.Protocol):
         transport = self._transport
         if transport is None or self._ending:
             return
-        outbox = self._outbox
+        outbox, traffic = self._outbox, self._traffic
         if outbox.size:
-            self._traffic.sent += outbox.size
+            size = outbox.size
+            traffic.sent += size
             buffers = outbox.take()
             if len(buffers) == 1:
                 transport.write(buffers[0])
             else:
                 transport.writelines(buffers)
-            self.count_unsent()
-            if self._traffic.unsent > self._hub.limits.flow.unsent_bytes_max:
-                self._abort("answers are not read", unsent=self._traffic.unsent)
-                return
+            # What little else is unsent is counted by the next sweep; above the soft limit we are congested.
+            if size >= COUNTED_SIZE_MIN or self._congested:
+                self.count_unsent()
+                if traffic.unsent > self._hub.limits.flow.unsent_bytes_max:
+                    self._abort("answers are not read", unsent=traffic.unsent)
+                    return
         if self._paused:
             self.resume()
 
@@ -258,7 +263,7 @@ class NetSession(asyncio.Protocol):
         """Tell the budget how much of what we wrote is still in this process."""
         if self._transport is not None:
             unsent = self._transport.get_write_buffer_size()
-            self._hub.budget.used += unsent - self._traffic.unsent
+            self._budget.used += unsent - self._traffic.unsent
             self._traffic.unsent = unsent
 
     def resume(self) -> None:
@@ -267,7 +272,7 @@ class NetSession(asyncio.Protocol):
             return
         self._pump()
         if self._blocked():
-            if self._hub.budget.exhausted:
+            if self._budget.exhausted:
                 self._hub.starved.add(self)
             return
         self._paused = False
@@ -289,7 +294,7 @@ class NetSession(asyncio.Protocol):
         self.count_unsent()
         traffic = self._traffic
         # While the memory of the whole process is used up frames go on ageing: half frames may be what fills it.
-        held = self._paused and not self._hub.budget.full
+        held = self._paused and not self._budget.full
         overdue = self._patience.step(
             now, received=traffic.received, sent=traffic.sent - traffic.unsent, frames=traffic.frames,
             buffered=traffic.partial, held=held,
@@ -343,7 +348,8 @@ class NetSession(asyncio.Protocol):
             self._hub.mark_dirty(self)
 
     def _blocked(self) -> bool:
-        return bool(self._intake.backlog) or self._intake.blocked or not self._may_deliver()
+        intake = self._intake
+        return bool(intake.backlog) or intake.blocked or not self._may_deliver()
 
     def _deliver(self, frames: list[Frame], bytes_used: int) -> None:
         """Give requests to the handler in slices, as long as nothing stands against it; queue the rest."""
@@ -378,20 +384,20 @@ class NetSession(asyncio.Protocol):
             self._hub.handler.on_frames(self, batch)
 
     def _may_deliver(self) -> bool:
-        hub = self._hub
+        budget = self._budget
         return not (
-            self._ending
-            or self._congested
-            or self._outbox.size >= hub.limits.flow.unsent_bytes_soft
-            or hub.budget.exhausted
-            or hub.stopping
+            self._congested
+            or budget.held
+            or budget.used >= budget.bytes_max
+            or self._outbox.size >= self._unsent_soft
+            or self._ending
             or self._transport is None
         )
 
     def _pause(self, transport: asyncio.Transport) -> None:
         self._paused = True
         transport.pause_reading()
-        if self._hub.budget.exhausted:
+        if self._budget.exhausted:
             self._hub.starved.add(self)
 
 
