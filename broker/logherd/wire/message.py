@@ -3,7 +3,7 @@
 Such a body is records back to back, exactly as the log has them.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from logherd.model.host import decode_host, format_offset_message_id
 from logherd.model.properties import Name, parse_properties
@@ -14,8 +14,7 @@ from logherd.wire.errors import BodyError
 __all__ = ["Message", "decode_messages"]
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True, gc=False):
     """One stored message. Timestamps in ms since 1970 UTC; `position` is its place in the log, opaque."""
 
     topic: str

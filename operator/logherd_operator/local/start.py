@@ -4,12 +4,12 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logherd_operator.local.admin import ask_ready
 from logherd_operator.local.errors import LocalError
-from logherd_operator.local.ports import Ports, choose_ports
+from logherd_operator.local.ports import Ports, check_ports
 from logherd_operator.local.processes import is_alive, start_process, started_ticks, stop_process
 from logherd_operator.local.state import Folder, GroupState, ProcessState
 from logherd_operator.resources.broker_config import BrokerPlace, render_broker_config
@@ -19,7 +19,6 @@ __all__ = ["Running", "StartOptions", "start_group"]
 
 BROKER_ID = 0
 _POLL_SECONDS = 0.03
-_PORT_TRIES = 3
 _LOG_TAIL_LINES = 5
 _STOP_SECONDS = 10.0
 
@@ -50,22 +49,17 @@ def start_group(group: BrokerGroup, folder: Folder, options: StartOptions) -> Ru
     folder.prepare()
     with folder.locked():
         _check_owner(folder, group.metadata.name)
-        for _ in range(_PORT_TRIES):
-            ports = choose_ports(options.host, options.ports)
-            running = _start_broker(group, folder, options, ports)
-            try:
-                ready = _becomes_ready(running, options.wait_seconds)
-            except KeyboardInterrupt:
-                _give_up(folder, running, options)
-                raise
-            if ready:
-                return running
-            # A port that was free when we looked can be gone when the broker takes it; only then is a second try right.
-            if 0 not in (options.ports.name_service, options.ports.broker, options.ports.admin):
-                break
-            if _still_free(options.host, ports):
-                break
-    raise _give_up(folder, running, options)
+        check_ports(options.host, options.ports)
+        running = _start_broker(group, folder, options)
+        try:
+            served = _wait_until_ready(running, folder, options.wait_seconds)
+        except KeyboardInterrupt:
+            _give_up(folder, running, options)
+            raise
+        if served is None:
+            raise _give_up(folder, running, options)
+        folder.write(served)
+        return Running(served, running.process)
 
 
 def _check_owner(folder: Folder, name: str) -> None:
@@ -82,49 +76,52 @@ def _check_owner(folder: Folder, name: str) -> None:
             )
 
 
-def _start_broker(group: BrokerGroup, folder: Folder, options: StartOptions, ports: Ports) -> Running:
+def _start_broker(group: BrokerGroup, folder: Folder, options: StartOptions) -> Running:
     def address(port: int) -> str:
         return f"[{options.host}]:{port}" if ":" in options.host else f"{options.host}:{port}"
 
-    external = group.spec.name_service.addresses
     place = BrokerPlace(
-        broker_id=BROKER_ID, listen=address(ports.broker), admin_listen=address(ports.admin),
-        name_service_listen=address(ports.name_service), data_dir=str(folder.store(BROKER_ID).resolve()),
+        broker_id=BROKER_ID, listen=address(options.ports.broker), admin_listen=address(options.ports.admin),
+        name_service_listen=address(options.ports.name_service), data_dir=str(folder.store(BROKER_ID).resolve()),
     )  # fmt: skip
-    config = folder.config(BROKER_ID)
+    config, ready_file = folder.config(BROKER_ID), folder.ready_file(BROKER_ID)
     folder.write_text(config, json.dumps(render_broker_config(group, place), indent=2))
-    command = [sys.executable, "-m", "logherd", "broker", "--config", str(config)]
+    ready_file.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "logherd", "broker", "--config", str(config), "--ready-file", str(ready_file)]
     process = start_process(command, output=folder.log(BROKER_ID) if options.detach else None)
     started = ProcessState(
         broker_id=BROKER_ID, pid=process.pid, started_ticks=started_ticks(process.pid) or 0,
         address=place.listen, admin_address=place.admin_listen,
     )  # fmt: skip
+    external = group.spec.name_service.addresses
     name_server = external[0] if external else place.name_service_listen
     state = GroupState(group=group.metadata.name, name_server=name_server, processes=(started,))
     folder.write(state)
     return Running(state, process)
 
 
-def _becomes_ready(running: Running, seconds: float) -> bool:
-    admin_address = running.state.processes[0].admin_address
+def _wait_until_ready(running: Running, folder: Folder, seconds: float) -> GroupState | None:
+    """The state with the ports that the broker really took, once it serves; None if it ended or took too long."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if ask_ready(admin_address):
-            return True
+        served = _read_ready_file(running.state, folder.ready_file(BROKER_ID))
+        if served is not None and ask_ready(served.processes[0].admin_address):
+            return served
         try:
             running.process.wait(_POLL_SECONDS)
         except subprocess.TimeoutExpired:
             continue
-        return False
-    return False
+        return None
+    return None
 
 
-def _still_free(host: str, ports: Ports) -> bool:
+def _read_ready_file(state: GroupState, path: Path) -> GroupState | None:
     try:
-        choose_ports(host, ports)
-    except LocalError:
-        return False
-    return True
+        told = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    process = replace(state.processes[0], address=told["address"], admin_address=told["admin"])
+    return replace(state, name_server=told["nameServer"], processes=(process,))
 
 
 def _give_up(folder: Folder, running: Running, options: StartOptions) -> LocalError:

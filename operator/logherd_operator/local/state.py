@@ -4,6 +4,7 @@ DIR/group.json        this file's content; it stays after `down`, so that the fo
 DIR/group.lock        held while processes are started or stopped
 DIR/broker-N/         the store of broker N
 DIR/broker-N.json     its rendered configuration
+DIR/broker-N.ready    written by broker N when it serves: its real ports
 DIR/broker-N.log      its output, when it was started with --detach
 """
 
@@ -56,6 +57,10 @@ class Folder:
     def config(self, broker_id: int) -> Path:
         """The rendered configuration of one broker."""
         return self.path / f"broker-{broker_id}.json"
+
+    def ready_file(self, broker_id: int) -> Path:
+        """What one broker writes when it serves."""
+        return self.path / f"broker-{broker_id}.ready"
 
     def log(self, broker_id: int) -> Path:
         """The output of one detached broker."""

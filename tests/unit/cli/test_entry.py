@@ -12,8 +12,9 @@ from logherd.cli.entry import plain_broker_arguments
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["broker", "--config", "f"], ("f", [])),
-        (["broker", "--set", "a=1", "--config", "f", "--set", "b=2"], ("f", ["a=1", "b=2"])),
+        (["broker", "--config", "f"], ("f", [], None)),
+        (["broker", "--set", "a=1", "--config", "f", "--set", "b=2"], ("f", ["a=1", "b=2"], None)),
+        (["broker", "--ready-file", "r", "--config", "f"], ("f", [], "r")),
         (["broker"], None),
         (["broker", "--help"], None),
         (["broker", "--set", "a=1"], None),
@@ -24,7 +25,7 @@ from logherd.cli.entry import plain_broker_arguments
         ([], None),
     ],
 )
-def test_only_the_plain_form_goes_straight(arguments: list[str], expected: tuple[str, list[str]] | None) -> None:
+def test_only_the_plain_form_goes_straight(arguments: list[str], expected: object) -> None:
     assert plain_broker_arguments(arguments) == expected
 
 

@@ -31,9 +31,18 @@ pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:R
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def command(*arguments: str) -> list[str]:
-    code = "import sys; from logherd_operator.local.commands import up, down, status; name = sys.argv.pop(1); "
-    return [sys.executable, "-c", code + "dict(up=up, down=down, status=status)[name]()", *arguments]
+# A shell may have told us to ignore SIGINT, and children inherit that.
+COMMAND_LINE = """
+import signal, sys
+from logherd_operator.local.commands import up
+signal.signal(signal.SIGINT, signal.default_int_handler)
+up()
+"""
+
+
+def foreground(mode: str = "", **pipes: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", COMMAND_LINE, "-f", "group.yaml", *FREE]
+    return subprocess.Popen(command, env=environment(mode), text=True, **pipes)
 
 
 def environment(mode: str = "") -> dict[str, str]:
@@ -125,7 +134,7 @@ def test_a_taken_port_is_named_with_its_option(run: Run) -> None:
         answer = up(run, "--broker-port", str(port))
     assert answer.returncode == 1
     assert answer.stderr == (
-        f"logherd up: port {port} of 127.0.0.1 is in use by another program; choose another: --broker-port\n"
+        f"logherd up: port {port} of 127.0.0.1 is in use by another program; change it: --broker-port\n"
     )
 
 
@@ -219,10 +228,8 @@ def test_a_state_of_another_format_is_refused_by_name(run: Run, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_foreground_group_stops_in_order_on_a_signal(tmp_path: Path, run: Run, number: signal.Signals) -> None:
-    process = subprocess.Popen(
-        command("up", "-f", "group.yaml", *FREE), cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True
-    )
+def test_a_foreground_group_stops_in_order_on_a_signal(run: Run, number: signal.Signals) -> None:
+    process = foreground(stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         for line in process.stdout:
@@ -239,10 +246,8 @@ def test_a_foreground_group_stops_in_order_on_a_signal(tmp_path: Path, run: Run,
         process.stdout.close()
 
 
-def test_a_foreground_group_tells_of_a_broker_that_ended_by_itself(tmp_path: Path, run: Run) -> None:
-    process = subprocess.Popen(
-        command("up", "-f", "group.yaml", *FREE), cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True
-    )
+def test_a_foreground_group_tells_of_a_broker_that_ended_by_itself(run: Run) -> None:
+    process = foreground(stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         first = process.stdout.readline()
@@ -257,9 +262,7 @@ def test_a_foreground_group_tells_of_a_broker_that_ended_by_itself(tmp_path: Pat
 
 
 def test_an_interrupt_while_starting_leaves_no_broker(tmp_path: Path, run: Run) -> None:
-    process = subprocess.Popen(
-        command("up", "-f", "group.yaml", *FREE), cwd=tmp_path, env=environment("never-ready"), stderr=subprocess.PIPE
-    )
+    process = foreground("never-ready", stderr=subprocess.PIPE)
     state = tmp_path / ".logherd/orders/group.json"
     deadline = time.monotonic() + 20
     while not state.exists() and time.monotonic() < deadline:

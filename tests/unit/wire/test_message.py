@@ -55,7 +55,8 @@ def test_a_wrong_byte_in_a_property_does_not_stop_the_consumer() -> None:
 
 def test_damage_names_the_message_and_its_place() -> None:
     good = record()
-    for bad in (good[:-1], good[:4] + b"\0" + good[5:], good[:100] + b"\0" + good[101:], record(b"no zlib", sys_flag=1)):
+    other_magic, other_body = good[:4] + b"\0" + good[5:], good[:100] + b"\0" + good[101:]
+    for bad in (good[:-1], other_magic, other_body, record(b"no zlib", sys_flag=SysFlag.COMPRESSED)):
         with pytest.raises(BodyError, match=f"message 1 at byte {len(good)}"):
             decode_messages(good + bad)
 

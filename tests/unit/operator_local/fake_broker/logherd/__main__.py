@@ -10,6 +10,7 @@ from typing import Any
 
 MODE = os.environ.get("FAKE_BROKER", "")
 CONFIG: dict[str, Any] = json.loads(Path(sys.argv[sys.argv.index("--config") + 1]).read_text())
+READY_FILE = Path(sys.argv[sys.argv.index("--ready-file") + 1])
 
 
 class Pages(BaseHTTPRequestHandler):
@@ -38,4 +39,15 @@ if MODE == "deaf":
 else:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 host, _, port = CONFIG["adminListen"].rpartition(":")
-HTTPServer((host, int(port)), Pages).serve_forever()
+server = HTTPServer((host, int(port)), Pages)
+name_server = CONFIG["nameService"].get("listen", "far:1")
+told = {
+    "address": CONFIG["listen"],
+    "admin": f"{host}:{server.server_port}",
+    "nameServer": name_server,
+    "pid": os.getpid(),
+}
+fresh = READY_FILE.with_suffix(".fresh")
+fresh.write_text(json.dumps(told))
+fresh.rename(READY_FILE)
+server.serve_forever()
