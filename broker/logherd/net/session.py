@@ -14,6 +14,7 @@ from logherd.net.outbox import Outbox
 from logherd.net.patience import Patience
 from logherd.net.pending import Pending
 from logherd.wire.codec import FrameReader, encode_frame, encode_head
+from logherd.wire.codes import ResponseCode
 from logherd.wire.errors import FrameError
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import encode_header
@@ -22,6 +23,8 @@ __all__ = ["Body", "NetSession"]
 
 Body = bytes | list[memoryview]
 COUNTED_SIZE_MIN = 64 * 1024
+REMARK_LENGTH_MAX = 1_000
+"""Characters; at most 4,000 bytes, below the 4 KiB that peers accept."""
 
 
 class _Request(Protocol):
@@ -97,15 +100,27 @@ class NetSession(asyncio.Protocol):
         return self._intake.running == 0 and self._outbox.size == 0
 
     def reply(self, request: _Request, reply: _Reply) -> None:
-        """Answer a delivered request; does nothing for a oneway request or when the client is gone."""
+        """Answer a delivered request; does nothing for a oneway request or when the client is gone.
+
+        A long remark is cut: it may quote what the client sent, and no peer reads more. An answer that no peer would
+        accept (too large, no UTF-8) is replaced by a system error that says so.
+        """
         frame = request.frame
         if frame.flag & Flag.ONEWAY:
             return
+        remark = reply.remark
+        if remark is not None and len(remark) > REMARK_LENGTH_MAX:
+            remark = remark[:REMARK_LENGTH_MAX] + "..."
         answer = Frame(
-            reply.code, frame.opaque, flag=Flag.RESPONSE, ext=_fields(reply.header), remark=reply.remark,
+            reply.code, frame.opaque, flag=Flag.RESPONSE, ext=_fields(reply.header), remark=remark,
             serialize=frame.serialize,
         )  # fmt: skip
-        self.send_answer(frame, answer, reply.body)
+        try:
+            self.send_answer(frame, answer, reply.body)
+        except FrameError as error:
+            self._hub.log.warning("answer cannot be sent", remote=self._remote, code=frame.code, detail=error)
+            failure = Frame(ResponseCode.SYSTEM_ERROR, frame.opaque, flag=Flag.RESPONSE, remark=str(error))
+            self.send_answer(frame, failure)
 
     def send_answer(self, request: Frame, answer: Frame, body: Body = b"") -> None:
         """Send `answer` for a delivered request that is not oneway. A `body` of slices is sent without being copied.
