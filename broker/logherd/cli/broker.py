@@ -11,8 +11,12 @@ from logherd.settings.load import Check
 __all__ = ["run_broker"]
 
 
-def run_broker(config: str, overrides: list[str]) -> int:
-    """Check the configuration while the broker is being imported, then run it. Returns the exit code."""
+def run_broker(config: str, overrides: list[str], ready_file: str | None) -> int:
+    """Check the configuration while the broker is being imported, then run it. Returns the exit code.
+
+    When it serves, the broker writes `ready_file` at once and whole: JSON with `address`, `admin`, `nameServer` (each
+    "host:port", with the ports it really took) and `pid`.
+    """
     check = Check(Path(config), overrides)
     process = import_module("logherd.app.process")
     try:
@@ -20,5 +24,5 @@ def run_broker(config: str, overrides: list[str]) -> int:
     except SettingsError as error:
         sys.stderr.write(f"logherd broker: {error}\n")
         return exits.USAGE
-    code: int = process.run(options)
+    code: int = process.run(options, ready_file=None if ready_file is None else Path(ready_file))
     return code

@@ -15,8 +15,12 @@ def broker_command(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting that wins over the file.")
     ] = None,
+    ready_file: Annotated[
+        str | None,
+        typer.Option("--ready-file", metavar="FILE", help="Written as JSON with the real ports when it serves."),
+    ] = None,
 ) -> None:
     """Run one broker in the foreground until it is told to stop. `logherd up` does this for you."""
     from logherd.cli.broker import run_broker
 
-    raise typer.Exit(run_broker(config, overrides or []))
+    raise typer.Exit(run_broker(config, overrides or [], ready_file))

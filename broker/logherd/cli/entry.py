@@ -27,17 +27,23 @@ def run(arguments: Sequence[str]) -> int:
     return run_umbrella(arguments)
 
 
-def plain_broker_arguments(arguments: Sequence[str]) -> tuple[str, list[str]] | None:
-    """(file, overrides) of `broker --config FILE [--set KEY=VALUE ...]`, or None if the arguments are anything else."""
+def plain_broker_arguments(arguments: Sequence[str]) -> tuple[str, list[str], str | None] | None:
+    """(file, overrides, ready file) of `broker --config FILE [--set KEY=VALUE ...] [--ready-file FILE]`.
+
+    None if the arguments are anything else.
+    """
     if not arguments or arguments[0] != "broker" or len(arguments) % 2 == 0:
         return None
     config: str | None = None
+    ready_file: str | None = None
     overrides: list[str] = []
     for option, value in zip(arguments[1::2], arguments[2::2], strict=True):
         if option == "--set":
             overrides.append(value)
         elif option == "--config" and config is None:
             config = value
+        elif option == "--ready-file" and ready_file is None:
+            ready_file = value
         else:
             return None
-    return None if config is None else (config, overrides)
+    return None if config is None else (config, overrides, ready_file)

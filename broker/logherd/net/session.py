@@ -7,7 +7,6 @@ from typing import Protocol, cast
 import msgspec
 
 from logherd.model.host import encode_host
-from logherd.net._tmp import encode_header
 from logherd.net.foreign import foreign_protocol
 from logherd.net.hub import Hub
 from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX, Intake, exact_size
@@ -17,6 +16,7 @@ from logherd.net.pending import Pending
 from logherd.wire.codec import FrameReader, encode_frame, encode_head
 from logherd.wire.errors import FrameError
 from logherd.wire.frame import Flag, Frame
+from logherd.wire.headers import encode_header
 
 __all__ = ["Body", "NetSession"]
 
@@ -279,7 +279,8 @@ class NetSession(asyncio.Protocol):
     def sweep(self, now: float) -> None:
         """Look at the clocks of this connection."""
         if self._ending:
-            self.abort()
+            if not self._hub.stopping:
+                self.abort()
             return
         for _, on_answer in self._calls.expire(now):
             on_answer(None)
@@ -295,11 +296,17 @@ class NetSession(asyncio.Protocol):
             self._abort(overdue, partial=traffic.partial, unsent=traffic.unsent)
 
     def close(self) -> None:
-        """Close after what is queued, without a line: the server stops."""
-        if self._transport is not None and not self._ending:
+        """Send what is queued, then end our direction and wait for the peer to close: the server stops.
+
+        Closing at once while unread requests lie in the socket would reset the connection and lose the last answers.
+        """
+        transport = self._transport
+        if transport is not None and not self._ending:
             self.flush()
             self._ending = True
-            self._transport.close()
+            transport.write_eof()
+            if self._paused:
+                transport.resume_reading()
 
     def abort(self) -> None:
         """Close now; what is queued is lost."""

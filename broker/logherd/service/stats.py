@@ -177,6 +177,11 @@ class BrokerStats:
             return None
         return None if counter is None else counter.view(bytes_=bytes_)
 
+    def put_rate(self, topic: str) -> float:
+        """Messages per second that were sent to a topic over the last minute."""
+        counter = self._put.get(topic)
+        return counter.view(bytes_=False).minute.per_second if counter else 0.0
+
     def consume_rate(self, group: str, topic: str) -> float:
         """Messages per second that a group took from a topic over the last minute."""
         counter = self._get.get((topic, group))

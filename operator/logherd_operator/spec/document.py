@@ -75,6 +75,8 @@ def _line(fault: Any) -> str:
         return f"{path}: missing; it has no default"
     if isinstance(fault["input"], dict | list | tuple):  # a rule over several values: the message names them
         return f"{path}: {message}"
+    if fault["type"] == "literal_error" and isinstance(fault["input"], bool):
+        message += "; YAML reads a bare On or Off as a truth value, so put it in quotes"
     value = repr(fault["input"])
     shown = value if len(value) <= _VALUE_LENGTH_MAX else value[:_VALUE_LENGTH_MAX] + "..."
     return f"{path}: {shown} is not right: {message[:1].lower()}{message[1:]}"

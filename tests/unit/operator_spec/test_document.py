@@ -72,6 +72,10 @@ def test_defaults_are_the_amended_ones() -> None:
         ("{update: {windows: [{cron: '0 3 * * 6', durationMinute: 5}]}}", "did you mean durationMinutes?"),
         ("{advertised: {addressTemplate: '{ip}'}}", "spec.advertised.addressTemplate: '{ip}' is not right"),
         ("{spark: {template: {sparkVersion: 3.5.1}}}", "write a version 4.x.y of Spark"),
+        (
+            "{reconcile: Off}",
+            "spec.reconcile: False is not right: input should be 'Full', 'NoDisruption' or 'Off'; YAML",
+        ),
         ("{compatibilityLevel: 2}", "spec.compatibilityLevel: 2 is not right"),
         ("3", "spec: 3 is not right"),
     ],

@@ -1,7 +1,7 @@
 """Who is connected: producers and consumers by group, their connections, and what the groups subscribe to.
 
 A client is its clientId. It may stand on several connections at once (a reconnect overlaps the old one), is reached
-over the newest, and is gone only when the last is gone: by leaving, by closing, or by silence.
+over the one that appeared last, and is gone only when no connection is left: by leaving, by closing, or by silence.
 
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/client/ConsumerManager.java
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/client/ConsumerGroupInfo.java
@@ -177,14 +177,19 @@ class ClientRegistry:
         sessions = self._sessions.get(client_id)
         return next(reversed(sessions.values())) if sessions else None
 
+    def is_superseded(self, session_id: int) -> bool:
+        """Whether a client of this connection has a newer one: what still arrives on the old is out of date."""
+        for role in self._roles.get(session_id, ()):
+            if next(reversed(self._sessions[role.client_id])) != session_id:
+                return True
+        return False
+
     # -- inside
 
     def _note(self, connection: Connection, role: "_Role") -> None:
         session = connection.session
         self._roles.setdefault(session.id, set()).add(role)
-        sessions = self._sessions.setdefault(connection.client_id, {})
-        sessions.pop(session.id, None)
-        sessions[session.id] = session
+        self._sessions.setdefault(connection.client_id, {})[session.id] = session
 
     def _members(self, role: "_Role") -> _Members:
         if role.is_producer:
@@ -236,7 +241,7 @@ def _newest(sessions: dict[int, Connection]) -> Connection:
 
 def _place(members: _Members, connection: Connection) -> None:
     sessions = members.setdefault(connection.client_id, {})
-    known = sessions.pop(connection.session.id, None)
+    known = sessions.get(connection.session.id)
     if known is not None and not connection.fingerprint:
         connection.fingerprint = known.fingerprint
     sessions[connection.session.id] = connection

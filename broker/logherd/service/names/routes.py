@@ -188,6 +188,10 @@ class RouteTable:
         for name in [n for n in self._topics.get(topic, {}) if self._brokers[n].cluster == cluster]:
             self._drop_topics(name, [topic])
 
+    def drop_topic(self, topic: str, broker_name: str) -> None:
+        """Forget a topic's queues on one broker name."""
+        self._drop_topics(broker_name, [topic])
+
     def wipe_write(self, broker_name: str) -> int:
         """Make a broker's topics read-only in routes until `restore_write`; returns how many topics it has."""
         if broker_name in self._brokers:

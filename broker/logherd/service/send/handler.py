@@ -12,6 +12,7 @@ from logherd.kit.clock import Clock
 from logherd.model.properties import Name, format_properties, parse_properties
 from logherd.model.record import SysFlag
 from logherd.model.topic import DLQ_PREFIX, Permission
+from logherd.service.dispatcher import RawHandler
 from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata
 from logherd.service.ports import ReplyAfter, Session
@@ -20,7 +21,8 @@ from logherd.service.send.batch import split_batch
 from logherd.service.send.options import SendOptions
 from logherd.service.send.properties import Stamper
 from logherd.service.send.targets import Target, Targets
-from logherd.store import MessageStore, RecordTooLarge, StoreFull, StoreStopped
+from logherd.store.errors import RecordTooLarge, StoreFull, StoreStopped
+from logherd.store.store import MessageStore
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header
@@ -45,12 +47,13 @@ class PutCounter(Protocol):
 class SendHandler:
     """Appends what producers send and answers with ready bytes once the log is committed beyond it.
 
-    `permission` is the broker's own, as updateBrokerConfig sets it.
+    `permission` is the broker's own, as updateBrokerConfig sets it: as in RocketMQ it stops sends to ordered topics
+    here, and to others through the routes.
     """
 
     def __init__(
         self, store: MessageStore, metadata: Metadata, targets: Targets, *,
-        clock: Clock, counter: PutCounter, options: SendOptions,
+        clock: Clock, counter: PutCounter, stamper: Stamper, options: SendOptions,
     ) -> None:  # fmt: skip
         self._store = store
         self._metadata = metadata
@@ -58,11 +61,15 @@ class SendHandler:
         self._clock = clock
         self._counter = counter
         self._options = options
-        self._stamper = Stamper(cluster=options.cluster_name, region=options.region, trace_on=options.trace_on)
+        self._stamper = stamper
         self._answers = SendAnswers(
             store_host=options.store_host, region=options.region, trace_on=options.trace_on
         )
         self.permission: int = Permission.READ_WRITE
+
+    def raw_handlers(self) -> dict[int, RawHandler]:
+        codes = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+        return dict.fromkeys(codes, self.handle)
 
     def handle(self, frame: Frame, session: Session) -> ReplyAfter:
         """Store one message or one batch.
@@ -73,6 +80,11 @@ class SendHandler:
         code = frame.code
         header = decode_header(SendMessageHeader if code == _LONG_KEYS else SendMessageHeaderV2, frame.ext)
         target = self._targets.get(header.topic) or self._resolve(header)
+        if target.config.order and not self.permission & Permission.WRITE:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"brokerPermission is {self.permission}, sends to ordered topics need the bit {Permission.WRITE}",
+            )
         if code == _BATCH or header.batch:
             return self._store_batch(frame, session, header, target)
         properties = header.properties or ""
@@ -144,10 +156,6 @@ class SendHandler:
         return ReplyAfter(end, answer)
 
     def _resolve(self, header: SendMessageHeader) -> Target:
-        if not self.permission & Permission.WRITE:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION, f"brokerPermission is {self.permission}, sends need the bit {Permission.WRITE}"
-            )
         return self._targets.resolve(
             header.topic, default_topic=header.default_topic, default_queues=header.default_topic_queues,
             unit_mode=bool(header.unit_mode),

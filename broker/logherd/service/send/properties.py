@@ -4,6 +4,7 @@ The text of an ordinary message passes a few substring tests and gets one suffix
 occurs at all is taken apart.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from logherd.model.properties import PROPERTIES_BYTES_MAX, Name, format_properties, parse_properties
@@ -23,25 +24,25 @@ _TIMER_DELETE = "TIMER_DEL_UNIQKEY"
 
 
 class Stamped(NamedTuple):
-    """Properties as they are stored, and the client's own id in them ("" if it set none)."""
+    """Properties as they are stored, and the message's UNIQ_KEY in them."""
 
     encoded: bytes
     unique_key: str
 
 
 class Stamper:
-    """Turns the properties that a client sent into those that are stored."""
+    """Turns the properties that a client sent into those that are stored. `new_key` makes an id where there is none."""
 
-    def __init__(self, *, cluster: str, region: str, trace_on: bool) -> None:
+    def __init__(self, *, cluster: str, region: str, trace_on: bool, new_key: Callable[[], str]) -> None:
+        self._new_key = new_key
         self._stamps = {
             Name.MSG_REGION: region, Name.TRACE_ON: "true" if trace_on else "false", Name.CLUSTER: cluster,
         }  # fmt: skip
         self._suffix = format_properties(self._stamps)
 
-    def stamp(self, text: str, *, default_key: str = "") -> Stamped:
+    def stamp(self, text: str) -> Stamped:
         """Check and complete one message's properties.
 
-        `default_key` becomes the message's UNIQ_KEY if it has none.
         Raises: RequestError 13 if they do not fit a record or are not encodable; 3 for a feature that is not there.
         """
         if (
@@ -57,12 +58,15 @@ class Stamper:
             start = at + _UNIQUE_LENGTH
             end = text.find("\x02", start)
             key = text[start:end] if end >= 0 else text[start:]
+            if not key:
+                text = self._rewrite(text)
         else:
             key = ""
         if text and text[-1] != "\x02":
             text += "\x02"
-        if not key and default_key:
-            text = f"{text}{Name.UNIQ_KEY}\x01{default_key}\x02"
+        if not key:
+            key = self._new_key()
+            text = f"{text}{Name.UNIQ_KEY}\x01{key}\x02"
         try:
             encoded = (text + self._suffix).encode()
         except UnicodeEncodeError as error:

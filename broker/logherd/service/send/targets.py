@@ -10,7 +10,8 @@ from logherd.model.topic import DLQ_PREFIX, RETRY_PREFIX, Permission, TopicConfi
 from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata, TopicChange, is_reserved
 from logherd.service.metadata.reserved import DEFAULT_TOPIC
-from logherd.store import MessageStore, QueueLog
+from logherd.store.consume_queue import QueueLog
+from logherd.store.store import MessageStore
 from logherd.wire.codes import ResponseCode
 
 __all__ = ["NAME_BYTES_MAX", "RETRY_NAME_BYTES_MAX", "Target", "Targets", "check_topic_name"]
@@ -71,7 +72,9 @@ class Targets:
         """
         check_topic_name(topic)
         if is_reserved(topic):
-            raise RequestError(ResponseCode.NO_PERMISSION, f"topic {topic} belongs to the broker, clients cannot send to it")
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"topic {topic} belongs to the broker, clients cannot send to it"
+            )
         config = self._metadata.topics.get(topic)
         if config is None:
             config = self._create(topic, default_topic, default_queues, unit_mode)
@@ -132,5 +135,6 @@ def check_topic_name(topic: str) -> None:
 
 def _missing(topic: str, reason: str) -> RequestError:
     return RequestError(
-        ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist and was not created: {reason}; make it with updateTopic"
+        ResponseCode.TOPIC_NOT_EXIST,
+        f"topic {topic} does not exist and was not created: {reason}; make it with updateTopic",
     )

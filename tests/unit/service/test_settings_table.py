@@ -2,7 +2,7 @@
 
 import pytest
 
-from logherd.service.admin.settings_table import Setting, SettingsError, SettingsTable, boolean, integer
+from logherd.service.settings_table import Setting, SettingsError, SettingsTable, boolean, integer
 
 
 class Options:

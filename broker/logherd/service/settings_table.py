@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from logherd.kit.errors import LogHerdError
+from logherd.service.errors import RequestError
+from logherd.service.properties_text import parse_properties_text
+from logherd.wire.codes import ResponseCode
 
-__all__ = ["Setting", "SettingsError", "SettingsTable", "boolean", "integer", "text"]
+__all__ = ["Setting", "SettingsError", "SettingsTable", "boolean", "integer", "one_of", "text", "update_from_text"]
 
 
 class SettingsError(LogHerdError):
@@ -35,6 +38,15 @@ def integer(least: int, most: int) -> Kind:
         return number
 
     return Kind(parse, f"a whole number from {least} to {most}")
+
+
+def one_of(*values: str) -> Kind:
+    def parse(value: str) -> object:
+        if value not in values:
+            raise ValueError(value)
+        return value
+
+    return Kind(parse, " or ".join(values))
 
 
 def text() -> Kind:
@@ -101,3 +113,17 @@ class SettingsTable:
 def format_value(value: object) -> str:
     """A value as Java prints it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def update_from_text(settings: SettingsTable, body: bytes) -> list[str]:
+    """Apply the `name=value` lines of a request body; returns the names whose value is different now.
+
+    Raises: RequestError with code 29 that names the setting, the value and what is right; nothing was changed.
+    """
+    try:
+        changes = parse_properties_text(body.decode())
+        return settings.update(changes)
+    except UnicodeDecodeError as error:
+        raise RequestError(ResponseCode.INVALID_PARAMETER, "the settings are not UTF-8 text") from error
+    except SettingsError as error:
+        raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from error
