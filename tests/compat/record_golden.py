@@ -1,6 +1,6 @@
 """Record golden frames from the real client and the real broker: `python -m compat.record_golden DIRECTORY`.
 
-Run in `tests`. Each kind of frame is kept twice at most: `CODE-direction-serialization-N.bin` with what it should
+Run in `tests`. Each kind of frame is kept once: `CODE-direction-serialization-N.bin` with what it should
 decode to in the `.json` beside it. Two frames are of one kind when request code, direction, serialisation, response
 code, names of the fields and form of the body agree.
 """
@@ -21,7 +21,7 @@ from compat.rocketmq import RocketMQOptions, start_rocketmq
 from compat.server import Server
 from compat.toolchain import HERE, JAVA_DIRECTORY, build_go, compile_java
 
-KEPT_OF_A_KIND = 2
+KEPT_OF_A_KIND = 1
 BODY_MAX = 6_000
 # A broker says where its store is; the recorded one says nothing about the machine.
 NEUTRAL = Path("/tmp/rocketmq")

@@ -46,7 +46,7 @@ def split_frame(raw: bytes) -> tuple[int, bytes, bytes]:
 
 
 def binary_header(data: bytes) -> dict[str, Any]:
-    """Fields of a header in RocketMQ's own serialisation (remoting.md 1.3)."""
+    """Fields of a header in RocketMQ's own serialisation; like RocketMQ it takes an empty value for none."""
     code, language, version, opaque, flag = _FIXED.unpack_from(data)
     at = _FIXED.size
     (length,) = _LENGTH.unpack_from(data, at)
@@ -59,7 +59,8 @@ def binary_header(data: bytes) -> dict[str, Any]:
     while at < end:
         name_end = at + 2 + int.from_bytes(data[at : at + 2], "big")
         (length,) = _LENGTH.unpack_from(data, name_end)
-        fields[data[at + 2 : name_end].decode()] = data[name_end + 4 : name_end + 4 + length].decode()
+        if length:
+            fields[data[at + 2 : name_end].decode()] = data[name_end + 4 : name_end + 4 + length].decode()
         at = name_end + 4 + length
     if at != len(data):
         raise ValueError(f"{len(data) - at} bytes left over behind the fields")
