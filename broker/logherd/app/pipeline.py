@@ -17,9 +17,11 @@ from logherd.app.writer import Batch, Writer
 __all__ = ["CommitPipeline", "Log"]
 
 BatchT = TypeVar("BatchT", bound=Batch)
+TouchedT_co = TypeVar("TouchedT_co", covariant=True)
+QueuesT = TypeVar("QueuesT")
 
 
-class Log(Protocol[BatchT]):
+class Log(Protocol[BatchT, TouchedT_co]):
     """The part of the store that the pipeline drives."""
 
     @property
@@ -28,20 +30,20 @@ class Log(Protocol[BatchT]):
     def take_batch(self) -> BatchT | None:
         """Everything appended and not yet handed out, up to the store's bound; None if there is nothing."""
 
-    def commit(self, batch: BatchT) -> object:
+    def commit(self, batch: BatchT) -> TouchedT_co:
         """Make a flushed batch visible; the result says which queues have new messages."""
 
 
-class CommitPipeline(Generic[BatchT]):
+class CommitPipeline(Generic[BatchT, QueuesT]):
     """Drives one log through one writer. Every method runs on the event loop's thread."""
 
     def __init__(
         self,
-        log: Log[BatchT],
+        log: Log[BatchT, QueuesT],
         writer: Writer[BatchT],
         *,
         before_batch: Callable[[], None],
-        on_commit: Callable[[object, int], None],
+        on_commit: Callable[[QueuesT, int], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         """`before_batch` may append (coalesced metadata); `on_commit(touched, committed_position)` wakes and answers;

@@ -79,7 +79,7 @@ class Dispatcher:
 def response_frame(request: Frame, reply: Reply) -> Frame:
     """The frame that carries a reply whose body is sent apart from it (`encode_head` with the body's length)."""
     header = reply.header
-    ext = header if isinstance(header, dict) else None if header is None else encode_header(header)
+    ext = header if isinstance(header, dict) else {} if header is None else encode_header(header)
     return Frame(
         int(reply.code), request.opaque, flag=Flag.RESPONSE, ext=ext, remark=reply.remark, serialize=request.serialize
     )

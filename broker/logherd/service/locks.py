@@ -26,14 +26,14 @@ class Locks:
         """Forget ended leases. Call it every 10 s."""
         self.table.expire(self._clock.monotonic_ms())
 
-    def lock(self, request: Request, session: Session) -> Answer:
+    def lock(self, request: Request, _session: Session) -> Answer:
         """41."""
         asked = _asked(request)
         held = self.table.lock(asked.group, asked.client_id, _names(asked), self._clock.monotonic_ms())
         queues = [MessageQueue(broker_name=name.broker, queue_id=name.queue_id, topic=name.topic) for name in held]
         return body_reply(LockedQueues(queues=queues))
 
-    def unlock(self, request: Request, session: Session) -> Answer:
+    def unlock(self, request: Request, _session: Session) -> Answer:
         """42."""
         asked = _asked(request)
         self.table.unlock(asked.group, asked.client_id, _names(asked))

@@ -196,7 +196,8 @@ class OffsetsHandler:
     def _group(self, name: str) -> str:
         if name not in self._metadata.groups:
             raise RequestError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {name[:255]!a} does not exist, make it with updateSubGroup"
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"group {name[:255]!a} does not exist, make it with updateSubGroup",
             )
         return name
 

@@ -12,7 +12,7 @@ from logherd.service.errors import RequestError
 from logherd.service.properties_text import parse_properties_text
 from logherd.wire.codes import ResponseCode
 
-__all__ = ["Setting", "SettingsError", "SettingsTable", "boolean", "integer", "text", "update_from_text"]
+__all__ = ["Setting", "SettingsError", "SettingsTable", "boolean", "integer", "one_of", "text", "update_from_text"]
 
 
 class SettingsError(LogHerdError):
@@ -38,6 +38,15 @@ def integer(least: int, most: int) -> Kind:
         return number
 
     return Kind(parse, f"a whole number from {least} to {most}")
+
+
+def one_of(*values: str) -> Kind:
+    def parse(value: str) -> object:
+        if value not in values:
+            raise ValueError(value)
+        return value
+
+    return Kind(parse, " or ".join(values))
 
 
 def text() -> Kind:

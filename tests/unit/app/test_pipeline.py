@@ -49,7 +49,7 @@ class Harness:
         self.writer: Writer[MemoryBatch] = Writer(
             asyncio.get_running_loop(), on_done=lambda b, e: self.pipeline.done(b, e), background=lambda: False
         )
-        self.pipeline: CommitPipeline[MemoryBatch] = CommitPipeline(
+        self.pipeline: CommitPipeline[MemoryBatch, list[str]] = CommitPipeline(
             self.log,
             self.writer,
             before_batch=self._before_batch,

@@ -38,11 +38,11 @@ class GroupAdmin:
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all_configurations,
         }
 
-    def put(self, request: Request, session: Session) -> Answer:
+    def put(self, request: Request, _session: Session) -> Answer:
         """200."""
         return after(self._metadata.groups.put(_checked(decode_body(GroupConfigBody, request.body).to_model())))
 
-    def put_all(self, request: Request, session: Session) -> Answer:
+    def put_all(self, request: Request, _session: Session) -> Answer:
         """225: all groups or none."""
         configs = [_checked(body.to_model()) for body in decode_body(GroupConfigList, request.body).groups]
         position = 0
@@ -50,7 +50,7 @@ class GroupAdmin:
             position = self._metadata.groups.put(config)
         return after(position)
 
-    def delete(self, request: Request, session: Session) -> Answer:
+    def delete(self, request: Request, _session: Session) -> Answer:
         """207. Deleting what is not there succeeds, so that a repeated command does too."""
         header = header_of(request, DeleteGroupHeader)
         if is_system_group(header.group):
@@ -59,14 +59,14 @@ class GroupAdmin:
         self._stats.forget_group(header.group)
         return after(position)
 
-    def configuration(self, request: Request, session: Session) -> Answer:
+    def configuration(self, request: Request, _session: Session) -> Answer:
         """352."""
         group = self._metadata.groups.get(header_of(request, GroupHeader).group)
         if group is None:
             raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
         return body_reply(GroupConfigBody.from_model(group))
 
-    def all_configurations(self, request: Request, session: Session) -> Answer:
+    def all_configurations(self, _request: Request, _session: Session) -> Answer:
         """201."""
         version = self._metadata.groups.version
         return body_reply(

@@ -67,7 +67,7 @@ class ProgressAdmin:
             RequestCode.CLONE_GROUP_OFFSET: self.clone,
         }
 
-    def group_progress(self, request: Request, session: Session) -> Answer:
+    def group_progress(self, request: Request, _session: Session) -> Answer:
         """208. Topics that are named are told in any case, others only while the group subscribes to them."""
         header = header_of(request, ConsumeStatsHeader)
         group = header.consumer_group
@@ -79,7 +79,7 @@ class ProgressAdmin:
         queues = {key: progress for part in parts for key, progress in part.queues.items()}
         return body_reply(ConsumeStats(queues=queues, rate=sum(part.rate for part in parts)))
 
-    def broker_progress(self, request: Request, session: Session) -> Answer:
+    def broker_progress(self, request: Request, _session: Session) -> Answer:
         """317."""
         ordered_only = header_of(request, BrokerConsumeStatsHeader).order
         stats, lag = [], 0
@@ -93,7 +93,7 @@ class ProgressAdmin:
             stats.append({group.name: parts})
         return body_reply(BrokerConsumeStats(broker_address=self._identity.address, stats=stats, lag_total=lag))
 
-    def time_spans(self, request: Request, session: Session) -> Answer:
+    def time_spans(self, request: Request, _session: Session) -> Answer:
         """303."""
         header = header_of(request, GroupTopicHeader)
         topic = self._metadata.topics.get(header.topic)
@@ -102,20 +102,20 @@ class ProgressAdmin:
         spans = [self._span(header.group, topic.name, queue_id) for queue_id in range(topic.write_queues)]
         return body_reply(TimeSpans(spans=spans))
 
-    def topics_of_group(self, request: Request, session: Session) -> Answer:
+    def topics_of_group(self, request: Request, _session: Session) -> Answer:
         """343."""
         group = header_of(request, GroupHeader).group
         topics = list(self._metadata.offsets.for_group(group))
         return body_reply(TopicList(topics=topics, broker_address=self._identity.address))
 
-    def subscription(self, request: Request, session: Session) -> Answer:
+    def subscription(self, request: Request, _session: Session) -> Answer:
         """345."""
         header = header_of(request, GroupTopicHeader)
         wanted = self._registry.find(header.group, header.topic)
         told = None if wanted is None else subscription_data(wanted)
         return body_reply(GroupSubscription(group=header.group, topic=header.topic, subscription=told))
 
-    def correction(self, request: Request, session: Session) -> Answer:
+    def correction(self, request: Request, _session: Session) -> Answer:
         """308: the least offset of all groups by queue; the largest number where the compared group is behind it."""
         header = header_of(request, CorrectionOffsetHeader)
         offsets = self._metadata.offsets
@@ -130,7 +130,7 @@ class ProgressAdmin:
                 least[queue_id] = _NEVER
         return body_reply(CorrectionOffsets(offsets=least))
 
-    def clone(self, request: Request, session: Session) -> Answer:
+    def clone(self, request: Request, _session: Session) -> Answer:
         """314: the destination group stands where the source group stands."""
         header = header_of(request, CloneOffsetsHeader)
         source = header.source_group

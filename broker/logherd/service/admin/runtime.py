@@ -6,13 +6,16 @@ queues, no timer wheel, no transient buffers. Tools parse those names without ch
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/AdminBrokerProcessor.java
 """
 
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from logherd.kit.clock import Clock
+from logherd.model.record import RecordError, decode_record
 from logherd.service.stats import BrokerStats
+from logherd.store import MessageStore
 from logherd.wire.frame import VERSION
 
-__all__ = ["DiskSpace", "RuntimeSource", "StoreFigures", "format_bytes", "format_runtime", "runtime_table"]
+__all__ = ["DiskSpace", "RuntimeSource", "format_bytes", "format_runtime", "runtime_table"]
 
 VERSION_NAME: Final = "V5_3_3"
 _POOLS: Final = ("send", "pull", "litePull", "query", "ack")
@@ -26,35 +29,14 @@ class DiskSpace(NamedTuple):
     free: int
 
 
-class StoreFigures(Protocol):
-    """What runtime figures need of the message store. Positions are bytes of the log."""
-
-    @property
-    def first_position(self) -> int: ...
-
-    @property
-    def end_position(self) -> int: ...
-
-    @property
-    def committed_position(self) -> int: ...
-
-    @property
-    def writable(self) -> bool:
-        """Whether a send would be accepted now: not stopped, and above the disk reserve."""
-
-    def disk(self) -> DiskSpace: ...
-
-    def earliest_timestamp(self) -> int:
-        """Store time of the oldest record kept, ms since 1970 UTC; -1 while there is none."""
-
-
 class RuntimeSource(NamedTuple):
-    """Where the figures come from. `started_ms` is wall time."""
+    """Where the figures come from. `started_ms` is wall time; `disk` asks the file system that holds the store."""
 
-    store: StoreFigures
+    store: MessageStore
     stats: BrokerStats
     clock: Clock
     started_ms: int
+    disk: Callable[[], DiskSpace]
 
 
 def runtime_table(source: RuntimeSource) -> dict[str, str]:
@@ -72,19 +54,28 @@ def runtime_table(source: RuntimeSource) -> dict[str, str]:
 
 def _store_figures(source: RuntimeSource) -> dict[str, str]:
     store = source.store
-    disk = store.disk()
+    disk = source.disk()
     ratio = str((disk.total - disk.free) / disk.total if disk.total else -1.0)
     behind = store.end_position - store.committed_position
     return {
-        "commitLogMinOffset": str(store.first_position),
+        "commitLogMinOffset": str(store.min_position),
         "commitLogMaxOffset": str(store.end_position),
         "dispatchBehindBytes": str(behind),
         "remainHowManyDataToFlush": format_bytes(behind),
-        "earliestMessageTimeStamp": str(store.earliest_timestamp()),
+        "earliestMessageTimeStamp": str(_earliest_timestamp(store)),
         "commitLogDiskRatio": ratio,
         "consumeQueueDiskRatio": ratio,
         "commitLogDirCapacity": f"Total : {format_bytes(disk.total)}, Free : {format_bytes(disk.free)}.",
     }
+
+
+def _earliest_timestamp(store: MessageStore) -> int:
+    """Store time of the oldest record kept, ms since 1970 UTC; -1 while there is none, as RocketMQ says it."""
+    record = store.record_at(store.min_position)
+    try:
+        return -1 if record is None else decode_record(record, verify=False).store_timestamp
+    except RecordError:
+        return -1
 
 
 def _traffic(source: RuntimeSource) -> dict[str, str]:

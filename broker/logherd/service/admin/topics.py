@@ -70,7 +70,7 @@ class TopicAdmin:
 
     # -- changes
 
-    def put(self, request: Request, session: Session) -> Answer:
+    def put(self, request: Request, _session: Session) -> Answer:
         """17."""
         header = header_of(request, CreateTopicHeader)
         asked = TopicConfig(
@@ -83,7 +83,7 @@ class TopicAdmin:
             raise RequestError(ResponseCode.SYSTEM_ERROR, str(error)) from error
         return after(self._metadata.topics.put(self._checked(asked, modifications)))
 
-    def put_all(self, request: Request, session: Session) -> Answer:
+    def put_all(self, request: Request, _session: Session) -> Answer:
         """18: all topics or none."""
         bodies = decode_body(TopicConfigList, request.body).topics
         configs = [self._checked(replace(body.to_model(), attributes={}), body.attributes) for body in bodies]
@@ -92,7 +92,7 @@ class TopicAdmin:
             position = self._metadata.topics.put(config)
         return after(position)
 
-    def delete(self, request: Request, session: Session) -> Answer:
+    def delete(self, request: Request, _session: Session) -> Answer:
         """215. Deleting what is not there succeeds, so that a repeated command does too."""
         name = header_of(request, TopicHeader).topic
         check_topic_name(name)
@@ -134,11 +134,11 @@ class TopicAdmin:
 
     # -- questions
 
-    def configuration(self, request: Request, session: Session) -> Answer:
+    def configuration(self, request: Request, _session: Session) -> Answer:
         """351."""
         return body_reply(TopicConfigBody.from_model(self._known(header_of(request, TopicConfigHeader).topic)))
 
-    def all_configurations(self, request: Request, session: Session) -> Answer:
+    def all_configurations(self, _request: Request, _session: Session) -> Answer:
         """21."""
         version = self._metadata.topics.version
         return body_reply(
@@ -150,11 +150,11 @@ class TopicAdmin:
             )
         )
 
-    def system_topics(self, request: Request, session: Session) -> Answer:
+    def system_topics(self, _request: Request, _session: Session) -> Answer:
         """305."""
         return body_reply(TopicList(topics=[t.name for t in self._metadata.topics if self._is_system(t.name)]))
 
-    def figures(self, request: Request, session: Session) -> Answer:
+    def figures(self, request: Request, _session: Session) -> Answer:
         """202: the ends of every queue and when its newest message was stored."""
         topic = self._known(header_of(request, TopicHeader).topic)
         queues = {}
@@ -165,7 +165,7 @@ class TopicAdmin:
             queues[key] = QueueRange(min_offset=least, max_offset=most, updated_ms=updated)
         return body_reply(_TopicStats(queues=queues, put_rate=self._stats.put_rate(topic.name)))
 
-    def consumers(self, request: Request, session: Session) -> Answer:
+    def consumers(self, request: Request, _session: Session) -> Answer:
         """300: groups that are connected and subscribe to the topic, or have offsets in it."""
         topic = header_of(request, TopicHeader).topic
         connected = [group.name for group in self._registry.consumer_groups() if topic in group.subscriptions]

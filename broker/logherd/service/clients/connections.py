@@ -36,7 +36,7 @@ class Connections:
             RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
         }
 
-    def consumers(self, request: Request, session: Session) -> Answer:
+    def consumers(self, request: Request, _session: Session) -> Answer:
         """203."""
         name = header_of(request, ConsumerGroupHeader).consumer_group
         group = self._registry.consumer_group(name)
@@ -52,7 +52,7 @@ class Connections:
             )
         )
 
-    def producers(self, request: Request, session: Session) -> Answer:
+    def producers(self, request: Request, _session: Session) -> Answer:
         """204."""
         name = header_of(request, ProducerGroupHeader).producer_group
         members = self._registry.producers(name)
@@ -60,7 +60,7 @@ class Connections:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
         return body_reply(ProducerConnections(connections=[_connection(member) for member in members]))
 
-    def all_producers(self, request: Request, session: Session) -> Answer:
+    def all_producers(self, _request: Request, _session: Session) -> Answer:
         """328."""
         table = {
             name: [

@@ -32,9 +32,9 @@ __all__ = ["Heartbeats", "HeartbeatsOptions", "subscription_of"]
 UNIT_SUBSCRIPTION = 2
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class HeartbeatsOptions:
-    """Changeable while the broker runs."""
+    """What is configured about heartbeats."""
 
     auto_create_groups: bool = True
 
@@ -105,7 +105,7 @@ class Heartbeats:
             self._notify([group])
         return Reply()
 
-    def members(self, request: Request, session: Session) -> Answer:
+    def members(self, request: Request, _session: Session) -> Answer:
         """38. A group without members is an error, so that a client never takes it for "nobody needs a queue"."""
         name = header_of(request, ConsumerGroupHeader).consumer_group
         group = self._registry.consumer_group(name)
@@ -113,7 +113,7 @@ class Heartbeats:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
         return body_reply(ConsumerIds(ids=list(group.members)))
 
-    def check_configuration(self, request: Request, session: Session) -> Answer:
+    def check_configuration(self, request: Request, _session: Session) -> Answer:
         """46. Clients send it for subscriptions that are no tags, of which there are none that this broker filters."""
         subscription = decode_body(ClientConfig, request.body).subscription
         if subscription is not None and subscription.expression_type not in (None, "", "TAG"):

@@ -9,10 +9,11 @@ from logherd.service.metadata.journal import CHANGES, METADATA_TOPIC, SNAPSHOTS,
 from logherd.service.metadata.offsets import Offsets
 from logherd.service.metadata.reserved import is_reserved, is_system_group, is_system_topic
 from logherd.service.metadata.state import Metadata, MetadataOptions
+from logherd.service.metadata.store_log import StoreLog
 from logherd.service.metadata.tables import Groups, TopicChange, Topics
 
 __all__ = [
     "CHANGES", "METADATA_TOPIC", "SNAPSHOTS", "DefaultsOptions", "Entry", "Groups", "Metadata", "MetadataDamagedError",
-    "MetadataError", "MetadataLog", "MetadataOptions", "MetadataRefusedError", "Offsets", "TopicChange", "Topics",
-    "Version", "ensure_defaults", "is_reserved", "is_system_group", "is_system_topic",
+    "MetadataError", "MetadataLog", "MetadataOptions", "MetadataRefusedError", "Offsets", "StoreLog", "TopicChange",
+    "Topics", "Version", "ensure_defaults", "is_reserved", "is_system_group", "is_system_topic",
 ]  # fmt: skip

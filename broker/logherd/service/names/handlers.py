@@ -1,7 +1,7 @@
 """Answers of the name service about brokers and topics, by request code.
 
-Routes are encoded once for all clients and kept until the table changes: thousands of clients ask for the same few every
-30 s.
+Routes are encoded once for all clients and kept until the table changes: thousands of clients ask for the same few
+every 30 s.
 
 Source: apache/rocketmq: namesrv/.../processor/DefaultRequestProcessor.java, ClientRequestProcessor.java
 """
@@ -66,7 +66,7 @@ class TopicNames:
             RequestCode.REGISTER_TOPIC_IN_NAMESRV: self.register_topic,
         }
 
-    def route(self, request: Request, session: Session) -> Answer:
+    def route(self, request: Request, _session: Session) -> Answer:
         """105. The body is strict JSON whatever the client's version: all of them read it."""
         header = header_of(request, RouteHeader)
         if self._encoded_revision != self._routes.revision:
@@ -93,30 +93,30 @@ class TopicNames:
             ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {topic}"
         )
 
-    def all_topics(self, request: Request, session: Session) -> Answer:
+    def all_topics(self, _request: Request, _session: Session) -> Answer:
         """206."""
         return body_reply(TopicList(topics=self._routes.topics()))
 
-    def topics_of_cluster(self, request: Request, session: Session) -> Answer:
+    def topics_of_cluster(self, request: Request, _session: Session) -> Answer:
         """224."""
         return body_reply(TopicList(topics=self._routes.topics_of_cluster(header_of(request, ClusterHeader).cluster)))
 
-    def system_topics(self, request: Request, session: Session) -> Answer:
+    def system_topics(self, _request: Request, _session: Session) -> Answer:
         """304: clusters and brokers have topics of their own name; the tool asks the broker for the others."""
         clusters = self._routes.clusters()
         names = [name for cluster, brokers in clusters.items() for name in (cluster, *brokers)]
         leaders = (min(broker.addresses.items())[1] for broker in self._routes.brokers().values())
         return body_reply(TopicList(topics=names, broker_address=next(leaders, UNSET)))
 
-    def unit_topics(self, request: Request, session: Session) -> Answer:
+    def unit_topics(self, _request: Request, _session: Session) -> Answer:
         """311."""
         return self._with_flags(present=UNIT)
 
-    def unit_subscribed_topics(self, request: Request, session: Session) -> Answer:
+    def unit_subscribed_topics(self, _request: Request, _session: Session) -> Answer:
         """312."""
         return self._with_flags(present=UNIT_SUBSCRIPTION)
 
-    def unit_subscribed_other_topics(self, request: Request, session: Session) -> Answer:
+    def unit_subscribed_other_topics(self, _request: Request, _session: Session) -> Answer:
         """313."""
         return self._with_flags(present=UNIT_SUBSCRIPTION, absent=UNIT)
 
@@ -126,13 +126,13 @@ class TopicNames:
 
         return body_reply(TopicList(topics=self._routes.topics(keep)))
 
-    def delete_topic(self, request: Request, session: Session) -> Answer:
+    def delete_topic(self, request: Request, _session: Session) -> Answer:
         """216."""
         header = header_of(request, DeleteNamesTopicHeader)
         self._routes.delete_topic(header.topic, header.cluster_name or None)
         return Reply()
 
-    def register_topic(self, request: Request, session: Session) -> Answer:
+    def register_topic(self, request: Request, _session: Session) -> Answer:
         """217."""
         topic = header_of(request, TopicHeader).topic
         queues = queue_configs(topic, decode_body(TopicRoute, request.body))
@@ -175,20 +175,20 @@ class BrokerNames:
         orders = self._values.namespace(ORDER_TOPICS)
         return Reply(header=header, body=encode_body(KVTable(table=dict(orders))) if orders else b"")
 
-    def unregister(self, request: Request, session: Session) -> Answer:
+    def unregister(self, request: Request, _session: Session) -> Answer:
         """104."""
         header = header_of(request, UnregisterBrokerHeader)
         broker = BrokerIdentity(header.cluster_name, header.broker_name, header.broker_id, header.broker_address)
         self._routes.unregister(broker)
         return Reply()
 
-    def heartbeat(self, request: Request, session: Session) -> Answer:
+    def heartbeat(self, request: Request, _session: Session) -> Answer:
         """904."""
         header = header_of(request, BrokerHeartbeatHeader)
         self._routes.touch(header.cluster_name, header.broker_address, self._clock.monotonic_ms())
         return Reply()
 
-    def data_version(self, request: Request, session: Session) -> Answer:
+    def data_version(self, request: Request, _session: Session) -> Answer:
         """322: whether the broker should register again because its topics changed."""
         header = header_of(request, DataVersionHeader)
         asked = decode_body(DataVersion, request.body)
@@ -202,12 +202,12 @@ class BrokerNames:
             )
         return Reply(header=DataVersionResponse(changed=changed), body=body)
 
-    def cluster_info(self, request: Request, session: Session) -> Answer:
+    def cluster_info(self, _request: Request, _session: Session) -> Answer:
         """106."""
         brokers = {name: broker_data(broker) for name, broker in self._routes.brokers().items()}
         return body_reply(ClusterInfo(brokers=brokers, clusters=self._routes.clusters()))
 
-    def member_group(self, request: Request, session: Session) -> Answer:
+    def member_group(self, request: Request, _session: Session) -> Answer:
         """901. An unknown broker name is a group without addresses."""
         header = header_of(request, MemberGroupHeader)
         broker = self._routes.brokers().get(header.broker_name)
@@ -216,12 +216,12 @@ class BrokerNames:
         group = MemberGroup(cluster=header.cluster_name, broker_name=header.broker_name, addresses=addresses)
         return body_reply(MemberGroupAnswer(group=group))
 
-    def wipe_write(self, request: Request, session: Session) -> Answer:
+    def wipe_write(self, request: Request, _session: Session) -> Answer:
         """205."""
         count = self._routes.wipe_write(header_of(request, BrokerNameHeader).broker_name)
         return Reply(header=WipeWritePermissionResponse(topics=count))
 
-    def restore_write(self, request: Request, session: Session) -> Answer:
+    def restore_write(self, request: Request, _session: Session) -> Answer:
         """327."""
         count = self._routes.restore_write(header_of(request, BrokerNameHeader).broker_name)
         return Reply(header=AddWritePermissionResponse(topics=count))

@@ -5,12 +5,13 @@ Source: apache/rocketmq: namesrv/.../processor/DefaultRequestProcessor.java, bro
 """
 
 import zlib
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import msgspec
 
 from logherd.kit.clock import Clock
-from logherd.model.topic import TopicConfig
+from logherd.model.topic import Permission, TopicConfig
 from logherd.service.errors import RequestError
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata, TopicChange
@@ -125,6 +126,7 @@ class LocalRegistration:
         self._identity = identity
         self._metadata = metadata
         self._clock = clock
+        self._permission: int = Permission.READ_WRITE
         metadata.on_topic_change.append(self._topic_changed)
 
     def register(self) -> None:
@@ -132,9 +134,16 @@ class LocalRegistration:
 
         Raises: RegistrationError if another broker holds the same name and id with a newer state.
         """
-        topics = {topic.name: topic for topic in self._metadata.topics}
-        version = _version(self._metadata)
+        topics = {topic.name: _permitted(topic, self._permission) for topic in self._metadata.topics}
+        told = self._metadata.version
+        version = TableVersion(told.counter, told.state_version, told.timestamp)
         self._routes.register(Registration(self._identity, topics, version, complete=True), self._clock.monotonic_ms())
+
+    def set_permission(self, permission: int) -> None:
+        """Take the broker's own permission into routes: clients send to and pull from it only as far as it goes."""
+        self._permission = permission
+        if self._identity.name in self._routes.brokers():
+            self.register()
 
     def unregister(self) -> None:
         """Take the broker out of all routes: call it before the broker stops serving."""
@@ -143,7 +152,7 @@ class LocalRegistration:
     def _topic_changed(self, change: TopicChange) -> None:
         if change.config is not None:
             # Not known before register(), which takes all topics.
-            self._routes.register_topic(change.name, {self._identity.name: change.config})
+            self._routes.register_topic(change.name, {self._identity.name: _permitted(change.config, self._permission)})
         else:
             self._routes.drop_topic(change.name, self._identity.name)
 
@@ -173,6 +182,7 @@ class Registrar:
         self._identity = identity
         self._metadata = metadata
         self._ha_address = ha_address
+        self.permission: int = Permission.READ_WRITE
 
     def register(self) -> OutgoingRequest:
         """103 with all topics, uncompressed as RocketMQ 5 sends it, with a checksum of the body.
@@ -185,7 +195,10 @@ class Registrar:
             version=DataVersion(
                 counter=version.counter, state_version=version.state_version, timestamp=version.timestamp
             ),
-            topics={topic.name: TopicConfigBody.from_model(topic) for topic in self._metadata.topics},
+            topics={
+                topic.name: TopicConfigBody.from_model(_permitted(topic, self.permission))
+                for topic in self._metadata.topics
+            },
         )
         body = encode_body(RegisterBroker(topics=table))
         identity = self._identity
@@ -206,6 +219,7 @@ class Registrar:
         return OutgoingRequest(RequestCode.UNREGISTER_BROKER, header)
 
 
-def _version(metadata: Metadata) -> TableVersion:
-    version = metadata.version
-    return TableVersion(version.counter, version.state_version, version.timestamp)
+def _permitted(topic: TopicConfig, permission: int) -> TopicConfig:
+    """The topic as far as the broker's own permission allows it."""
+    allowed = topic.permission & (permission | ~Permission.READ_WRITE)
+    return topic if allowed == topic.permission else replace(topic, permission=allowed)

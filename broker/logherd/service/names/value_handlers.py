@@ -33,13 +33,13 @@ class ValueNames:
             RequestCode.GET_NAMESRV_CONFIG: self.settings,
         }
 
-    def put(self, request: Request, session: Session) -> Answer:
+    def put(self, request: Request, _session: Session) -> Answer:
         """100."""
         header = header_of(request, PutKVHeader)
         self._values.put(header.namespace, header.key, header.value)
         return Reply()
 
-    def get(self, request: Request, session: Session) -> Answer:
+    def get(self, request: Request, _session: Session) -> Answer:
         """101."""
         header = header_of(request, KVHeader)
         value = self._values.get(header.namespace, header.key)
@@ -49,13 +49,13 @@ class ValueNames:
             )
         return Reply(header=KVResponse(value=value))
 
-    def delete(self, request: Request, session: Session) -> Answer:
+    def delete(self, request: Request, _session: Session) -> Answer:
         """102."""
         header = header_of(request, KVHeader)
         self._values.delete(header.namespace, header.key)
         return Reply()
 
-    def namespace(self, request: Request, session: Session) -> Answer:
+    def namespace(self, request: Request, _session: Session) -> Answer:
         """219."""
         name = header_of(request, NamespaceHeader).namespace
         values = self._values.namespace(name)
@@ -63,11 +63,11 @@ class ValueNames:
             raise RequestError(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {name}")
         return body_reply(KVTable(table=dict(values)))
 
-    def update_settings(self, request: Request, session: Session) -> Answer:
+    def update_settings(self, request: Request, _session: Session) -> Answer:
         """318."""
         update_from_text(self._settings, request.body)
         return Reply()
 
-    def settings(self, request: Request, session: Session) -> Answer:
+    def settings(self, _request: Request, _session: Session) -> Answer:
         """319."""
         return Reply(body=format_properties_text(self._settings.values()))

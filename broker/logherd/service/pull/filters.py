@@ -1,6 +1,6 @@
 """Which messages of a queue a pull wants: hashes of tags, from the request itself or from the group's heartbeats.
 
-A queue knows the 32-bit hash of a tag only, so that a wrong message may pass; every stock client looks at the tag again.
+A queue knows the 32-bit hash of a tag only, so that a wrong message may pass; stock clients look at the tag again.
 
 Source: apache/rocketmq: remoting/src/main/java/org/apache/rocketmq/remoting/protocol/filter/FilterAPI.java
 """
@@ -88,5 +88,6 @@ def parse_tags(expression: str) -> frozenset[int] | None:
 
 def _refuse_expression(kind: str) -> NoReturn:
     raise RequestError(
-        ResponseCode.SYSTEM_ERROR, f"expressionType is {kind[:32]!a}: this broker filters by TAG only, SQL92 is not there"
+        ResponseCode.SYSTEM_ERROR,
+        f"expressionType is {kind[:32]!a}: this broker filters by TAG only, SQL92 is not supported",
     )

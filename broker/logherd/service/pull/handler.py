@@ -37,7 +37,6 @@ _RESET: Final = "OFFSET_RESET"
 _CODES: Final = {
     ReadStatus.FOUND: ResponseCode.SUCCESS,
     ReadStatus.NO_MATCH: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    ReadStatus.REMOVED: ResponseCode.PULL_RETRY_IMMEDIATELY,
     ReadStatus.AT_END: ResponseCode.PULL_NOT_FOUND,
     ReadStatus.TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
     ReadStatus.BEYOND_END: ResponseCode.PULL_OFFSET_MOVED,
@@ -56,7 +55,7 @@ class PullHandler:
 
     def __init__(
         self, store: MessageStore, metadata: Metadata, registry: ClientRegistry, *,
-        clock: Clock, counter: GetCounter, options: PullOptions,
+        rules: OffsetRules, clock: Clock, counter: GetCounter, options: PullOptions,
     ) -> None:  # fmt: skip
         self._store = store
         self._metadata = metadata
@@ -64,7 +63,7 @@ class PullHandler:
         self._clock = clock
         self._counter = counter
         self._options = options
-        self._rules = OffsetRules(store, metadata, registry)
+        self._rules = rules
         self.hold = Hold(recheck_ms=options.recheck_ms, parked_max=options.parked_max)
         self.permission: int = Permission.READ_WRITE
 
@@ -77,6 +76,10 @@ class PullHandler:
         """Messages became visible in these queues: answer who waited for them."""
         if len(self.hold):
             self.hold.wake(queues, self._retry)
+
+    def look_again(self, queues: Iterable[QueueLog]) -> None:
+        """Something else than messages changed for these queues, as a reset does: the same as a commit to them."""
+        self.committed(queues)
 
     def tick(self) -> None:
         """Deadlines and rechecks of parked pulls; every 100 ms or so."""
@@ -211,7 +214,7 @@ class PullHandler:
         result = self._read(queue, waiter.offset, waiter.messages_max, waiter.tag_codes)
         if result.status is ReadStatus.FOUND:
             return self._found(result, waiter.group, queue.topic)
-        if result.status in (ReadStatus.NO_MATCH, ReadStatus.REMOVED):
+        if result.status is ReadStatus.NO_MATCH:
             waiter.offset = result.next_offset
         elif result.status not in (ReadStatus.AT_END, ReadStatus.QUEUE_EMPTY):
             return _not_found(result, waiter.offset)

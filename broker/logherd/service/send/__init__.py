@@ -4,7 +4,9 @@ Decides whether and where a message is stored; never sees how a record is laid o
 
 from logherd.service.send.handler import SendHandler
 from logherd.service.send.options import SendOptions
+from logherd.service.send.properties import Stamper
 from logherd.service.send.reply import ReplyHandler
 from logherd.service.send.targets import Target, Targets
+from logherd.service.send.unique_keys import UniqueKeys
 
-__all__ = ["ReplyHandler", "SendHandler", "SendOptions", "Target", "Targets"]
+__all__ = ["ReplyHandler", "SendHandler", "SendOptions", "Stamper", "Target", "Targets", "UniqueKeys"]

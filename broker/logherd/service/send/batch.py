@@ -31,8 +31,6 @@ def split_batch(body: bytes, batch_properties: str, stamper: Stamper) -> tuple[l
         messages = decode_batch(body)
     except BodyError as error:
         raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"the batch's body: {error}") from error
-    if not messages:
-        raise RequestError(ResponseCode.MESSAGE_ILLEGAL, "the batch has no messages")
     shared = parse_properties(batch_properties)
     batch_key = shared.pop(Name.UNIQ_KEY, "")
     refuse_features(shared)
@@ -40,10 +38,19 @@ def split_batch(body: bytes, batch_properties: str, stamper: Stamper) -> tuple[l
     suffix = format_properties(shared)
     units: list[BatchUnit] = []
     for message in messages:
-        text = message.properties
+        text = _decode(message.properties, len(units))
         if any(name in text for name in names):
             text = format_properties(shared | parse_properties(text))
         elif suffix:
             text = f"{text}\x02{suffix}" if text and text[-1] != "\x02" else text + suffix
         units.append(BatchUnit(message.flag, message.body, stamper.stamp(text).encoded))
     return units, batch_key
+
+
+def _decode(properties: bytes, number: int) -> str:
+    try:
+        return properties.decode()
+    except UnicodeDecodeError as error:
+        raise RequestError(
+            ResponseCode.MESSAGE_ILLEGAL, f"the properties of message {number} of the batch are not UTF-8: {error}"
+        ) from error

@@ -6,7 +6,6 @@ follows the checks appends; nothing is refused after the first append of a reque
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/SendMessageProcessor.java
 """
 
-from collections.abc import Callable
 from typing import NoReturn, Protocol
 
 from logherd.kit.clock import Clock
@@ -48,12 +47,13 @@ class PutCounter(Protocol):
 class SendHandler:
     """Appends what producers send and answers with ready bytes once the log is committed beyond it.
 
-    `new_key` makes the UNIQ_KEY of a message whose sender gave none. `permission` is the broker's own, as updateBrokerConfig sets it.
+    `permission` is the broker's own, as updateBrokerConfig sets it: as in RocketMQ it stops sends to ordered topics
+    here, and to others through the routes.
     """
 
     def __init__(
         self, store: MessageStore, metadata: Metadata, targets: Targets, *,
-        clock: Clock, counter: PutCounter, options: SendOptions, new_key: Callable[[], str],
+        clock: Clock, counter: PutCounter, stamper: Stamper, options: SendOptions,
     ) -> None:  # fmt: skip
         self._store = store
         self._metadata = metadata
@@ -61,9 +61,7 @@ class SendHandler:
         self._clock = clock
         self._counter = counter
         self._options = options
-        self._stamper = Stamper(
-            cluster=options.cluster_name, region=options.region, trace_on=options.trace_on, new_key=new_key
-        )
+        self._stamper = stamper
         self._answers = SendAnswers(
             store_host=options.store_host, region=options.region, trace_on=options.trace_on
         )
@@ -82,6 +80,11 @@ class SendHandler:
         code = frame.code
         header = decode_header(SendMessageHeader if code == _LONG_KEYS else SendMessageHeaderV2, frame.ext)
         target = self._targets.get(header.topic) or self._resolve(header)
+        if target.config.order and not self.permission & Permission.WRITE:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"brokerPermission is {self.permission}, sends to ordered topics need the bit {Permission.WRITE}",
+            )
         if code == _BATCH or header.batch:
             return self._store_batch(frame, session, header, target)
         properties = header.properties or ""
@@ -153,10 +156,6 @@ class SendHandler:
         return ReplyAfter(end, answer)
 
     def _resolve(self, header: SendMessageHeader) -> Target:
-        if not self.permission & Permission.WRITE:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION, f"brokerPermission is {self.permission}, sends need the bit {Permission.WRITE}"
-            )
         return self._targets.resolve(
             header.topic, default_topic=header.default_topic, default_queues=header.default_topic_queues,
             unit_mode=bool(header.unit_mode),

@@ -58,6 +58,8 @@ class Stamper:
             start = at + _UNIQUE_LENGTH
             end = text.find("\x02", start)
             key = text[start:end] if end >= 0 else text[start:]
+            if not key:
+                text = self._rewrite(text)
         else:
             key = ""
         if text and text[-1] != "\x02":

@@ -72,7 +72,9 @@ class Targets:
         """
         check_topic_name(topic)
         if is_reserved(topic):
-            raise RequestError(ResponseCode.NO_PERMISSION, f"topic {topic} belongs to the broker, clients cannot send to it")
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"topic {topic} belongs to the broker, clients cannot send to it"
+            )
         config = self._metadata.topics.get(topic)
         if config is None:
             config = self._create(topic, default_topic, default_queues, unit_mode)
@@ -133,5 +135,6 @@ def check_topic_name(topic: str) -> None:
 
 def _missing(topic: str, reason: str) -> RequestError:
     return RequestError(
-        ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist and was not created: {reason}; make it with updateTopic"
+        ResponseCode.TOPIC_NOT_EXIST,
+        f"topic {topic} does not exist and was not created: {reason}; make it with updateTopic",
     )

@@ -19,7 +19,7 @@ from logherd.wire.errors import BodyError, shorten
 
 __all__ = ["DEPTH_MAX", "TOKENS_MAX", "normalise"]
 
-TOKENS_MAX = 100_000
+TOKENS_MAX = 65_536
 DEPTH_MAX = 64
 _TOKEN = re.compile(rb'[ \t\r\n]*(?:("[^"\\]*(?:\\.[^"\\]*)*")|([{}\[\]:,])|([-+.0-9A-Za-z]+))', re.DOTALL)
 _encode = msgspec.json.Encoder().encode

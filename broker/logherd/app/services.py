@@ -1,0 +1,131 @@
+"""Everything of a broker that answers requests, built and connected."""
+
+import os
+import secrets
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from logherd.app.option_values import pull_options, send_options
+from logherd.kit.clock import Clock
+from logherd.service.admin.groups import GroupAdmin
+from logherd.service.admin.progress import ProgressAdmin
+from logherd.service.admin.topics import TopicAdmin
+from logherd.service.clients.connections import Connections
+from logherd.service.clients.heartbeats import Heartbeats, HeartbeatsOptions
+from logherd.service.clients.registry import ClientRegistry
+from logherd.service.clients.relays import Relays
+from logherd.service.dispatcher import Dispatcher
+from logherd.service.identity import BrokerIdentity
+from logherd.service.locks import Locks
+from logherd.service.metadata import Metadata
+from logherd.service.offset_rules import OffsetRules
+from logherd.service.offsets import OffsetsHandler
+from logherd.service.ports import Handler, Session
+from logherd.service.pull.handler import PullHandler
+from logherd.service.queries import Queries
+from logherd.service.routing import Role
+from logherd.service.send.handler import SendHandler
+from logherd.service.send.properties import Stamper
+from logherd.service.send.reply import ReplyHandler
+from logherd.service.send.targets import Targets
+from logherd.service.send.unique_keys import UniqueKeys
+from logherd.service.stats import BrokerStats
+from logherd.settings.options import BrokerOptions
+from logherd.store import MessageStore, QueueLog
+
+__all__ = ["Place", "Services"]
+
+
+class Place(NamedTuple):
+    """Where this broker is: what routes tell, and what records and message ids carry."""
+
+    identity: BrokerIdentity
+    store_host: bytes
+
+
+class Services:
+    """All request handlers of one broker over one store. Loop thread only."""
+
+    def __init__(
+        self, options: BrokerOptions, place: Place, *, store: MessageStore, metadata: Metadata, clock: Clock
+    ) -> None:
+        self.registry = ClientRegistry()
+        self.stats = BrokerStats(now_ms=clock.monotonic_ms(), wall_ms=clock.now_ms())
+        self.heartbeats = Heartbeats(
+            self.registry,
+            metadata,
+            clock,
+            options=HeartbeatsOptions(auto_create_groups=options.topics.auto_create_groups),
+        )
+        self.locks = Locks(clock)
+        self._rules = OffsetRules(store, metadata, self.registry)
+        self.pull = PullHandler(
+            store,
+            metadata,
+            self.registry,
+            rules=self._rules,
+            clock=clock,
+            counter=self.stats,
+            options=pull_options(options),
+        )
+        self._clock = clock
+        self._store = store
+        self._metadata = metadata
+        self._place = place
+        self._send_options = send_options(options, store_host=place.store_host)
+        keys = UniqueKeys(clock, host=place.store_host, process=os.getpid(), start=secrets.randbits(32))
+        self._stamper = Stamper(
+            cluster=self._send_options.cluster_name,
+            region=self._send_options.region,
+            trace_on=self._send_options.trace_on,
+            new_key=keys.next,
+        )
+        self.targets = Targets(metadata, store, auto_create=options.topics.auto_create)
+        self.send = SendHandler(
+            store,
+            metadata,
+            self.targets,
+            clock=clock,
+            counter=self.stats,
+            stamper=self._stamper,
+            options=self._send_options,
+        )
+
+    def dispatcher(self) -> Dispatcher:
+        """The broker port's dispatcher over all handlers."""
+        return Dispatcher(
+            Role.BROKER,
+            self._clock,
+            typed=self._typed(),
+            raw={**self.send.raw_handlers(), **self.pull.raw_handlers()},
+        )
+
+    def committed(self, touched: Iterable[QueueLog]) -> None:
+        """Messages became visible in these queues."""
+        self.pull.committed(touched)
+
+    def session_closed(self, session: Session) -> None:
+        """A connection is gone: its parked pulls are forgotten, its clients leave their groups."""
+        self.pull.session_closed(session)
+        self.heartbeats.session_closed(session)
+
+    def _typed(self) -> dict[int, Handler]:
+        store, metadata, registry, clock = self._store, self._metadata, self.registry, self._clock
+        identity = self._place.identity
+        offsets = OffsetsHandler(store, metadata, self._rules, broker_name=identity.name, on_reset=self.pull.committed)
+        replies = ReplyHandler(
+            store, self.targets, registry, clock=clock, stamper=self._stamper, options=self._send_options
+        )
+        families = (
+            offsets.handlers(),
+            replies.handlers(),
+            self.heartbeats.handlers(),
+            Connections(registry).handlers(),
+            Relays(registry, metadata, broker_name=identity.name, record_at=store.record_at).handlers(),
+            self.locks.handlers(),
+            Queries(store, registry).handlers(),
+            TopicAdmin(metadata, store, registry, self.stats, identity=identity).handlers(),
+            GroupAdmin(metadata, self.stats).handlers(),
+            ProgressAdmin(metadata, store, registry, self.stats, identity=identity, clock=clock).handlers(),
+        )
+        return {int(code): handler for family in families for code, handler in family.items()}
