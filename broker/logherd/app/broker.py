@@ -220,7 +220,7 @@ class Broker:
 
     # ---- while it runs
 
-    def _written(self, batch: WriteBatch, error: BaseException | None) -> None:
+    def _written(self, batch: WriteBatch | None, error: BaseException | None) -> None:
         self._pipeline.done(batch, error)
 
     def _committed(self, touched: list[QueueLog], committed_position: int) -> None:

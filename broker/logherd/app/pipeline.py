@@ -70,11 +70,11 @@ class CommitPipeline(Generic[BatchT, QueuesT]):
         self._idle_waiters.append(waiter)
         await waiter
 
-    def done(self, batch: BatchT, error: BaseException | None) -> None:
-        """The writer's outcome of a batch."""
-        if error is not None:
+    def done(self, batch: BatchT | None, error: BaseException | None) -> None:
+        """The writer's outcome of a batch, or a failure of its background work (no batch)."""
+        if batch is None or error is not None:
             self._release_waiters()
-            self._on_failure(error)
+            self._on_failure(error or RuntimeError("the writer reported neither a batch nor an error"))
             return
         touched = self._log.commit(batch)
         self._on_commit(touched, self._log.committed_position)

@@ -35,11 +35,13 @@ class Writer(Generic[BatchT]):
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, on_done: Callable[[BatchT, BaseException | None], None],
+        self, loop: asyncio.AbstractEventLoop, *, on_done: Callable[[BatchT | None, BaseException | None], None],
         background: Callable[[], bool], idle_seconds: float = 0.05,
     ) -> None:  # fmt: skip
-        """`on_done` runs on the loop after each batch; `background` runs on the thread while it is idle and returns
-        whether there is more to do at once."""
+        """`on_done` runs on the loop after each batch, and without one when the background work failed.
+
+        `background` runs on the thread while it is idle and returns whether there is more to do at once.
+        """
         self._loop = loop
         self._on_done = on_done
         self._background = background
@@ -85,21 +87,26 @@ class Writer(Generic[BatchT]):
             more = False
 
     def _run_background(self) -> bool:
+        """Whether there is more to do. A failure is as final as one of a batch: the disk may have dropped pages."""
+        if self.failure is not None:
+            return False
         try:
             return self._background()
-        except OSError:
-            # Background work only prepares (zeroes ahead, refreshes the checkpoint); the write path meets the same disk
-            # and is the one that must judge it.
+        except BaseException as failure:
+            self._report(None, failure)
+            # Seen by this thread before the loop hears of it, so that the failed work is not tried again.
+            self.failure = failure
             return False
 
-    def _report(self, batch: BatchT, error: BaseException | None) -> None:
+    def _report(self, batch: BatchT | None, error: BaseException | None) -> None:
         try:
             self._loop.call_soon_threadsafe(self._done, batch, error)
         except RuntimeError:
             return  # the loop is closed: the process is ending and nobody waits for this answer
 
-    def _done(self, batch: BatchT, error: BaseException | None) -> None:
-        self.busy = False
+    def _done(self, batch: BatchT | None, error: BaseException | None) -> None:
+        if batch is not None:
+            self.busy = False
         if error is not None:
             self.failure = error
         self._on_done(batch, error)

@@ -19,8 +19,8 @@ class FakeBatch:
         self.action()
 
 
-async def run(batches: list[FakeBatch]) -> list[tuple[FakeBatch, BaseException | None]]:
-    done: asyncio.Queue[tuple[FakeBatch, BaseException | None]] = asyncio.Queue()
+async def run(batches: list[FakeBatch]) -> list[tuple[FakeBatch | None, BaseException | None]]:
+    done: asyncio.Queue[tuple[FakeBatch | None, BaseException | None]] = asyncio.Queue()
     writer: Writer[FakeBatch] = Writer(
         asyncio.get_running_loop(),
         on_done=lambda b, e: done.put_nowait((b, e)),
@@ -76,3 +76,32 @@ def test_background_work_runs_while_idle_until_nothing_is_left() -> None:
         return left[0]
 
     assert asyncio.run(scenario()) == 0
+
+
+def test_failed_background_work_is_reported_once_and_ends_writing() -> None:
+    async def scenario() -> tuple[FakeBatch | None, BaseException | None, int]:
+        done: asyncio.Queue[tuple[FakeBatch | None, BaseException | None]] = asyncio.Queue()
+        failure, calls = OSError(28, "No space left on device"), [0]
+
+        def background() -> bool:
+            calls[0] += 1
+            raise failure
+
+        writer: Writer[FakeBatch] = Writer(
+            asyncio.get_running_loop(),
+            on_done=lambda b, e: done.put_nowait((b, e)),
+            background=background,
+            idle_seconds=0.001,
+        )
+        writer.start()
+        batch, error = await asyncio.wait_for(done.get(), 5)
+        with pytest.raises(WriterFailed):
+            writer.submit(FakeBatch())
+        assert await asyncio.to_thread(writer.stop, 5)
+        assert done.empty()
+        assert error is failure
+        return batch, error, calls[0]
+
+    batch, _, calls = asyncio.run(scenario())
+    assert batch is None
+    assert calls == 1
