@@ -35,6 +35,14 @@ def accepts(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def can_listen(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
 def free_port(neighbours: tuple[int, ...] = ()) -> int:
     """A port that nobody listens on, nor on its neighbours at these distances.
 
@@ -42,19 +50,9 @@ def free_port(neighbours: tuple[int, ...] = ()) -> int:
     """
     first = 12_000 + (os.getpid() * 97) % 15_000
     for port in range(first, first + 4_000, 7):
-        held = []
-        try:
-            for distance in (0, *neighbours):
-                held.append(socket.create_server(("127.0.0.1", port + distance)))
-        except OSError:
-            continue
-        else:
-            if port not in _given:
-                _given.add(port)
-                return port
-        finally:
-            for listener in held:
-                listener.close()
+        if port not in _given and all(can_listen(port + distance) for distance in (0, *neighbours)):
+            _given.add(port)
+            return port
     raise RuntimeError("no free port found")
 
 

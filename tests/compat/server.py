@@ -43,6 +43,12 @@ class Server:
             return 0
         return sum(queue["readQueueNums"] for queue in json.loads(body)["queueDatas"])
 
+    def committed(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The group's committed offset in a queue."""
+        fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "setZeroIfNotFound": "false"}
+        header, _ = ask(self.broker_port, 14, fields)
+        return None if header["code"] else int(header["extFields"]["offset"])
+
     def create_topic(self, name: str, queues: int = 4) -> str:
         """Create it at the broker and wait until clients see it."""
         fields = {

@@ -8,6 +8,7 @@ import pytest
 
 from compat.driver import CallFailed, Driver, message
 from compat.payloads import every_kind, sha256, small
+from compat.rocketmq import RocketMQ
 from compat.server import Server
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(120)]
@@ -101,9 +102,12 @@ def test_batch_is_stored_in_one_queue_one_after_the_other(sender: Driver, server
     places = [(answer["queueId"], answer["offset"] + i) for i in range(4)]
     assert [found[place]["keys"] for place in places] == ["b1", "b10", "b5000", "b100000"]
     assert [found[place]["length"] for place in places] == [1, 10, 5000, 100_000]
-    # The batch's own id is stored behind each message's and hides it: all four show the same one. RocketMQ does so too.
-    assert len(set(answer["msgId"].split(","))) == 4
-    assert len({found[place]["msgId"] for place in places}) == 1
+    ids = [found[place]["msgId"] for place in places]
+    if isinstance(server, RocketMQ):
+        # 5.3.3 stores the batch's own id behind each message's, where it hides it: nobody finds the ids it answered.
+        assert len(set(ids)) == 1
+    else:
+        assert ids == answer["msgId"].split(",")
 
 
 def test_orderly_consumer_sees_each_shard_in_order(json_sender: Driver, server: Server, topic: str) -> None:

@@ -3,8 +3,10 @@ package dev.logherd.compat;
 import com.alibaba.fastjson.JSONObject;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
@@ -17,7 +19,18 @@ final class Admin {
         driver.add("mqadmin", Admin::run);
     }
 
-    private static Object run(JSONObject args) {
+    /** The commands are objects that keep a client which cannot start twice; a fresh process would have fresh ones. */
+    private static void forgetCommands() throws ReflectiveOperationException {
+        for (Field field : MQAdminStartup.class.getDeclaredFields()) {
+            if (List.class.isAssignableFrom(field.getType())) {
+                field.setAccessible(true);
+                ((List<?>) field.get(null)).clear();
+            }
+        }
+    }
+
+    private static Object run(JSONObject args) throws ReflectiveOperationException {
+        forgetCommands();
         String[] command = args.getJSONArray("command").toArray(new String[0]);
         PrintStream out = System.out;
         PrintStream err = System.err;

@@ -101,7 +101,9 @@ final class Consumers {
         } else {
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
                 open.take(messages);
-                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+                // A refused message goes back to the broker, which is asked to deliver it again later.
+                return args.getBooleanValue("refuse")
+                    ? ConsumeConcurrentlyStatus.RECONSUME_LATER : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
         }
         consumer.start();
