@@ -91,7 +91,7 @@ class LoopDisk:
 
 
 class FailingDisk(LoopDisk):
-    """Its image lies on a tmpfs that is smaller than the image, so that flushes begin to fail with EIO."""
+    """Its image lies on a tmpfs that is smaller than the image: writes fail, some are dropped silently."""
 
     def __init__(self, directory: Path, *, size_mib: int, good_mib: int) -> None:
         super().__init__(directory, size_mib=size_mib)

@@ -164,15 +164,15 @@ class Broker:
     def _name_service(self, listening: socket.socket | None) -> EmbeddedNames | ExternalNames:
         identity = self._place.identity
         if listening is None:
-            names = ExternalNames(
-                self._options.name_service.addresses,
-                Registrar(identity, self._metadata, ha_address=identity.address),
-            )
+            registrar = Registrar(identity, self._metadata, ha_address=identity.address)
+            names = ExternalNames(self._options.name_service.addresses, registrar)
             self._metadata.on_topic_change.append(names.topic_changed)
+            self._services.permission_hooks += [registrar.set_permission, names.permission_changed]
             return names
         path = Path(self._options.data_dir) / "names.json"
         embedded = EmbeddedNames.prepare(listening, self._clock, key_values_path=path, expected=identity.name)
         embedded.attach(identity, self._metadata, self._clock)
+        self._services.permission_hooks.append(embedded.set_permission)
         return embedded
 
     async def _serve(self, listening: socket.socket, address: str) -> None:

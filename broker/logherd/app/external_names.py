@@ -38,8 +38,11 @@ class ExternalNames:
 
     def topic_changed(self, _change: TopicChange) -> None:
         """Tell all name services soon."""
-        for event in self._changed.values():
-            event.set()
+        self._register_soon()
+
+    def permission_changed(self, _permission: int) -> None:
+        """Tell all name services soon."""
+        self._register_soon()
 
     async def join(self, guard: TaskGuard) -> None:
         """The broker serves: begin to register."""
@@ -57,6 +60,10 @@ class ExternalNames:
         for connection in self._connections.values():
             await connection.close()
         self._connections.clear()
+
+    def _register_soon(self) -> None:
+        for event in self._changed.values():
+            event.set()
 
     async def _keep_registered(self, address: Endpoint) -> None:
         failing = False

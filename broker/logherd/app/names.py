@@ -98,6 +98,11 @@ class EmbeddedNames:
         """Follow the topics of this broker."""
         self._registration = LocalRegistration(self._names.routes, identity, metadata, clock)
 
+    def set_permission(self, permission: int) -> None:
+        """Put the broker's own permission into its routes."""
+        if self._registration is not None:
+            self._registration.set_permission(permission)
+
     async def join(self, guard: TaskGuard) -> None:
         """The broker serves: put it into the routes, then answer who asks for them."""
         if self._registration is not None:
@@ -107,9 +112,10 @@ class EmbeddedNames:
         guard.start("name service expiry", self._expire())
 
     async def leave(self) -> None:
-        """The broker is about to stop: take it out of the routes."""
+        """The broker is about to stop: take it out of the routes, for good."""
         if self._registration is not None:
             self._registration.unregister()
+            self._registration = None
 
     async def stop(self) -> None:
         """Close the port."""

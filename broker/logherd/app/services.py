@@ -2,13 +2,18 @@
 
 import os
 import secrets
-from collections.abc import Iterable
+import shutil
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from logherd.app.option_values import pull_options, send_options
+from logherd.app.shown_settings import shown_settings
 from logherd.kit.clock import Clock
 from logherd.service.admin.groups import GroupAdmin
 from logherd.service.admin.progress import ProgressAdmin
+from logherd.service.admin.runtime import DiskSpace, RuntimeSource
+from logherd.service.admin.settings import broker_settings
+from logherd.service.admin.state import StateAdmin
 from logherd.service.admin.topics import TopicAdmin
 from logherd.service.clients.connections import Connections
 from logherd.service.clients.heartbeats import Heartbeats, HeartbeatsOptions
@@ -72,6 +77,10 @@ class Services:
         self._store = store
         self._metadata = metadata
         self._place = place
+        self._options = options
+        self._started_ms = clock.now_ms()
+        self.permission_hooks: list[Callable[[int], None]] = []
+        """Hear brokerPermission when an operator changed it."""
         self._send_options = send_options(options, store_host=place.store_host)
         keys = UniqueKeys(clock, host=place.store_host, process=os.getpid(), start=secrets.randbits(32))
         self._stamper = Stamper(
@@ -127,5 +136,26 @@ class Services:
             TopicAdmin(metadata, store, registry, self.stats, identity=identity).handlers(),
             GroupAdmin(metadata, self.stats).handlers(),
             ProgressAdmin(metadata, store, registry, self.stats, identity=identity, clock=clock).handlers(),
+            self._state().handlers(),
         )
         return {int(code): handler for family in families for code, handler in family.items()}
+
+    def _state(self) -> StateAdmin:
+        identity = self._place.identity
+        settings = broker_settings(
+            identity,
+            permitted=(self.send, self.pull),
+            creation=self.targets,
+            on_permission=self._permission_changed,
+            fixed=shown_settings(self._options, identity),
+        )
+        runtime = RuntimeSource(self._store, self.stats, self._clock, self._started_ms, self._disk)
+        return StateAdmin(settings, runtime, identity=identity)
+
+    def _disk(self) -> DiskSpace:
+        usage = shutil.disk_usage(self._options.data_dir)
+        return DiskSpace(usage.total, usage.free)
+
+    def _permission_changed(self, permission: int) -> None:
+        for hook in self.permission_hooks:
+            hook(permission)

@@ -1,7 +1,6 @@
 """`logherd broker`: one broker process in the foreground, until a signal."""
 
 import sys
-from importlib import import_module
 from pathlib import Path
 
 from logherd.cli import exits
@@ -18,11 +17,11 @@ def run_broker(config: str, overrides: list[str], ready_file: str | None) -> int
     "host:port", with the ports it really took) and `pid`.
     """
     check = Check(Path(config), overrides)
-    process = import_module("logherd.app.process")
+    from logherd.app.process import run
+
     try:
         options = check.result()
     except SettingsError as error:
         sys.stderr.write(f"logherd broker: {error}\n")
         return exits.USAGE
-    code: int = process.run(options, ready_file=None if ready_file is None else Path(ready_file))
-    return code
+    return run(options, ready_file=None if ready_file is None else Path(ready_file))

@@ -124,12 +124,12 @@ class Consumer:
 
         Raises: QueueClosed after `close`.
         """
-        if not self._current:
-            try:
-                async with asyncio.timeout(seconds):
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._current:
                     self._take(*await self._ahead.take())
-            except TimeoutError:
-                return []
+        except TimeoutError:
+            return []
         while len(self._current) < messages_max and (more := self._ahead.try_take()) is not None:
             self._take(*more)
         given, self._current = self._current[:messages_max], self._current[messages_max:]

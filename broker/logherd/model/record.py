@@ -32,6 +32,7 @@ BLANK_MAGIC = 0xCBD43194
 BLANK_SIZE_MIN = 8
 CHECKSUM_SIZE = 20
 TOPIC_BYTES_V1_MAX = 127
+_TOPIC_BYTES_V2_MAX = 0xFFFF
 _CHECKSUM_NAME = b"__CRC32#\x01"
 _CHECKSUM_MASK = 0x7FFFFFFF
 
@@ -98,10 +99,14 @@ def encode_record(
     if topic_length <= TOPIC_BYTES_V1_MAX:
         magic, topic_part = MAGIC_V1, bytes((topic_length,)) + topic
     else:
+        if topic_length > _TOPIC_BYTES_V2_MAX:
+            raise RecordError(f"the topic takes {topic_length} bytes, at most {_TOPIC_BYTES_V2_MAX} fit")
         magic, topic_part = MAGIC_V2, _U16.pack(topic_length) + topic
     if properties_length > 0x7FFF:
         raise RecordError(f"properties take {properties_length} bytes with the checksum; at most 32767 fit")
     crc_of_body = crc32(body) & _CHECKSUM_MASK
+    # Whatever a client said about hosts, these two bits tell how long ours are.
+    sys_flag &= ~_HOSTS_V6
     if len(born_host) == 8 and len(store_host) == 8:
         total = 90 + body_length + len(topic_part) + properties_length
         head = _HEAD.pack(
@@ -110,7 +115,6 @@ def encode_record(
         )  # fmt: skip
     else:
         total = 74 + len(born_host) + len(store_host) + body_length + len(topic_part) + properties_length
-        sys_flag &= ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)
         sys_flag |= SysFlag.BORN_HOST_V6 if len(born_host) == 20 else 0
         sys_flag |= SysFlag.STORE_HOST_V6 if len(store_host) == 20 else 0
         head = b"".join((

@@ -5,7 +5,7 @@ Pure bookkeeping, no socket: the session asks what to deliver and reports what w
 
 from collections import deque
 
-from logherd.kit.errors import ensure
+from logherd.kit.errors import InvariantError, ensure
 from logherd.net.limits import FlowLimits
 from logherd.wire.frame import Flag, Frame
 
@@ -130,9 +130,15 @@ class Intake:
     def answered(self, frame: Frame) -> None:
         """A delivered request got its answer."""
         if not self._parked or self._parked.pop(id(frame), None) is None:
-            ensure(self.running > 0, "a request is answered once", frame.code)
+            if self.running == 0:
+                raise InvariantError(f"a request is answered once: {frame.code}")
             self.running -= 1
-        self._release(frame)
+        if self._exact:
+            self._release(frame)
+        else:  # the same without calls: this runs for every request
+            size = len(frame.body) + HEADER_SIZE
+            self.size -= size
+            self._budget.used -= size
 
     def clear(self) -> None:
         """The connection is gone: forget everything. Answers that come later must not be reported."""

@@ -62,9 +62,10 @@ class Server:
         self._hub.budget.held = True
 
     def release_reading(self) -> None:
-        """Read again."""
-        self._hub.budget.held = False
-        self._hub.feed_starved()
+        """Read again; not after `stop` was called."""
+        if not self._hub.stopping:
+            self._hub.budget.held = False
+            self._hub.feed_starved()
 
     async def stop(self, seconds: float) -> None:
         """Stop accepting, take no further requests, answer those that run, close. Idempotent.
@@ -72,6 +73,7 @@ class Server:
         Parked requests are not answered. What is not answered or not read by its peer after `seconds` is cut off.
         """
         self._hub.stopping = True
+        self._hub.budget.held = True
         for listener in self._listeners:  # 1. nobody new
             listener.close()
         for session in self.sessions:  # 2. nothing new

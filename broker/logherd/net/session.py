@@ -14,6 +14,7 @@ from logherd.net.outbox import Outbox
 from logherd.net.patience import Patience
 from logherd.net.pending import Pending
 from logherd.wire.codec import FrameReader, encode_frame, encode_head
+from logherd.wire.codes import ResponseCode
 from logherd.wire.errors import FrameError
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import encode_header
@@ -21,6 +22,9 @@ from logherd.wire.headers import encode_header
 __all__ = ["Body", "NetSession"]
 
 Body = bytes | list[memoryview]
+COUNTED_SIZE_MIN = 64 * 1024
+REMARK_LENGTH_MAX = 1_000
+"""Characters; at most 4,000 bytes, below the 4 KiB that peers accept."""
 
 
 class _Request(Protocol):
@@ -70,9 +74,11 @@ class NetSession(asyncio.Protocol):
         self._reader = FrameReader(hub.limits.wire)
         self._intake = Intake(hub.limits.flow, hub.budget)
         self._outbox = Outbox()
+        self._budget = hub.budget
         self._calls: Pending[Frame | None] = Pending()
         self._patience = Patience(hub.limits.patience, hub.now())
         self._traffic = _Traffic()
+        self._unsent_soft = hub.limits.flow.unsent_bytes_soft
         self._dirty = False
         self._paused = False
         self._congested = False
@@ -94,15 +100,27 @@ class NetSession(asyncio.Protocol):
         return self._intake.running == 0 and self._outbox.size == 0
 
     def reply(self, request: _Request, reply: _Reply) -> None:
-        """Answer a delivered request; does nothing for a oneway request or when the client is gone."""
+        """Answer a delivered request; does nothing for a oneway request or when the client is gone.
+
+        A long remark is cut: it may quote what the client sent, and no peer reads more. An answer that no peer would
+        accept (too large, no UTF-8) is replaced by a system error that says so.
+        """
         frame = request.frame
         if frame.flag & Flag.ONEWAY:
             return
+        remark = reply.remark
+        if remark is not None and len(remark) > REMARK_LENGTH_MAX:
+            remark = remark[:REMARK_LENGTH_MAX] + "..."
         answer = Frame(
-            reply.code, frame.opaque, flag=Flag.RESPONSE, ext=_fields(reply.header), remark=reply.remark,
+            reply.code, frame.opaque, flag=Flag.RESPONSE, ext=_fields(reply.header), remark=remark,
             serialize=frame.serialize,
         )  # fmt: skip
-        self.send_answer(frame, answer, reply.body)
+        try:
+            self.send_answer(frame, answer, reply.body)
+        except FrameError as error:
+            self._hub.log.warning("answer cannot be sent", remote=self._remote, code=frame.code, detail=error)
+            failure = Frame(ResponseCode.SYSTEM_ERROR, frame.opaque, flag=Flag.RESPONSE, remark=str(error))
+            self.send_answer(frame, failure)
 
     def send_answer(self, request: Frame, answer: Frame, body: Body = b"") -> None:
         """Send `answer` for a delivered request that is not oneway. A `body` of slices is sent without being copied.
@@ -173,8 +191,7 @@ class NetSession(asyncio.Protocol):
             wire.abort()
             return
         self.remote_host = encode_host(self.remote_ip, self.remote_port)
-        soft = self._hub.limits.flow.unsent_bytes_soft
-        wire.set_write_buffer_limits(high=soft, low=soft // 2)
+        wire.set_write_buffer_limits(high=self._unsent_soft, low=self._unsent_soft // 2)
         self._transport = wire
         self._hub.sessions.add(self)
         self._hub.handler.on_open(self)
@@ -195,7 +212,7 @@ class NetSession(asyncio.Protocol):
             return
         partial, before = self._reader.buffered, traffic.partial
         if partial != before:
-            self._hub.budget.used += partial - before
+            self._budget.used += partial - before
             traffic.partial = partial
         if frames:
             self._deliver(cast("list[Frame]", frames), len(data) + before - partial)
@@ -217,10 +234,12 @@ class NetSession(asyncio.Protocol):
         if self._transport is None:
             return
         self._transport = None
-        if not self._ending:
-            self._hub.log.debug("connection closed by peer", remote=self._remote, error=exc)
         traffic = self._traffic
-        self._hub.budget.used -= traffic.partial + traffic.unsent
+        if not self._ending and traffic.partial:
+            self._hub.log.warning("connection ended inside a frame", remote=self._remote, partial=traffic.partial)
+        elif not self._ending:
+            self._hub.log.debug("connection closed by peer", remote=self._remote, error=exc)
+        self._budget.used -= traffic.partial + traffic.unsent
         self._intake.clear()
         self._outbox.take()
         self._hub.admission.release(self.remote_ip)
@@ -237,18 +256,21 @@ class NetSession(asyncio.Protocol):
         transport = self._transport
         if transport is None or self._ending:
             return
-        outbox = self._outbox
+        outbox, traffic = self._outbox, self._traffic
         if outbox.size:
-            self._traffic.sent += outbox.size
+            size = outbox.size
+            traffic.sent += size
             buffers = outbox.take()
             if len(buffers) == 1:
                 transport.write(buffers[0])
             else:
                 transport.writelines(buffers)
-            self.count_unsent()
-            if self._traffic.unsent > self._hub.limits.flow.unsent_bytes_max:
-                self._abort("answers are not read", unsent=self._traffic.unsent)
-                return
+            # What little else is unsent is counted by the next sweep; above the soft limit we are congested.
+            if size >= COUNTED_SIZE_MIN or self._congested:
+                self.count_unsent()
+                if traffic.unsent > self._hub.limits.flow.unsent_bytes_max:
+                    self._abort("answers are not read", unsent=traffic.unsent)
+                    return
         if self._paused:
             self.resume()
 
@@ -256,7 +278,7 @@ class NetSession(asyncio.Protocol):
         """Tell the budget how much of what we wrote is still in this process."""
         if self._transport is not None:
             unsent = self._transport.get_write_buffer_size()
-            self._hub.budget.used += unsent - self._traffic.unsent
+            self._budget.used += unsent - self._traffic.unsent
             self._traffic.unsent = unsent
 
     def resume(self) -> None:
@@ -265,7 +287,7 @@ class NetSession(asyncio.Protocol):
             return
         self._pump()
         if self._blocked():
-            if self._hub.budget.exhausted:
+            if self._budget.exhausted:
                 self._hub.starved.add(self)
             return
         self._paused = False
@@ -287,7 +309,7 @@ class NetSession(asyncio.Protocol):
         self.count_unsent()
         traffic = self._traffic
         # While the memory of the whole process is used up frames go on ageing: half frames may be what fills it.
-        held = self._paused and not self._hub.budget.full
+        held = self._paused and not self._budget.full
         overdue = self._patience.step(
             now, received=traffic.received, sent=traffic.sent - traffic.unsent, frames=traffic.frames,
             buffered=traffic.partial, held=held,
@@ -341,7 +363,8 @@ class NetSession(asyncio.Protocol):
             self._hub.mark_dirty(self)
 
     def _blocked(self) -> bool:
-        return bool(self._intake.backlog) or self._intake.blocked or not self._may_deliver()
+        intake = self._intake
+        return bool(intake.backlog) or intake.blocked or not self._may_deliver()
 
     def _deliver(self, frames: list[Frame], bytes_used: int) -> None:
         """Give requests to the handler in slices, as long as nothing stands against it; queue the rest."""
@@ -376,20 +399,20 @@ class NetSession(asyncio.Protocol):
             self._hub.handler.on_frames(self, batch)
 
     def _may_deliver(self) -> bool:
-        hub = self._hub
+        budget = self._budget
         return not (
-            self._ending
-            or self._congested
-            or self._outbox.size >= hub.limits.flow.unsent_bytes_soft
-            or hub.budget.exhausted
-            or hub.stopping
+            self._congested
+            or budget.held
+            or budget.used >= budget.bytes_max
+            or self._outbox.size >= self._unsent_soft
+            or self._ending
             or self._transport is None
         )
 
     def _pause(self, transport: asyncio.Transport) -> None:
         self._paused = True
         transport.pause_reading()
-        if self._hub.budget.exhausted:
+        if self._budget.exhausted:
             self._hub.starved.add(self)
 
 

@@ -58,6 +58,8 @@ class Dispatcher:
             answer = handler(frame, session) if handler is not None else self._handle_typed(frame, session)
         except RequestError as error:
             answer = Reply(error.code, remark=error.remark)
+        except (HeaderError, BodyError) as error:
+            answer = Reply(ResponseCode.INVALID_PARAMETER, remark=str(error))
         except MetadataRefusedError as error:
             answer = Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=str(error))
         if answer is PARKED or frame.flag & Flag.ONEWAY:
@@ -69,11 +71,8 @@ class Dispatcher:
         if handler is None:
             raise RequestError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, refusal(frame.code, self._role))
         spec = REQUESTS[frame.code]
-        try:
-            header = None if spec.header is None else decode_header(spec.header, frame.ext)
-            return handler(Request(frame, header, self._clock.monotonic_ms()), session)
-        except (HeaderError, BodyError) as error:
-            raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        header = None if spec.header is None else decode_header(spec.header, frame.ext)
+        return handler(Request(frame, header, self._clock.monotonic_ms()), session)
 
 
 def response_frame(request: Frame, reply: Reply) -> Frame:

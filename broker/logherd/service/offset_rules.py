@@ -4,7 +4,7 @@ from logherd.service.clients.registry import ClientRegistry
 from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata
 from logherd.service.ports import Session
-from logherd.store.store import MessageStore
+from logherd.store import MessageStore
 from logherd.wire.codes import ResponseCode
 
 __all__ = ["OffsetRules"]

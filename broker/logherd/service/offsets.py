@@ -12,8 +12,7 @@ from logherd.service.metadata import Metadata
 from logherd.service.offset_rules import OffsetRules
 from logherd.service.ports import Answer, Handler, Reply, ReplyAfter, Request, Session
 from logherd.service.requests import body_reply, header_of
-from logherd.store.consume_queue import QueueLog
-from logherd.store.store import MessageStore
+from logherd.store import MessageStore, QueueLog
 from logherd.wire.bodies.base import queue_key
 from logherd.wire.bodies.clients import ClientOffsets
 from logherd.wire.bodies.configs import DataVersion

@@ -18,6 +18,7 @@ __all__ = [
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _HOUR = 3_600_000
+_RECORD_OVERHEAD = 128 * _KIB
 _EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- refused as an advertised address, not bound
 _LIVE: dict[str, Any] = {"restart": False}
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
@@ -120,8 +121,8 @@ class StoreSettings(Group):
     @model_validator(mode="after")
     def _sizes_fit(self) -> "StoreSettings":
         # A record and the blank that ends a segment must fit into one segment, and a batch holds at least one record.
-        if self.message_bytes_max + 64 * _KIB > self.segment_bytes:
-            raise ValueError("messageSizeMax and 64 KiB for the rest of a record must fit into segmentSize")
+        if self.message_bytes_max + _RECORD_OVERHEAD > self.segment_bytes:
+            raise ValueError("messageSizeMax and 128 KiB for the rest of a record must fit into segmentSize")
         return self
 
 
@@ -240,9 +241,9 @@ class BrokerSettings(Group):
 
     @model_validator(mode="after")
     def _parts_agree(self) -> "BrokerSettings":
-        if self.store.message_bytes_max + self.limits.header_bytes + 64 * _KIB > self.limits.frame_bytes:
+        if self.store.message_bytes_max + self.limits.header_bytes + _RECORD_OVERHEAD > self.limits.frame_bytes:
             raise ValueError(
-                "store.messageSizeMax and limits.headerSize must fit into limits.frameSize with 64 KiB left"
+                "store.messageSizeMax and limits.headerSize must fit into limits.frameSize with 128 KiB left"
             )
         told_host, told_port = split_endpoint(self.advertised or self.listen)
         if told_host in _EVERY_INTERFACE:

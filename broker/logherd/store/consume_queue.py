@@ -36,13 +36,14 @@ class QueueLog:
     """Handle of one queue; made and changed only by MessageStore.
 
     1. min_offset <= max_offset <= next_offset: readable are [min, max), [max, next) is appended and not yet committed.
-    2. `tail` holds the units [tail_start, next_offset); files hold at least [first, written), and
-       tail_start <= written unless the queue is empty on disk.
+    2. `tail` holds the units [tail_start, next_offset); files hold, durably, those below `written` >= tail_start.
+    3. `entry_at` is the queue's line in the list of queues, `stale_end` the end of units that files hold of an earlier
+       queue of the same name; both belong to the writer thread.
     """
 
     __slots__ = (
-        "_min_offset", "_min_position", "_table", "deleted", "max_offset", "next_offset", "queue_id", "tail",
-        "tail_start", "topic", "topic_bytes", "topic_hash", "written",
+        "_min_offset", "_min_position", "_table", "deleted", "entry_at", "max_offset", "next_offset", "queue_id",
+        "stale_end", "tail", "tail_start", "topic", "topic_bytes", "topic_hash", "written",
     )  # fmt: skip
 
     def __init__(self, table: _Table, topic: str, queue_id: int, *, topic_bytes: bytes, hash_of_topic: int) -> None:
@@ -53,16 +54,29 @@ class QueueLog:
         self.max_offset = self.next_offset = self.written = self.tail_start = 0
         self.tail = bytearray()
         self.deleted = False
+        self.entry_at = -1
+        self.stale_end = 0
         self._table = table
         self._min_offset = 0
         self._min_position = table.min_position
 
-    def start_at(self, first: int, end: int) -> None:
-        """Place an empty handle: files hold the units [first, end)."""
-        self._min_offset = first
+    def start_at(self, end: int) -> None:
+        """Place an empty handle: the files, if any, hold the units below `end`."""
+        self._min_offset = 0
         self._min_position = -1
         self.max_offset = self.next_offset = self.written = self.tail_start = end
         self.tail = bytearray()
+
+    def go_back(self, offset: int) -> None:
+        """Forget the units from `offset` on: they are derived again, or a new queue of this name began there."""
+        self.stale_end = max(self.stale_end, self.next_offset)
+        if offset >= self.tail_start:
+            del self.tail[(offset - self.tail_start) * UNIT_SIZE :]
+        else:
+            self.tail = bytearray()
+            self.tail_start = offset
+        self.written = min(self.written, offset)
+        self.max_offset = self.next_offset = offset
 
     @property
     def min_offset(self) -> int:

@@ -62,7 +62,12 @@ class QueueTable:
         removed = list(self._topics.pop(topic, {}).values())
         for queue in removed:
             queue.deleted = True
+            queue.start_at(0)
         return removed
+
+    def clear(self) -> None:
+        """Forget all handles."""
+        self._topics.clear()
 
     def units(self, queue: QueueLog, offset: int, count: int) -> bytes | bytearray:
         """Committed units from `offset` on, at least one and up to `count`, as one buffer."""
@@ -92,5 +97,11 @@ class QueueTable:
         return low
 
     def _is_kept(self, queue: QueueLog, offset: int) -> bool:
-        position, size, _ = self.unit(queue, offset)
+        if offset >= queue.tail_start:
+            data: bytes | bytearray = queue.tail_units(offset, 1)
+        else:
+            data = self._source.read_units(queue, offset, 1)
+        if len(data) < UNIT_SIZE:  # its file was deleted with the records
+            return False
+        position, size, _ = UNIT.unpack(data)
         return size not in _NOT_WRITTEN_SIZES and position >= self.min_position

@@ -12,7 +12,7 @@ from pathlib import Path
 from logherd.kit.clock import Clock
 from logherd.kit.errors import ensure
 from logherd.model.record import RecordError, encode_record
-from logherd.store.consume_queue import UNIT, QueueLog
+from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
 from logherd.store.errors import RecordTooLarge
 from logherd.store.extract import has_unit
 from logherd.store.files import Files
@@ -150,7 +150,8 @@ class MessageStore:
         """Make a written batch readable. Returns the queues that have new messages."""
         ensure(batch.done and batch.start == self.committed_position, "batches are committed in order", batch.start)
         for queue, end in batch.touched.items():
-            queue.max_offset = end
+            if not queue.deleted:
+                queue.max_offset = end
         self.committed_position = batch.end
         self._derived.committed(batch)
         return [queue for queue in batch.touched if not queue.deleted]
@@ -195,10 +196,38 @@ class MessageStore:
         or before it (min_offset if none is)."""
         return self._reader.offset_by_time(queue, timestamp, upper=upper)
 
+    def query_index(self, topic: str, key: str, *, max_count: int, begin: int, end: int) -> list[int]:
+        """Positions of committed messages of `topic` whose key may be `key`, stored in [begin, end] (ms), newest first.
+
+        The index knows hashes only: the caller compares the keys of the records.
+        """
+        found: dict[int, None] = {}
+        for position in self._derived.find_positions(topic_hash(topic), key.encode()):
+            if len(found) >= max_count:
+                break
+            stored = self._reader.position_timestamp(position)
+            if stored is not None and begin <= stored <= end:
+                found[position] = None
+        return list(found)
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget the topic's queues: at once in memory, their files in the background. The log keeps the records until
+        retention; a topic of this name that is made again begins at offset 0."""
+        self._derived.remove_topic(topic)
+
+    def tick(self) -> None:
+        """Owner thread, about once a second: lets derived files follow when no batch comes by."""
+        self._derived.tick()
+
     def close(self) -> None:
         """Write what is derived, mark the store as closed in order and let go of it. Blocks; call it when the writer
         thread has ended. Appended and unwritten records are dropped: nobody was told that they are stored."""
-        if self._writer.failure is None:
+        writer = self._writer
+        if writer.failure is None:
+            writer.run_tasks()
             self._derived.seal(final=True)
-            self._writer.finish()
+            writer.finish()
+        self._derived.close()
+        self._log.close()
+        writer.checkpoint.close()
         self._lock.release()

@@ -215,6 +215,15 @@ class LogWriter:
         segment.zeroed = end
         return True
 
+    def run_tasks(self) -> None:
+        """Do all tasks that wait, at once. Raises: StoreStopped."""
+        self._refuse_after_failure()
+        self._guarded(self._run_tasks)
+
+    def _run_tasks(self) -> None:
+        while self._task_step():
+            pass
+
     def flush_for_derived(self) -> None:
         """Derived files may name only flushed records; with async flush this makes it so. For tasks."""
         if self._unflushed:
@@ -227,8 +236,7 @@ class LogWriter:
 
     def _finish(self) -> None:
         self.flush_for_derived()
-        while self._task_step():
-            pass
+        self._run_tasks()
         self.checkpoint.record(replace(self.checkpoint.value, closed=True))
         self.checkpoint.sync()
 

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from logherd_operator.spec.base import DnsName, Fragment, Model
 
-__all__ = ["Auth", "CertManager", "IssuerRef", "NetworkPolicy", "Tls"]
+__all__ = ["Auth", "Issuance", "IssuerRef", "NetworkPolicy", "Tls"]
 
 Mode = Literal["Disabled", "Permissive", "Required"]
 
@@ -18,7 +18,7 @@ class IssuerRef(Model):
     kind: Literal["Issuer", "ClusterIssuer"] = Field(default="Issuer", description="Its kind.")
 
 
-class CertManager(Model):
+class Issuance(Model):
     """Certificates made by cert-manager."""
 
     issuer_ref: IssuerRef = Field(description="Who signs.")
@@ -29,7 +29,7 @@ class Tls(Model):
 
     mode: Mode = Field(default="Disabled", description="One step per change.")
     secret_name: DnsName | None = Field(default=None, description="Secret with the certificate.")
-    cert_manager: CertManager | None = Field(default=None, description="Or who makes it.")
+    cert_manager: Issuance | None = Field(default=None, description="Or who makes it.")
 
     @model_validator(mode="after")
     def _one_source(self) -> "Tls":

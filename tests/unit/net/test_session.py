@@ -20,12 +20,14 @@ def flow(**limits: int) -> NetLimits:
 class Parts:
     """What a service gives to `reply` and `park`, by shape."""
 
-    def __init__(self, frame: Frame, *, code: int = 0, body: bytes | list[memoryview] = b"") -> None:
+    def __init__(
+        self, frame: Frame, *, code: int = 0, body: bytes | list[memoryview] = b"", remark: str = "done"
+    ) -> None:
         self.frame = frame
         self.code = code
         self.header = {"queueId": "3"}
         self.body = body
-        self.remark = "done"
+        self.remark = remark
 
 
 def test_the_peer_is_known_before_the_first_frame() -> None:
@@ -67,6 +69,28 @@ def test_reply_echoes_opaque_and_encoding_and_carries_its_parts() -> None:
     [answer] = transport.frames()
     assert (answer.code, answer.opaque, answer.flag, answer.ext) == (19, 77, Flag.RESPONSE, {"queueId": "3"})
     assert (answer.body, answer.remark) == (b"abc", "done")
+
+
+@pytest.mark.parametrize("letter", ["x", "\u20ac", "\U0001f600"])
+def test_a_remark_is_cut_to_what_every_peer_reads(letter: str) -> None:
+    bench = Bench()
+    session, transport = bench.connect()
+    session.data_received(request(1))
+    session.reply(Parts(bench.handler.frames[0]), Parts(bench.handler.frames[0], remark=letter * 40_000))
+    bench.end_pass()
+    assert transport.frames()[0].remark == letter * 1000 + "..."
+
+
+@pytest.mark.parametrize("impossible", [{"remark": "\ud800"}, {"body": [memoryview(bytes(17 * MIB))]}])
+def test_an_answer_that_cannot_be_sent_becomes_an_error(impossible: dict[str, object]) -> None:
+    bench = Bench()
+    session, transport = bench.connect()
+    session.data_received(request(1))
+    session.reply(Parts(bench.handler.frames[0]), Parts(bench.handler.frames[0], **impossible))  # type: ignore[arg-type]
+    bench.end_pass()
+    assert [(frame.code, frame.opaque) for frame in transport.frames()] == [(1, 1)]
+    assert bench.hub.budget.used == 0
+    assert [message for message, _ in bench.lines.warnings] == ["answer cannot be sent"]
 
 
 def test_slices_are_sent_as_they_are() -> None:
@@ -365,6 +389,15 @@ def test_a_truncated_frame_is_cut_after_its_time() -> None:
     bench.sweep_after(3.0)
     assert transport.aborted
     assert "a begun frame grew by 0 bytes in 3 s" in str(bench.lines.warnings)
+
+
+def test_a_frame_that_the_peer_truncates_is_one_line() -> None:
+    bench = Bench()
+    session, _ = bench.connect()
+    session.data_received(request(1) + request(2)[:30])
+    session.connection_lost(None)
+    [(message, fields)] = bench.lines.warnings
+    assert (message, fields["partial"]) == ("connection ended inside a frame", 30)
 
 
 def test_responses_and_unknown_opaques_are_ignored() -> None:

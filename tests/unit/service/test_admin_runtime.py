@@ -1,33 +1,31 @@
 """Runtime figures: every name that RocketMQ's tools parse, in a form that they can parse."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from logherd.service.admin.runtime import DiskSpace, RuntimeSource, format_bytes, format_runtime, runtime_table
 from logherd.service.stats import BrokerStats
-from unit.service.client_fakes import FakeClock
+from unit.service.small_broker import HOST, SmallBroker
 
 
-class Figures:
-    first_position = 1024
-    end_position = 5000
-    committed_position = 2952
-    writable = True
-
-    def disk(self) -> DiskSpace:
-        return DiskSpace(1000, 250)
-
-    def earliest_timestamp(self) -> int:
-        return -1
-
-
-def runtime() -> dict[str, str]:
-    clock = FakeClock()
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    broker = SmallBroker(tmp_path_factory.mktemp("store"))
+    clock = broker.clock
+    broker.put("T")
+    broker.store.append(
+        broker.store.queue("T", 0), b"unflushed", b"", born_timestamp=0, born_host=HOST, store_timestamp=clock.wall
+    )
     stats = BrokerStats(now_ms=0, wall_ms=clock.wall)
     stats.count_put("T", 10, 1000)
     stats.count_get("g", "T", 4, 400)
     for second in range(1, 11):
         stats.tick(second * 1000, clock.wall + second * 1000)
-    return runtime_table(RuntimeSource(Figures(), stats, clock, clock.wall - 3_661_000))
+    started = clock.wall - 3_661_000
+    table = runtime_table(RuntimeSource(broker.store, stats, clock, started, lambda: DiskSpace(1000, 250)))
+    yield table | {"end": str(broker.store.end_position), "committed": str(broker.store.committed_position)}
+    broker.close()
 
 
 CLUSTER_LIST = """
@@ -39,28 +37,30 @@ timerCongestNum timerEnqueueTps timerDequeueTps
 
 
 @pytest.mark.parametrize("name", CLUSTER_LIST.split())
-def test_what_clusterlist_reads_is_there(name: str) -> None:
-    assert name in runtime()
+def test_what_clusterlist_reads_is_there(name: str, runtime: dict[str, str]) -> None:
+    assert name in runtime
 
 
 @pytest.mark.parametrize(
     ("name", "rate"),
     [("putTps", 1.0), ("getFoundTps", 0.1), ("getMissTps", 0.0), ("getTotalTps", 0.1), ("getTransferredTps", 0.4)],
 )
-def test_rates_are_three_numbers(name: str, rate: float) -> None:
-    assert [float(part) for part in runtime()[name].split(" ")] == [rate] * 3
+def test_rates_are_three_numbers(name: str, rate: float, runtime: dict[str, str]) -> None:
+    assert [float(part) for part in runtime[name].split(" ")] == [rate] * 3
 
 
-def test_positions_disk_and_time_come_from_their_sources() -> None:
-    table = runtime()
-    assert table["commitLogMinOffset"] == "1024"
-    assert table["commitLogMaxOffset"] == "5000"
-    assert table["remainHowManyDataToFlush"] == "2.0 KiB"
-    assert table["commitLogDiskRatio"] == "0.75"
-    assert table["commitLogDirCapacity"] == "Total : 1000 B, Free : 250 B."
-    assert table["runtime"] == "[ 0 days, 1 hours, 1 minutes, 1 seconds ]"
-    assert table["msgPutTotalTodayNow"] == "10"
-    assert table["putMessageAverageSize"] == "1000.0"
+def test_positions_disk_and_time_come_from_their_sources(runtime: dict[str, str]) -> None:
+    behind = int(runtime["end"]) - int(runtime["committed"])
+    assert behind > 0
+    assert runtime["commitLogMinOffset"] == "0"
+    assert runtime["commitLogMaxOffset"] == runtime["end"]
+    assert runtime["dispatchBehindBytes"] == str(behind)
+    assert runtime["remainHowManyDataToFlush"] == f"{behind} B"
+    assert runtime["commitLogDiskRatio"] == "0.75"
+    assert runtime["commitLogDirCapacity"] == "Total : 1000 B, Free : 250 B."
+    assert runtime["runtime"] == "[ 0 days, 1 hours, 1 minutes, 1 seconds ]"
+    assert runtime["msgPutTotalTodayNow"] == "10"
+    assert runtime["putMessageAverageSize"] == "1000.0"
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_properties_by_their_rocketmq_names_win(tmp_path: Path) -> None:
         ("flush: maybe", "flush: 'maybe' is not right: input should be 'sync' or 'async'"),
         ("store: {segmentSize: 1GB}", "store.segmentSize: '1GB' is not right: write a whole number and one of B, KiB"),
         ("limits: {idleTime: -5s}", "limits.idleTime: '-5s' is not right: write a whole number and one of ms, s"),
-        ("store: {segmentSize: 2MiB}", "store: messageSizeMax and 64 KiB for the rest of a record must fit"),
+        ("store: {segmentSize: 2MiB}", "store: messageSizeMax and 128 KiB for the rest of a record must fit"),
         ("nameService: {mode: external}", "nameService: mode external needs at least one address"),
         ("listen: 0.0.0.0:10911", "advertised is needed, because clients cannot connect to a wildcard"),
         ("advertised: a.example:0", "advertised needs a real port"),

@@ -81,6 +81,16 @@ class Metadata:
         metadata._begin_epoch()
         return metadata
 
+    @staticmethod
+    def read(log: MetadataLog, clock: Clock) -> "Metadata":
+        """Rebuild the state from a store that nobody runs, without a new epoch: for tools. Do not change it.
+
+        Raises: MetadataDamagedError if the log holds no complete state.
+        """
+        metadata = Metadata(log, clock, MetadataOptions())
+        metadata._rebuild()
+        return metadata
+
     @property
     def on_topic_change(self) -> list[Callable[[TopicChange], None]]:
         """Hooks that hear each change of a topic right after it was appended (not yet durable)."""

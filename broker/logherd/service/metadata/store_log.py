@@ -6,8 +6,7 @@ from logherd.kit.clock import Clock
 from logherd.model.record import decode_record
 from logherd.service.metadata.errors import MetadataRefusedError
 from logherd.service.metadata.journal import CHANGES, METADATA_TOPIC, SNAPSHOTS, Entry
-from logherd.store.errors import RecordTooLarge, StoreFull, StoreStopped
-from logherd.store.store import MessageStore
+from logherd.store import MessageStore, RecordTooLarge, StoreFull, StoreStopped
 
 __all__ = ["StoreLog"]
 

@@ -182,7 +182,11 @@ class Registrar:
         self._identity = identity
         self._metadata = metadata
         self._ha_address = ha_address
-        self.permission: int = Permission.READ_WRITE
+        self._permission: int = Permission.READ_WRITE
+
+    def set_permission(self, permission: int) -> None:
+        """Take the broker's own permission into the next registration."""
+        self._permission = permission
 
     def register(self) -> OutgoingRequest:
         """103 with all topics, uncompressed as RocketMQ 5 sends it, with a checksum of the body.
@@ -196,7 +200,7 @@ class Registrar:
                 counter=version.counter, state_version=version.state_version, timestamp=version.timestamp
             ),
             topics={
-                topic.name: TopicConfigBody.from_model(_permitted(topic, self.permission))
+                topic.name: TopicConfigBody.from_model(_permitted(topic, self._permission))
                 for topic in self._metadata.topics
             },
         )

@@ -19,9 +19,7 @@ from logherd.service.ports import PARKED, Answer, Reply, ReplyAfter, Request, Se
 from logherd.service.pull.filters import ForbiddenError, find_tag_codes
 from logherd.service.pull.hold import Hold, Waiter
 from logherd.service.pull.options import PullOptions
-from logherd.store.consume_queue import QueueLog
-from logherd.store.read import ReadResult, ReadStatus
-from logherd.store.store import MessageStore
+from logherd.store import MessageStore, QueueLog, ReadResult, ReadStatus
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header

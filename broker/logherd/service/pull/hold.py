@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 
 from logherd.service.ports import Reply, Request, Session
-from logherd.store.consume_queue import QueueLog
+from logherd.store import QueueLog
 
 __all__ = ["Hold", "Waiter"]
 

@@ -21,8 +21,7 @@ from logherd.service.send.batch import split_batch
 from logherd.service.send.options import SendOptions
 from logherd.service.send.properties import Stamper
 from logherd.service.send.targets import Target, Targets
-from logherd.store.errors import RecordTooLarge, StoreFull, StoreStopped
-from logherd.store.store import MessageStore
+from logherd.store import MessageStore, RecordTooLarge, StoreFull, StoreStopped
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header

@@ -20,8 +20,7 @@ from logherd.service.requests import header_of
 from logherd.service.send.options import SendOptions
 from logherd.service.send.properties import Stamper
 from logherd.service.send.targets import Targets
-from logherd.store.errors import StoreError
-from logherd.store.store import MessageStore
+from logherd.store import MessageStore, RecordTooLarge, StoreFull, StoreStopped
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers.send import PushReplyHeader, SendMessageHeader, SendMessageResponse
@@ -83,7 +82,7 @@ class ReplyHandler:
         target = self._targets.ensure(reply_topic(self._options.cluster_name))
         encoded = self._stamper.stamp(header.properties or "").encoded
         # The copy is a service to people, not part of the promise: a full disk does not stop replies.
-        with suppress(StoreError):
+        with suppress(StoreFull, StoreStopped, RecordTooLarge):
             self._store.append(
                 target.queue(-1), request.body, encoded, born_timestamp=header.born_timestamp,
                 born_host=session.remote_host, store_timestamp=self._clock.now_ms(), flag=header.flag,

@@ -10,8 +10,7 @@ from logherd.model.topic import DLQ_PREFIX, RETRY_PREFIX, Permission, TopicConfi
 from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata, TopicChange, is_reserved
 from logherd.service.metadata.reserved import DEFAULT_TOPIC
-from logherd.store.consume_queue import QueueLog
-from logherd.store.store import MessageStore
+from logherd.store import MessageStore, QueueLog
 from logherd.wire.codes import ResponseCode
 
 __all__ = ["NAME_BYTES_MAX", "RETRY_NAME_BYTES_MAX", "Target", "Targets", "check_topic_name"]

@@ -67,7 +67,7 @@ class HaRuntimeInfo(Body, frozen=True, kw_only=True, gc=False):
     master: bool = True
     max_position: Int64 = field(name="masterCommitLogMaxOffset", default=0)
     in_sync_slaves: Int32 = field(name="inSyncSlaveNums", default=0)
-    connections: Sequence[HaConnection] = field(name="haConnectionInfo", default=())
+    connections: Sequence[HaConnection] = field(name="haConnectionInfo", default_factory=list)
     slave: HaSlaveInfo = field(name="haClientRuntimeInfo", default_factory=HaSlaveInfo)
 
 
@@ -83,14 +83,14 @@ class EpochCache(Body, frozen=True, kw_only=True, gc=False):
     cluster_name: str | None = None
     broker_name: str | None = None
     broker_id: Int64 = 0
-    epochs: Sequence[EpochEntry] = field(name="epochList", default=())
+    epochs: Sequence[EpochEntry] = field(name="epochList", default_factory=list)
     max_position: Int64 = field(name="maxOffset", default=0)
 
 
 class SyncStateSet(Body, frozen=True, kw_only=True, gc=False):
     """1001, and the answer to 1001, 1003 and 1004: broker ids."""
 
-    members: Sequence[Int64] = field(name="syncStateSet", default=())
+    members: Sequence[Int64] = field(name="syncStateSet", default_factory=list)
     epoch: Int32 = field(name="syncStateSetEpoch", default=0)
 
 
@@ -106,8 +106,8 @@ class ReplicasInfo(Body, frozen=True, kw_only=True, gc=False):
     master_address: str | None = None
     master_epoch: Int32 | None = None
     sync_state_set_epoch: Int32 | None = None
-    in_sync: Sequence[ReplicaIdentity] = field(name="inSyncReplicas", default=())
-    not_in_sync: Sequence[ReplicaIdentity] = field(name="notInSyncReplicas", default=())
+    in_sync: Sequence[ReplicaIdentity] = field(name="inSyncReplicas", default_factory=list)
+    not_in_sync: Sequence[ReplicaIdentity] = field(name="notInSyncReplicas", default_factory=list)
 
 
 class SyncStateData(Body, frozen=True, kw_only=True, gc=False):
@@ -120,7 +120,7 @@ class ElectMasterAnswer(Body, frozen=True, kw_only=True, gc=False):
     """The answer to 1002, with the group's fields at both places where tools look for them."""
 
     group: MemberGroup = field(name="brokerMemberGroup", default_factory=MemberGroup)
-    members: Sequence[Int64] = field(name="syncStateSet", default=())
+    members: Sequence[Int64] = field(name="syncStateSet", default_factory=list)
     cluster: str | UnsetType = UNSET
     broker_name: str | UnsetType = UNSET
     addresses: Mapping[int, str] | UnsetType = field(name="brokerAddrs", default=UNSET)

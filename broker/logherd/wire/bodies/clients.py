@@ -31,8 +31,8 @@ class Subscription(Body, frozen=True, kw_only=True, gc=False):
     class_filter: bool = field(name="classFilterMode", default=False)
     topic: str
     expression: str | None = field(name="subString", default=None)
-    tags: Annotated[Sequence[str], Many] = field(name="tagsSet", default=())
-    codes: Annotated[Sequence[Int32], Many] = field(name="codeSet", default=())
+    tags: Annotated[Sequence[str], Many] = field(name="tagsSet", default_factory=list)
+    codes: Annotated[Sequence[Int32], Many] = field(name="codeSet", default_factory=list)
     version: Int64 = field(name="subVersion", default=0)
     expression_type: str | None = field(default="TAG")
 
@@ -48,7 +48,7 @@ class ConsumerData(Body, frozen=True, kw_only=True, gc=False):
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
     consume_from: str = field(name="consumeFromWhere", default="CONSUME_FROM_LAST_OFFSET")
-    subscriptions: Annotated[Sequence[Subscription], Many] = field(name="subscriptionDataSet", default=())
+    subscriptions: Annotated[Sequence[Subscription], Many] = field(name="subscriptionDataSet", default_factory=list)
     unit_mode: bool = False
 
 
@@ -56,8 +56,8 @@ class Heartbeat(Body, frozen=True, kw_only=True, gc=False):
     """34. A fingerprint other than 0 is version 2, whose short form has `without_subscriptions`."""
 
     client_id: str = field(name="clientID")
-    producers: Annotated[Sequence[ProducerData], Many] = field(name="producerDataSet", default=())
-    consumers: Annotated[Sequence[ConsumerData], Many] = field(name="consumerDataSet", default=())
+    producers: Annotated[Sequence[ProducerData], Many] = field(name="producerDataSet", default_factory=list)
+    consumers: Annotated[Sequence[ConsumerData], Many] = field(name="consumerDataSet", default_factory=list)
     fingerprint: Int64 = field(name="heartbeatFingerprint", default=0)
     without_subscriptions: bool = field(name="withoutSub", default=False)
 
@@ -65,7 +65,7 @@ class Heartbeat(Body, frozen=True, kw_only=True, gc=False):
 class ConsumerIds(Body, frozen=True, kw_only=True, gc=False):
     """The answer to 38."""
 
-    ids: Sequence[str] = field(name="consumerIdList", default=())
+    ids: Sequence[str] = field(name="consumerIdList", default_factory=list)
 
 
 class LockQueues(Body, frozen=True, kw_only=True, gc=False):
@@ -73,14 +73,14 @@ class LockQueues(Body, frozen=True, kw_only=True, gc=False):
 
     client_id: str
     group: str = field(name="consumerGroup")
-    queues: Annotated[Sequence[MessageQueue], Many] = field(name="mqSet", default=())
+    queues: Annotated[Sequence[MessageQueue], Many] = field(name="mqSet", default_factory=list)
     only_this_broker: bool = False
 
 
 class LockedQueues(Body, frozen=True, kw_only=True, gc=False):
     """The answer to 41."""
 
-    queues: Sequence[MessageQueue] = field(name="lockOKMQSet", default=())
+    queues: Sequence[MessageQueue] = field(name="lockOKMQSet", default_factory=list)
 
 
 class ClientConfig(Body, frozen=True, kw_only=True, gc=False):

@@ -63,7 +63,7 @@ class TopicConfigBody(Body, frozen=True, kw_only=True, gc=False):
 class TopicConfigList(Body, frozen=True, kw_only=True, gc=False):
     """18."""
 
-    topics: Sequence[TopicConfigBody] = field(name="topicConfigList", default=())
+    topics: Sequence[TopicConfigBody] = field(name="topicConfigList", default_factory=list)
 
 
 class TopicConfigTable(Body, frozen=True, kw_only=True, gc=False):
@@ -79,7 +79,7 @@ class TopicConfigTable(Body, frozen=True, kw_only=True, gc=False):
 class RegisterBroker(Body, frozen=True, kw_only=True, gc=False):
     """103, uncompressed."""
 
-    filter_servers: Sequence[str] = field(name="filterServerList", default=())
+    filter_servers: Sequence[str] = field(name="filterServerList", default_factory=list)
     topics: TopicConfigTable = field(name="topicConfigSerializeWrapper", default_factory=TopicConfigTable)
 
 
@@ -130,7 +130,7 @@ class GroupConfigBody(Body, frozen=True, kw_only=True, gc=False):
 class GroupConfigList(Body, frozen=True, kw_only=True, gc=False):
     """225."""
 
-    groups: Sequence[GroupConfigBody] = field(name="groupConfigList", default=())
+    groups: Sequence[GroupConfigBody] = field(name="groupConfigList", default_factory=list)
 
 
 class GroupConfigTable(Body, frozen=True, kw_only=True, gc=False):

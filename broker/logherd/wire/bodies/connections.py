@@ -32,7 +32,7 @@ class Connection(Body, frozen=True, kw_only=True, gc=False):
 class ConsumerConnections(Body, frozen=True, kw_only=True, gc=False):
     """The answer to 203."""
 
-    connections: Sequence[Connection] = field(name="connectionSet", default=())
+    connections: Sequence[Connection] = field(name="connectionSet", default_factory=list)
     subscriptions: Mapping[str, Subscription] = field(name="subscriptionTable", default_factory=dict)
     consume_type: str | None = None
     message_model: str | None = None
@@ -42,7 +42,7 @@ class ConsumerConnections(Body, frozen=True, kw_only=True, gc=False):
 class ProducerConnections(Body, frozen=True, kw_only=True, gc=False):
     """The answer to 204."""
 
-    connections: Sequence[Connection] = field(name="connectionSet", default=())
+    connections: Sequence[Connection] = field(name="connectionSet", default_factory=list)
 
 
 class ProducerInfo(Body, frozen=True, kw_only=True, gc=False):

@@ -34,7 +34,7 @@ class Assignment(Body, frozen=True, kw_only=True, gc=False):
 class Assignments(Body, frozen=True, kw_only=True, gc=False):
     """The answer to 400; an empty list means no queue."""
 
-    assignments: Sequence[Assignment] = field(name="messageQueueAssignments", default=())
+    assignments: Sequence[Assignment] = field(name="messageQueueAssignments", default_factory=list)
 
 
 class SetRequestMode(Body, frozen=True, kw_only=True, gc=False):
@@ -64,4 +64,4 @@ class BatchAckMessages(Body, frozen=True, kw_only=True, gc=False):
     """200151."""
 
     broker_name: str | None = None
-    acks: Annotated[Sequence[BatchAck], Many] = ()
+    acks: Annotated[Sequence[BatchAck], Many] = field(default_factory=list)

@@ -62,7 +62,7 @@ class BrokerConsumeStats(Body, frozen=True, kw_only=True, gc=False):
     """The answer to 317."""
 
     broker_address: str | None = field(name="brokerAddr", default=None)
-    stats: Sequence[Mapping[str, Sequence[ConsumeStats]]] = field(name="consumeStatsList", default=())
+    stats: Sequence[Mapping[str, Sequence[ConsumeStats]]] = field(name="consumeStatsList", default_factory=list)
     lag_total: Int64 = field(name="totalDiff", default=0)
     in_flight_total: Int64 = field(name="totalInflightDiff", default=0)
 
@@ -87,7 +87,7 @@ class TimeSpan(Body, frozen=True, kw_only=True, gc=False):
 class TimeSpans(Body, frozen=True, kw_only=True, gc=False):
     """The answer to 303."""
 
-    spans: Sequence[TimeSpan] = field(name="consumeTimeSpanSet", default=())
+    spans: Sequence[TimeSpan] = field(name="consumeTimeSpanSet", default_factory=list)
 
 
 class CorrectionOffsets(Body, frozen=True, kw_only=True, gc=False):
@@ -113,6 +113,6 @@ class ConsumeQueuePage(Body, frozen=True, kw_only=True, gc=False):
 
     subscription: Subscription | UnsetType = field(name="subscriptionData", default=UNSET)
     filter_data: str | UnsetType = UNSET
-    units: Sequence[ConsumeQueueUnit] = field(name="queueData", default=())
+    units: Sequence[ConsumeQueueUnit] = field(name="queueData", default_factory=list)
     max_index: Int64 = field(name="maxQueueIndex", default=0)
     min_index: Int64 = field(name="minQueueIndex", default=0)

@@ -49,8 +49,8 @@ class TopicRoute(Body, frozen=True, kw_only=True, gc=False):
     """The answer to 105, and the body of 217."""
 
     order_config: str | UnsetType = field(name="orderTopicConf", default=UNSET)
-    queues: Sequence[QueueData] = field(name="queueDatas", default=())
-    brokers: Sequence[BrokerData] = field(name="brokerDatas", default=())
+    queues: Sequence[QueueData] = field(name="queueDatas", default_factory=list)
+    brokers: Sequence[BrokerData] = field(name="brokerDatas", default_factory=list)
     filter_servers: Mapping[str, Sequence[str]] = field(name="filterServerTable", default_factory=dict)
 
 
@@ -64,14 +64,14 @@ class ClusterInfo(Body, frozen=True, kw_only=True, gc=False):
 class TopicList(Body, frozen=True, kw_only=True, gc=False):
     """The answer to 206, 224, 304, 305, 311 to 313 and 343."""
 
-    topics: Sequence[str] = field(name="topicList", default=())
+    topics: Sequence[str] = field(name="topicList", default_factory=list)
     broker_address: str | UnsetType = field(name="brokerAddr", default=UNSET)
 
 
 class GroupList(Body, frozen=True, kw_only=True, gc=False):
     """The answer to 300."""
 
-    groups: Sequence[str] = field(name="groupList", default=())
+    groups: Sequence[str] = field(name="groupList", default_factory=list)
 
 
 class KVTable(Body, frozen=True, kw_only=True, gc=False):
