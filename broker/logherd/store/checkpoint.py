@@ -7,7 +7,7 @@
         0 magic "LHCHKPT\\0" | 8 version u32 | 12 index files u32 | 16 counter u64
         24 log start u64 | 32 flushed u64 | 40 queues dispatched u64 | 48 index dispatched u64
         56 newest index file's name i64 | 64 its next entry u32 | 68 its used slots u32
-        72 window u64 | 80 flags u32 | 84 crc32 of bytes 0..84
+        72 window u64 | 80 bare end u64 | 88 flags u32 | 92 crc32 of bytes 0..92
 
 The slots are written in turn, each inside one sector, so that a torn write costs the newer slot only.
 
@@ -27,7 +27,7 @@ SLOT_VERSION = 1
 CLOSED = 0x1
 _MAGIC = b"LHCHKPT\0"
 _JAVA = Struct(">qqqqq")
-_SLOT = Struct(">8sIIQQQQQqIIQI")
+_SLOT = Struct(">8sIIQQQQQqIIQQI")
 _CRC = Struct(">I")
 
 
@@ -53,16 +53,18 @@ class Checkpoint:
     index_used_slots: int = 0
     index_files: int = 0
     window: int = 0
+    bare_end: int = 0
+    """Records below this position may lack a whole-record checksum: RocketMQ wrote them, the store was adopted."""
     closed: bool = False
     """The store was closed in order after this slot's values were reached."""
 
 
 def encode_slot(value: Checkpoint) -> bytes:
-    """The 88 bytes of one slot."""
+    """The 96 bytes of one slot."""
     head = _SLOT.pack(
         _MAGIC, SLOT_VERSION, value.index_files, value.counter, value.log_start, value.flushed,
         value.queues_dispatched, value.index_dispatched, value.index_name, value.index_count, value.index_used_slots,
-        value.window, CLOSED if value.closed else 0,
+        value.window, value.bare_end, CLOSED if value.closed else 0,
     )  # fmt: skip
     return head + _CRC.pack(crc32(head))
 
@@ -90,11 +92,12 @@ def _decode_slot(data: bytes) -> Checkpoint | None:
     if len(data) != _SLOT.size + _CRC.size or crc32(data[: _SLOT.size]) != _CRC.unpack_from(data, _SLOT.size)[0]:
         return None
     fields = _SLOT.unpack_from(data)
-    magic, version, files, counter, log_start, flushed, queues, index, name, count, used_slots, window, flags = fields
+    magic, version, files, counter, log_start, flushed, queues, index, *rest = fields
+    name, count, used_slots, window, bare_end, flags = rest
     if magic != _MAGIC or version != SLOT_VERSION:
         return None
     return Checkpoint(
         counter=counter, log_start=log_start, flushed=flushed, queues_dispatched=queues, index_dispatched=index,
         index_name=name, index_count=count, index_used_slots=used_slots, index_files=files, window=window,
-        closed=bool(flags & CLOSED),
+        bare_end=bare_end, closed=bool(flags & CLOSED),
     )  # fmt: skip

@@ -157,10 +157,11 @@ def _run(
     replay: Replay, derived: Derived, writer: LogWriter, root: str, *, segments: list[Segment], start: int, end: int
 ) -> None:
     """Give the records of [start, end) to `replay`, writing derived files as they grow."""
+    bare_end = writer.checkpoint.value.bare_end
     for segment in segments:
         if segment.end <= start or segment.start >= end:
             continue
-        for found in scan_records(segment.view, segment.start, max(start - segment.start, 0)):
+        for found in scan_records(segment.view, segment.start, max(start - segment.start, 0), bare_end):
             if isinstance(found, ScanEnd):
                 if found.reason is not None and segment.start + found.offset < end:
                     what = found.reason or "zeros where a record should be"

@@ -1,9 +1,10 @@
 """`store.json`: says that a directory is a LogHerd store, of which format, and of what geometry its files are.
 
     {"product":"logherd","format":1,"segmentBytes":[1073741824],"queueFileUnits":300000,"indexSlots":5000000,
-     "indexEntries":20000000}
+     "indexEntries":20000000,"adoptedEnd":0}
 
-`segmentBytes` lists every length that segments of this store were created with.
+`segmentBytes` lists every length that segments of this store were created with; `adoptedEnd` is where the log ended
+when the store was taken over from RocketMQ, whose records may lack a checksum of the whole.
 """
 
 from enum import Enum
@@ -37,6 +38,7 @@ class FormatFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     queue_file_units: int = 0
     index_slots: int = 0
     index_entries: int = 0
+    adopted_end: int = 0
 
     def same_geometry(self, other: "FormatFile") -> bool:
         """Whether derived files made for the one fit the other."""
@@ -62,13 +64,13 @@ def decode_format(data: bytes | None) -> tuple[FormatState, FormatFile | None]:
     return (FormatState.KNOWN if found.format == FORMAT else FormatState.UNKNOWN), found
 
 
-def wanted_format(options: StoreOptions, segment_bytes: tuple[int, ...]) -> FormatFile:
+def wanted_format(options: StoreOptions, segment_bytes: tuple[int, ...], *, adopted_end: int) -> FormatFile:
     """What the file should say under these options, for a store with segments of these lengths."""
     sizes = sorted({*segment_bytes, options.log.segment_bytes})
     derived = options.derived
     return FormatFile(
         product=_PRODUCT, format=FORMAT, segment_bytes=tuple(sizes), queue_file_units=derived.queue_file_units,
-        index_slots=derived.index_slots, index_entries=derived.index_entries,
+        index_slots=derived.index_slots, index_entries=derived.index_entries, adopted_end=adopted_end,
     )  # fmt: skip
 
 

@@ -45,6 +45,9 @@ from logherd.store.writer import CheckpointFile, LogWriter
 __all__ = ["Look", "Recovered", "Recovery", "Tail", "find_tail", "look", "recover"]
 
 
+_EVERYTHING = 1 << 62
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """What the small files say, before the log is read."""
@@ -130,37 +133,43 @@ def _content(files: Files, path: str) -> bytes | None:
         file.close()
 
 
-def find_tail(segments: list[Segment], *, start: int, flushed: int, window: int, closed: bool, root: str) -> Tail:
-    """Verify the records from `start` on and decide where the log ends. Raises StoreDamaged; changes nothing."""
+def find_tail(segments: list[Segment], checkpoint: Checkpoint, root: str) -> Tail:
+    """Verify what the checkpoint does not vouch for and decide where the log ends; nothing is changed.
+
+    Raises: StoreDamaged.
+    """
+    start = max(min(checkpoint.queues_dispatched, checkpoint.index_dispatched), segments[0].start)
     position, reason, finished = start, "", False
     for segment in segments:
         if segment.end <= start:
             continue
-        for found in scan_records(segment.view, segment.start, max(start - segment.start, 0)):
+        for found in scan_records(
+            segment.view, segment.start, max(start - segment.start, 0), checkpoint.bare_end
+        ):
             if isinstance(found, ScanEnd):
                 position, reason = segment.start + found.offset, found.reason or ""
                 finished = found.reason is not None
         if finished:
             break
     zeros = not reason
-    if closed and zeros and position == flushed:
+    if checkpoint.closed and zeros and position == checkpoint.flushed:
         row = choose(TAIL_ROWS, {"promised": False, "behind": Seen.NOTHING, "zeros": True})
         return Tail(row, position, position, reason)
-    behind, end = look_behind(segments, position, window)
-    row = choose(TAIL_ROWS, {"promised": position < flushed, "behind": behind, "zeros": zeros})
+    behind, end = look_behind(segments, position, checkpoint.window, bare_end=checkpoint.bare_end)
+    row = choose(TAIL_ROWS, {"promised": position < checkpoint.flushed, "behind": behind, "zeros": zeros})
     if row.action is TailAction.REFUSE:
         segment = next((segment for segment in segments if position < segment.end), segments[-1])
         raise StoreDamaged(
             segment.path, position - segment.start,
-            f"{row.label}: {reason or 'zeros where a record should be'}; {row.reason} "
-            f"(flushed up to position {flushed}, next found {behind.value} up to {end})", root,
+            f"{row.label}: {reason or 'zeros where a record should be'}; {row.reason} (flushed up to position "
+            f"{checkpoint.flushed}; behind it: {behind.value}, up to {end})", root,
         )  # fmt: skip
     return Tail(row, position, end, reason)
 
 
 def recover(root: str, options: StoreOptions, files: Files, *, clock: Clock) -> Recovered:
     """See MessageStore.open."""
-    files.make_directory(root)
+    _make_root(files, root)
     lock = files.lock(f"{root}/lock")
     if lock is None:
         raise StoreInUse(f"another process holds {root}/lock")
@@ -171,35 +180,44 @@ def recover(root: str, options: StoreOptions, files: Files, *, clock: Clock) -> 
         raise
 
 
+def _make_root(files: Files, root: str) -> None:
+    """Make the directory and its name durable; an earlier process may have died between the two."""
+    parent, _, name = root.rpartition("/")
+    new_parents = []
+    while parent and name not in files.list(parent):
+        new_parents.append(parent)
+        parent, _, name = parent.rpartition("/")
+    files.make_directory(root)
+    for path in dict.fromkeys((*reversed(new_parents), root.rpartition("/")[0])):
+        files.sync_dir(path or "/")
+
+
 def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lock: Lock) -> Recovered:
     found = look(files, root)
-    checkpoint = found.checkpoint or Checkpoint()
+    checkpoint = _believed(found, options)
     known = found.format.segment_bytes if found.format is not None else ()
     survey = survey_segments(files, root, checkpoint=checkpoint, known_sizes=known)
-    adopting = found.row.action is StoreAction.ADOPT
-    window = 0 if adopting else max(checkpoint.window, 0 if found.checkpoint else options.log.window_bytes)
     whole = [Segment(files, f"{root}/commitlog", file.start, file.size) for file in survey.kept() if file.size]
-    tail = None
-    if whole:
-        start = max(min(checkpoint.queues_dispatched, checkpoint.index_dispatched), whole[0].start)
-        tail = find_tail(
-            whole, start=start, flushed=checkpoint.flushed, window=window, closed=checkpoint.closed, root=root
-        )
+    tail = find_tail(whole, checkpoint, root) if whole else None
     for segment in whole:
         segment.close()
     # From here on files are changed: every refusal that needs no derived file has been ruled out.
+    if found.row.action is StoreAction.CREATE:
+        write_format(files, root, wanted_format(options, known, adopted_end=0))
     segments = _prepare_segments(files, root, options, survey, tail)
     position = tail.position if tail is not None else segments[0].start
+    checkpoint = replace(checkpoint, bare_end=min(checkpoint.bare_end, position))
     sizes = tuple({*known, *(segment.size for segment in segments)})
-    if found.format is None or found.format != wanted_format(options, known):
-        write_format(files, root, wanted_format(options, sizes))
+    wanted = wanted_format(options, sizes, adopted_end=checkpoint.bare_end)
+    if found.format != wanted:
+        write_format(files, root, wanted)
     writer = _make_writer(
         files, root, options, clock=clock, segments=segments, position=position, checkpoint=checkpoint
     )
     log = CommitLog(files, root, options.log, segments=segments, position=position, writer=writer)
     derived, derived_report = derive_again(
         files, root, writer=writer, segments=segments, checkpoint=found.checkpoint,
-        same_geometry=found.format is None or found.format.same_geometry(wanted_format(options, ())),
+        same_geometry=found.format is None or found.format.same_geometry(wanted),
         queue_file_units=options.derived.queue_file_units,
         make=lambda queue_list: Derived(
             files, root, options, clock=clock, writer=writer, min_position=segments[0].start, queue_list=queue_list
@@ -207,6 +225,20 @@ def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lo
     )  # fmt: skip
     report = _report(found, survey, tail, derived_report, position=position)
     return Recovered(lock, log, writer, derived, report)
+
+
+def _believed(found: Look, options: StoreOptions) -> Checkpoint:
+    """The checkpoint, or what to assume without one.
+
+    Records of a RocketMQ store may lack the whole-record checksum, and nothing tells how much of it was unflushed: so
+    any record behind a damaged one means damage there.
+    """
+    adopted_end = found.format.adopted_end if found.format is not None else 0
+    if found.checkpoint is not None:
+        return replace(found.checkpoint, bare_end=max(found.checkpoint.bare_end, adopted_end))
+    if found.row.action is StoreAction.ADOPT:
+        return Checkpoint(bare_end=_EVERYTHING)
+    return Checkpoint(window=options.log.window_bytes, bare_end=adopted_end)
 
 
 def _prepare_segments(

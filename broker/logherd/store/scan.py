@@ -1,7 +1,9 @@
 """Walk the log's bytes record by record, verifying each: what recovery, rebuild, repair and `store verify` stand on.
 
 A mistake here is a lost message, so the rules are few: a record counts only if its lengths agree, its magic is known,
-its body checksum and (where present) its whole-record checksum match, and it says its own position.
+its checksums match, and it says its own position. Every record of ours has a checksum of the whole; only records that a
+RocketMQ broker wrote, below the position `bare_end` where the store was adopted, may be without. Otherwise a write
+that was cut inside the properties, where the checksum is, would pass as such a record.
 """
 
 from collections.abc import Iterator
@@ -64,7 +66,7 @@ class ScanEnd:
         self.reason = reason
 
 
-def read_record(view: memoryview, at: int, position: int) -> Scanned:
+def read_record(view: memoryview, at: int, position: int, bare_end: int) -> Scanned:
     """The verified record at byte `at` of a segment; `position` is where it should say it lies.
 
     Raises: RecordError for whatever is not a whole, undamaged record in its own place.
@@ -72,17 +74,27 @@ def read_record(view: memoryview, at: int, position: int) -> Scanned:
     if len(view) - at >= _HEAD.size:
         fields = _HEAD.unpack_from(view, at)
         if fields[1] == MAGIC_V1 and not fields[7] & (SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6):
-            return _read_common(view, at, position, fields)
+            return _read_common(view, at, position, fields, bare_end)
     record = decode_record(view, at)
     if record.position != position:
         raise RecordError(f"the record says position {record.position}")
+    if not record.checksummed:
+        _ensure_bare(record.properties, position, bare_end)
     return Scanned(
         position, record.size, record.queue_id, record.queue_offset, record.sys_flag,
         store_timestamp=record.store_timestamp, topic=record.topic.encode(), properties=record.properties,
     )  # fmt: skip
 
 
-def _read_common(view: memoryview, at: int, position: int, fields: tuple[int, ...]) -> Scanned:
+def _ensure_bare(properties: bytes, position: int, bare_end: int) -> None:
+    """A record without a whole-record checksum is believed only if RocketMQ can have written it."""
+    if position >= bare_end:
+        raise RecordError("the record has no checksum of the whole")
+    if b"\0" in properties:
+        raise RecordError("the properties hold zero bytes, and there is no checksum of the whole")
+
+
+def _read_common(view: memoryview, at: int, position: int, fields: tuple[int, ...], bare_end: int) -> Scanned:
     """`decode_record` for the common layout (version 1, IPv4), three times as fast; falls back to it for its errors."""
     size, body_length = fields[0], fields[14]
     end = at + size
@@ -97,8 +109,10 @@ def _read_common(view: memoryview, at: int, position: int, fields: tuple[int, ..
         computed = crc32(view[at : end - CHECKSUM_SIZE]) & _MASK
         if properties[-11:-1][::-1] != b"%010d" % computed:
             raise RecordError(f"the record checksum is {computed:010d}, the record says otherwise")
-    elif body_length and crc32(view[at + 88 : at + 88 + body_length]) & _MASK != fields[2]:
-        raise RecordError("the body checksum differs")
+    else:
+        _ensure_bare(properties, position, bare_end)
+        if body_length and crc32(view[at + 88 : at + 88 + body_length]) & _MASK != fields[2]:
+            raise RecordError("the body checksum differs")
     if fields[6] != position:
         raise RecordError(f"the record says position {fields[6]}")
     topic = bytes(view[topic_at:topic_end])
@@ -116,7 +130,7 @@ def _ensure_utf8(topic: bytes) -> None:
         raise RecordError(f"the topic {topic!r} is not UTF-8") from error
 
 
-def scan_records(view: memoryview, start: int, at: int) -> Iterator[Scanned | ScanEnd]:
+def scan_records(view: memoryview, start: int, at: int, bare_end: int) -> Iterator[Scanned | ScanEnd]:
     """Verified records of one segment that begins at position `start`, from its byte `at` on; last comes a ScanEnd."""
     size = len(view)
     while True:
@@ -131,7 +145,7 @@ def scan_records(view: memoryview, start: int, at: int) -> Iterator[Scanned | Sc
             yield ScanEnd(at, "")
             return
         try:
-            record = read_record(view, at, start + at)
+            record = read_record(view, at, start + at, bare_end)
         except RecordError as error:
             yield ScanEnd(at, str(error))
             return
@@ -139,7 +153,7 @@ def scan_records(view: memoryview, start: int, at: int) -> Iterator[Scanned | Sc
         at += record.size
 
 
-def find_record(view: memoryview, start: int, at: int, end: int) -> Scanned | None:
+def find_record(view: memoryview, start: int, at: int, end: int, *, bare_end: int) -> Scanned | None:
     """The first whole record in its own place that begins in bytes [at, end) of a segment, whatever lies before it."""
     data = bytes(view[at : min(end + 8, len(view))])
     candidates = sorted(hit for magic in _MAGICS for hit in _occurrences(data, magic))
@@ -147,7 +161,7 @@ def find_record(view: memoryview, start: int, at: int, end: int) -> Scanned | No
         offset = at + hit - 4  # the magic follows the record's length
         if offset >= at:
             try:
-                return read_record(view, offset, start + offset)
+                return read_record(view, offset, start + offset, bare_end)
             except RecordError:
                 continue
     return None

@@ -22,10 +22,10 @@ def _parts(segments: list[Segment], position: int, end: int) -> Iterator[tuple[S
                 yield segment, first, min(first + _CHUNK_BYTES, stop, limit)
 
 
-def find_record_from(segments: list[Segment], position: int) -> Scanned | None:
+def find_record_from(segments: list[Segment], position: int, bare_end: int) -> Scanned | None:
     """The first whole record in its own place at or behind `position`."""
     for segment, first, last in _parts(segments, position, segments[-1].end):
-        record = find_record(segment.view, segment.start, first, last)
+        record = find_record(segment.view, segment.start, first, last, bare_end=bare_end)
         if record is not None:
             return record
     return None
@@ -41,9 +41,9 @@ def last_written_byte(segments: list[Segment], position: int, end: int) -> int:
     return found
 
 
-def look_behind(segments: list[Segment], position: int, window: int) -> tuple[Seen, int]:
+def look_behind(segments: list[Segment], position: int, window: int, *, bare_end: int) -> tuple[Seen, int]:
     """What is there, and the position (bytes) that settles it: of the record found, or behind the last byte written."""
-    record = find_record_from(segments, position + window)
+    record = find_record_from(segments, position + window, bare_end)
     if record is not None:
         return Seen.RECORDS, record.position
     end = last_written_byte(segments, position, position + window)

@@ -17,7 +17,7 @@ from logherd.service.names.routes import RouteTable
 from logherd.service.names.value_handlers import ValueNames
 from logherd.service.ports import Reply
 from logherd.service.routing import Role
-from logherd.service.settings_table import Setting, SettingsTable, integer
+from logherd.service.settings_table import Setting, SettingsTable, one_of
 from logherd.wire.bodies.configs import DataVersion, RegisterBroker, TopicConfigBody, TopicConfigTable
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.headers import encode_header
@@ -48,7 +48,7 @@ class Names:
         self.expiry = 120
         settings = SettingsTable(
             [
-                Setting("expirySeconds", lambda: self.expiry, integer(1, 600), lambda v: setattr(self, "expiry", v)),
+                Setting("expirySeconds", lambda: self.expiry, one_of("60", "120"), lambda v: setattr(self, "expiry", int(str(v)))),
             ]
         )
         self.desk = Desk(
@@ -331,7 +331,7 @@ def test_settings_are_read_and_changed_as_text() -> None:
     assert names.expiry == 60
     wrong = names.desk.ask(RequestCode.UPDATE_NAMESRV_CONFIG, None, b"expirySeconds=0")
     assert wrong.code == ResponseCode.INVALID_PARAMETER
-    assert wrong.remark == "expirySeconds is '0'; right is a whole number from 1 to 600"
+    assert wrong.remark == "expirySeconds is '0'; right is 60 or 120"
 
 
 # -- the broker's side

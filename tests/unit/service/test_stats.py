@@ -1,5 +1,8 @@
 """Counters and their windows, against a clock that the test moves."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from logherd.service.stats import BrokerStats, Window
 
 WALL = 1_700_000_000_000
@@ -107,3 +110,35 @@ def test_forgotten_topics_and_groups_count_from_nothing() -> None:
     assert stats.view("GROUP_GET_NUMS", "U@g", cluster="C") is not None
     stats.forget_group("g")
     assert stats.view("GROUP_GET_NUMS", "U@g", cluster="C") is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["wait", "put", "put other"]), st.integers(1, 40_000), st.integers(1, 9)),
+        max_size=60,
+    )
+)
+def test_windows_are_those_of_samples_taken_at_every_boundary(steps: list[tuple[str, int, int]]) -> None:
+    stats = started()
+    stats.count_put("T", 1, 1)
+    now, total, size, calls, marks = 0, 1, 1, 1, [(0, 0, 0, 0)]
+    for step, wait_ms, messages in steps:
+        if step == "wait":
+            now += wait_ms
+            stats.tick(now, WALL)
+            if now - marks[-1][0] >= 10_000:
+                marks = [*marks, (now, total, size, calls)][-7:]
+        else:
+            stats.count_put("T" if step == "put" else "U", messages, messages * 10)
+            if step == "put":
+                total, size, calls = total + messages, size + messages * 10, calls + 1
+    view = stats.view("TOPIC_PUT_NUMS", "T", cluster="C")
+    bytes_view = stats.view("TOPIC_PUT_SIZE", "T", cluster="C")
+    assert view is not None
+    assert bytes_view is not None
+    (first_ms, first, first_size, first_calls), (last_ms, last, last_size, last_calls) = marks[0], marks[-1]
+    assert (view.minute.sum, bytes_view.minute.sum) == (last - first, last_size - first_size)
+    if last_ms > first_ms:
+        assert view.minute.per_second == (last - first) * 1000 / (last_ms - first_ms)
+    if last_calls > first_calls:
+        assert view.minute.per_call == (last - first) / (last_calls - first_calls)

@@ -96,7 +96,6 @@ def _traffic(source: RuntimeSource) -> dict[str, str]:
         "getTotalTps": _rates((found[0] + missed[0], found[1] + missed[1], found[2] + missed[2])),
         "getTransferredTps": _rates(stats.rates("transferred")),
         "putMessageTimesTotal": str(calls),
-        "putMessageFailedTimes": str(stats.put_times_failed),
         "putMessageSizeTotal": str(stats.put_bytes),
         "putMessageAverageSize": str(stats.put_bytes / max(calls, 1)),
     }

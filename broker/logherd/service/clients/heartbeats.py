@@ -18,7 +18,7 @@ from logherd.service.clients.registry import (
 )  # fmt: skip
 from logherd.service.errors import RequestError
 from logherd.service.group_names import check_group_name
-from logherd.service.metadata import Metadata
+from logherd.service.metadata import Metadata, is_system_group
 from logherd.service.ports import Answer, Handler, Reply, Request, Session
 from logherd.service.requests import after, body_reply, header_of
 from logherd.wire.bodies import decode_body
@@ -133,7 +133,7 @@ class Heartbeats:
         config = groups.get(name)
         position = 0
         if config is None:
-            if not self._options.auto_create_groups:
+            if not self._options.auto_create_groups and not is_system_group(name):
                 raise RequestError(
                     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                     f"subscription group {name} does not exist and autoCreateSubscriptionGroup is false",
