@@ -12,7 +12,7 @@ import msgspec
 from logherd.settings.errors import SettingsError
 from logherd.settings.options import BrokerOptions
 
-__all__ = ["change_options", "describe_options"]
+__all__ = ["change_options", "describe_options", "property_names"]
 
 _HOUR_MS = 3_600_000
 _QUEUE_UNIT_BYTES = 20
@@ -79,6 +79,11 @@ _PROPERTIES: dict[str, _Property] = {
     "namesrvAddr": _Property("name_service.addresses", _show_addresses),
     "storePathRootDir": _Property("data_dir"),
 }
+
+
+def property_names() -> dict[str, bool]:
+    """Names that can be given, and whether each can be changed while the broker runs."""
+    return {name: entry.live for name, entry in _PROPERTIES.items() if entry.read is not None}
 
 
 def describe_options(options: BrokerOptions) -> dict[str, str]:
