@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -50,13 +51,15 @@ def free_port(neighbours: tuple[int, ...] = ()) -> int:
     """
     first = 12_000 + (os.getpid() * 97) % 15_000
     for port in range(first, first + 4_000, 7):
-        if port not in _given and all(can_listen(port + distance) for distance in (0, *neighbours)):
-            _given.add(port)
-            return port
+        with _giving:
+            if port not in _given and all(can_listen(port + distance) for distance in (0, *neighbours)):
+                _given.add(port)
+                return port
     raise RuntimeError("no free port found")
 
 
 _given: set[int] = set()
+_giving = threading.Lock()
 
 
 class Process:

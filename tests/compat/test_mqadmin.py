@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.timeout(300), pytest.mark.xdist_gr
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Text that may differ: in these steps ("" = all), what the pattern matches is replaced on both sides."""
+    """Text that may differ: in steps that begin so ("" = all), what the pattern matches is replaced on both sides."""
 
     steps: str
     pattern: str
@@ -33,6 +33,10 @@ class Allowed:
     replacement: str = ""
 
 
+LATER_TOPICS = (
+    "RMQ_SYS_TRANS_HALF_TOPIC|RMQ_SYS_TRANS_OP_HALF_TOPIC|SCHEDULE_TOPIC_XXXX|rmq_sys_wheel_timer|"
+    "rmq_sys_SYNC_BROKER_MEMBER_broker-a|rmq_sys_REVIVE_LOG_compat-cluster"
+)
 ALLOWED = [
     Allowed("", r"TPS: \d+\.\d+", "a rate of the moment", "TPS: <rate>"),
     Allowed("statistics", r"\d+\.\d\d", "rates of the moment", "<rate>"),
@@ -43,7 +47,27 @@ ALLOWED = [
         r"\1\2",
     ),
     Allowed("broker config", r"(?m) =.*$", "values of another program; the names are compared"),
+    Allowed("topics", rf"(?m)^(compat-cluster )?({LATER_TOPICS})\n", "topics of features that LogHerd has not got yet"),
+    Allowed("", r"(?m)^(compat-cluster )?Orders Orders\b.*\n", "5.3.3 counts a topic as a group of its own name"),
+    Allowed("message", r"(?s)MessageTrack \[consumerGroup=Orders,.*?\)\]\n?", "the same, with the error it leads to"),
+    Allowed("", r"__CRC32#=\d{10}, ", "every record of LogHerd has a checksum (rule H1)"),
+    Allowed("", r"CommitLog Offset: \d+", "positions in two different logs", "CommitLog Offset: <position>"),
+    Allowed("", r"commitLogOffset=\d+", "the same", "commitLogOffset=<position>"),
+    Allowed("", r"storeSize=\d+", "the checksum takes 20 bytes", "storeSize=<size>"),
+    Allowed("progress", r"(?m)^%RETRY%billing .*\n", "the client commits the empty retry queue when it likes"),
+    Allowed(
+        "progress after the resets", r"(?m)^(Orders .* 2) \d <time>$|(?<=Inflight Total: )\d+",
+        "5.3.3 goes on counting what was pulled before the reset as in flight", r"\1 <inflight>",
+    ),
 ]  # fmt: skip
+# Steps where LogHerd says something else on purpose: what it must say, and why.
+OURS = {
+    "update a missing setting": (
+        r"org\.apache\.\S+SubCommandException: UpdateBrokerConfigSubCommand command failed\n"
+        r"Caused by: \S+MQBrokerException: CODE: (1|29)",
+        "RocketMQ takes any key and forgets it; LogHerd refuses one that does not exist (issue 3)",
+    ),
+}  # fmt: skip
 
 
 def without_allowed(step: str, text: str) -> str:
@@ -78,5 +102,12 @@ def told(java_classes: str, workspace: Path) -> tuple[dict[str, str], dict[str, 
 @pytest.mark.parametrize("step", [step for step, _ in (*CREATE, *LOOK, *CHANGE)])
 def test_mqadmin_prints_what_it_prints_for_rocketmq(told: tuple[dict[str, str], dict[str, str]], step: str) -> None:
     theirs, ours = (without_allowed(step, side[step]).splitlines() for side in told)
+    if step in OURS and os.environ.get("LOGHERD_COMPAT_AGAINST") != "rocketmq":
+        pattern, why = OURS[step]
+        assert re.fullmatch(pattern, "\n".join(ours)), why
+        return
+    if step.startswith(("topics", "broker config")):
+        # A hash table's order on the way; both sides are sets.
+        theirs, ours = sorted(theirs), sorted(ours)
     changed = list(difflib.unified_diff(theirs, ours, "RocketMQ 5.3.3", "LogHerd", lineterm="", n=1))
     assert not changed, "\n".join(changed)
