@@ -257,7 +257,7 @@ class RaftCore:
     def _on_timeout_now(self) -> Turn | None:
         """The leader asks this member to take over; a learner or a member without room does not."""
         ground = self._ground
-        if not isinstance(self._role, Follower) or not ground.members.current.is_voter(ground.identity) or ground.full:
+        if not isinstance(self._role, Follower) or not ground.may_lead or ground.full:
             return None
         return Turn(TurnTo.CANDIDATE, "leadership handed over", transfer=True)
 

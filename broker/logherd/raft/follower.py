@@ -60,8 +60,8 @@ class Follower:
         if now < self._deadline:
             return None
         self.rearm()
-        voter = self._ground.members.current.is_voter(self._ground.identity)
-        if not voter or self._ground.stalled or self._ground.full or self._ground.quarantined:
+        ground = self._ground
+        if not ground.may_lead or ground.stalled or ground.full or ground.quarantined:
             return None
         return Turn(TurnTo.PRE_CANDIDATE, "heard no leader")
 
@@ -131,4 +131,4 @@ class Follower:
             ground.wrote()
         ground.commit(done.commit)
         for answer in done.answers:
-            ground.send(leader, answer)
+            ground.confirm(leader, answer)

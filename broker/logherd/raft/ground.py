@@ -93,6 +93,7 @@ class Ground:
         self.progress = Progress(start, start, start, base)
         self._waiting_reads: list[tuple[Position, int]] = []
         self._flush: int | None = None
+        self._promised = 0
 
     @property
     def identity(self) -> ReplicaId:
@@ -116,6 +117,11 @@ class Ground:
         return since is not None and self.clock.now - since >= self.options.election_ms
 
     @property
+    def may_lead(self) -> bool:
+        """Whether this member counts as a voter, or may turn out to be one still."""
+        return self.members.counts(self.identity, self.progress.commit)
+
+    @property
     def quarantined(self) -> bool:
         """Whether a promise made before a restart may still be owed: no vote for one shortest election time-out.
 
@@ -130,7 +136,8 @@ class Ground:
         ensure(term > self.term or same_term_vote_kept, "ground 1: terms rise, a vote stays", self.hard, term, vote)
         self.hard = replace(self.hard, term=term, vote=vote)
         self.log.keep_hard_state(self.hard)
-        return self.wrote()
+        self._promised = self.wrote()
+        return self._promised
 
     def begin_reset(self, reset: int, term: Epoch, vote: ReplicaId) -> None:
         """An operator replaced the quorum: another cluster from now on, in a term of its own."""
@@ -138,7 +145,7 @@ class Ground:
         cluster = replace(self.hard.cluster, reset=reset)
         self.hard = replace(self.hard, cluster=cluster, term=term, vote=vote)
         self.log.keep_hard_state(self.hard)
-        self.wrote()
+        self._promised = self.wrote()
 
     def wrote(self) -> int:
         """Note a change of the store; gives the token that covers everything so far."""
@@ -216,6 +223,13 @@ class Ground:
         """A message that depends on nothing that is not durable yet."""
         envelope = Envelope(self.hard.cluster, self.identity, to, self.term if term is None else term, body)
         self.out.messages.append(envelope)
+
+    def confirm(self, to: ReplicaId, body: object) -> None:
+        """A message that says that something is durable in this term: the term itself must be."""
+        if self.durable.flushed_token >= self._promised:
+            self.send(to, body)
+        else:
+            self.hold(to, body)
 
     def hold(self, to: ReplicaId, body: object) -> None:
         """A message that leaves only when everything written so far is durable."""
