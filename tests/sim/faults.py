@@ -45,7 +45,7 @@ class Faults:
             elif member.paused_until:
                 member.paused_until = world.now_us
                 member._resume(member.life)
-            member.feed(DiskFull(False))
+            member.feed(DiskFull(full=False))
 
     # ---- processes ---------------------------------------------------------------------------------------------
 
@@ -95,8 +95,8 @@ class Faults:
         member.stalled_until = self._world.now_us + lasts
 
     def _full(self, member: "Member", lasts: int, draw: Random) -> None:
-        member.feed(DiskFull(True))
-        self._world.after(lasts, lambda: member.feed(DiskFull(False)))
+        member.feed(DiskFull(full=True))
+        self._world.after(lasts, lambda: member.feed(DiskFull(full=False)))
 
     # ---- network -----------------------------------------------------------------------------------------------
 
@@ -131,6 +131,36 @@ class Faults:
             if name != member.name and draw.random() < 0.5:
                 pair = (member.name, name) if draw.random() < 0.5 else (name, member.name)
                 self._world.net.clog(pair, self._world.now_us + lasts)
+
+    def _usurp(self, member: "Member", lasts: int, draw: Random) -> None:
+        """The leader keeps its quorum through one follower only, which then restarts at once and forgets it."""
+        leader, names = self._world.leader(), list(self._world.members)
+        if leader is None:
+            return
+        keeper = draw.choice([name for name in names if name != leader.name] or names)
+        apart = [name for name in names if name not in (leader.name, keeper)]
+        wait = draw.randrange(800_000, 2_500_000)
+        self._cut([pair for name in apart for pair in ((name, leader.name), (leader.name, name))], wait + 2_000_000)
+
+        def strike() -> None:
+            if not self._healed:
+                self._stop(self._world.members[keeper], 5_000, power=False)
+                self._cut([(leader.name, keeper), (keeper, leader.name)], 2_000_000)
+
+        self._world.after(wait, strike)
+
+    def _late_order(self, member: "Member", lasts: int, draw: Random) -> None:
+        """The order to take over arrives when the leader has given up waiting; then nobody reaches the old leader."""
+        leader, names = self._world.leader(), list(self._world.members)
+        target = self._world.members[draw.choice(names)]
+        if leader is None or target is leader:
+            return
+        wait = draw.randrange(1_000_000, 1_800_000)
+        until = self._world.now_us + wait
+        leader.feed(Transfer(self._world.new_request(), target.identity))
+        self._world.net.clog((leader.name, target.name), until)
+        pairs = [(name, leader.name) for name in names if name != leader.name]
+        self._world.after(wait, lambda: None if self._healed else self._cut(pairs, 2_000_000))
 
     def _reset(self, member: "Member", lasts: int, draw: Random) -> None:
         if member.alive:

@@ -23,6 +23,8 @@ KINDS = (
     "transfer",
     "wipe",
     "storm",
+    "usurp",
+    "late-order",
 )
 
 
@@ -115,5 +117,5 @@ def draw_plan(seed: int, shape: Shape) -> list[Fault]:
 def _draw_fault(draw: Random, shape: Shape, at: int) -> Fault:
     kind = draw.choice(shape.kinds)
     target = -1 if draw.random() < 0.4 else draw.randrange(shape.founders + shape.spares)
-    lasts = draw.choice((50, 300, 1_200, 3_000, 6_000))
+    lasts = draw.choice((5, 50, 300, 1_200, 3_000, 6_000))
     return Fault(at, kind, target, lasts, draw.getrandbits(32))

@@ -138,16 +138,26 @@ class World:
 
     def _operate(self, number: int) -> None:
         draw = self._draw
-        leader = self.leader() if draw.random() < 0.8 else None
-        target = leader or self.members[draw.choice(list(self.members))]
         request = self.new_request()
         chance = draw.random()
-        if chance < 0.6:
+        target = self._choose(write=chance < 0.5)
+        if chance < 0.5:
             body = b"%d/%d " % (number, request) + bytes(draw.choice((0, 10, 100)))
             target.feed(Propose(request, body))
         else:
             self._floors[request] = self.observer.answered
-            target.feed(Read(request, lease=chance < 0.8))
+            target.feed(Read(request, lease=chance < 0.75))
+
+    def _choose(self, *, write: bool) -> Member:
+        """Mostly who leads; for reads also who only believes so, and anybody."""
+        draw = self._draw
+        chance, leader = draw.random(), self.leader()
+        if leader is not None and chance < (0.8 if write else 0.4):
+            return leader
+        believers = [member for member in self.members.values() if member.alive and member.core.role is Role.LEADER]
+        if believers and chance < 0.7:
+            return draw.choice(believers)
+        return self.members[draw.choice(list(self.members))]
 
     def new_request(self) -> int:
         """A number that comes back in one answer."""
@@ -205,7 +215,7 @@ def options_of(shape: Shape, founders: tuple[ReplicaId, ...]) -> RaftOptions:
         chunks_ahead=2,
         catch_up_bytes_per_second=200_000,
     )
-    options = RaftOptions(
+    return RaftOptions(
         election_ms=1_000,
         election_spread_ms=1_000,
         preferred=founders[: shape.preferred],
@@ -216,4 +226,3 @@ def options_of(shape: Shape, founders: tuple[ReplicaId, ...]) -> RaftOptions:
         change_ms_max=5_000,
         ship=ship,
     )
-    return options

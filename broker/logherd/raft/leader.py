@@ -3,16 +3,15 @@
 One object holds everything that ends with the leadership, so that nothing of it can survive a change of role.
 """
 
-from dataclasses import dataclass
-
 from logherd.kit.errors import ensure
 from logherd.model.names import Position
+from logherd.raft.changing import Changing
 from logherd.raft.ground import Ground, Turn, TurnTo
+from logherd.raft.handover import Handover
 from logherd.raft.inputs import ChangeMembers, Propose, Read, Transfer
 from logherd.raft.lease import Lease
-from logherd.raft.members import Goal, next_configuration
-from logherd.raft.messages import ReadAsk, ReadGrant, TimeoutNow
-from logherd.raft.output import Decided, Refusal, Role, Unknown
+from logherd.raft.messages import ReadAsk, ReadGrant
+from logherd.raft.output import Refusal, Role
 from logherd.raft.pending import PendingReads, Proposals, WaitingRead
 from logherd.raft.record import Kind
 from logherd.replication.messages import (
@@ -39,25 +38,6 @@ from logherd.replication.shipping import (
 __all__ = ["Leader"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A change of members on its way; `request` is answered when the goal is committed."""
-
-    goal: Goal
-    request: int
-    deadline: int
-
-
-@dataclass(slots=True)
-class _Handover:
-    """Leadership is being handed to `target` until `deadline`."""
-
-    target: ReplicaId
-    deadline: int
-    request: int | None = None
-    ordered: bool = False
-
-
 class Leader:
     """Invariants: (1) commit moves only to a record of the own term that is durable on a quorum of the newest
 
@@ -71,12 +51,11 @@ class Leader:
         self._lease = Lease(ground, self._ship.rounds)
         self._proposals = Proposals()
         self._reads = PendingReads()
-        self._change: _Change | None = None
-        self._handover: _Handover | None = None
+        self._changing = Changing(ground, self._ship)
+        self._handover = Handover(ground, self._ship, self._lease)
         self._ready = False
         self._muted = False
-        self._preferred_at = ground.clock.now + ground.options.election_ms
-        self._first = Position(0)
+        self._first = ground.log.end
 
     @property
     def role(self) -> Role:
@@ -120,18 +99,14 @@ class Leader:
         for read in self._reads.abandon():
             if read.asker is None:
                 ground.refuse(read.number, Refusal.NOT_LEADER)
-        if self._change is not None:
-            ground.out.answers.append(Unknown(self._change.request))
-        handover = self._handover
-        if handover is not None and handover.request is not None:
-            done = Decided(handover.request, ground.log.end) if handover.ordered else Unknown(handover.request)
-            ground.out.answers.append(done)
+        self._changing.close()
+        self._handover.close()
 
     # ---- time and disk -----------------------------------------------------------------------------------------
 
     def on_tick(self) -> Turn | None:
         """Check the quorum, the disk, the handover and the change; then let shipping see the time."""
-        ground, now = self._ground, self._ground.clock.now
+        ground = self._ground
         if ground.stalled != self._muted:
             self._muted = ground.stalled
             self._shipped(MutedSet(self._muted))
@@ -139,17 +114,8 @@ class Leader:
                 ground.report_stall()
         if not self.quorum_recent:
             return Turn(TurnTo.FOLLOWER, "quorum not heard")
-        handover = self._handover
-        if handover is not None and now >= handover.deadline:
-            if handover.request is not None:
-                ground.refuse(handover.request, Refusal.TIMED_OUT, ground.identity)
-            self._handover = None
-        if self._change is not None and now >= self._change.deadline:
-            ground.refuse(self._change.request, Refusal.BEHIND, ground.identity)
-            self._change = None
-        if now >= self._preferred_at:
-            self._preferred_at = now + ground.options.election_ms
-            self._hand_to_better()
+        self._changing.on_tick()
+        self._handover.on_tick(blocked=self._changing.running or not self._ready)
         self._shipped(ShipperTick())
         return self._advance()
 
@@ -187,7 +153,7 @@ class Leader:
                 self._ready = True
                 ground.report(Role.LEADER, ground.identity, "first record committed", ready=True)
         self._serve_reads()
-        self._order_handover()
+        self._handover.advance()
         return self._advance_change()
 
     def _committable(self) -> Position:
@@ -220,7 +186,7 @@ class Leader:
         ground, options = self._ground, self._ground.options
         if not self._ready:
             return Refusal.NOT_READY
-        if self._handover is not None:
+        if self._handover.running:
             return Refusal.TRANSFERRING
         if ground.full:
             return Refusal.DISK_FULL
@@ -237,7 +203,7 @@ class Leader:
         ground = self._ground
         if not self._ready:
             ground.refuse(read.request, Refusal.NOT_READY, ground.identity)
-        elif read.lease and ground.options.lease_reads and self._handover is None and self._lease.valid():
+        elif read.lease and ground.options.lease_reads and not self._handover.running and self._lease.valid():
             ground.grant_read(read.request, ground.progress.commit)
         else:
             self._await_round(read.request, None)
@@ -272,20 +238,7 @@ class Leader:
 
     def on_change(self, change: ChangeMembers) -> Turn | None:
         """Begin a change; it goes on by itself as learners catch up and configurations are committed."""
-        ground = self._ground
-        reason = None
-        if not self._ready:
-            reason = Refusal.NOT_READY
-        elif self._change is not None or ground.members.current.joint or self._handover is not None:
-            reason = Refusal.RUNNING
-        elif not change.goal.voters or any(peer in change.goal.voters for peer in change.goal.learners):
-            reason = Refusal.INVALID
-        elif ground.full:
-            reason = Refusal.DISK_FULL
-        if reason is not None:
-            ground.refuse(change.request, reason, ground.identity)
-            return None
-        self._change = _Change(change.goal, change.request, ground.clock.now + ground.options.change_ms_max)
+        self._changing.begin(change, ready=self._ready, blocked=self._handover.running)
         return self._advance_change()
 
     def _advance_change(self) -> Turn | None:
@@ -296,12 +249,7 @@ class Leader:
         ground = self._ground
         if not self._ready or ground.members.since > ground.progress.commit:
             return None
-        current = ground.members.current
-        change = self._change
-        if change is not None and change.goal.reached(current):
-            ground.out.answers.append(Decided(change.request, ground.members.since))
-            self._change = change = None
-        following = next_configuration(current, change.goal if change else None, self._ship.caught_up)
+        following = self._changing.following()
         if following is not None:
             body = following.encode()
             end = ground.append(Kind.MEMBERS, body)
@@ -309,9 +257,8 @@ class Leader:
             ground.adopt(following, end)
             self._follow()
             self._shipped(Grown())
-            return None
-        if not current.is_voter(ground.identity):
-            self._order_best()
+        elif not ground.members.current.is_voter(ground.identity):
+            self._handover.leave()
             return Turn(TurnTo.FOLLOWER, "no longer a voter")
         return None
 
@@ -320,67 +267,9 @@ class Leader:
         others = tuple(peer for peer in ground.members.current.members if peer != ground.identity)
         self._shipped(FollowersSet(others))
 
-    # ---- handing over ------------------------------------------------------------------------------------------
-
     def on_transfer(self, transfer: Transfer) -> None:
-        """Stop proposals, wait for the target to hold everything, and tell it to stand."""
-        ground = self._ground
-        target = transfer.target if transfer.target is not None else self._best()
-        reason = None
-        if self._handover is not None or self._change is not None:
-            reason = Refusal.RUNNING
-        elif target is None or target == ground.identity or target not in ground.members.current.voters:
-            reason = Refusal.INVALID
-        if reason is not None or target is None:
-            ground.refuse(transfer.request, reason or Refusal.INVALID, ground.identity)
-            return
-        self._hand_to(target, transfer.request)
-
-    def _hand_to(self, target: ReplicaId, request: int | None) -> None:
-        self._handover = _Handover(target, self._ground.clock.now + self._ground.options.election_ms, request)
-        self._order_handover()
-
-    def _order_handover(self) -> None:
-        handover = self._handover
-        if handover is None or handover.ordered or self._ship.match(handover.target) < self._ground.log.end:
-            return
-        handover.ordered = True
-        self._lease.give_up()
-        self._ground.send(handover.target, TimeoutNow())
-
-    def _order_best(self) -> None:
-        """Leave without waiting: whoever is closest may stand at once."""
-        best = self._best()
-        if best is not None:
-            self._ground.send(best, TimeoutNow())
-
-    def _best(self) -> ReplicaId | None:
-        """The other voter that holds most, then the most preferred one, then the first named."""
-        ground = self._ground
-        others = [peer for peer in ground.members.current.voters if peer != ground.identity]
-        healthy = [peer for peer in others if not self._busy(peer)]
-        rank = ground.options.rank
-        return min(healthy, key=lambda peer: (-self._ship.match(peer), rank(peer)), default=None)
-
-    def _busy(self, peer: ReplicaId) -> bool:
-        sender = self._ship.sender(peer)
-        return sender is None or sender.busy
-
-    def _hand_to_better(self) -> None:
-        """A preferred member that has everything and a sound disk leads; with a full disk anybody else does."""
-        ground = self._ground
-        if self._handover is not None or self._change is not None or not self._ready:
-            return
-        if ground.members.current.joint:
-            return
-        own = len(ground.options.preferred) + 1 if ground.full else ground.options.rank(ground.identity)
-        better = [
-            peer
-            for peer in ground.members.current.voters
-            if ground.options.rank(peer) < own and not self._busy(peer) and self._ship.caught_up(peer)
-        ]
-        if better:
-            self._hand_to(min(better, key=ground.options.rank), None)
+        """Hand leadership over."""
+        self._handover.begin(transfer, blocked=self._changing.running)
 
     def _shipped(self, event: ShipInput) -> bool:
         """Let shipping take an input and send what it wants; True if somebody's answer was news."""
