@@ -94,6 +94,16 @@ class Faults:
     def _stall(self, member: "Member", lasts: int, draw: Random) -> None:
         member.stalled_until = self._world.now_us + lasts
 
+    def _brownout(self, member: "Member", lasts: int, draw: Random) -> None:
+        """Disks stop answering nearly everywhere; while votes and records wait for them, the power goes."""
+        for other in self._world.members.values():
+            if other is member or draw.random() < 0.7:
+                wait = draw.randrange(300_000, 3_000_000)
+                other.stalled_until = self._world.now_us + wait
+                if draw.random() < 0.5:
+                    down, at = draw.randrange(1_000_000), draw.randrange(wait)
+                    self._world.after(at, lambda other=other, down=down: self._storm_stop(other, down))
+
     def _full(self, member: "Member", lasts: int, draw: Random) -> None:
         member.feed(DiskFull(full=True))
         self._world.after(lasts, lambda: member.feed(DiskFull(full=False)))
@@ -140,6 +150,7 @@ class Faults:
         keeper = draw.choice([name for name in names if name != leader.name] or names)
         apart = [name for name in names if name not in (leader.name, keeper)]
         wait = draw.randrange(800_000, 2_500_000)
+        self._world.no_writes_until = self._world.now_us + wait
         self._cut([pair for name in apart for pair in ((name, leader.name), (leader.name, name))], wait + 2_000_000)
 
         def strike() -> None:

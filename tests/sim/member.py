@@ -88,6 +88,7 @@ class Member:
         self.life += 1
         if power:
             self.store.lose(self.draw)
+            self.world.observer.marks.on_power_loss(self)
         self.store = self.store.reopened()
         self.world.note(self.name, "power lost" if power else "crashed")
 

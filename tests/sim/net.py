@@ -58,7 +58,7 @@ class Net:
         shape, now = self._shape, self.now_us()
         at = now + shape.delay_min_us + int(draw.expovariate(1 / shape.delay_mean_us))
         at = max(at, self._clogged.get(link, 0)) if not self.healed else at
-        if shape.ordered:
+        if shape.ordered or self.healed:
             at = self._last[link] = max(at, self._last.get(link, 0))
         self._under_way[link] = self._under_way.get(link, 0) + 1
 

@@ -3,11 +3,13 @@
 import argparse
 import json
 import sys
+from collections import Counter
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
 
+from sim.marks import MARKS
 from sim.shape import draw_plan, draw_shape
 from sim.world import World
 
@@ -25,6 +27,7 @@ class Result:
     reads: int
     committed: int
     leaders: int
+    marks: dict[str, int]
     failure: str | None
     transcript: tuple[str, ...]
 
@@ -55,6 +58,7 @@ def run_seed(seed: int, *, keep: int = 400, messages: bool = False) -> Result:
         world.reads,
         len(observer.ends),
         len(observer.leaders),
+        dict(observer.marks.hits),
         failure,
         tuple(world.trace.lines),
     )
@@ -91,9 +95,11 @@ def main() -> int:
 
 def _many(given: argparse.Namespace) -> int:
     began, done, failed, steps, committed = monotonic(), 0, 0, 0, 0
+    hits: Counter[str] = Counter()
     for seed in range(given.seed, given.seed + given.seeds):
         result = run_seed(seed, keep=given.keep)
         done, steps, committed = done + 1, steps + result.steps, committed + result.committed
+        hits.update(result.marks)
         if result.failure:
             failed += 1
             print(f"{result.failure}\n  repeat: {repeat_command(seed)}")
@@ -105,6 +111,7 @@ def _many(given: argparse.Namespace) -> int:
             break
     took = monotonic() - began
     print(f"{done} seeds, {failed} failed, {steps} steps, {committed} committed, {took:.1f} s")
+    print("marks: " + ", ".join(f"{name} {hits[name]}" for name in MARKS))
     return 1 if failed else 0
 
 

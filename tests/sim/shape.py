@@ -25,6 +25,7 @@ KINDS = (
     "storm",
     "usurp",
     "late-order",
+    "brownout",
 )
 
 

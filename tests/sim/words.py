@@ -34,17 +34,26 @@ def say_point(point: Point) -> str:
     return f"{point.epoch}/{point.position}"
 
 
+def _say_append(body: Append) -> str:
+    span = body.span
+    what = f"probe {say_point(span.previous)}"
+    if span.data:
+        what = f"append ({say_point(span.previous)}, {span.end}] {len(span.data)} B"
+    return f"{what} commit {body.commit} gen {body.generation}"
+
+
+def _say_vote(body: VoteRequest | VoteAnswer) -> str:
+    kind = "pre-vote" if body.pre else "vote"
+    if isinstance(body, VoteAnswer):
+        return f"{kind} {'yes' if body.granted else 'no'}"
+    return f"{kind}? last {say_point(body.last)}{' transfer' if body.transfer else ''}"
+
+
 def say_body(body: object) -> str:
     """One message without its envelope."""
     match body:
         case Append():
-            span = body.span
-            what = (
-                f"append ({say_point(span.previous)}, {span.end}] {len(span.data)} B"
-                if span.data
-                else (f"probe {say_point(span.previous)}")
-            )
-            return f"{what} commit {body.commit} gen {body.generation}"
+            return _say_append(body)
         case AppendAck():
             return f"ack verified {body.verified} durable {body.durable} gen {body.generation}"
         case AppendReject():
@@ -57,11 +66,8 @@ def say_body(body: object) -> str:
             return f"copy {say_point(body.image.point)} offset {body.offset} {len(body.data)} B gen {body.generation}"
         case CopyAck():
             return f"copied to {body.offset} gen {body.generation}"
-        case VoteRequest():
-            kind = "pre-vote?" if body.pre else "vote?"
-            return f"{kind} last {say_point(body.last)}{' transfer' if body.transfer else ''}"
-        case VoteAnswer():
-            return f"{'pre-vote' if body.pre else 'vote'} {'yes' if body.granted else 'no'}"
+        case VoteRequest() | VoteAnswer():
+            return _say_vote(body)
         case TimeoutNow():
             return "timeout-now"
         case ReadAsk():

@@ -20,7 +20,7 @@ from sim.words import say_envelope
 
 __all__ = ["LIVENESS_MS", "World"]
 
-LIVENESS_MS = 30_000
+LIVENESS_MS = 60_000
 
 
 class World:
@@ -36,6 +36,7 @@ class World:
         self.steps = 0
         self.decided = 0
         self.reads = 0
+        self.no_writes_until = 0
         self._say_messages = messages
         self._order = stream(seed, "order")
         self._heap: list[tuple[int, int, int, Callable[[], None]]] = []
@@ -141,6 +142,8 @@ class World:
         request = self.new_request()
         chance = draw.random()
         target = self._choose(write=chance < 0.5)
+        if chance < 0.5 and self.now_us < self.no_writes_until:
+            return
         if chance < 0.5:
             body = b"%d/%d " % (number, request) + bytes(draw.choice((0, 10, 100)))
             target.feed(Propose(request, body))
