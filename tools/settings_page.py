@@ -41,27 +41,30 @@ BROKER = """
 ## The broker's own file: what `logherd broker --config FILE` reads
 
 `logherd up` writes this file. YAML or JSON; sizes as `64MiB`, times as `72h`, addresses as `host:port`. With
-`--set path.to.key=value` one key wins over the file. "live" marks what `mqadmin updateBrokerConfig` can change at once.
+`--set path.to.key=value` one key wins over the file.
 """
 PROPERTIES = """
 ## RocketMQ's names
 
-Under `properties` (and in a BrokerGroup under `config`) settings can be given by their RocketMQ names; those marked
-live are also what `mqadmin updateBrokerConfig` takes. `mqadmin getBrokerConfig` shows all of them.
+Under `properties` (and in a BrokerGroup under `config`) settings can be given by these RocketMQ names, in RocketMQ's
+units. `mqadmin getBrokerConfig` shows them. `mqadmin updateBrokerConfig` can change `brokerPermission` and
+`autoCreateTopicEnable` until the next start; the others need a start with another file.
 
-| property | live |
-| --- | --- |
 """
 
 
-def rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+def rows(
+    model: type[BaseModel], prefix: str = "", made: BaseModel | None = None
+) -> Iterator[tuple[str, FieldInfo, Any]]:
+    """Every key with its field and its default; `made` is the group as it is when nothing of it is given."""
     for name, field in model.model_fields.items():
         path = f"{prefix}{field.alias or name}"
+        default = getattr(made, name) if made is not None else field.get_default(call_default_factory=True)
         inner = inner_model(field.annotation)
         if inner is None:
-            yield path, field
+            yield path, field, default
         else:
-            yield from rows(inner, f"{path}.")
+            yield from rows(inner, f"{path}.", default if isinstance(default, BaseModel) else None)
 
 
 def inner_model(annotation: Any) -> type[BaseModel] | None:
@@ -72,21 +75,20 @@ def inner_model(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
-def default_of(field: FieldInfo) -> str:
+def default_text(field: FieldInfo, value: Any) -> str:
     if field.is_required():
         return "required"
-    value = field.get_default(call_default_factory=True)
     if value is None or value in ((), {}):
         return "none"
-    if isinstance(value, BaseModel):
-        return "see below"
     if isinstance(value, int) and not isinstance(value, bool):
         return quantity(value, text_format(field))
     return f"`{value}`" if isinstance(value, str) else f"`{json.dumps(value)}`"
 
 
 def text_format(field: FieldInfo) -> str:
-    formats = [getattr(each, "json_schema", {}).get("format", "") for each in field.metadata]
+    parts = [*field.metadata, *(getattr(each, "__metadata__", ()) for each in get_args(field.annotation))]
+    flat = [inner for each in parts for inner in (each if isinstance(each, tuple) else (each,))]
+    formats = [getattr(each, "json_schema", {}).get("format", "") for each in flat]
     return next((each for each in formats if each), "")
 
 
@@ -116,24 +118,21 @@ def choices(field: FieldInfo) -> str:
         return ""
     if high is None:
         return f" At least {quantity(low, kind)}."
+    if low == high:
+        return f" Only {quantity(high, kind)}."
     return f" From {quantity(low or 0, kind)} to {quantity(high, kind)}."
-
-
-def live(field: FieldInfo) -> str:
-    extra = field.json_schema_extra
-    return " (live)" if isinstance(extra, dict) and extra.get("restart") is False else ""
 
 
 def table(model: type[BaseModel]) -> str:
     lines = ["", "| key | default | meaning |", "| --- | --- | --- |"]
-    for path, field in rows(model):
+    for path, field, default in rows(model):
         meaning = f"{field.description or ''}{choices(field)}".replace("|", "\\|")
-        lines.append(f"| `{path}` | {default_of(field)} | {meaning}{live(field)} |")
+        lines.append(f"| `{path}` | {default_text(field, default)} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    properties = "".join(f"| `{name}` | {'yes' if live else ''} |\n" for name, live in property_names().items())
+    properties = "".join(f"- `{name}`\n" for name in property_names())
     sys.stdout.write(HEAD + table(BrokerGroupSpec) + BROKER + table(BrokerSettings) + PROPERTIES + properties)
 
 
