@@ -16,10 +16,12 @@ SOURCES := broker operator tests bench tools
 
 ##@ First
 
-.PHONY: help demo test
+.PHONY: help install demo test
 help: ## Print this list
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z-]+:.*##/ {printf "  make %-10s%s\n", $$1, $$2}' Makefile
+
+install: $(READY) ## Make .venv with the command logherd in it
 
 demo: $(READY) ## Start one broker, send and receive with a stock Java client, show what happened
 	@tools/need jdk maven

@@ -24,7 +24,7 @@ def test_a_rendered_configuration_is_accepted(tmp_path: Path, addition: str) -> 
     path.write_text(json.dumps(render_broker_config(group, PLACE)))
     options = load_broker_options(path)
     assert (options.broker_group, str(options.listen), str(options.admin_listen)) == (
-        "orders",
+        "demo",
         "127.0.0.1:1",
         "[::1]:2",
     )

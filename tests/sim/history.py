@@ -86,7 +86,8 @@ class History:
         """Random steps until done, or until the disk crashes or the store stops."""
         try:
             for _ in range(steps):
-                self.step()
+                if not self.beside.stopped:
+                    self.step()
         except SimulatedCrash:
             pass
 

@@ -7,38 +7,30 @@ store closed. A store that failed skips the last steps: nothing may be written a
 
 import asyncio
 import os
-import shutil
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.admin_http import AdminHttp
 from logherd.app.clock import SystemClock
+from logherd.app.engine import BrokerFailed, Engine
 from logherd.app.external_names import ExternalNames
 from logherd.app.names import EmbeddedNames
-from logherd.app.option_values import host_of, net_limits, store_options
-from logherd.app.pipeline import CommitPipeline
+from logherd.app.option_values import host_of, net_limits
 from logherd.app.requests import Port, WaitingAnswers
 from logherd.app.services import Place, Services
-from logherd.app.writer import Writer
-from logherd.kit.errors import LogHerdError
+from logherd.kit.errors import LogHerdError, ensure
 from logherd.net.server import Server
 from logherd.service.identity import BrokerIdentity
-from logherd.service.metadata import Metadata
-from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
-from logherd.service.metadata.store_log import StoreLog
 from logherd.service.names.registration import Registrar
 from logherd.settings.options import BrokerOptions, Endpoint
-from logherd.store import MessageStore, QueueLog, WriteBatch
-from logherd.store.files_os import OsFiles
+from logherd.store import QueueLog
 
 __all__ = ["Broker", "BrokerFailed", "CannotListen"]
 
 STOP_SECONDS = 5.0
-
-
-class BrokerFailed(LogHerdError):
-    """The store failed while the broker ran; the process must end without writing."""
+_TICK_SECONDS = 0.1
 
 
 class CannotListen(LogHerdError):
@@ -59,51 +51,38 @@ def bind(endpoint: Endpoint, setting: str) -> socket.socket:
     return taken
 
 
-def open_store(options: BrokerOptions, place: Place) -> MessageStore:
-    """Open and recover the store; blocks. Raises StoreError or OSError."""
-    directory = Path(options.data_dir)
-    directory.mkdir(parents=True, exist_ok=True)
-    disk_bytes = shutil.disk_usage(directory).total
-    values = store_options(options, store_host=place.store_host, disk_bytes=disk_bytes)
-    return MessageStore.open(directory, values, OsFiles(), clock=SystemClock())
-
-
 class Broker:
     """A running broker. Made by `start`; belongs to the loop on which it was started."""
 
     def __init__(
-        self, options: BrokerOptions, place: Place, store: MessageStore, names_socket: socket.socket | None
+        self,
+        options: BrokerOptions,
+        place: Place,
+        clock: SystemClock,
+        *,
+        names_socket: socket.socket | None,
+        on_failure: Callable[[], None],
     ) -> None:
         self._options = options
-        self._clock = SystemClock()
-        self._loop = asyncio.get_running_loop()
-        self._started_ms = self._clock.now_ms()
-        self._failure: asyncio.Future[None] = self._loop.create_future()
         self._place = place
-        self._store = store
-        self._metadata = Metadata.open(StoreLog(store, self._clock, host=place.store_host), self._clock)
-        self._services = Services(options, place, store=store, metadata=self._metadata, clock=self._clock)
-        self._answers = WaitingAnswers(store)
-        self._writer: Writer[WriteBatch] = Writer(self._loop, on_done=self._written, background=store.background_work)
-        self._pipeline: CommitPipeline[WriteBatch, list[QueueLog]] = CommitPipeline(
-            store,
-            self._writer,
-            before_batch=self._metadata.end_pass,
-            on_commit=self._committed,
-            on_failure=self._store_failed,
+        self._clock = clock
+        self._started_ms = clock.now_ms()
+        self._engine = Engine.open(
+            options, store_host=place.store_host, clock=clock, on_commit=self._committed, on_failure=on_failure
         )
+        self._services = Services(options, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock)
+        self._answers = WaitingAnswers(self._engine.store)
         self._guard = TaskGuard()
         self._server: Server | None = None
         self._admin = AdminHttp({"/status": self._status, "/health": self._health, "/ready": self._ready})
         self._names = self._name_service(names_socket)
-        self._ready_now = False
         self._bound: dict[str, str] = {}
 
     @staticmethod
-    async def start(options: BrokerOptions) -> "Broker":
-        """Open everything and serve.
+    async def start(options: BrokerOptions, *, on_failure: Callable[[], None]) -> "Broker":
+        """Open everything and serve. `on_failure` hears once that the store failed; `check` then tells why.
 
-        Raises: CannotListen, StoreError, MetadataError, OSError; nothing is left open or running then.
+        Raises: CannotListen, StoreError, MetadataError, BrokerFailed, OSError; nothing is left open or running then.
         """
         listening = bind(options.listen, "listen")
         names_socket: socket.socket | None = None
@@ -116,8 +95,7 @@ class Broker:
                 BrokerIdentity(options.cluster_name, options.broker_group, options.broker_id, str(advertised)),
                 host_of(advertised.host, advertised.port),
             )
-            store = open_store(options, place)
-            broker = Broker(options, place, store, names_socket)
+            broker = Broker(options, place, SystemClock(), names_socket=names_socket, on_failure=on_failure)
         except BaseException:
             listening.close()
             if names_socket is not None:
@@ -135,25 +113,23 @@ class Broker:
         """What was bound: address, admin and nameServer, each "host:port"."""
         return dict(self._bound)
 
-    async def failed(self) -> None:
-        """Wait for the store to fail; returns never otherwise. Raises BrokerFailed."""
-        await asyncio.shield(self._failure)
+    def check(self) -> None:
+        """Raises: BrokerFailed if the store has failed."""
+        self._engine.check()
 
     async def stop(self) -> None:
         """Stop in order; see the module's text. Raises BrokerFailed if the last flush fails."""
-        self._ready_now = False
+        self._bound.clear()
         await self._names.leave()
         if self._server is not None:
             await self._server.stop(STOP_SECONDS)
         await self._names.stop()
-        await self._pipeline.drained()
         await self._close(orderly=True)
-        if self._failure.done():
-            self._failure.result()
+        self._engine.check()
 
     async def abandon(self) -> None:
         """Let go of everything without writing: after a failure, or when the start did not get through."""
-        self._ready_now = False
+        self._bound.clear()
         await self._names.stop()
         if self._server is not None:
             await self._server.stop(0)
@@ -164,37 +140,22 @@ class Broker:
     def _name_service(self, listening: socket.socket | None) -> EmbeddedNames | ExternalNames:
         identity = self._place.identity
         if listening is None:
-            registrar = Registrar(identity, self._metadata, ha_address=identity.address)
+            registrar = Registrar(identity, self._engine.metadata, ha_address=identity.address)
             names = ExternalNames(self._options.name_service.addresses, registrar)
-            self._metadata.on_topic_change.append(names.topic_changed)
+            self._engine.metadata.on_topic_change.append(names.topic_changed)
             self._services.permission_hooks += [registrar.set_permission, names.permission_changed]
             return names
         path = Path(self._options.data_dir) / "names.json"
         embedded = EmbeddedNames.prepare(listening, self._clock, key_values_path=path, expected=identity.name)
-        embedded.attach(identity, self._metadata, self._clock)
+        embedded.attach(identity, self._engine.metadata, self._clock)
         self._services.permission_hooks.append(embedded.set_permission)
         return embedded
 
     async def _serve(self, listening: socket.socket, address: str) -> None:
-        self._writer.start()
-        ensure_defaults(
-            self._metadata,
-            DefaultsOptions(
-                self._options.cluster_name,
-                self._options.broker_group,
-                auto_create_queues=self._options.topics.default_queues if self._options.topics.auto_create else 0,
-            ),
-        )
-        # The barrier of this epoch and all defaults are durable before anybody can ask for anything.
-        await self._pipeline.drained()
-        if self._failure.done():
-            self._failure.result()
-        port = Port(
-            self._services.dispatcher(),
-            self._answers,
-            on_pass=self._pipeline.schedule,
-            on_close=self._services.session_closed,
-        )
+        await self._engine.begin(self._options)
+        dispatcher = self._services.dispatcher()
+        ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
+        port = Port(dispatcher, self._answers, on_pass=self._engine.schedule, on_close=self._services.session_closed)
         self._server = Server(port, net_limits(self._options))
         await self._server.listen_on(listening)
         admin_host = self._options.admin_listen.host
@@ -209,41 +170,31 @@ class Broker:
             "admin": str(Endpoint(host=admin_host, port=admin_port)),
             "nameServer": self._names.address,
         }
-        self._ready_now = True
 
     async def _close(self, *, orderly: bool) -> None:
         self._admin.close()
         await self._guard.stop(STOP_SECONDS)
-        ended = await asyncio.to_thread(self._writer.stop, STOP_SECONDS)
-        if orderly and ended:
-            self._store.close()
+        await self._engine.close(orderly=orderly, seconds=STOP_SECONDS)
 
     # ---- while it runs
-
-    def _written(self, batch: WriteBatch | None, error: BaseException | None) -> None:
-        self._pipeline.done(batch, error)
 
     def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
         self._answers.release(committed_position)
         self._services.committed(touched)
 
-    def _store_failed(self, error: BaseException) -> None:
-        if not self._failure.done():
-            self._failure.set_exception(BrokerFailed(f"{type(error).__name__}: {error}"))
-
     async def _ticks(self) -> None:
         """All periodic work, on one timer. Each step is short; none may raise."""
         services, passes = self._services, 0
         while True:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(_TICK_SECONDS)
             passes += 1
             services.pull.tick()
             if passes % 10 == 0:
                 services.stats.tick(self._clock.monotonic_ms(), self._clock.now_ms())
+                self._engine.tick()
             if passes % 100 == 0:
                 services.heartbeats.tick()
                 services.locks.tick()
-            self._pipeline.schedule()
 
     # ---- the admin port
 
@@ -252,22 +203,23 @@ class Broker:
         return 200, {
             "group": identity.name,
             "cluster": identity.cluster,
-            "epoch": self._metadata.epoch,
+            "epoch": self._engine.metadata.epoch,
             "brokerId": identity.broker_id,
             "role": "leader",
             "address": identity.address,
             "pid": os.getpid(),
-            "ready": self._ready_now,
-            "endPosition": self._store.end_position,
-            "committedPosition": self._store.committed_position,
+            "ready": bool(self._bound),
+            "endPosition": self._engine.store.end_position,
+            "committedPosition": self._engine.store.committed_position,
             "nameServer": self._bound.get("nameServer", ""),
             "startedAt": self._started_ms,
             "connections": self._server.connections if self._server is not None else 0,
         }
 
     def _health(self) -> tuple[int, object]:
-        healthy = self._writer.failure is None
+        healthy = self._engine.healthy
         return (200 if healthy else 503), {"healthy": healthy}
 
     def _ready(self) -> tuple[int, object]:
-        return (200 if self._ready_now else 503), {"ready": self._ready_now}
+        ready = bool(self._bound)
+        return (200 if ready else 503), {"ready": ready}

@@ -42,29 +42,24 @@ async def _main(options: BrokerOptions, ready_file: Path | None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     try:
-        broker = await Broker.start(options)
+        broker = await Broker.start(options, on_failure=stop.set)
     except (LogHerdError, OSError) as error:
-        _log.error("the broker cannot start", reason=error)
+        # Log lines cut long values, and what to do about it stands at the end of the reason.
+        sys.stderr.write(f"logherd broker: {error}\n")
+        _log.error("the broker cannot start", kind=type(error).__name__)
         return EXIT_CANNOT_START
     if ready_file is not None:
         _write_whole(ready_file, json.dumps(broker.addresses() | {"pid": os.getpid()}))
     _log.info("the broker serves", **broker.addresses())
-    failed = asyncio.ensure_future(broker.failed())
-    stopped = asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if failed.done():
-            _log.error("the broker stops, its store failed", reason=failed.exception())
-            await broker.abandon()
-            return EXIT_STORE_FAILED
+        await stop.wait()
+        broker.check()
         _log.info("the broker stops", cause="signal")
         await broker.stop()
     except BrokerFailed as error:
         _log.error("the broker stops, its store failed", reason=error)
+        await broker.abandon()
         return EXIT_STORE_FAILED
-    finally:
-        failed.cancel()
-        stopped.cancel()
     return EXIT_OK
 
 

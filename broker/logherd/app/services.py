@@ -30,6 +30,7 @@ from logherd.service.pull.handler import PullHandler
 from logherd.service.queries import Queries
 from logherd.service.routing import Role
 from logherd.service.send.handler import SendHandler
+from logherd.service.send.options import SendOptions
 from logherd.service.send.properties import Stamper
 from logherd.service.send.reply import ReplyHandler
 from logherd.service.send.targets import Targets
@@ -82,13 +83,7 @@ class Services:
         self.permission_hooks: list[Callable[[int], None]] = []
         """Hear brokerPermission when an operator changed it."""
         self._send_options = send_options(options, store_host=place.store_host)
-        keys = UniqueKeys(clock, host=place.store_host, process=os.getpid(), start=secrets.randbits(32))
-        self._stamper = Stamper(
-            cluster=self._send_options.cluster_name,
-            region=self._send_options.region,
-            trace_on=self._send_options.trace_on,
-            new_key=keys.next,
-        )
+        self._stamper = _stamper(self._send_options, clock)
         self.targets = Targets(metadata, store, auto_create=options.topics.auto_create)
         self.send = SendHandler(
             store,
@@ -159,3 +154,9 @@ class Services:
     def _permission_changed(self, permission: int) -> None:
         for hook in self.permission_hooks:
             hook(permission)
+
+
+def _stamper(options: SendOptions, clock: Clock) -> Stamper:
+    """What puts the broker's properties on each message, and a key on those that have none."""
+    keys = UniqueKeys(clock, host=options.store_host, process=os.getpid(), start=secrets.randbits(32))
+    return Stamper(cluster=options.cluster_name, region=options.region, trace_on=options.trace_on, new_key=keys.next)

@@ -1,10 +1,9 @@
 """The groups of the broker's configuration file: names, defaults, bounds, and what each value means.
 
-`docs/settings.md` is generated from here. A key that is not here is refused by its path. `_LIVE` marks what can be
-changed while the broker runs; everything else needs a new process.
+`docs/settings.md` is generated from here. A key that is not here is refused by its path.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
@@ -20,7 +19,6 @@ _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _HOUR = 3_600_000
 _RECORD_OVERHEAD = 128 * _KIB
 _EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- refused as an advertised address, not bound
-_LIVE: dict[str, Any] = {"restart": False}
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 
 
@@ -58,21 +56,12 @@ class RetentionSettings(Group):
         alias="age",
         ge=1000,
         description="Segments last written longer ago are deleted.",
-        json_schema_extra=_LIVE,
     )
     size_bytes: Bytes | None = Field(
         default=None,
         alias="size",
         ge=_MIB,
         description="Delete the oldest segments above this total; none: no limit.",
-        json_schema_extra=_LIVE,
-    )
-    delete_hour: int = Field(
-        default=4,
-        ge=0,
-        le=23,
-        description="Local hour of the day in which segments that are too old are deleted.",
-        json_schema_extra=_LIVE,
     )
 
 
@@ -113,7 +102,6 @@ class StoreSettings(Group):
         default=10,
         ge=0,
         le=50,
-        json_schema_extra=_LIVE,
         description="Client writes are refused while less than this share of the disk is free; reads go on.",
     )
     retention: RetentionSettings = Field(default_factory=RetentionSettings, description="When old messages go.")
@@ -129,16 +117,13 @@ class StoreSettings(Group):
 class TopicSettings(Group):
     """What happens with topics and groups that nobody has made."""
 
-    auto_create: bool = Field(default=True, description="Make a topic on its first send.", json_schema_extra=_LIVE)
-    auto_create_groups: bool = Field(
-        default=True, description="Make a consumer group on its first heartbeat or pull.", json_schema_extra=_LIVE
-    )
+    auto_create: bool = Field(default=True, description="Make a topic on its first send.")
+    auto_create_groups: bool = Field(default=True, description="Make a consumer group on its first heartbeat or pull.")
     default_queues: int = Field(
         default=8,
         ge=1,
         le=1024,
         description="Queues of a topic made by a send; the client may ask for fewer.",
-        json_schema_extra=_LIVE,
     )
 
 

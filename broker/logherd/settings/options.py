@@ -37,7 +37,6 @@ class NameServiceOptions(Options, frozen=True):
 class RetentionOptions(Options, frozen=True):
     age_ms: int
     size_bytes: int | None
-    delete_hour: int
 
 
 class StorageOptions(Options, frozen=True):

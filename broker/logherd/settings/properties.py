@@ -1,4 +1,4 @@
-"""RocketMQ's names for our settings: what `getBrokerConfig` prints and what `updateBrokerConfig` may change.
+"""RocketMQ's names for our settings: what a configuration may hold under `properties`, and `getBrokerConfig` prints.
 
 Source: apache/rocketmq: common/src/main/java/org/apache/rocketmq/common/BrokerConfig.java
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/config/MessageStoreConfig.java
@@ -7,26 +7,22 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/config/Me
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
 from logherd.settings.errors import SettingsError
 from logherd.settings.options import BrokerOptions
 
-__all__ = ["change_options", "describe_options"]
+__all__ = ["describe_options", "property_names", "set_properties"]
 
 _HOUR_MS = 3_600_000
 _QUEUE_UNIT_BYTES = 20
 
 
 class _Property(NamedTuple):
-    """One name: where its value stands, how RocketMQ writes it, how to read it back, and when it may be given."""
+    """One name: where its value stands, how RocketMQ writes it, and how to read it back."""
 
     path: str
     show: Callable[[Any], str] = str
     read: Callable[[str], object] | None = None
     """None: another key of the configuration owns it."""
-    live: bool = False
-    """May be changed while the broker runs."""
 
 
 def _show_bool(value: bool) -> str:
@@ -55,17 +51,16 @@ def _show_addresses(addresses: tuple[object, ...]) -> str:
 
 
 _PROPERTIES: dict[str, _Property] = {
-    "autoCreateSubscriptionGroup": _Property("topics.auto_create_groups", _show_bool, _read_bool, live=True),
-    "autoCreateTopicEnable": _Property("topics.auto_create", _show_bool, _read_bool, live=True),
+    "autoCreateSubscriptionGroup": _Property("topics.auto_create_groups", _show_bool, _read_bool),
+    "autoCreateTopicEnable": _Property("topics.auto_create", _show_bool, _read_bool),
     "brokerClusterName": _Property("cluster_name"),
     "brokerId": _Property("broker_id"),
     "brokerName": _Property("broker_group"),
-    "defaultTopicQueueNums": _Property("topics.default_queues", str, int, live=True),
-    "deleteWhen": _Property("store.retention.delete_hour", "{:02d}".format, int, live=True),
+    "defaultTopicQueueNums": _Property("topics.default_queues", str, int),
     "diskMaxUsedSpaceRatio": _Property(
-        "store.reserved_percent", lambda percent: str(100 - percent), lambda text: 100 - int(text), live=True
+        "store.reserved_percent", lambda percent: str(100 - percent), lambda text: 100 - int(text)
     ),
-    "fileReservedTime": _Property("store.retention.age_ms", lambda ms: str(ms // _HOUR_MS), _read_hours, live=True),
+    "fileReservedTime": _Property("store.retention.age_ms", lambda ms: str(ms // _HOUR_MS), _read_hours),
     "flushDiskType": _Property("flush", lambda flush: f"{flush.upper()}_FLUSH"),
     "flushIntervalCommitLog": _Property("store.async_flush_interval_ms", str, int),
     "listenPort": _Property("listen.port"),
@@ -81,39 +76,31 @@ _PROPERTIES: dict[str, _Property] = {
 }
 
 
+def property_names() -> list[str]:
+    """Names that can be given in a configuration."""
+    return [name for name, entry in _PROPERTIES.items() if entry.read is not None]
+
+
 def describe_options(options: BrokerOptions) -> dict[str, str]:
     """Every known property with its value in RocketMQ's spelling, sorted by name."""
     return {name: entry.show(_value_at(options, entry.path)) for name, entry in _PROPERTIES.items()}
 
 
-def change_options(options: BrokerOptions, changes: Mapping[str, str], *, live: bool = True) -> BrokerOptions:
-    """New options with all `changes`, or none of them; `live` refuses what needs a restart.
+def set_properties(document: dict[str, Any], properties: Mapping[str, str]) -> None:
+    """Put the values of `properties` into a document with the option structs' names; their bounds are not checked.
 
-    Loads pydantic on its first use, which blocks for about 0.2 s; it is called when an administrator asks.
-    Raises: SettingsError for an unknown name, a wrong value, or a property that cannot be changed this way.
+    Raises: SettingsError for a name that is unknown or belongs to another key, or a value that cannot be read.
     """
-    from logherd.settings.checked import check_options
-
-    document = msgspec.to_builtins(options)
-    for name, text in changes.items():
-        path, read = _changeable(name, live=live)
+    for name, text in properties.items():
+        entry = _PROPERTIES.get(name)
+        if entry is None:
+            raise SettingsError(f"{name}: unknown property; known here: {', '.join(property_names())}")
+        if entry.read is None:
+            raise SettingsError(f"{name}: belongs to the key {entry.path}; known here: {', '.join(property_names())}")
         try:
-            _set_at(document, path, read(text.strip()))
+            _set_at(document, entry.path, entry.read(text.strip()))
         except ValueError as error:
             raise SettingsError(f"{name}: {text!r} is not right: {error}") from error
-    return check_options(document)
-
-
-def _changeable(name: str, *, live: bool) -> tuple[str, Callable[[str], object]]:
-    entry = _PROPERTIES.get(name)
-    known = ", ".join(each for each, p in _PROPERTIES.items() if p.read and (p.live or not live))
-    if entry is None:
-        raise SettingsError(f"{name}: unknown property; known here: {known}")
-    if entry.read is None:
-        raise SettingsError(f"{name}: belongs to another key of the configuration file; known here: {known}")
-    if live and not entry.live:
-        raise SettingsError(f"{name}: needs a restart with another configuration file; can be changed now: {known}")
-    return entry.path, entry.read
 
 
 def _value_at(options: object, path: str) -> Any:

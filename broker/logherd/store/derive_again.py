@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from logherd.store.checkpoint import Checkpoint
 from logherd.store.consume_queue import UNIT_SIZE
 from logherd.store.derived import Derived
-from logherd.store.errors import StoreDamaged
+from logherd.store.errors import StoreDamaged, StoreFull
 from logherd.store.files import Files
 from logherd.store.index_set import IndexDamaged, index_directory
 from logherd.store.queue_files import queue_directory, queue_file_name, queues_directory
@@ -173,6 +173,8 @@ def _run(
             if replay.records % _SEALED_RECORDS == 0:
                 derived.seal()
                 writer.run_tasks()
+                if writer.tasks:
+                    raise StoreFull(f"no room in {root} to derive queues and index from the log")
     derived.position = end
 
 

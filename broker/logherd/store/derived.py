@@ -9,6 +9,7 @@ Opening a store derives again whatever lies above the recorded positions.
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from logherd.kit.clock import Clock
 from logherd.store.consume_queue import UNIT_SIZE, QueueLog
@@ -21,7 +22,7 @@ from logherd.store.options import StoreOptions
 from logherd.store.queue_files import UnitReader, UnitWriter
 from logherd.store.queue_list import QueueEntry, QueueList
 from logherd.store.queues import QueueTable
-from logherd.store.writer import LogWriter, Task, WriteBatch
+from logherd.store.writer import LogWriter, Task, WriteBatch, patiently
 
 __all__ = ["Derived"]
 
@@ -55,7 +56,7 @@ class Derived:
         sizes = {"units_per_file": derived.queue_file_units, "open_files_max": derived.open_files_max}
         self.reader = UnitReader(files, root, **sizes)
         self._units = UnitWriter(files, root, **sizes)
-        self.index = IndexSet(files, root, slots=derived.index_slots, entries=derived.index_entries)
+        self.index = IndexSet(files, root, writer, slots=derived.index_slots, entries=derived.index_entries)
         self.queue_list = queue_list
         self.table = QueueTable(self.reader, min_position)
         self.extract = Extractor()
@@ -146,18 +147,22 @@ class Derived:
             start = queue.written
             at = (start - queue.tail_start) * UNIT_SIZE
             units = queue.tail[at : at + (end - start) * UNIT_SIZE]
-            self._units.write(queue.topic, queue.queue_id, start, units)
+            for offset, part in self._units.parts(start, units):
+                write = partial(self._units.write, queue.topic, queue.queue_id, offset, part)
+                file = yield from patiently(self._writer, write)
+                file.flush()
             changed.append((queue, end))
-            yield
+            yield None
         yield from self._units.sync_names()
         yield from self._list(changed)
 
     def _list(self, changed: list[tuple[QueueLog, int]]) -> Task:
         """Make new lengths durable, after the units themselves; only then may the tails be trimmed."""
         for count, (queue, end) in enumerate(changed, 1):
-            queue.entry_at = self.queue_list.put(QueueEntry(queue.topic, queue.queue_id, end, at=queue.entry_at))
+            entry = QueueEntry(queue.topic, queue.queue_id, end, at=queue.entry_at)
+            queue.entry_at = yield from patiently(self._writer, partial(self.queue_list.put, entry))
             if count % _LISTED_QUEUES == 0:
-                yield
+                yield None
         if changed:
             self.queue_list.flush()
         for queue, end in changed:
@@ -194,7 +199,7 @@ class Derived:
             if queue.entry_at >= 0:
                 self.queue_list.put(QueueEntry(topic, queue.queue_id, 0, live=False, at=queue.entry_at))
         self.queue_list.flush()
-        yield
+        yield None
         self._units.remove_topic(topic)
 
     def remove_below(self, min_position: int) -> Task:
@@ -206,14 +211,14 @@ class Derived:
     def _remove_below(self, queues: list[QueueLog], files: list[IndexFile], min_position: int) -> Task:
         for queue in queues:
             self._units.remove_files_below(queue.topic, queue.queue_id, min_position)
-            yield
+            yield None
         writer = self._writer
         if files:
             writer.checkpoint.record(replace(writer.checkpoint.value, index_files=len(self.index.files)))
             writer.checkpoint.sync()
         for file in files:
             self.index.delete(file)
-            yield
+            yield None
 
     def find_positions(self, topic_hash: int, key: bytes) -> Iterator[int]:
         """Committed positions of records with a key of this hash, newest first; some may come twice. Owner thread."""

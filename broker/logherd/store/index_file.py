@@ -120,7 +120,7 @@ class IndexFile:
         """Make header and slots durable, a part each step."""
         for at in range(0, self._entries_at, step_bytes):
             self.file.flush(at, min(step_bytes, self._entries_at - at))
-            yield
+            yield None
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
         """(key hash, position, seconds, previous). Zeros if the file ends before it."""

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from logherd.store.checkpoint import Checkpoint
 from logherd.store.files import Files
 from logherd.store.index_file import IndexFile, index_name, index_timestamp
 from logherd.store.key_index import PENDING
+from logherd.store.writer import LogWriter, Task, patiently
 
 __all__ = ["IndexDamaged", "IndexSet", "index_directory"]
 
@@ -30,10 +32,11 @@ class IndexSet:
     counts entries that slots name and that are not yet sure to be named after a loss of power.
     """
 
-    __slots__ = ("_directory", "_entries", "_files", "_root", "_slots", "files", "unsynced")
+    __slots__ = ("_directory", "_entries", "_files", "_root", "_slots", "_writer", "files", "unsynced")
 
-    def __init__(self, files: Files, root: str, *, slots: int, entries: int) -> None:
+    def __init__(self, files: Files, root: str, writer: LogWriter, *, slots: int, entries: int) -> None:
         self._files = files
+        self._writer = writer
         self._root = root
         self._directory = index_directory(root)
         self._slots = slots
@@ -71,7 +74,7 @@ class IndexSet:
         self.close()
         self._files.remove_directory(self._directory)
 
-    def add(self, data: bytes | bytearray) -> Iterator[None]:
+    def add(self, data: bytes | bytearray) -> Task:
         """Add waiting entries (PENDING, in order of position), in small steps."""
         waiting = PENDING.iter_unpack(data)
         left = len(data) // PENDING.size
@@ -83,29 +86,30 @@ class IndexSet:
             first, overlay, parts = file.count, dict[int, int](), list[bytes]()
             for at in range(0, group, _CHUNK_ENTRIES):
                 parts.append(file.encode(list(islice(waiting, min(_CHUNK_ENTRIES, group - at))), overlay))
-                yield
-            file.write_entries(first, b"".join(parts))
+                yield None
+            yield from patiently(self._writer, partial(file.write_entries, first, b"".join(parts)))
             file.file.flush()
             named = list(overlay.items())
             for at in range(0, len(named), _CHUNK_ENTRIES):
                 file.name_entries(named[at : at + _CHUNK_ENTRIES])
-                yield
+                yield None
             file.write_header()
             self.unsynced += group
             left -= group
 
-    def _begin_file(self, timestamp: int) -> Iterator[None]:
+    def _begin_file(self, timestamp: int) -> Task:
         if self.files:
             yield from self.files[-1].flush_slots(_FLUSH_STEP_BYTES)
         else:
-            self._files.make_directory(self._directory)
+            yield from patiently(self._writer, partial(self._files.make_directory, self._directory))
             self._files.sync_dir(self._root)
         name = max(int(index_name(timestamp)), self.files[-1].name + 1 if self.files else 0)
-        self.files.append(IndexFile.open(self._files, self._directory, name, slots=self._slots, writable=True))
+        create = partial(IndexFile.open, self._files, self._directory, name, slots=self._slots, writable=True)
+        self.files.append((yield from patiently(self._writer, create)))
         self._files.sync_dir(self._directory)
-        yield
+        yield None
 
-    def sync(self) -> Iterator[None]:
+    def sync(self) -> Task:
         """Make all that was added durable, in small steps; `state` may be recorded then."""
         self.unsynced = 0
         if self.files:

@@ -5,15 +5,17 @@ Nothing here blocks except the creation of a segment (about 1 ms per GiB), an ei
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable
 
 from logherd.kit.errors import ensure
 from logherd.model.record import BLANK_SIZE_MIN, encode_blank
 from logherd.store.consume_queue import QueueLog
 from logherd.store.errors import RecordTooLarge, StoreFull, StoreStopped
 from logherd.store.files import Buffer, Files
-from logherd.store.options import LogOptions
+from logherd.store.options import LogOptions, RetentionOptions
+from logherd.store.retention import delete_segments, expired_segments
 from logherd.store.segment import Segment
-from logherd.store.writer import LogWriter, WriteBatch
+from logherd.store.writer import LogWriter, Task, WriteBatch
 
 __all__ = ["CommitLog"]
 
@@ -93,7 +95,8 @@ class CommitLog:
 
     def _create_upcoming(self, *, reserve: bool) -> None:
         if not self.active.created:  # at most one file may be lost with its name; seen only with tiny segments
-            self.active.make_durable(f"{self._directory}/commitlog")
+            active, directory = self.active, f"{self._directory}/commitlog"
+            self._writer.guarded(lambda: active.make_durable(directory))
         size = self._options.segment_bytes
         kept = 0 if reserve else self._options.reserve_bytes
         if self._writer.free_bytes - size < kept:
@@ -154,11 +157,30 @@ class CommitLog:
         at = position - segment.start
         return segment.view[at : at + size]
 
-    def drop_first(self) -> Segment:
-        """Forget the oldest segment, which must not be the active one. Its file is still there."""
-        ensure(len(self.segments) > 1 and self.segments[0] is not self.active, "the active segment is never deleted")
-        self._starts.pop(0)
-        return self.segments.pop(0)
+    def expire(
+        self, options: RetentionOptions, *, now_ms: int, pinned: int, stored_at: Callable[[int], int | None],
+        derived: Callable[[int], Task],
+    ) -> int:  # fmt: skip
+        """Forget the segments that may go and have the writer delete them; how many. See retention.expired_segments.
+
+        Views that were handed out stay valid. `derived` makes the task that deletes what belongs to them, given the new
+        lowest position.
+        """
+        expired = expired_segments(
+            self.segments, self.active, options, now_ms=now_ms, pinned=min(pinned, self._writer.flushed_position),
+            stored_at=stored_at,
+        )  # fmt: skip
+        if expired:
+            count = len(expired)
+            ensure(self.active not in expired, "the active segment is never deleted")
+            del self.segments[:count]
+            del self._starts[:count]
+            directory = f"{self._directory}/commitlog"
+            task = delete_segments(
+                self._files, directory, expired, writer=self._writer, derived=derived(self.min_position)
+            )
+            self._writer.tasks.append(task)
+        return len(expired)
 
     def close(self) -> None:
         """Close all files; views that were handed out live on."""

@@ -92,18 +92,25 @@ class UnitWriter:
         self.cache = FileCache(files, open_files_max)
         self._new_directories: dict[str, None] = {}
 
-    def write(self, topic: str, queue_id: int, offset: int, units: bytes | bytearray) -> None:
-        """Write the units from `offset` on and flush them; their names are durable after `sync_names`."""
-        directory = queue_directory(self._root, topic, queue_id)
+    def parts(self, offset: int, units: bytes | bytearray) -> Iterator[tuple[int, memoryview]]:
+        """Cut units from `offset` on where files end: (offset, units) of each part."""
         at = 0
         while at < len(units):
-            within = offset % self._units
-            part = memoryview(units)[at : at + (self._units - within) * UNIT_SIZE]
-            file = self._open(directory, f"{directory}/{queue_file_name(offset - within)}", topic)
-            file.write(within * UNIT_SIZE, (part,))
-            file.flush()
+            part = memoryview(units)[at : at + (self._units - offset % self._units) * UNIT_SIZE]
+            yield offset, part
             at += len(part)
             offset += len(part) // UNIT_SIZE
+
+    def write(self, topic: str, queue_id: int, offset: int, part: memoryview) -> File:
+        """Write units of one file from `offset` on; flush the file that is returned. May be repeated.
+
+        Names are durable after `sync_names`.
+        """
+        within = offset % self._units
+        directory = queue_directory(self._root, topic, queue_id)
+        file = self._open(directory, f"{directory}/{queue_file_name(offset - within)}", topic)
+        file.write(within * UNIT_SIZE, (part,))
+        return file
 
     def _open(self, directory: str, path: str, topic: str) -> File:
         try:

@@ -99,14 +99,13 @@ class QueueList:
     def put(self, entry: QueueEntry) -> int:
         """Write the entry's line, at its place or a new one, which is returned. Durable after `flush`."""
         line = encode_queue_line(entry)
-        at = entry.at
+        at, fill = entry.at, 0
         if at < 0:
             fill = _fill(self._end, len(line))
             at = self._end + fill
-            if fill:
-                self._file.write(self._end, (b"\n" * fill,))
-            self._end = at + len(line)
-        self._file.write(at, (line,))
+            line = b"\n" * fill + line
+        self._file.write(at - fill, (line,))
+        self._end = max(self._end, at - fill + len(line))
         return at
 
     def flush(self) -> None:

@@ -291,13 +291,21 @@ def _make_writer(
     )  # fmt: skip
     checkpoint_file.sync()
     files.sync_dir(root)
-    abort = files.open(f"{root}/abort", create=True)
-    abort.write(0, (str(os.getpid()).encode(),))
-    abort.close()
+    _mark_running(files, root)
     active = next(segment for segment in segments if position < segment.end)
     return LogWriter(
         files, root, options, clock=clock, checkpoint=checkpoint_file, active=active, position=position
     )
+
+
+def _mark_running(files: Files, root: str) -> None:
+    """Leave RocketMQ's mark that a store was not closed in order. Ours is in the checkpoint."""
+    try:
+        abort = files.open(f"{root}/abort", create=True)
+        abort.write(0, (str(os.getpid()).encode(),))
+        abort.close()
+    except OSError:  # on a full disk: reads must go on all the same
+        return
 
 
 def _report(

@@ -7,6 +7,7 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMe
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from logherd.kit.clock import Clock
@@ -22,7 +23,18 @@ from logherd.store.reader import QueueReader
 from logherd.store.recovery import Recovered, Recovery, recover
 from logherd.store.writer import WriteBatch
 
-__all__ = ["MessageStore"]
+__all__ = ["DiskState", "MessageStore"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskState:
+    """`accepts_messages` is False at the reserve, and for ever after a failed write, which `stopped` holds then."""
+
+    free_bytes: int
+    reserve_bytes: int
+    accepts_messages: bool
+    log_bytes: int
+    stopped: BaseException | None
 
 
 class MessageStore:
@@ -214,6 +226,33 @@ class MessageStore:
         """Forget the topic's queues: at once in memory, their files in the background. The log keeps the records until
         retention; a topic of this name that is made again begins at offset 0."""
         self._derived.remove_topic(topic)
+
+    def apply_retention(self, now_ms: int, pinned: int) -> int:
+        """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:
+        the lowest position that a consumer reads or that metadata still needs. Returns how many segments went.
+
+        At once for reads, in the background on disk. Slices that were handed out stay valid.
+        """
+        checkpoint = self._writer.checkpoint.value
+        derived_to = min(checkpoint.queues_dispatched, checkpoint.index_dispatched)
+        count = self._log.expire(
+            self._options.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
+            stored_at=self._stored_at, derived=self._derived.remove_below,
+        )  # fmt: skip
+        self._table.min_position = self._log.min_position
+        return count
+
+    def _stored_at(self, position: int) -> int | None:
+        return self._reader.position_timestamp(position) if position < self.committed_position else None
+
+    @property
+    def disk(self) -> DiskState:
+        """Space and refusals as of the last look, for `status` and health."""
+        free, reserve = self._writer.free_bytes, self._options.log.reserve_bytes
+        return DiskState(
+            free_bytes=free, reserve_bytes=reserve, accepts_messages=self._writer.failure is None and free >= reserve,
+            log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,
+        )  # fmt: skip
 
     def tick(self) -> None:
         """Owner thread, about once a second: lets derived files follow when no batch comes by."""

@@ -10,9 +10,11 @@ success, so after the first failure every call raises StoreStopped and no positi
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/CommitLog.java (GroupCommitService)
 """
 
+import errno
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
+from enum import Enum
 from typing import TypeVar
 
 from logherd.kit.clock import Clock
@@ -26,10 +28,30 @@ from logherd.store.segment import Segment
 
 _T = TypeVar("_T")
 
-__all__ = ["CheckpointFile", "LogWriter", "Task", "WriteBatch"]
+__all__ = ["CheckpointFile", "LogWriter", "NoSpace", "Task", "WriteBatch", "patiently"]
 
-Task = Iterator[None]
+class NoSpace(Enum):
+    """What a task yields when it cannot go on before the disk has space again."""
+
+    WAITING = "waiting for space"
+
+
+Task = Iterator[NoSpace | None]
 """Background work cut into steps of a few milliseconds at most; each `next` does one."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def patiently(writer: "LogWriter", action: Callable[[], _T]) -> Generator[NoSpace, None, _T]:
+    """Do what may be repeated (writes, never flushes) until there is space for it. Raises other OSErrors."""
+    while True:
+        try:
+            return action()
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            writer.free_bytes = 0
+        yield NoSpace.WAITING
 
 
 class CheckpointFile:
@@ -135,7 +157,7 @@ class LogWriter:
         """See WriteBatch.write_and_flush."""
         self._refuse_after_failure()
         ensure(batch.start == self._written, "batches are written in order", batch.start, self._written)
-        self._guarded(lambda: self._write(batch))
+        self.guarded(lambda: self._write(batch))
 
     def _write(self, batch: WriteBatch) -> None:
         segment = batch.segment
@@ -165,7 +187,7 @@ class LogWriter:
         Raises: StoreStopped as `write` does.
         """
         self._refuse_after_failure()
-        return self._guarded(self._step)
+        return self.guarded(self._step)
 
     def _step(self) -> bool:
         now = self._clock.monotonic_ms()
@@ -186,13 +208,14 @@ class LogWriter:
         return self._zero_step(self._options.log.zero_ahead_bytes)
 
     def _task_step(self) -> bool:
+        """One step of the oldest task; False if there is none or it waits for space."""
         if not self.tasks:
             return False
         try:
-            next(self.tasks[0])
+            return next(self.tasks[0]) is None
         except StopIteration:
             self.tasks.popleft()
-        return bool(self.tasks)
+            return bool(self.tasks)
 
     def _zero_step(self, ahead: int) -> bool:
         """Write zeros, durably, over the next unwritten blocks if fewer than `ahead` bytes are prepared."""
@@ -216,9 +239,9 @@ class LogWriter:
         return True
 
     def run_tasks(self) -> None:
-        """Do all tasks that wait, at once. Raises: StoreStopped."""
+        """Do all tasks that wait, at once; those that wait for space stay. Raises: StoreStopped."""
         self._refuse_after_failure()
-        self._guarded(self._run_tasks)
+        self.guarded(self._run_tasks)
 
     def _run_tasks(self) -> None:
         while self._task_step():
@@ -232,19 +255,25 @@ class LogWriter:
     def finish(self) -> None:
         """Do all background work that waits and make the checkpoint durable. Blocks; writer thread stopped."""
         self._refuse_after_failure()
-        self._guarded(self._finish)
+        self.guarded(self._finish)
 
     def _finish(self) -> None:
         self.flush_for_derived()
         self._run_tasks()
         self.checkpoint.record(replace(self.checkpoint.value, closed=True))
         self.checkpoint.sync()
+        self._files.unlink(f"{self._directory}/abort")
+        self._files.sync_dir(self._directory)
 
     def _refuse_after_failure(self) -> None:
         if self.failure is not None:
             raise StoreStopped(f"the store stopped when a write failed earlier: {self.failure}") from self.failure
 
-    def _guarded(self, action: Callable[[], _T]) -> _T:
+    def guarded(self, action: Callable[[], _T]) -> _T:
+        """Do what writes or flushes; a failure stops the store. Also for the owner thread's rare flushes.
+
+        Raises: StoreStopped.
+        """
         try:
             return action()
         except OSError as error:

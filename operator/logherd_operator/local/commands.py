@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,6 +26,10 @@ DataOption = Annotated[
 ]
 
 
+def _port(variable: str) -> Any:
+    return typer.Option(min=0, max=65535, envvar=variable, help="0: any free one.")
+
+
 class Output(StrEnum):
     """How to print."""
 
@@ -40,9 +44,9 @@ def up_command(
     *,
     detach: Annotated[bool, typer.Option("--detach", help="Return when it serves; logs go to a file.")] = False,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    name_service_port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 9876,
-    broker_port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 10911,
-    admin_port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 10913,
+    name_service_port: Annotated[int, _port("LOGHERD_NAME_SERVICE_PORT")] = 9876,
+    broker_port: Annotated[int, _port("LOGHERD_BROKER_PORT")] = 10911,
+    admin_port: Annotated[int, _port("LOGHERD_ADMIN_PORT")] = 10913,
     wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time to become ready.")] = 60,
 ) -> None:
     """Run a BrokerGroup on this machine, in the foreground or (--detach) behind it."""

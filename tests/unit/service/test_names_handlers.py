@@ -48,7 +48,10 @@ class Names:
         self.expiry = 120
         settings = SettingsTable(
             [
-                Setting("expirySeconds", lambda: self.expiry, one_of("60", "120"), lambda v: setattr(self, "expiry", int(str(v)))),
+                Setting(
+                    "expirySeconds", lambda: self.expiry, one_of("60", "120"),
+                    lambda v: setattr(self, "expiry", int(str(v))),
+                ),
             ]
         )
         self.desk = Desk(
