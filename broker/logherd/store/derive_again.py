@@ -33,7 +33,7 @@ class DerivedReport:
     records: int
 
 
-class _NotWhole(Exception):  # noqa: N818 - never leaves the module
+class _NotWhole(Exception):
     """The derived files cannot be continued; the message says why."""
 
 

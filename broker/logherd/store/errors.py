@@ -1,6 +1,6 @@
 """What a store raises. Every message names the file or the value, and what to do about it."""
 
-# ruff: noqa: N818 - a state of the store reads better without "Error"
+
 
 from logherd.kit.errors import LogHerdError
 

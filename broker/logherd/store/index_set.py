@@ -21,7 +21,7 @@ def index_directory(root: str) -> str:
     return f"{root}/index"
 
 
-class IndexDamaged(Exception):  # noqa: N818 - never leaves the room
+class IndexDamaged(Exception):
     """The index's files are not what the checkpoint says; they are derived again."""
 
 

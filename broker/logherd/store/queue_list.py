@@ -22,7 +22,7 @@ HEADER = b"logherd queues 1\n"
 _SECTOR = 512
 
 
-class QueueListDamaged(Exception):  # noqa: N818 - never leaves the room
+class QueueListDamaged(Exception):
     """The list cannot be read; it is derived again."""
 
 

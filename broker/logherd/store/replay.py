@@ -8,7 +8,7 @@ from logherd.store.scan import Scanned
 __all__ = ["QueueJump", "Replay"]
 
 
-class QueueJump(Exception):  # noqa: N818 - never leaves the room
+class QueueJump(Exception):
     """A record's queue offset leaves a gap after what the queue's files hold."""
 
     def __init__(self, queue: QueueLog, record: Scanned) -> None:
