@@ -121,7 +121,8 @@ class MessageStore:
         writer = self._writer
         if writer.failure is not None or writer.free_bytes < self._options.log.reserve_bytes:
             log.refuse(reserve=reserve)
-        ensure(has_unit(sys_flag) and not queue.deleted, "only whole messages of living queues are appended", queue)
+        if queue.deleted or not has_unit(sys_flag):
+            ensure(condition=False, rule=f"only whole messages of living queues are appended: {queue}")
         offset = queue.next_offset
         position = log.end_position
         while True:
