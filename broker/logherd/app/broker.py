@@ -199,6 +199,8 @@ class Broker:
             if passes % 10 == 0:
                 services.stats.tick(self._clock.monotonic_ms(), self._clock.now_ms())
                 self._engine.tick()
+            if passes % 20 == 0:
+                self._engine.apply_retention(self._clock.now_ms())
             if passes % 100 == 0:
                 services.heartbeats.tick()
                 services.locks.tick()
