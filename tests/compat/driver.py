@@ -58,6 +58,10 @@ class Driver:
         self._reader = threading.Thread(target=self._read, daemon=True, name="driver-answers")
         self._reader.start()
 
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
     def _read(self) -> None:
         assert self._child.stdout is not None
         for line in self._child.stdout:

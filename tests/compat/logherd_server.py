@@ -36,13 +36,14 @@ class LogHerd(Server):
         self.stop()
 
 
-def start_logherd(directory: Path, *, flush: str = "sync", **settings: Any) -> LogHerd:
+def start_logherd(directory: Path, *, flush: str = "sync", broker_port: int = 0, **settings: Any) -> LogHerd:
     """Start a broker on `directory`/store and wait until it is registered.
 
-    Raises RuntimeError with its output if it ends or does not get ready.
+    `broker_port` 0 draws a free one. Raises RuntimeError with its output if it ends or does not get ready.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    name_port, broker_port, admin_port = free_port(), free_port(), free_port()
+    broker_port = broker_port or free_port()
+    name_port, admin_port = free_port(), free_port()
     config = directory / "broker.json"
     values = {
         "brokerGroup": BROKER,

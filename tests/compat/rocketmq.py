@@ -98,16 +98,17 @@ def registers(server: Server) -> bool:
 
 
 def start_rocketmq(
-    class_path: str, directory: Path, options: RocketMQOptions | None = None, *, name_port: int = 0
-) -> RocketMQ:
+    class_path: str, directory: Path, options: RocketMQOptions | None = None, *, name_port: int = 0,
+    broker_port: int = 0,
+) -> RocketMQ:  # fmt: skip
     """Start both and wait until the broker has registered.
 
-    The store is `directory`/store: one that is there already is opened. `name_port` 0 draws a free one.
+    The store is `directory`/store: one that is there already is opened. Port 0 draws a free one.
     Raises RuntimeError with the output of what did not start.
     """
     options = options or RocketMQOptions()
     directory.mkdir(parents=True, exist_ok=True)
-    name_port, broker_port = name_port or free_port(), free_port((-2, 1))
+    name_port, broker_port = name_port or free_port(), broker_port or free_port((-2, 1))
     small = RocketMQOptions(heap="64m", direct="64m", jvm=options.jvm)
     config = write_properties(directory / "namesrv.properties", {"listenPort": str(name_port)})
     main = "org.apache.rocketmq.namesrv.NamesrvStartup"

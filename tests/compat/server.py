@@ -60,3 +60,9 @@ class Server:
             raise RuntimeError(f"topic {name} refused: {header}")
         until(lambda: self.queues_of(name) == queues, seconds=10, what=f"route of {name}")
         return name
+
+    def create_group(self, name: str) -> None:
+        """Create a consumer group with RocketMQ's default settings."""
+        header, _ = ask(self.broker_port, 200, {}, json.dumps({"groupName": name}).encode())
+        if header["code"]:
+            raise RuntimeError(f"group {name} refused: {header}")

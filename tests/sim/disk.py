@@ -73,6 +73,12 @@ class _Inode:
         self.pending.clear()
         self.sizes.clear()
 
+    def mapped_pages_are_pending(self) -> None:
+        """The process that held a writable mapping is gone; its stores are in the cache like any write."""
+        if self.writable_map:
+            self.pending.append((0, self.content()[: self.writable_map]))
+            self.writable_map = 0
+
     def forget_pending(self) -> None:
         """After a failed flush: the cache keeps the bytes and believes them clean."""
         self.pending.clear()
@@ -238,8 +244,10 @@ class SimDisk:
         """The disk as the next process finds it."""
         after = SimDisk(self.capacity)
         if not power:
-            after.directories = dict(self.directories)
-            after.names = {path: _Inode(inode.content()) for path, inode in self.names.items()}
+            after.names, after.directories, after._pending = self.names, self.directories, self._pending
+            after._durable_names, after._durable_directories = self._durable_names, self._durable_directories
+            for inode in self.names.values():
+                inode.mapped_pages_are_pending()
         else:
             names, directories = dict(self._durable_names), dict(self._durable_directories)
             for operations in self._pending.values():
@@ -253,8 +261,8 @@ class SimDisk:
                     if id(inode) not in images:
                         images[id(inode)] = _Inode(inode.after_power_loss(random))
                     after.names[path] = images[id(inode)]
-        after._durable_names = dict(after.names)
-        after._durable_directories = dict(after.directories)
+            after._durable_names = dict(after.names)
+            after._durable_directories = dict(after.directories)
         return after
 
     # ---- Files
@@ -298,7 +306,8 @@ class SimDisk:
         for name in self.list(path):
             self.unlink(f"{path}/{name}")
         if path in self.directories:
-            self._change("rmdir", path, None)
+            removed = [inode for name, inode in self._durable_names.items() if name.startswith(path + "/")]
+            self._change("rmdir", path, removed)
 
     def sync_dir(self, path: str) -> None:
         assert path in self.directories, path
@@ -343,7 +352,8 @@ def _change(names: dict[str, _Inode], directories: dict[str, None], kind: str, p
         directories[path] = None
     elif kind == "rmdir":
         directories.pop(path, None)
-        for below in [name for name in names if name.startswith(path + "/")]:
+        assert isinstance(value, list)
+        for below in [name for name, inode in names.items() if name.startswith(path + "/") and inode in value]:
             del names[below]
     elif path in names:
         assert isinstance(value, str)

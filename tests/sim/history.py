@@ -16,7 +16,7 @@ from random import Random
 from logherd.model.record import decode_record
 from logherd.store.checkpoint import decode_checkpoint
 from logherd.store.errors import StoreFull, StoreStopped
-from logherd.store.options import DerivedOptions, LogOptions, StoreOptions
+from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.store.store import MessageStore
 from sim.disk import SimDisk, SimulatedCrash
 
@@ -52,7 +52,8 @@ def options(random: Random) -> StoreOptions:
             index_entries=random.choice([8, 40]), index_sync_entries=random.choice([1, 20]), open_files_max=3,
             tail_units_max=random.choice([0, 8]),
         ),
-        checkpoint_sync_ms=random.choice([0, 100]),
+        retention=RetentionOptions(age_ms=None, bytes_max=random.choice([None, 6_000])),
+        checkpoint_sync_ms=random.choice([0, 100]), free_space_check_ms=0,
     )  # fmt: skip
 
 
@@ -62,8 +63,22 @@ class Beside:
 
     answered: dict[tuple[str, int, int], tuple[int, bytes]] = field(default_factory=dict)
     appended: dict[tuple[str, int, int], set[bytes]] = field(default_factory=dict)
+    before_deletion: dict[tuple[str, int, int], set[bytes]] = field(default_factory=dict)
+    """What was appended to topics that were deleted since: a crash may bring it back while nothing new was answered."""
     serial: int = 0
     stopped: bool = False
+    refused: int = 0
+
+    def delete_topic(self, topic: str) -> None:
+        for key in [key for key in self.appended if key[0] == topic]:
+            self.before_deletion.setdefault(key, set()).update(self.appended.pop(key))
+            self.answered.pop(key, None)
+
+    def allowed(self, key: tuple[str, int, int]) -> set[bytes]:
+        """Bodies that may be found there."""
+        if any(other[:2] == key[:2] for other in self.answered):
+            return self.appended.get(key, set())
+        return self.appended.get(key, set()) | self.before_deletion.get(key, set())
 
 
 class History:
@@ -94,19 +109,21 @@ class History:
     def step(self) -> None:
         store, random = self.store, self.random
         self.clock.now += random.choice([0, 0, 1, 30])
-        kind = random.randrange(10)
+        kind = random.randrange(12)
         try:
             if kind < 6:
                 for _ in range(random.randrange(1, 6)):
                     self._append()
             if kind < 8:
                 self._flush_some()
+            elif kind == 8:
+                self._delete_something()
             else:
-                for _ in range(random.randrange(1, 8)):
+                for _ in range(random.choice([1, 3, 30])):
                     store.background_work()
                 store.tick()
         except StoreFull:
-            pass
+            self.beside.refused += 1
         except StoreStopped:
             self.beside.stopped = True
 
@@ -124,6 +141,21 @@ class History:
         key = (topic, queue_id, offset)
         self.beside.appended.setdefault(key, set()).add(body)
         self._waiting.append((key, position, body))
+
+    def _delete_something(self) -> None:
+        store, random = self.store, self.random
+        if random.random() < 0.2:
+            store.delete_topic("B")
+            self.beside.delete_topic("B")
+            self._waiting = [waiting for waiting in self._waiting if waiting[0][0] != "B"]
+            return
+        store.tick()
+        while store.background_work() and random.random() < 0.98:
+            pass
+        pinned = random.choice([store.committed_position, random.randrange(store.committed_position + 1)])
+        before = store.min_position
+        store.apply_retention(self.clock.now, pinned)
+        assert store.min_position <= max(pinned, before), "retention deleted what was pinned"
 
     def _flush_some(self) -> None:
         while self.random.random() < 0.8 and (batch := self.store.take_batch()) is not None:
@@ -169,7 +201,8 @@ class History:
         seen: dict[tuple[str, int, int], tuple[int, bytes]] = {}
         for queue in store.queues():
             offset = queue.min_offset
-            assert offset == 0, f"{queue} lost its beginning"
+            if offset and store.unit(queue, offset - 1) is None and store.min_position == 0 and queue.topic != "B":
+                raise AssertionError(f"{queue} lost its beginning")
             while offset < queue.max_offset:
                 result = store.read(queue, offset, messages_max=7, bytes_max=2000)
                 assert result.count > 0, (queue, offset, result)
@@ -180,14 +213,18 @@ class History:
                     key = (queue.topic, queue.queue_id, offset)
                     body = bytes(record.body)
                     assert (record.topic, record.queue_offset) == (queue.topic, offset), (key, record)
-                    assert body in self.beside.appended.get(key, ()), f"{key} was never appended like this"
+                    assert body in self.beside.allowed(key), f"{key} was never appended like this"
                     assert bytes(store.record_at(record.position)) == data[at : at + record.size]
                     seen[key] = (record.position, body)
                     at += record.size
                     offset += 1
                 assert at == len(data)
         for key, value in self.beside.answered.items():
+            if value[0] < store.min_position:
+                continue
             assert seen.get(key) == value, f"answered {key} at {value[0]} and lost; found {seen.get(key)}"
+        for key, (_, body) in seen.items():
+            self.beside.appended.setdefault(key, set()).add(body)
         self.beside.answered = seen
         self._check_index(seen)
 

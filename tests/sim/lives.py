@@ -33,17 +33,22 @@ def run_history(seed: int) -> Counter[str]:
         history.disk.crash_after(None)
         seen.update((f"store: {recovery.store}", f"tail: {recovery.tail}", f"derived: {recovery.derived}"))
         history.check()
+        seen["some of the log was deleted"] += history.store.min_position > 0
         _plan_end(history, random)
         history.run(random.randrange(3, 40))
         seen["stopped by a failed flush"] += history.beside.stopped
         history.crash(power=history.beside.stopped or random.random() < 0.8)
-        history.beside.stopped = False
+        seen["refused for want of space"] += history.beside.refused
+        history.beside.stopped, history.beside.refused = False, 0
+        history.disk.capacity = 1 << 30
     return seen
 
 
 def _plan_end(history: History, random: Random) -> None:
     """How this life ends: at a write of the log, at any call, or after a flush that fails."""
     kind = random.randrange(10)
+    if random.random() < 0.2:
+        history.disk.capacity = history.disk.used() + random.randrange(20_000)
     if kind < 5:
         history.disk.crash_after(random.randrange(1, 30), at="write /data/commitlog")
     elif kind < 9:

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from logherd.aiokit.tasks import TaskGuard
+from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
 from logherd.app.clock import SystemClock
 from logherd.app.engine import BrokerFailed, Engine
@@ -72,7 +72,7 @@ class Broker:
         )
         self._services = Services(options, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock)
         self._answers = WaitingAnswers(self._engine.store)
-        self._guard = TaskGuard()
+        self._guard = TaskGuard(on_end=self._task_ended)
         self._server: Server | None = None
         self._admin = AdminHttp({"/status": self._status, "/health": self._health, "/ready": self._ready})
         self._names = self._name_service(names_socket)
@@ -116,6 +116,10 @@ class Broker:
     def check(self) -> None:
         """Raises: BrokerFailed if the store has failed."""
         self._engine.check()
+
+    def fail(self, error: BaseException) -> None:
+        """Something broke that keeps the broker right; it must not go on."""
+        self._engine.fail(error)
 
     async def stop(self) -> None:
         """Stop in order; see the module's text. Raises BrokerFailed if the last flush fails."""
@@ -181,6 +185,9 @@ class Broker:
     def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
         self._answers.release(committed_position)
         self._services.committed(touched)
+
+    def _task_ended(self, ended: TaskEnded) -> None:
+        self._engine.fail(ended.error or RuntimeError(f"the task {ended.name} ended"))
 
     async def _ticks(self) -> None:
         """All periodic work, on one timer. Each step is short; none may raise."""

@@ -54,7 +54,7 @@ class Engine:
             self._writer,
             before_batch=metadata.end_pass,
             on_commit=on_commit,
-            on_failure=self._fail,
+            on_failure=self.fail,
         )
         self.schedule = self._pipeline.schedule
         """Say that something may have been appended in this pass."""
@@ -117,6 +117,12 @@ class Engine:
         if self._failure is not None:
             raise self._failure
 
+    def fail(self, error: BaseException) -> None:
+        """End the writing life of this process: the store failed, or something broke that keeps it right."""
+        if self._failure is None:
+            self._failure = BrokerFailed(f"{type(error).__name__}: {error}")
+            self._on_failure()
+
     def tick(self) -> None:
         """About once a second: what follows time instead of traffic."""
         self.store.tick()
@@ -132,11 +138,6 @@ class Engine:
 
     def _written(self, batch: WriteBatch | None, error: BaseException | None) -> None:
         self._pipeline.done(batch, error)
-
-    def _fail(self, error: BaseException) -> None:
-        if self._failure is None:
-            self._failure = BrokerFailed(f"{type(error).__name__}: {error}")
-            self._on_failure()
 
 
 def _adopt(metadata: Metadata, directory: Path) -> None:

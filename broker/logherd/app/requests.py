@@ -8,12 +8,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
 from logherd.service.ports import Reply, ReplyAfter, Request
+from logherd.telemetry.log import Log
+from logherd.wire.codes import ResponseCode
 from logherd.wire.frame import Flag, Frame
 
 __all__ = ["Port", "WaitingAnswers"]
+
+_log = Log("logherd.app.requests")
 
 
 class CommittedLog(Protocol):
@@ -55,6 +60,14 @@ def _send(session: NetSession, frame: Frame, reply: Reply | bytes) -> None:
         session.reply(Request(frame, None, 0), reply)
 
 
+def _internal_error(frame: Frame, error: Exception) -> Reply | None:
+    """A defect of ours in one request: told to its sender and to the log, of no matter to anybody else."""
+    _log.error("request failed by a defect", cause=error, code=frame.code)
+    if frame.flag & Flag.ONEWAY:
+        return None
+    return Reply(ResponseCode.SYSTEM_ERROR, remark=f"internal error ({type(error).__name__}), see the broker's log")
+
+
 class Port:
     """A `FrameHandler`: one listening port's requests, answered by one dispatcher."""
 
@@ -78,7 +91,12 @@ class Port:
     def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
         handle, answers = self._handle, self._answers
         for frame in frames:
-            answer = handle(frame, session)
+            try:
+                answer = handle(frame, session)
+            except InvariantError:
+                raise  # the log may be broken: whoever runs the loop ends the process
+            except Exception as error:
+                answer = _internal_error(frame, error)
             if type(answer) is ReplyAfter:
                 answers.add(session, frame, answer)
             elif isinstance(answer, Reply):

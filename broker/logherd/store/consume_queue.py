@@ -42,8 +42,8 @@ class QueueLog:
     """
 
     __slots__ = (
-        "_min_offset", "_min_position", "_table", "deleted", "entry_at", "max_offset", "next_offset", "queue_id",
-        "stale_end", "tail", "tail_start", "topic", "topic_bytes", "topic_hash", "written",
+        "_min_offset", "_min_position", "_table", "deleted", "entry_at", "first_offset", "max_offset", "next_offset",
+        "queue_id", "stale_end", "tail", "tail_start", "topic", "topic_bytes", "topic_hash", "written",
     )  # fmt: skip
 
     def __init__(self, table: _Table, topic: str, queue_id: int, *, topic_bytes: bytes, hash_of_topic: int) -> None:
@@ -55,14 +55,15 @@ class QueueLog:
         self.tail = bytearray()
         self.deleted = False
         self.entry_at = -1
+        self.first_offset = 0
         self.stale_end = 0
         self._table = table
         self._min_offset = 0
         self._min_position = table.min_position
 
-    def start_at(self, end: int) -> None:
-        """Place an empty handle: the files, if any, hold the units below `end`."""
-        self._min_offset = 0
+    def start_at(self, first: int, end: int) -> None:
+        """Place an empty handle: the queue began at offset `first`, its files hold the units below `end`."""
+        self._min_offset = self.first_offset = first
         self._min_position = -1
         self.max_offset = self.next_offset = self.written = self.tail_start = end
         self.tail = bytearray()
@@ -77,6 +78,8 @@ class QueueLog:
             self.tail_start = offset
         self.written = min(self.written, offset)
         self.max_offset = self.next_offset = offset
+        if offset < self.first_offset:
+            self.first_offset = self._min_offset = offset
 
     @property
     def min_offset(self) -> int:

@@ -74,9 +74,11 @@ def _continue(
     if size is None:
         raise _NotWhole("the list of queues is missing")
     file = files.open(f"{root}/queues")
+    file.flush()  # what a killed process wrote last is believed below
     entries = {(entry.topic, entry.queue_id): entry for entry in decode_queue_list(file.read(0, size))}
     live = [entry for entry in entries.values() if entry.live]
     gone = frozenset(key for key, entry in entries.items() if not entry.live)
+    emptied = frozenset(key for key, entry in entries.items() if not entry.units)
     _check_queue_files(files, root, live, queue_file_units)
     start = max(min(checkpoint.queues_dispatched, checkpoint.index_dispatched), segments[0].start)
     if gone and start == end:
@@ -88,11 +90,11 @@ def _continue(
     derived = make(queue_list)
     for entry in live:
         queue = derived.table.get(entry.topic, entry.queue_id)
-        queue.start_at(entry.units)
+        queue.start_at(entry.first, entry.units)
         queue.entry_at = entry.at
     derived.index.load(checkpoint)
     replay = Replay(
-        derived, queues_from=checkpoint.queues_dispatched, index_from=checkpoint.index_dispatched, gone=gone,
+        derived, queues_from=checkpoint.queues_dispatched, index_from=checkpoint.index_dispatched, emptied=emptied,
         complete=checkpoint.queues_dispatched <= segments[0].start,
     )  # fmt: skip
     _run(replay, derived, writer, root, segments=segments, start=start, end=end)
@@ -144,7 +146,7 @@ def _rebuild(
     files.remove_directory(index_directory(root))
     queue_list, _ = QueueList.create(files, root, ())
     derived = make(queue_list)
-    replay = Replay(derived, queues_from=start, index_from=start, complete=True, gone=frozenset())
+    replay = Replay(derived, queues_from=start, index_from=start, complete=True, emptied=frozenset())
     try:
         _run(replay, derived, writer, root, segments=segments, start=start, end=end)
     except QueueJump as jump:
@@ -171,10 +173,12 @@ def _run(
                 break
             replay.take(found)
             if replay.records % _SEALED_RECORDS == 0:
+                derived.distrust_names()
                 derived.seal()
                 writer.run_tasks()
                 if writer.tasks:
                     raise StoreFull(f"no room in {root} to derive queues and index from the log")
+    derived.distrust_names()
     derived.position = end
 
 

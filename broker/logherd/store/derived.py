@@ -76,6 +76,10 @@ class Derived:
         if not self._running and self._is_due():
             self.seal()
 
+    def distrust_names(self) -> None:
+        """Until the next part is written, names of existing files count as not durable: their maker was killed."""
+        self._units.distrusts_names = True
+
     def replayed(self, queue: QueueLog) -> None:
         """Note that a record was derived again, whose unit is in the queue's tail."""
         self._dirty[queue] = queue.max_offset
@@ -139,7 +143,8 @@ class Derived:
     def _write_queues(self, dirty: dict[QueueLog, int]) -> Task:
         changed = []
         for queue, end in dirty.items():
-            if queue.deleted:
+            if queue.deleted:  # said before the checkpoint moves on without its units
+                yield from self._list_deleted([queue])
                 continue
             if end < queue.stale_end:
                 yield from self._cut(queue, end)
@@ -154,12 +159,13 @@ class Derived:
             changed.append((queue, end))
             yield None
         yield from self._units.sync_names()
+        self._units.distrusts_names = False
         yield from self._list(changed)
 
     def _list(self, changed: list[tuple[QueueLog, int]]) -> Task:
         """Make new lengths durable, after the units themselves; only then may the tails be trimmed."""
         for count, (queue, end) in enumerate(changed, 1):
-            entry = QueueEntry(queue.topic, queue.queue_id, end, at=queue.entry_at)
+            entry = QueueEntry(queue.topic, queue.queue_id, end, queue.first_offset, at=queue.entry_at)
             queue.entry_at = yield from patiently(self._writer, partial(self.queue_list.put, entry))
             if count % _LISTED_QUEUES == 0:
                 yield None
@@ -195,12 +201,15 @@ class Derived:
         self._writer.tasks.append(self._remove_files(topic, removed))
 
     def _remove_files(self, topic: str, removed: list[QueueLog]) -> Task:
+        yield from self._list_deleted(removed)
+        self._units.remove_topic(topic)
+
+    def _list_deleted(self, removed: list[QueueLog]) -> Task:
         for queue in removed:
-            if queue.entry_at >= 0:
-                self.queue_list.put(QueueEntry(topic, queue.queue_id, 0, live=False, at=queue.entry_at))
+            entry = QueueEntry(queue.topic, queue.queue_id, 0, live=False, at=queue.entry_at)
+            queue.entry_at = yield from patiently(self._writer, partial(self.queue_list.put, entry))
         self.queue_list.flush()
         yield None
-        self._units.remove_topic(topic)
 
     def remove_below(self, min_position: int) -> Task:
         """A task that deletes files all of whose units or entries are below a position. Called by the owner thread."""

@@ -83,7 +83,7 @@ class UnitReader:
 class UnitWriter:
     """Writes and flushes units. Writer thread."""
 
-    __slots__ = ("_files", "_new_directories", "_root", "_units", "cache")
+    __slots__ = ("_files", "_new_directories", "_root", "_units", "cache", "distrusts_names")
 
     def __init__(self, files: Files, root: str, *, units_per_file: int, open_files_max: int) -> None:
         self._files = files
@@ -91,6 +91,8 @@ class UnitWriter:
         self._units = units_per_file
         self.cache = FileCache(files, open_files_max)
         self._new_directories: dict[str, None] = {}
+        self.distrusts_names = False
+        """Files that exist may have names that are not durable: the process that made them was killed."""
 
     def parts(self, offset: int, units: bytes | bytearray) -> Iterator[tuple[int, memoryview]]:
         """Cut units from `offset` on where files end: (offset, units) of each part."""
@@ -113,13 +115,18 @@ class UnitWriter:
         return file
 
     def _open(self, directory: str, path: str, topic: str) -> File:
+        if self.distrusts_names:
+            self._note_new(directory, topic)
         try:
             return self.cache.get(path)
         except FileNotFoundError:
             self._files.make_directory(directory)
-            parents = (directory, f"{queues_directory(self._root)}/{topic}", queues_directory(self._root), self._root)
-            self._new_directories.update(dict.fromkeys(parents))
+            self._note_new(directory, topic)
             return self.cache.get(path, create=True)
+
+    def _note_new(self, directory: str, topic: str) -> None:
+        parents = (directory, f"{queues_directory(self._root)}/{topic}", queues_directory(self._root), self._root)
+        self._new_directories.update(dict.fromkeys(parents))
 
     def sync_names(self) -> Iterator[None]:
         """Make the names of new files durable, one directory a step."""

@@ -3,7 +3,7 @@
 Text, one line a queue, rewritten in place; the file `queues` in the store's directory:
 
     logherd queues 1
-    <crc32 of the rest, 8 hex digits> <+ or -> <units, 20 digits> <queue id> <topic>
+    <crc32 of the rest, 8 hex digits> <+ or -> <units, 20 digits> <first unit, 20 digits> <queue id> <topic>
 
 `-` marks a queue that was deleted. No line of 512 bytes or less crosses a 512-byte sector (empty lines fill up), so a
 torn write leaves the old line or the new one. The last line of a queue counts. A line that is neither whole nor zeros
@@ -11,7 +11,7 @@ means that the file is damaged; then it is derived from the log again, as are th
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 from logherd.store.files import File, Files
@@ -33,13 +33,14 @@ class QueueEntry:
     topic: str
     queue_id: int
     units: int
+    first: int = 0
     live: bool = True
     at: int = -1
 
 
 def encode_queue_line(entry: QueueEntry) -> bytes:
     """One line with its end."""
-    rest = f"{'+' if entry.live else '-'} {entry.units:020d} {entry.queue_id} {entry.topic}".encode()
+    rest = f"{'+' if entry.live else '-'} {entry.units:020d} {entry.first:020d} {entry.queue_id} {entry.topic}".encode()
     return b"%08x %s\n" % (crc32(rest), rest)
 
 
@@ -60,10 +61,10 @@ def decode_queue_list(data: bytes) -> list[QueueEntry]:
 
 def _decode_line(line: bytes, at: int) -> QueueEntry:
     checksum, _, rest = line.partition(b" ")
-    fields = rest.split(b" ", 3)
-    if len(fields) != 4 or checksum != b"%08x" % crc32(rest):
+    fields = rest.split(b" ", 4)
+    if len(fields) != 5 or checksum != b"%08x" % crc32(rest):
         raise QueueListDamaged(f"the line at byte {at} is not whole")
-    return QueueEntry(fields[3].decode(), int(fields[2]), int(fields[1]), fields[0] == b"+", at)
+    return QueueEntry(fields[4].decode(), int(fields[3]), int(fields[1]), int(fields[2]), fields[0] == b"+", at)
 
 
 class QueueList:
@@ -84,7 +85,7 @@ class QueueList:
         for entry in entries:
             line = encode_queue_line(entry)
             fill = _fill(end, len(line))
-            placed.append(QueueEntry(entry.topic, entry.queue_id, entry.units, entry.live, end + fill))
+            placed.append(replace(entry, at=end + fill))
             parts += (b"\n" * fill, line)
             end += fill + len(line)
         files.unlink(f"{root}/queues.new")

@@ -62,7 +62,7 @@ class QueueTable:
         removed = list(self._topics.pop(topic, {}).values())
         for queue in removed:
             queue.deleted = True
-            queue.start_at(0)
+            queue.start_at(0, 0)
         return removed
 
     def clear(self) -> None:

@@ -275,9 +275,10 @@ def _make_writer(
     checkpoint: Checkpoint,
 ) -> LogWriter:  # fmt: skip
     """The writer, and a checkpoint that promises what was found: made durable first, for readers see it from now on."""
-    for segment in segments:
-        if segment.end > checkpoint.flushed and segment.start < position:
+    for segment in segments:  # a killed process leaves bytes, lengths and names that are seen and not yet durable
+        if segment.end > checkpoint.flushed:
             segment.file.flush()
+    files.sync_dir(f"{root}/commitlog")
     file = CheckpointFile.create(files, root)
     checkpoint_file = CheckpointFile(file, checkpoint)
     checkpoint_file.last_store_timestamp = int.from_bytes(file.read(0, 8), signed=True)

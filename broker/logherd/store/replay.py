@@ -22,22 +22,23 @@ class QueueJump(Exception):
 class Replay:
     """Takes records in order of position.
 
-    `queues_from` and `index_from` are where each kind begins to lack records. `gone` are queues that the list calls
-    deleted: records of theirs that were stored just before may still come, with any offset. With `complete` the queues
-    are derived from the first kept record, so a queue may begin at any offset.
+    `queues_from` and `index_from` are where each kind begins to lack records. `emptied` are queues that were deleted or
+    began anew: records that were stored just before may still come, with any offset. With `complete` the queues are
+    derived from the first kept record, so every queue may begin at any offset.
     """
 
-    __slots__ = ("_complete", "_derived", "_gone", "_index_from", "_queues_from", "_topic_hashes", "records")
+    __slots__ = ("_complete", "_derived", "_emptied", "_index_from", "_queues_from", "_topic_hashes", "records")
 
     def __init__(
-        self, derived: Derived, *, queues_from: int, index_from: int, complete: bool, gone: frozenset[tuple[str, int]]
-    ) -> None:
+        self, derived: Derived, *, queues_from: int, index_from: int, complete: bool,
+        emptied: frozenset[tuple[str, int]],
+    ) -> None:  # fmt: skip
         self._derived = derived
         self._queues_from = queues_from
         self._index_from = index_from
         self._complete = complete
         self._topic_hashes: dict[str, int] = {}
-        self._gone = gone
+        self._emptied = emptied
         self.records = 0
 
     def take(self, record: Scanned) -> None:
@@ -66,7 +67,7 @@ class Replay:
         if record.queue_offset < queue.next_offset:
             queue.go_back(record.queue_offset)
             return
-        begins = self._complete or (queue.topic, queue.queue_id) in self._gone
+        begins = self._complete or (queue.topic, queue.queue_id) in self._emptied
         if queue.next_offset or not begins:
             raise QueueJump(queue, record)
-        queue.start_at(record.queue_offset)
+        queue.start_at(record.queue_offset, record.queue_offset)
