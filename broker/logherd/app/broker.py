@@ -160,7 +160,7 @@ class Broker:
         dispatcher = self._services.dispatcher()
         ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
         port = Port(dispatcher, self._answers, on_pass=self._engine.schedule, on_close=self._services.session_closed)
-        self._server = Server(port, net_limits(self._options))
+        self._server = Server(port, net_limits(self._options), typed_sends=True)
         await self._server.listen_on(listening)
         admin_host = self._options.admin_listen.host
         try:
