@@ -55,7 +55,7 @@ ALLOWED = [
         r"\1\2",
     ),
     Allowed("broker config", r"(?m) =.*$", "values of another program; the names are compared"),
-    Allowed("topics", rf"(?m)^(compat-cluster )?({LATER_TOPICS})(\n|$)", "topics of features that LogHerd has not got yet"),
+    Allowed("topics", rf"(?m)^(compat-cluster )?({LATER_TOPICS})(\n|$)", "topics of features that are not there yet"),
     Allowed("", r"(?m)^(compat-cluster )?Orders Orders\b.*\n", "5.3.3 counts a topic as a group of its own name"),
     Allowed("message", r"(?s)MessageTrack \[consumerGroup=Orders,.*?\)\]\n?", "the same, with the error it leads to"),
     Allowed("", r"__CRC32#=\d{10}, ", "every record of LogHerd has a checksum (rule H1)"),
