@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from logherd.kit.clock import Clock
-from logherd.kit.errors import ensure
+from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
 from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
 from logherd.store.errors import RecordTooLarge
@@ -121,23 +121,27 @@ class MessageStore:
         Reserve: metadata may be appended when the disk is at its reserve; messages of clients may not.
         Raises:  StoreFull, StoreStopped, RecordTooLarge; then nothing was appended.
         """
-        ensure(has_unit(sys_flag) and not queue.deleted, "only whole messages of living queues are appended", queue)
-        return self.append_plain(
+        ensure(has_unit(sys_flag), "only whole messages are appended", queue)
+        offset, position, _ = self.append_plain(
             queue, body, properties, None, born_timestamp, born_host, store_timestamp, flag, sys_flag,
             reconsume_times, prepared_position, reserve,
         )  # fmt: skip
+        return offset, position
 
     def append_plain(
-        self, queue: QueueLog, body: bytes | memoryview, properties: bytes, unique_key: bytes | None,
+        self, queue: QueueLog, body: bytes | memoryview, properties: bytes, sole_key: bytes | None,
         born_timestamp: int, born_host: bytes, store_timestamp: int, flag: int, sys_flag: int, reconsume_times: int,
         prepared_position: int = 0, reserve: bool = False,
-    ) -> tuple[int, int]:  # fmt: skip
+    ) -> tuple[int, int, int]:  # fmt: skip
         """`append` for the path that nearly all messages take: arguments by position, `sys_flag` without transaction
-        bits, a living queue, and the value of UNIQ_KEY in `properties` from who knows it (None: it is looked for).
+        bits. `sole_key` is the value of UNIQ_KEY where the caller knows that `properties` have neither
+        TAGS nor KEYS, else None. Returns (queue offset, position, size in bytes).
         """
         log = self._log
         if self._writer.failure is not None or self._writer.free_bytes < self._reserve_bytes:
             log.refuse(reserve=reserve)
+        if queue.deleted:
+            raise InvariantError(f"only living queues get messages: {queue}")
         offset = queue.next_offset
         position = log.end_position
         while True:
@@ -155,13 +159,13 @@ class MessageStore:
             if moved == position:
                 break
             position = moved
-        tags_code = self._extract.extract(properties, unique_key, queue.topic_hash, position, store_timestamp)
+        tags_code = self._extract.extract(properties, sole_key, queue.topic_hash, position, store_timestamp)
         queue.tail += _pack_unit(position, size, tags_code)
         log.touched[queue] = queue.next_offset = offset + 1
         log.parts.append(record)
         log.end_position = position + size
         log.store_timestamp = store_timestamp
-        return offset, position
+        return offset, position, size
 
     def take_batch(self) -> WriteBatch | None:
         """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
