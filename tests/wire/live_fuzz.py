@@ -5,6 +5,7 @@
 """
 
 import asyncio
+import os
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ from logherd.net.connection import connect
 from logherd.wire.codec import encode_frame
 from logherd.wire.frame import Flag, Frame, Serialize
 
-__all__ = ["GoodClient", "anonymous_bytes", "attack", "corpus", "open_files"]
+__all__ = ["GoodClient", "anonymous_bytes", "attack", "corpus", "open_sockets"]
 
 _EXTREMES = (b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\xff\xff\xff", b"\0\0\0\x07")
 _JUNK = (b'"\\ud800"', b"1e999", b"NaN", b"[" * 3000, b"9" * 5000, b"\xc3\x28", b"\0", b"{}{}", b"null")
@@ -163,6 +164,6 @@ def anonymous_bytes(pid: int) -> int:
     raise AssertionError("no RssAnon line")
 
 
-def open_files(pid: int) -> int:
-    """Number of open descriptors of a process."""
-    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+def open_sockets(pid: int) -> int:
+    """Number of open sockets of a process: what a connection that was not let go of would hold."""
+    return sum(os.readlink(entry).startswith("socket:") for entry in Path(f"/proc/{pid}/fd").iterdir())

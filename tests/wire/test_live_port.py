@@ -19,7 +19,7 @@ from logherd.wire.codec import encode_frame
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import encode_header
 from logherd.wire.headers.send import SendMessageHeaderV2
-from wire.live_fuzz import GoodClient, anonymous_bytes, attack, corpus, open_files
+from wire.live_fuzz import GoodClient, anonymous_bytes, attack, corpus, open_sockets
 
 FRAMES = 50_000
 MEMORY_GROWTH_MAX = 64 * 1024 * 1024
@@ -98,13 +98,13 @@ def fire(client: GoodClient, port: int, pid: int) -> int:
         connections = [0]
         attack_it = partial(attack, "127.0.0.1", port)
         yardstick = await client.while_running(attack_it(5_000, seed=1, harmless=True))
-        before = anonymous_bytes(pid), open_files(pid)
+        before = anonymous_bytes(pid), open_sockets(pid)
         under_fire = await client.while_running(attack_it(FRAMES, seed=2, connections=connections))
         assert len(client.latencies) > 100
         assert under_fire < 2 * yardstick + 0.02, (yardstick, under_fire)
         await client.while_running(attack_it(100, seed=3, harmless=True))
         assert anonymous_bytes(pid) - before[0] < MEMORY_GROWTH_MAX
-        assert open_files(pid) <= before[1] + 8
+        assert open_sockets(pid) <= before[1] + 8
         return connections[0]
 
     return uvloop.run(run())

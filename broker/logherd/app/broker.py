@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from logherd.aiokit.tasks import TaskGuard
+from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
 from logherd.app.clock import SystemClock
 from logherd.app.engine import BrokerFailed, Engine
@@ -72,7 +72,7 @@ class Broker:
         )
         self._services = Services(options, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock)
         self._answers = WaitingAnswers(self._engine.store)
-        self._guard = TaskGuard()
+        self._guard = TaskGuard(on_end=self._task_ended)
         self._server: Server | None = None
         self._admin = AdminHttp({"/status": self._status, "/health": self._health, "/ready": self._ready})
         self._names = self._name_service(names_socket)
@@ -117,6 +117,10 @@ class Broker:
         """Raises: BrokerFailed if the store has failed."""
         self._engine.check()
 
+    def fail(self, error: BaseException) -> None:
+        """Something broke that keeps the broker right; it must not go on."""
+        self._engine.fail(error)
+
     async def stop(self) -> None:
         """Stop in order; see the module's text. Raises BrokerFailed if the last flush fails."""
         self._bound.clear()
@@ -156,7 +160,7 @@ class Broker:
         dispatcher = self._services.dispatcher()
         ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
         port = Port(dispatcher, self._answers, on_pass=self._engine.schedule, on_close=self._services.session_closed)
-        self._server = Server(port, net_limits(self._options))
+        self._server = Server(port, net_limits(self._options), typed_sends=True)
         await self._server.listen_on(listening)
         admin_host = self._options.admin_listen.host
         try:
@@ -182,6 +186,9 @@ class Broker:
         self._answers.release(committed_position)
         self._services.committed(touched)
 
+    def _task_ended(self, ended: TaskEnded) -> None:
+        self._engine.fail(ended.error or RuntimeError(f"the task {ended.name} ended"))
+
     async def _ticks(self) -> None:
         """All periodic work, on one timer. Each step is short; none may raise."""
         services, passes = self._services, 0
@@ -192,6 +199,8 @@ class Broker:
             if passes % 10 == 0:
                 services.stats.tick(self._clock.monotonic_ms(), self._clock.now_ms())
                 self._engine.tick()
+            if passes % 20 == 0:
+                self._engine.apply_retention(self._clock.now_ms())
             if passes % 100 == 0:
                 services.heartbeats.tick()
                 services.locks.tick()

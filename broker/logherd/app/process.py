@@ -48,6 +48,7 @@ async def _main(options: BrokerOptions, ready_file: Path | None) -> int:
         sys.stderr.write(f"logherd broker: {error}\n")
         _log.error("the broker cannot start", kind=type(error).__name__)
         return EXIT_CANNOT_START
+    loop.set_exception_handler(lambda _loop, context: _unhandled(broker, context))
     if ready_file is not None:
         _write_whole(ready_file, json.dumps(broker.addresses() | {"pid": os.getpid()}))
     _log.info("the broker serves", **broker.addresses())
@@ -61,6 +62,18 @@ async def _main(options: BrokerOptions, ready_file: Path | None) -> int:
         await broker.abandon()
         return EXIT_STORE_FAILED
     return EXIT_OK
+
+
+def _unhandled(broker: Broker, context: dict[str, object]) -> None:
+    """An exception that nobody caught. Trouble of one socket is that socket's; anything else may have left answers
+    hanging or the log wrong, so the process ends and recovery decides."""
+    error = context.get("exception")
+    if isinstance(error, BaseException):
+        _log.error("unhandled error", cause=error, where=str(context.get("message")))
+        if not isinstance(error, OSError):
+            broker.fail(error)
+    else:
+        _log.warning("event loop complains", message_text=str(context.get("message")))
 
 
 def _write_whole(path: Path, text: str) -> None:

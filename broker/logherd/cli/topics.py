@@ -15,16 +15,29 @@ NameArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.")]
 
 
 @topic.command("list")
-def list_topics(name_server: NameServerOption = "127.0.0.1:9876", output: OutputOption = Output.TEXT) -> None:
-    """List all topics."""
+def list_topics(
+    name_server: NameServerOption = "127.0.0.1:9876",
+    output: OutputOption = Output.TEXT,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Also those of the system and of retries.")] = False,
+) -> None:
+    """List topics."""
     from logherd.client.admin import Admin
+    from logherd.model.topic import DLQ_PREFIX, RETRY_PREFIX
+    from logherd.service.metadata.reserved import is_system_topic, reply_topic
 
     async def ask() -> list[str]:
         async with Admin(name_servers(name_server)) as admin:
-            return sorted(await admin.topics())
+            names = sorted(await admin.topics())
+            if everything:
+                return names
+            info = await admin.clusters()
+        own = {*info.brokers, *info.clusters, *(reply_topic(cluster) for cluster in info.clusters)}
+        hidden = (RETRY_PREFIX, DLQ_PREFIX)
+        return [name for name in names if name not in own and not is_system_topic(name) and not name.startswith(hidden)]
 
     names = asyncio.run(ask())
-    show(output, names, "\n".join(names))
+    show(output, names, "\n".join(names) if names else "no topics")
 
 
 @topic.command("show")

@@ -1,61 +1,40 @@
-"""From a configuration file to option structs, in this process or in a short-lived one.
-
-Checking needs pydantic, whose import takes longer and more memory than the rest of a broker's start. So the broker
-runs `python -m logherd.settings FILE` beside its own imports and reads the checked values from it; nothing of pydantic
-stays.
-"""
+"""From a configuration file, YAML or JSON, to option structs."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from logherd.settings.errors import SettingsError
-from logherd.settings.options import BrokerOptions
 
-__all__ = ["Check", "load_broker_options", "options_to_json"]
+if TYPE_CHECKING:
+    from logherd.settings.options import BrokerOptions
+
+__all__ = ["load_broker_options", "load_checked_values"]
 
 _FILE_BYTES_MAX = 1 << 20
 
 
-def load_broker_options(path: Path, overrides: Sequence[str] = ()) -> BrokerOptions:
+def load_broker_options(path: Path, overrides: Sequence[str] = ()) -> "BrokerOptions":
     """Read, check and convert a YAML or JSON file; each override is `path.to.key=value` and wins over the file.
 
     Raises: SettingsError that names the file and every fault in it.
     """
+    import msgspec
+
+    from logherd.settings.options import BrokerOptions
+
+    return msgspec.convert(load_checked_values(path, overrides), type=BrokerOptions)
+
+
+def load_checked_values(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The same as plain data, for a process that hands it on. Raises as `load_broker_options`."""
     from logherd.settings.checked import check_document
 
     document = _read(path)
     for override in overrides:
         _override(document, override)
     return check_document(document, source=str(path))
-
-
-def options_to_json(options: BrokerOptions) -> bytes:
-    """The form in which one process hands options to another."""
-    return msgspec.json.encode(options)
-
-
-class Check:
-    """A check of a configuration file that runs beside the caller's own start."""
-
-    def __init__(self, path: Path, overrides: Sequence[str] = ()) -> None:
-        command = [sys.executable, "-m", "logherd.settings", str(path), *overrides]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-    def result(self) -> BrokerOptions:
-        """Wait for the check; blocks for about 0.2 s after it was started.
-
-        Raises: SettingsError with what the check said.
-        """
-        answer, complaint = self._process.communicate()
-        if self._process.returncode != 0:
-            raise SettingsError(complaint.decode(errors="replace").strip())
-        return msgspec.json.decode(answer, type=BrokerOptions)
 
 
 def _read(path: Path) -> dict[str, Any]:

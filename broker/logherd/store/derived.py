@@ -87,8 +87,13 @@ class Derived:
     def tick(self) -> None:
         """Seal if it is time although no batch came by."""
         self._trim(_TRIMMED_QUEUES_MAX)
-        if not self._running and self._dirty and self._is_due():
+        if not self._running and (self._dirty or self._index_is_behind()) and self._is_due():
             self.seal()
+
+    def _index_is_behind(self) -> bool:
+        """Whether the index's progress should be recorded although nothing is new: retention waits for it."""
+        behind = self._writer.checkpoint.value.index_dispatched < self.position
+        return behind and self._clock.monotonic_ms() >= self._index_due
 
     def _is_due(self) -> bool:
         return (

@@ -64,7 +64,7 @@ def test_the_straight_way_loads_neither_pydantic_nor_the_command_line_library(tm
     code = (
         "import sys; from logherd.cli.entry import run; "
         f"run(['broker', '--config', {str(path)!r}]); "
-        "print([name for name in ('typer', 'rich', 'pydantic', 'yaml') if name in sys.modules])"
+        "print([name for name in ('typer', 'rich', 'pydantic', 'yaml', 'typing_extensions') if name in sys.modules])"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert answer.stdout == "[]\n"

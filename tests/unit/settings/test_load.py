@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from logherd.settings.aside import CheckAside
 from logherd.settings.errors import SettingsError
-from logherd.settings.load import Check, load_broker_options
+from logherd.settings.load import load_broker_options
 
 MINIMAL = "brokerGroup: orders\ndataDir: data\n"
 
@@ -112,10 +113,10 @@ def test_a_key_twice_in_json_is_refused(tmp_path: Path) -> None:
 def test_the_check_in_another_process_gives_the_same(tmp_path: Path) -> None:
     path = write(tmp_path, MINIMAL)
     overrides = ["listen=127.0.0.1:0"]
-    assert Check(path, overrides).result() == load_broker_options(path, overrides)
+    assert CheckAside(path, overrides).result() == load_broker_options(path, overrides)
 
 
 def test_the_check_in_another_process_says_the_same(tmp_path: Path) -> None:
     path = write(tmp_path, MINIMAL + "flush: maybe\n")
     with pytest.raises(SettingsError, match="flush: 'maybe' is not right"):
-        Check(path).result()
+        CheckAside(path).result()
