@@ -85,6 +85,7 @@ class History:
     """One store's life on one disk."""
 
     def __init__(self, seed: int, disk: SimDisk | None = None) -> None:
+        self.seed = seed
         self.random = Random(seed)
         self.disk = disk or SimDisk()
         self.options = options(self.random)
