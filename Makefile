@@ -51,13 +51,13 @@ imports: $(READY) ## Check who imports whom
 	@$(BIN)/lint-imports --no-logo
 
 unit: $(READY) ## Unit, property, contract and style tests
-	@$(PYTEST) -n $(PARALLEL) -q $(UNIT_TESTS)
+	@$(PYTEST) -n $(PARALLEL) --no-header $(UNIT_TESTS)
 
 compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ against LogHerd
-	@$(PYTEST) -q tests/compat
+	@$(PYTEST) --no-header tests/compat
 
 system: $(READY) ## Real processes: kill -9 under load, hostile peers at a live port
-	@$(PYTEST) -q tests/system
+	@$(PYTEST) --no-header tests/system
 
 bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes
 	@tools/need jdk maven

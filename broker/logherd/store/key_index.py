@@ -15,30 +15,54 @@ __all__ = ["PENDING", "KeyHasher", "hash_key"]
 PENDING = Struct(">Iqq")
 """A waiting entry: key hash, position, store ms."""
 
-_PREFIX_LENGTH = 20  # what one client's UNIQ_KEYs have in common: address, process, class loader
-_PREFIXES_MAX = 4096
+_ID_LENGTH_MIN = 12
+_ID_LENGTH_MAX = 64
+_REMEMBERED_MAX = 1024
 _SIGN = 0x80000000
 
 
 class KeyHasher:
-    """Hashes keys, remembering the hash of the part that a client's ids share."""
+    """Hashes ids of messages, remembering the hashes of what they begin with.
 
-    __slots__ = ("_prefixes",)
+    A client's ids differ in their last 12 characters, those of one millisecond only in the last 4. What is remembered
+    is of one topic: messages of one topic come in runs.
+    """
+
+    __slots__ = ("_beginnings", "_clients", "_topic_hash")
 
     def __init__(self) -> None:
-        self._prefixes: dict[tuple[int, bytes], int] = {}
+        self._topic_hash = -1
+        self._clients: dict[bytes, int] = {}
+        self._beginnings: dict[bytes, int] = {}
 
     def hash_id(self, topic_hash: int, key: bytes) -> int:
-        """The index's hash of a UNIQ_KEY; equal to `hash_key`, faster where prefixes repeat."""
-        if not key.isascii():
-            return hash_key(topic_hash, key)
-        prefix = (topic_hash, key[:_PREFIX_LENGTH])
-        known = self._prefixes.get(prefix)
+        """The index's hash of a UNIQ_KEY; equal to `hash_key`, faster where beginnings repeat."""
+        if topic_hash != self._topic_hash:
+            self._topic_hash = topic_hash
+            self._clients = {}
+            self._beginnings = {}
+        beginning = self._beginnings.get(key[:-4])
+        if beginning is None or not key.isascii():
+            return self._add(key)
+        a, b, c, d = key[-4:]
+        value = (beginning + 29791 * a + 961 * b + 31 * c + d) & 0xFFFFFFFF
+        return value if value < _SIGN else (-value) & (_SIGN - 1)
+
+    def _add(self, key: bytes) -> int:
+        """Remember how the key begins; its hash."""
+        if len(key) < _ID_LENGTH_MIN or len(key) > _ID_LENGTH_MAX or not key.isascii():
+            return hash_key(self._topic_hash, key)
+        client = key[:-12]
+        known = self._clients.get(client)
         if known is None:
-            if len(self._prefixes) >= _PREFIXES_MAX:
-                self._prefixes.clear()
-            known = self._prefixes[prefix] = extend_hash(topic_hash, prefix[1])
-        value = extend_hash(known, key[_PREFIX_LENGTH:])
+            if len(self._clients) >= _REMEMBERED_MAX:
+                self._clients.clear()
+            known = self._clients[client] = extend_hash(self._topic_hash, client)
+        if len(self._beginnings) >= _REMEMBERED_MAX:
+            self._beginnings.clear()
+        found = extend_hash(known, key[-12:-4])
+        self._beginnings[key[:-4]] = found * 923521 & 0xFFFFFFFF
+        value = extend_hash(found, key[-4:])
         return value if value < _SIGN else (-value) & (_SIGN - 1)
 
 
