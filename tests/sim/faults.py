@@ -167,7 +167,7 @@ class Faults:
         if leader is None or target is leader:
             return
         wait = draw.randrange(1_000_000, 1_800_000)
-        until = self._world.now_us + wait
+        until = self._world.no_writes_until = self._world.now_us + wait
         leader.feed(Transfer(self._world.new_request(), target.identity))
         self._world.net.clog((leader.name, target.name), until)
         pairs = [(name, leader.name) for name in names if name != leader.name]

@@ -37,6 +37,9 @@ from logherd.replication.shipping import (
 
 __all__ = ["Leader"]
 
+_READS_MAX = 10_000
+"""Reads that may wait for a round, own and forwarded ones together."""
+
 
 class Leader:
     """Invariants: (1) commit moves only to a record of the own term that is durable on a quorum of the newest
@@ -203,6 +206,8 @@ class Leader:
         ground = self._ground
         if not self._ready:
             ground.refuse(read.request, Refusal.NOT_READY, ground.identity)
+        elif self._reads.count >= _READS_MAX:
+            ground.refuse(read.request, Refusal.BUSY, ground.identity)
         elif read.lease and ground.options.lease_reads and not self._handover.running and self._lease.valid():
             ground.grant_read(read.request, ground.progress.commit)
         else:
@@ -210,7 +215,7 @@ class Leader:
 
     def on_read_ask(self, sender: ReplicaId, ask: ReadAsk) -> None:
         """The same for a follower, which will serve the read itself."""
-        if not self._ready:
+        if not self._ready or self._reads.count >= _READS_MAX:
             self._ground.send(sender, ReadGrant(ask.number, None))
         else:
             self._await_round(ask.number, sender)

@@ -67,6 +67,11 @@ class PendingReads:
     _waiting: deque[WaitingRead] = field(default_factory=deque)
 
     @property
+    def count(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    @property
     def needed(self) -> int:
         """The highest round that somebody waits for, 0 if nobody does."""
         return self._waiting[-1].round if self._waiting else 0

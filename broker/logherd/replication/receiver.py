@@ -82,7 +82,7 @@ class Receiver:
     def step(self, event: FromLeader | Flushed, now: int) -> ReceiveOutput:
         """Take one request or the end of a flush. `now` is taken for uniformity: a follower of the log has no timers.
 
-        Raises: SpanDamagedError; nothing was written then.
+        Raises: SpanDamagedError. The process must stop: a cut may have been made that is not flushed and need not be.
         """
         del now
         if isinstance(event, Flushed):

@@ -30,8 +30,6 @@ def new_core(*voters: ReplicaId, options: RaftOptions | None = None) -> tuple[Ra
 def mail(
     body: object, *, term: int, sender: ReplicaId = B, to: ReplicaId = A, cluster: ClusterId = CLUSTER
 ) -> Received:
-    body: object, *, term: int, sender: ReplicaId = B, to: ReplicaId = A, cluster: ClusterId = CLUSTER
-) -> Received:
     return Received(Envelope(cluster, sender, to, Epoch(term), body))
 
 
