@@ -49,9 +49,9 @@ from logherd.raft.record import Kind
 from logherd.raft.store import HardState
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId, Stale
 from logherd.replication.sender import ShipOptions
-from sim.disk import SimStore
-from sim.streams import stream
-from sim.words import say_answer, say_body, say_configuration, say_event, say_point
+from sim.consensus.disk import SimStore
+from sim.consensus.streams import stream
+from sim.consensus.words import say_answer, say_body, say_configuration, say_event, say_point
 
 __all__ = ["Theatre"]
 

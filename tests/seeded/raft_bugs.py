@@ -21,8 +21,8 @@ from logherd.raft.memory import MemoryLog
 from logherd.raft.options import Jitter, RaftOptions
 from logherd.replication.messages import AppendAck, ReplicaId
 from logherd.replication.receiver import Receiver
-from sim.run import run_seed
-from sim.shape import draw_shape
+from sim.consensus.run import run_seed
+from sim.consensus.shape import draw_shape
 
 __all__ = ["BUGS", "Bug", "apply_dropping_image", "apply_repeating_numbers", "search"]
 

@@ -6,7 +6,7 @@ from logherd.raft.memory import MemoryLog
 from logherd.replication.receiver import Receiver
 from script.play import play
 from seeded.raft_bugs import BUGS, apply_dropping_image, apply_repeating_numbers
-from sim.run import run_seed
+from sim.consensus.run import run_seed
 
 FOLLOWER_READ_AFTER_RESTART = """\
 > group n1 n2 n3

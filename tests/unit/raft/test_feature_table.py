@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from seeded.raft_bugs import BUGS
-from sim.marks import MARKS
+from sim.consensus.marks import MARKS
 
 ROOT = Path(__file__).parents[3]
 TABLE = (ROOT / "docs" / "raft-features.md").read_text()

@@ -21,7 +21,7 @@ from logherd.raft.output import Output, Role
 from logherd.raft.store import HardState
 from logherd.replication.messages import ClusterId, Envelope, Heartbeat, HeartbeatAck, ReplicaId
 from logherd.replication.sender import ShipOptions
-from sim.disk import SimStore
+from sim.consensus.disk import SimStore
 
 __all__ = ["Broken", "Scope", "explore"]
 

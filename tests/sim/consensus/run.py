@@ -1,4 +1,4 @@
-"""Run seeds. `python -m sim.run SEED` repeats one and prints its transcript; `--seeds N` looks for failures."""
+"""Run seeds. `python -m sim.consensus.run SEED` repeats one and prints its transcript; `--seeds N` looks for failures."""
 
 import argparse
 import json
@@ -9,9 +9,9 @@ from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
 
-from sim.marks import MARKS
-from sim.shape import draw_plan, draw_shape
-from sim.world import World
+from sim.consensus.marks import MARKS
+from sim.consensus.shape import draw_plan, draw_shape
+from sim.consensus.world import World
 
 __all__ = ["Result", "repeat_command", "run_seed"]
 
@@ -34,7 +34,7 @@ class Result:
 
 def repeat_command(seed: int) -> str:
     """What repeats this seed, from the root of the repository."""
-    return f"PYTHONPATH=broker:tests python -m sim.run {seed:#x}"
+    return f"PYTHONPATH=broker:tests python -m sim.consensus.run {seed:#x}"
 
 
 def run_seed(seed: int, *, keep: int = 400, messages: bool = False) -> Result:

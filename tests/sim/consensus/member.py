@@ -13,13 +13,13 @@ from logherd.raft.output import Output
 from logherd.raft.store import HardState
 from logherd.replication.log import Image
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId
-from sim.disk import SimStore
-from sim.machine import Machine
-from sim.streams import stream
-from sim.words import say_answer, say_event
+from sim.consensus.disk import SimStore
+from sim.consensus.machine import Machine
+from sim.consensus.streams import stream
+from sim.consensus.words import say_answer, say_event
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from sim.consensus.world import World
 
 __all__ = ["CLUSTER", "Member"]
 

@@ -21,7 +21,7 @@ from logherd.raft.output import (
 from logherd.raft.record import Record
 
 if TYPE_CHECKING:
-    from sim.member import Member
+    from sim.consensus.member import Member
 
 __all__ = ["MARKS", "Marks"]
 

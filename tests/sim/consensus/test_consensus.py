@@ -9,11 +9,11 @@ import pytest
 
 from logherd.raft.leader import Leader
 from seeded.raft_bugs import BUGS
-from sim.marks import MARKS
-from sim.run import Result, main, run_seed
-from sim.shape import draw_plan, draw_shape
+from sim.consensus.marks import MARKS
+from sim.consensus.run import Result, main, run_seed
+from sim.consensus.shape import draw_plan, draw_shape
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GROUPS = 8
 SEEDS_EACH = 20
 REPEATED = 8
@@ -50,9 +50,7 @@ def test_seeds_do_work_and_reach_rare_states() -> None:
 
 def test_a_run_depends_on_its_seed_alone() -> None:
     """The same seeds in two processes with other hash seeds, and after other runs in this one: the same traces."""
-    code = (
-        f"from sim.run import run_seed\nfor seed in range(100, 100 + {REPEATED}): print(run_seed(seed, keep=1).digest)"
-    )
+    code = f"from sim.consensus.run import run_seed\nfor seed in range(100, 100 + {REPEATED}): print(run_seed(seed, keep=1).digest)"
     outputs = []
     for hash_seed in ("1", "2"):
         environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT}/broker:{ROOT}/tests"}
@@ -77,10 +75,10 @@ def test_a_failing_seed_prints_how_to_repeat_it_and_what_happened(
 ) -> None:
     BUGS["B03"].apply(monkeypatch)
     seed = BUGS["B03"].seed
-    monkeypatch.setattr(sys, "argv", ["sim.run", hex(seed), "--messages"])
+    monkeypatch.setattr(sys, "argv", ["sim.consensus.run", hex(seed), "--messages"])
     assert main() == 1
     shown = capsys.readouterr().out
-    assert f"python -m sim.run {seed:#x}" in shown
+    assert f"python -m sim.consensus.run {seed:#x}" in shown
     assert "FAILED: Violation: C" in shown
     assert "leader of term" in shown
 

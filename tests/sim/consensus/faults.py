@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from logherd.raft.inputs import ChangeMembers, DiskFull, Transfer
 from logherd.raft.members import Configuration, Goal
 from logherd.replication.messages import ReplicaId
-from sim.shape import Fault
+from sim.consensus.shape import Fault
 
 if TYPE_CHECKING:
-    from sim.member import Member
-    from sim.world import World
+    from sim.consensus.member import Member
+    from sim.consensus.world import World
 
 __all__ = ["Faults"]
 

@@ -9,14 +9,14 @@ from logherd.raft.options import RaftOptions
 from logherd.raft.output import Answer, Decided, ReadReady, Role
 from logherd.replication.messages import Envelope, ReplicaId
 from logherd.replication.sender import ShipOptions
-from sim.faults import Faults
-from sim.member import Member
-from sim.net import Net
-from sim.observer import Observer, Violation
-from sim.shape import Fault, Shape
-from sim.streams import stream
-from sim.trace import Trace
-from sim.words import say_envelope
+from sim.consensus.faults import Faults
+from sim.consensus.member import Member
+from sim.consensus.net import Net
+from sim.consensus.observer import Observer, Violation
+from sim.consensus.shape import Fault, Shape
+from sim.consensus.streams import stream
+from sim.consensus.trace import Trace
+from sim.consensus.words import say_envelope
 
 __all__ = ["LIVENESS_MS", "World"]
 

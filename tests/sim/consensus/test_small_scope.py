@@ -3,7 +3,7 @@
 import pytest
 
 from seeded.raft_bugs import BUGS
-from sim.small_scope import Broken, Scope, explore
+from sim.consensus.small_scope import Broken, Scope, explore
 
 
 def test_two_members_keep_the_rules_in_every_order_of_events() -> None:

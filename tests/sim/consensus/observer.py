@@ -15,10 +15,10 @@ from logherd.raft.output import Output, Role
 from logherd.raft.record import Record
 from logherd.replication.epochs import NOWHERE
 from logherd.replication.messages import AppendAck, Envelope, ReplicaId
-from sim.marks import Marks
+from sim.consensus.marks import Marks
 
 if TYPE_CHECKING:
-    from sim.member import Member
+    from sim.consensus.member import Member
 
 __all__ = ["Observer", "Violation"]
 

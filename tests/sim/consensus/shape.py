@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from random import Random
 
-from sim.streams import stream
+from sim.consensus.streams import stream
 
 __all__ = ["Fault", "Shape", "draw_plan", "draw_shape"]
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from random import Random
 
 from logherd.replication.messages import Envelope, ReplicaId
-from sim.shape import Shape
-from sim.streams import stream
+from sim.consensus.shape import Shape
+from sim.consensus.streams import stream
 
 __all__ = ["Net", "name_of"]
 
