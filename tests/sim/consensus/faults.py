@@ -168,8 +168,8 @@ class Faults:
             return
         wait = draw.randrange(1_000_000, 1_800_000)
         until = self._world.no_writes_until = self._world.now_us + wait
-        leader.feed(Transfer(self._world.new_request(), target.identity))
         self._world.net.clog((leader.name, target.name), until)
+        leader.feed(Transfer(self._world.new_request(), target.identity))
         pairs = [(name, leader.name) for name in names if name != leader.name]
         self._world.after(wait, lambda: None if self._healed else self._cut(pairs, 2_000_000))
 

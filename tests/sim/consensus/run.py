@@ -1,4 +1,4 @@
-"""Run seeds. `python -m sim.consensus.run SEED` repeats one and prints its transcript; `--seeds N` looks for failures."""
+"""Run seeds: `python -m sim.consensus.run SEED` repeats one and prints its transcript, `--seeds N` tries many."""
 
 import argparse
 import json

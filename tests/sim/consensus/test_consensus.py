@@ -50,7 +50,8 @@ def test_seeds_do_work_and_reach_rare_states() -> None:
 
 def test_a_run_depends_on_its_seed_alone() -> None:
     """The same seeds in two processes with other hash seeds, and after other runs in this one: the same traces."""
-    code = f"from sim.consensus.run import run_seed\nfor seed in range(100, 100 + {REPEATED}): print(run_seed(seed, keep=1).digest)"
+    seeds = f"range(100, {100 + REPEATED})"
+    code = f"from sim.consensus.run import run_seed\nfor seed in {seeds}: print(run_seed(seed, keep=1).digest)"
     outputs = []
     for hash_seed in ("1", "2"):
         environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT}/broker:{ROOT}/tests"}
