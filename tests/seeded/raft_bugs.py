@@ -220,7 +220,7 @@ BUGS: dict[str, Bug] = {
     "self-count": Bug("a leader counts its own unflushed records", _leader_counts_unflushed, ("C4",), 100, 4),
     "clamp": Bug("a follower commits what was not compared", _commit_not_clamped, ("C3", "C4"), 2_000, 9),
     "lease-transfer": Bug(
-        "a lease outlives a handover", _lease_survives_transfer, ("C7",), 4_000, 1, ("lease", "late-order")
+        "a lease outlives a handover", _lease_survives_transfer, ("C7",), 4_000, 887, ("lease", "late-order")
     ),
     "lease-long": Bug("a lease is longer than an election", _lease_too_long, ("C7",), 500, 68),
     "quarantine": Bug("a restarted voter votes at once", _no_quarantine, ("C7",), 4_000, 1881, ("lease", "usurp")),

@@ -14,9 +14,10 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/MessageEx
 Source: apache/rocketmq: common/src/main/java/org/apache/rocketmq/common/message/MessageDecoder.java
 """
 
-from dataclasses import dataclass
-from struct import Struct
+import struct
 from zlib import crc32
+
+from msgspec import Struct
 
 from logherd.kit.errors import LogHerdError
 
@@ -31,17 +32,18 @@ BLANK_MAGIC = 0xCBD43194
 BLANK_SIZE_MIN = 8
 CHECKSUM_SIZE = 20
 TOPIC_BYTES_V1_MAX = 127
+_TOPIC_BYTES_V2_MAX = 0xFFFF
 _CHECKSUM_NAME = b"__CRC32#\x01"
 _CHECKSUM_MASK = 0x7FFFFFFF
 
-_HEAD = Struct(">IIIiiqqiq8sq8siqi")
-_PREFIX = Struct(">IIIiiqqiq")
-_MIDDLE = Struct(">iqi")
-_U32 = Struct(">I")
-_U32X2 = Struct(">II")
-_I16 = Struct(">h")
-_U16 = Struct(">H")
-_Q = Struct(">q")
+_HEAD = struct.Struct(">IIIiiqqiq8sq8siqi")
+_PREFIX = struct.Struct(">IIIiiqqiq")
+_MIDDLE = struct.Struct(">iqi")
+_U32 = struct.Struct(">I")
+_U32X2 = struct.Struct(">II")
+_I16 = struct.Struct(">h")
+_U16 = struct.Struct(">H")
+_Q = struct.Struct(">q")
 
 
 class SysFlag:
@@ -59,6 +61,9 @@ class SysFlag:
     COMPRESSION_LZ4 = 0x100
     COMPRESSION_ZSTD = 0x200
     COMPRESSION_ZLIB = 0x300
+
+
+_HOSTS_V6 = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
 
 
 class RecordError(LogHerdError):
@@ -94,10 +99,14 @@ def encode_record(
     if topic_length <= TOPIC_BYTES_V1_MAX:
         magic, topic_part = MAGIC_V1, bytes((topic_length,)) + topic
     else:
+        if topic_length > _TOPIC_BYTES_V2_MAX:
+            raise RecordError(f"the topic takes {topic_length} bytes, at most {_TOPIC_BYTES_V2_MAX} fit")
         magic, topic_part = MAGIC_V2, _U16.pack(topic_length) + topic
     if properties_length > 0x7FFF:
         raise RecordError(f"properties take {properties_length} bytes with the checksum; at most 32767 fit")
     crc_of_body = crc32(body) & _CHECKSUM_MASK
+    # Whatever a client said about hosts, these two bits tell how long ours are.
+    sys_flag &= ~_HOSTS_V6
     if len(born_host) == 8 and len(store_host) == 8:
         total = 90 + body_length + len(topic_part) + properties_length
         head = _HEAD.pack(
@@ -106,7 +115,6 @@ def encode_record(
         )  # fmt: skip
     else:
         total = 74 + len(born_host) + len(store_host) + body_length + len(topic_part) + properties_length
-        sys_flag &= ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)
         sys_flag |= SysFlag.BORN_HOST_V6 if len(born_host) == 20 else 0
         sys_flag |= SysFlag.STORE_HOST_V6 if len(store_host) == 20 else 0
         head = b"".join((
@@ -126,8 +134,7 @@ def encode_blank(size: int) -> bytes:
     return _U32X2.pack(size, BLANK_MAGIC)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True, gc=False):
     """A decoded record. Byte fields are views into the decoded buffer; keep the buffer alive or copy them.
 
     Units: positions and sizes in bytes, timestamps in ms since 1970 UTC. `checksummed` tells whether the record carried
@@ -173,20 +180,13 @@ def decode_record(buffer: bytes | memoryview, at: int = 0, *, verify: bool = Tru
 
 def _decode_fields(view: memoryview, magic: int, verify: bool) -> Record:
     total = len(view)
-    _, _, crc_of_body, queue_id, flag, queue_offset, position, sys_flag, born_timestamp = _PREFIX.unpack_from(view)
-    at = _PREFIX.size
-    born_length = 20 if sys_flag & SysFlag.BORN_HOST_V6 else 8
-    store_length = 20 if sys_flag & SysFlag.STORE_HOST_V6 else 8
-    if at + born_length + 8 + store_length + _MIDDLE.size > total:
-        raise RecordError(f"total size {total} ends inside the fixed fields")
-    born_host = bytes(view[at : at + born_length])
-    at += born_length
-    (store_timestamp,) = _Q.unpack_from(view, at)
-    at += 8
-    store_host = bytes(view[at : at + store_length])
-    at += store_length
-    reconsume_times, prepared_position, body_length = _MIDDLE.unpack_from(view, at)
-    at += _MIDDLE.size
+    (
+        _, _, crc_of_body, queue_id, flag, queue_offset, position, sys_flag, born_timestamp, born_host,
+        store_timestamp, store_host, reconsume_times, prepared_position, body_length,
+    ) = _HEAD.unpack_from(view)  # fmt: skip
+    at = _HEAD.size
+    if sys_flag & _HOSTS_V6:
+        born_host, store_timestamp, store_host, reconsume_times, prepared_position, body_length, at = _decode_v6(view)
     topic_width = 1 if magic == MAGIC_V1 else 2
     if not 0 <= body_length <= total - at - topic_width - 2:
         raise RecordError(f"body length is {body_length}, the record has {total - at} bytes after it")
@@ -209,6 +209,22 @@ def _decode_fields(view: memoryview, magic: int, verify: bool) -> Record:
     return Record(
         total, queue_id, flag, queue_offset, position, sys_flag, born_timestamp, born_host, store_timestamp, store_host,
         reconsume_times, prepared_position, body, _decode_topic(topic), properties, checksummed,
+    )  # fmt: skip
+
+
+def _decode_v6(view: memoryview) -> tuple[bytes, int, bytes, int, int, int, int]:
+    """The fields from the born host to the body length where a host is longer, and the place after them."""
+    sys_flag = _PREFIX.unpack_from(view)[7]
+    born_at = _PREFIX.size
+    timestamp_at = born_at + (20 if sys_flag & SysFlag.BORN_HOST_V6 else 8)
+    store_at = timestamp_at + 8
+    middle_at = store_at + (20 if sys_flag & SysFlag.STORE_HOST_V6 else 8)
+    if middle_at + _MIDDLE.size > len(view):
+        raise RecordError(f"total size {len(view)} ends inside the fixed fields")
+    reconsume_times, prepared_position, body_length = _MIDDLE.unpack_from(view, middle_at)
+    return (
+        bytes(view[born_at:timestamp_at]), _Q.unpack_from(view, timestamp_at)[0], bytes(view[store_at:middle_at]),
+        reconsume_times, prepared_position, body_length, middle_at + _MIDDLE.size,
     )  # fmt: skip
 
 

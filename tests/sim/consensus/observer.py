@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Observer", "Violation"]
 
 
-class Violation(AssertionError):  # noqa: N818
+class Violation(AssertionError):
     """An invariant is broken."""
 
 

@@ -30,7 +30,7 @@ OPTIONS = RaftOptions(ship=ShipOptions(message_bytes_max=1))
 """One record in a message: more orders of arrival."""
 
 
-class Broken(AssertionError):  # noqa: N818
+class Broken(AssertionError):
     """A rule is broken; the events that led there are in the message."""
 
 

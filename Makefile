@@ -1,0 +1,85 @@
+# Every target works from a bare clone: the first one that needs the environment makes it in .venv.
+# `make` alone prints what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+PARALLEL ?= 2
+SOURCES := broker operator tests bench tools
+
+##@ First
+
+.PHONY: help install demo test
+help: ## Print this list
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*##/ {printf "  make %-10s%s\n", $$1, $$2}' Makefile
+
+install: $(READY) ## Make .venv with the command logherd in it
+
+demo: $(READY) ## Start one broker, send and receive with a stock Java client, show what happened
+	@tools/need jdk maven
+	@$(BIN)/python tools/demo.py
+
+test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, compat, system
+	@tools/need --say jdk maven go
+	@$(MAKE) --no-print-directory lint types imports
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory compat
+	@$(MAKE) --no-print-directory system
+
+##@ Parts
+
+.PHONY: fmt lint types imports unit compat system bench
+fmt: $(READY) ## Format the code and sort imports
+	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
+	@$(BIN)/ruff format $(SOURCES)
+
+lint: $(READY) ## Find mistakes and bad style
+	@$(BIN)/ruff check $(SOURCES)
+
+types: $(READY) ## Check types, strictly
+	@$(BIN)/mypy broker operator
+
+imports: $(READY) ## Check who imports whom
+	@$(BIN)/lint-imports --no-logo
+
+unit: $(READY) ## Unit, property, contract and style tests
+	@$(PYTEST) -n $(PARALLEL) -q $(UNIT_TESTS)
+
+compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ against LogHerd
+	@$(PYTEST) -q tests/compat
+
+system: $(READY) ## Real processes: kill -9 under load, hostile peers at a live port
+	@$(PYTEST) -q tests/system
+
+bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes
+	@tools/need jdk maven
+	@$(BIN)/python -m bench
+
+##@ House
+
+.PHONY: lock docs clean
+lock: $(READY) ## Renew requirements.lock and tools/uv.lock
+	@$(BIN)/uv pip compile --quiet --upgrade --all-extras --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --output-file requirements.lock pyproject.toml
+	@echo uv | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --no-annotate --output-file tools/uv.lock -
+
+docs: $(READY) ## Renew the generated pages under docs/
+	@$(BIN)/python tools/settings_page.py > docs/settings.md
+
+clean: ## Remove the environment and all caches
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+UNIT_TESTS = $(filter-out tests/compat tests/system tests/README.md,$(wildcard tests/*))
+
+$(READY): requirements.lock tools/uv.lock pyproject.toml tools/bootstrap
+	@tools/bootstrap $(VENV)
+	@touch $@

@@ -1,0 +1,232 @@
+"""One broker: what it consists of, in which order it starts and stops.
+
+Start: addresses, store, metadata and its barrier, services, name service, and only then the port. Whoever connects
+finds everything complete. Stop: out of the routes, no new requests, the running ones answered, the rest flushed, the
+store closed. A store that failed skips the last steps: nothing may be written after it.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from logherd.aiokit.tasks import TaskEnded, TaskGuard
+from logherd.app.admin_http import AdminHttp
+from logherd.app.clock import SystemClock
+from logherd.app.engine import BrokerFailed, Engine
+from logherd.app.external_names import ExternalNames
+from logherd.app.names import EmbeddedNames
+from logherd.app.option_values import host_of, net_limits
+from logherd.app.requests import Port, WaitingAnswers
+from logherd.app.services import Place, Services
+from logherd.kit.errors import LogHerdError, ensure
+from logherd.net.server import Server
+from logherd.service.identity import BrokerIdentity
+from logherd.service.names.registration import Registrar
+from logherd.settings.options import BrokerOptions, Endpoint
+from logherd.store import QueueLog
+
+__all__ = ["Broker", "BrokerFailed", "CannotListen"]
+
+STOP_SECONDS = 5.0
+_TICK_SECONDS = 0.1
+
+
+class CannotListen(LogHerdError):
+    """An address of the configuration cannot be bound."""
+
+
+def bind(endpoint: Endpoint, setting: str) -> socket.socket:
+    """Take an address without accepting connections yet. Raises CannotListen that names the setting and the address."""
+    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+    taken = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((endpoint.host, endpoint.port))
+    except OSError as error:
+        taken.close()
+        raise CannotListen(f"{setting} {endpoint}: {error.strerror}") from error
+    taken.setblocking(False)  # noqa: FBT003 - the socket's own signature
+    return taken
+
+
+class Broker:
+    """A running broker. Made by `start`; belongs to the loop on which it was started."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        place: Place,
+        clock: SystemClock,
+        *,
+        names_socket: socket.socket | None,
+        on_failure: Callable[[], None],
+    ) -> None:
+        self._options = options
+        self._place = place
+        self._clock = clock
+        self._started_ms = clock.now_ms()
+        self._engine = Engine.open(
+            options, store_host=place.store_host, clock=clock, on_commit=self._committed, on_failure=on_failure
+        )
+        self._services = Services(options, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock)
+        self._answers = WaitingAnswers(self._engine.store)
+        self._guard = TaskGuard(on_end=self._task_ended)
+        self._server: Server | None = None
+        self._admin = AdminHttp({"/status": self._status, "/health": self._health, "/ready": self._ready})
+        self._names = self._name_service(names_socket)
+        self._bound: dict[str, str] = {}
+
+    @staticmethod
+    async def start(options: BrokerOptions, *, on_failure: Callable[[], None]) -> "Broker":
+        """Open everything and serve. `on_failure` hears once that the store failed; `check` then tells why.
+
+        Raises: CannotListen, StoreError, MetadataError, BrokerFailed, OSError; nothing is left open or running then.
+        """
+        listening = bind(options.listen, "listen")
+        names_socket: socket.socket | None = None
+        try:
+            if options.name_service.mode == "embedded":
+                names_socket = bind(options.name_service.listen, "nameService.listen")
+            host, port = listening.getsockname()[:2]
+            advertised = options.advertised or Endpoint(host=options.listen.host, port=port)
+            place = Place(
+                BrokerIdentity(options.cluster_name, options.broker_group, options.broker_id, str(advertised)),
+                host_of(advertised.host, advertised.port),
+            )
+            broker = Broker(options, place, SystemClock(), names_socket=names_socket, on_failure=on_failure)
+        except BaseException:
+            listening.close()
+            if names_socket is not None:
+                names_socket.close()
+            raise
+        try:
+            await broker._serve(listening, str(Endpoint(host=host, port=port)))
+        except BaseException:
+            listening.close()
+            await broker.abandon()
+            raise
+        return broker
+
+    def addresses(self) -> dict[str, str]:
+        """What was bound: address, admin and nameServer, each "host:port"."""
+        return dict(self._bound)
+
+    def check(self) -> None:
+        """Raises: BrokerFailed if the store has failed."""
+        self._engine.check()
+
+    def fail(self, error: BaseException) -> None:
+        """Something broke that keeps the broker right; it must not go on."""
+        self._engine.fail(error)
+
+    async def stop(self) -> None:
+        """Stop in order; see the module's text. Raises BrokerFailed if the last flush fails."""
+        self._bound.clear()
+        await self._names.leave()
+        if self._server is not None:
+            await self._server.stop(STOP_SECONDS)
+        await self._names.stop()
+        await self._close(orderly=True)
+        self._engine.check()
+
+    async def abandon(self) -> None:
+        """Let go of everything without writing: after a failure, or when the start did not get through."""
+        self._bound.clear()
+        await self._names.stop()
+        if self._server is not None:
+            await self._server.stop(0)
+        await self._close(orderly=False)
+
+    # ---- start and stop
+
+    def _name_service(self, listening: socket.socket | None) -> EmbeddedNames | ExternalNames:
+        identity = self._place.identity
+        if listening is None:
+            registrar = Registrar(identity, self._engine.metadata, ha_address=identity.address)
+            names = ExternalNames(self._options.name_service.addresses, registrar)
+            self._engine.metadata.on_topic_change.append(names.topic_changed)
+            self._services.permission_hooks += [registrar.set_permission, names.permission_changed]
+            return names
+        path = Path(self._options.data_dir) / "names.json"
+        embedded = EmbeddedNames.prepare(listening, self._clock, key_values_path=path, expected=identity.name)
+        embedded.attach(identity, self._engine.metadata, self._clock)
+        self._services.permission_hooks.append(embedded.set_permission)
+        return embedded
+
+    async def _serve(self, listening: socket.socket, address: str) -> None:
+        await self._engine.begin(self._options)
+        dispatcher = self._services.dispatcher()
+        ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
+        port = Port(dispatcher, self._answers, on_pass=self._engine.schedule, on_close=self._services.session_closed)
+        self._server = Server(port, net_limits(self._options))
+        await self._server.listen_on(listening)
+        admin_host = self._options.admin_listen.host
+        try:
+            admin_port = await self._admin.start(admin_host, self._options.admin_listen.port)
+        except OSError as error:
+            raise CannotListen(f"adminListen {self._options.admin_listen}: {error.strerror}") from error
+        self._guard.start("ticks", self._ticks())
+        await self._names.join(self._guard)
+        self._bound = {
+            "address": address,
+            "admin": str(Endpoint(host=admin_host, port=admin_port)),
+            "nameServer": self._names.address,
+        }
+
+    async def _close(self, *, orderly: bool) -> None:
+        self._admin.close()
+        await self._guard.stop(STOP_SECONDS)
+        await self._engine.close(orderly=orderly, seconds=STOP_SECONDS)
+
+    # ---- while it runs
+
+    def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
+        self._answers.release(committed_position)
+        self._services.committed(touched)
+
+    def _task_ended(self, ended: TaskEnded) -> None:
+        self._engine.fail(ended.error or RuntimeError(f"the task {ended.name} ended"))
+
+    async def _ticks(self) -> None:
+        """All periodic work, on one timer. Each step is short; none may raise."""
+        services, passes = self._services, 0
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            passes += 1
+            services.pull.tick()
+            if passes % 10 == 0:
+                services.stats.tick(self._clock.monotonic_ms(), self._clock.now_ms())
+                self._engine.tick()
+            if passes % 100 == 0:
+                services.heartbeats.tick()
+                services.locks.tick()
+
+    # ---- the admin port
+
+    def _status(self) -> tuple[int, object]:
+        identity = self._place.identity
+        return 200, {
+            "group": identity.name,
+            "cluster": identity.cluster,
+            "epoch": self._engine.metadata.epoch,
+            "brokerId": identity.broker_id,
+            "role": "leader",
+            "address": identity.address,
+            "pid": os.getpid(),
+            "ready": bool(self._bound),
+            "endPosition": self._engine.store.end_position,
+            "committedPosition": self._engine.store.committed_position,
+            "nameServer": self._bound.get("nameServer", ""),
+            "startedAt": self._started_ms,
+            "connections": self._server.connections if self._server is not None else 0,
+        }
+
+    def _health(self) -> tuple[int, object]:
+        healthy = self._engine.healthy
+        return (200 if healthy else 503), {"healthy": healthy}
+
+    def _ready(self) -> tuple[int, object]:
+        ready = bool(self._bound)
+        return (200 if ready else 503), {"ready": ready}

@@ -1,0 +1,147 @@
+"""The log and the metadata in it, driven by one writer thread: what a broker is without its ports.
+
+Nothing here knows a connection. Whoever appends says `schedule`, and hears of commits and of the one failure that ends
+the process' writing life.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from logherd.app.option_values import store_options
+from logherd.app.pipeline import CommitPipeline
+from logherd.app.writer import Writer
+from logherd.kit.clock import Clock
+from logherd.kit.errors import LogHerdError
+from logherd.service.metadata import Metadata
+from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
+from logherd.service.metadata.rocketmq import CONFIG_FILES, adopt_config
+from logherd.service.metadata.store_log import StoreLog
+from logherd.settings.options import BrokerOptions
+from logherd.store import MessageStore, QueueLog, WriteBatch
+from logherd.store.files_os import OsFiles
+from logherd.telemetry.log import Log
+
+__all__ = ["BrokerFailed", "Engine"]
+
+_log = Log("logherd.store")
+
+
+class BrokerFailed(LogHerdError):
+    """The store failed while the broker ran; the process must end without writing."""
+
+
+class Engine:
+    """An open store with its metadata. Belongs to the loop on which it was made."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        metadata: Metadata,
+        *,
+        on_commit: Callable[[list[QueueLog], int], None],
+        on_failure: Callable[[], None],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.store = store
+        self.metadata = metadata
+        self._failure: BrokerFailed | None = None
+        self._on_failure = on_failure
+        self._writer: Writer[WriteBatch] = Writer(loop, on_done=self._written, background=store.background_work)
+        self._pipeline: CommitPipeline[WriteBatch, list[QueueLog]] = CommitPipeline(
+            store,
+            self._writer,
+            before_batch=metadata.end_pass,
+            on_commit=on_commit,
+            on_failure=self.fail,
+        )
+        self.schedule = self._pipeline.schedule
+        """Say that something may have been appended in this pass."""
+
+    @staticmethod
+    def open(
+        options: BrokerOptions,
+        *,
+        store_host: bytes,
+        clock: Clock,
+        on_commit: Callable[[list[QueueLog], int], None],
+        on_failure: Callable[[], None],
+    ) -> "Engine":
+        """Open and recover the store and rebuild the metadata; blocks. A store that RocketMQ wrote is adopted.
+
+        Raises: StoreError, MetadataError, OSError; the store is closed then.
+        """
+        directory = Path(options.data_dir)
+        directory.mkdir(parents=True, exist_ok=True)
+        values = store_options(options, store_host=store_host, disk_bytes=shutil.disk_usage(directory).total)
+        store = MessageStore.open(directory, values, OsFiles(), clock=clock)
+        found = store.recovery
+        _log.info(
+            "store opened",
+            found=found.store,
+            tail=found.tail,
+            derived=found.derived,
+            end_position=found.end_position,
+            dropped_bytes=found.dropped_bytes,
+            notes="; ".join(found.notes) or None,
+        )
+        try:
+            metadata = Metadata.open(StoreLog(store, clock, host=store_host), clock)
+            if metadata.is_new:
+                _adopt(metadata, directory / "config")
+        except BaseException:
+            store.close()
+            raise
+        return Engine(store, metadata, on_commit=on_commit, on_failure=on_failure)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether writing goes on."""
+        return self._writer.failure is None
+
+    async def begin(self, options: BrokerOptions) -> None:
+        """Start writing: the barrier of this epoch and all defaults are durable when this returns.
+
+        Raises: BrokerFailed, MetadataRefusedError.
+        """
+        self._writer.start()
+        queues = options.topics.default_queues if options.topics.auto_create else 0
+        defaults = DefaultsOptions(options.cluster_name, options.broker_group, auto_create_queues=queues)
+        ensure_defaults(self.metadata, defaults)
+        await self._pipeline.drained()
+        self.check()
+
+    def check(self) -> None:
+        """Raises: BrokerFailed if the store has failed."""
+        if self._failure is not None:
+            raise self._failure
+
+    def fail(self, error: BaseException) -> None:
+        """End the writing life of this process: the store failed, or something broke that keeps it right."""
+        if self._failure is None:
+            self._failure = BrokerFailed(f"{type(error).__name__}: {error}")
+            self._on_failure()
+
+    def tick(self) -> None:
+        """About once a second: what follows time instead of traffic."""
+        self.store.tick()
+        self.schedule()
+
+    async def close(self, *, orderly: bool, seconds: float) -> None:
+        """End the writer; with `orderly` flush everything first and mark the store as closed in order."""
+        if orderly:
+            await self._pipeline.drained()
+        ended = await asyncio.to_thread(self._writer.stop, seconds)
+        if orderly and ended:
+            self.store.close()
+
+    def _written(self, batch: WriteBatch | None, error: BaseException | None) -> None:
+        self._pipeline.done(batch, error)
+
+
+def _adopt(metadata: Metadata, directory: Path) -> None:
+    files = {name: (directory / name).read_bytes() for name in CONFIG_FILES if (directory / name).is_file()}
+    if files:
+        adopted = adopt_config(metadata, files)
+        _log.info("RocketMQ store adopted", topics=adopted.topics, groups=adopted.groups, offsets=adopted.offsets)

@@ -1,0 +1,96 @@
+"""Registration at name services in other processes, of LogHerd or of RocketMQ."""
+
+import asyncio
+from collections.abc import Sequence
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.net.connection import Connection, connect
+from logherd.net.errors import NetError
+from logherd.service.metadata import TopicChange
+from logherd.service.names.registration import OutgoingRequest, Registrar
+from logherd.settings.options import Endpoint
+from logherd.telemetry.log import Log
+from logherd.wire.codes import ResponseCode
+from logherd.wire.frame import Frame
+from logherd.wire.headers import encode_header
+
+__all__ = ["ExternalNames"]
+
+REGISTER_SECONDS = 30.0
+RETRY_SECONDS = 1.0
+ANSWER_SECONDS = 3.0
+
+_log = Log("logherd.names")
+
+
+class ExternalNames:
+    """Keeps this broker registered at every given name service, each on its own: one that is away delays no other.
+
+    Invariant: a registration is repeated every 30 s, at once after a topic changed, and every second while it fails.
+    """
+
+    def __init__(self, addresses: Sequence[Endpoint], registrar: Registrar) -> None:
+        self._addresses = tuple(addresses)
+        self._registrar = registrar
+        self._changed = {address: asyncio.Event() for address in addresses}
+        self._connections: dict[Endpoint, Connection] = {}
+        self.address = ";".join(map(str, addresses))
+
+    def topic_changed(self, _change: TopicChange) -> None:
+        """Tell all name services soon."""
+        self._register_soon()
+
+    def permission_changed(self, _permission: int) -> None:
+        """Tell all name services soon."""
+        self._register_soon()
+
+    async def join(self, guard: TaskGuard) -> None:
+        """The broker serves: begin to register."""
+        for address in self._addresses:
+            guard.start(f"registration at {address}", self._keep_registered(address))
+
+    async def leave(self) -> None:
+        """The broker is about to stop: unregister where a connection stands."""
+        async with asyncio.TaskGroup() as group:
+            for address in tuple(self._connections):
+                group.create_task(self._try(address, self._registrar.unregister()))
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        for connection in self._connections.values():
+            await connection.close()
+        self._connections.clear()
+
+    def _register_soon(self) -> None:
+        for event in self._changed.values():
+            event.set()
+
+    async def _keep_registered(self, address: Endpoint) -> None:
+        failing = False
+        while True:
+            self._changed[address].clear()
+            reason = await self._try(address, self._registrar.register())
+            if bool(reason) != failing:
+                failing = bool(reason)
+                if failing:
+                    _log.warning("registration failed", name_server=str(address), reason=reason)
+                else:
+                    _log.info("registered", name_server=str(address))
+            try:
+                async with asyncio.timeout(RETRY_SECONDS if failing else REGISTER_SECONDS):
+                    await self._changed[address].wait()
+            except TimeoutError:
+                continue
+
+    async def _try(self, address: Endpoint, request: OutgoingRequest) -> str:
+        """Send one request; the result is empty or says what went wrong."""
+        try:
+            connection = self._connections.get(address)
+            if connection is None or connection.closed:
+                connection = await connect(address.host, address.port)
+                self._connections[address] = connection
+            frame = Frame(int(request.code), 0, ext=encode_header(request.header), body=request.body)
+            answer = await connection.call(frame, seconds=ANSWER_SECONDS)
+        except NetError as error:
+            return str(error)
+        return "" if answer.code == ResponseCode.SUCCESS else f"code {answer.code}: {answer.remark}"

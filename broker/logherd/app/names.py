@@ -1,0 +1,130 @@
+"""The name service of this process, and the broker's registration at it."""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.app.requests import Port, WaitingAnswers
+from logherd.kit.clock import Clock
+from logherd.net.server import Server
+from logherd.net.session import NetSession
+from logherd.service.dispatcher import Dispatcher
+from logherd.service.identity import BrokerIdentity
+from logherd.service.metadata import Metadata
+from logherd.service.names.handlers import BrokerNames, TopicNames
+from logherd.service.names.keyvalues import KeyValues
+from logherd.service.names.registration import LocalRegistration
+from logherd.service.names.routes import RouteTable
+from logherd.service.names.value_handlers import ValueNames
+from logherd.service.routing import Role
+from logherd.service.settings_table import SettingsTable
+from logherd.settings.options import Endpoint
+
+__all__ = ["EmbeddedNames", "Names"]
+
+_GRACE_MS = 3000
+"""One lease: how long a leader that has not registered yet is waited for (H13)."""
+_TICK_SECONDS = 5.0
+_STOP_SECONDS = 2.0
+
+
+class Names:
+    """A name service. `key_values_path` keeps the KV configuration over restarts; None: in memory only."""
+
+    def __init__(self, clock: Clock, *, key_values_path: Path | None, expected: tuple[str, ...] = ()) -> None:
+        self._clock = clock
+        self.routes = RouteTable(started_ms=clock.monotonic_ms(), grace_ms=_GRACE_MS, expected=expected)
+        self._path = key_values_path
+        self._values = KeyValues(self._load(), save=self._save)
+        self._brokers = BrokerNames(self.routes, self._values, clock)
+
+    def port(self) -> Port:
+        """The handler of the name service's listening port."""
+        families = (
+            TopicNames(self.routes, self._clock).handlers(),
+            self._brokers.handlers(),
+            ValueNames(self._values, SettingsTable(())).handlers(),
+        )
+        typed = {int(code): handler for family in families for code, handler in family.items()}
+        dispatcher = Dispatcher(Role.NAMES, self._clock, typed=typed)
+        return Port(dispatcher, WaitingAnswers(_NoLog()), on_pass=lambda: None, on_close=self._closed)
+
+    def tick(self) -> None:
+        """Drop brokers that fell silent. Call it every 5 s."""
+        self.routes.expire(self._clock.monotonic_ms())
+
+    def _closed(self, session: NetSession) -> None:
+        self.routes.session_closed(session.id)
+
+    def _load(self) -> Mapping[str, Mapping[str, str]]:
+        if self._path is None or not self._path.exists():
+            return {}
+        return msgspec.json.decode(self._path.read_bytes(), type=dict[str, dict[str, str]])
+
+    def _save(self, table: Mapping[str, Mapping[str, str]]) -> None:
+        if self._path is not None:
+            part = self._path.with_name(self._path.name + ".part")
+            part.write_bytes(msgspec.json.encode(table))
+            part.replace(self._path)
+
+
+class _NoLog:
+    """The name service has no log: none of its answers waits."""
+
+    committed_position = 0
+
+
+class EmbeddedNames:
+    """A name service in the broker's own process. The broker joins it by plain calls."""
+
+    def __init__(self, names: Names, server: Server, listening: socket.socket) -> None:
+        self._names = names
+        self._server = server
+        self._listening = listening
+        self._registration: LocalRegistration | None = None
+        self.address = ""
+
+    @staticmethod
+    def prepare(listening: socket.socket, clock: Clock, *, key_values_path: Path, expected: str) -> "EmbeddedNames":
+        """Make the service around an address that was bound; it does not accept connections yet."""
+        names = Names(clock, key_values_path=key_values_path, expected=(expected,))
+        return EmbeddedNames(names, Server(names.port()), listening)
+
+    def attach(self, identity: BrokerIdentity, metadata: Metadata, clock: Clock) -> None:
+        """Follow the topics of this broker."""
+        self._registration = LocalRegistration(self._names.routes, identity, metadata, clock)
+
+    def set_permission(self, permission: int) -> None:
+        """Put the broker's own permission into its routes."""
+        if self._registration is not None:
+            self._registration.set_permission(permission)
+
+    async def join(self, guard: TaskGuard) -> None:
+        """The broker serves: put it into the routes, then answer who asks for them."""
+        if self._registration is not None:
+            self._registration.register()
+        host, port = await self._server.listen_on(self._listening)
+        self.address = str(Endpoint(host=host, port=port))
+        guard.start("name service expiry", self._expire())
+
+    async def leave(self) -> None:
+        """The broker is about to stop: take it out of the routes, for good."""
+        if self._registration is not None:
+            self._registration.unregister()
+            self._registration = None
+
+    async def stop(self) -> None:
+        """Close the port."""
+        await self._server.stop(_STOP_SECONDS)
+        self._listening.close()
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            self._names.tick()
+            if self._registration is not None:
+                self._registration.register()

@@ -1,0 +1,78 @@
+"""From the checked settings to the option values of each room."""
+
+from logherd.model.host import encode_host
+from logherd.net.limits import AdmissionLimits, FlowLimits, NetLimits, PatienceLimits
+from logherd.service.pull.options import PullOptions
+from logherd.service.send.options import SendOptions
+from logherd.settings.options import BrokerOptions
+from logherd.store import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
+from logherd.wire.limits import WireLimits
+
+__all__ = ["net_limits", "pull_options", "send_options", "store_options"]
+
+_RECORD_OVERHEAD = 128 * 1024
+"""What a record may need beside its body: properties (32 KiB), topic, fixed fields."""
+
+
+def store_options(options: BrokerOptions, *, store_host: bytes, disk_bytes: int) -> StoreOptions:
+    """`disk_bytes` is the size of the file system, of which a share is the reserve."""
+    storage = options.store
+    return StoreOptions(
+        store_host=store_host,
+        log=LogOptions(
+            segment_bytes=storage.segment_bytes,
+            record_bytes_max=storage.message_bytes_max + _RECORD_OVERHEAD,
+            batch_bytes_max=storage.batch_bytes_max,
+            flush=options.flush,
+            async_flush_ms=storage.async_flush_interval_ms,
+            reserve_bytes=disk_bytes * storage.reserved_percent // 100,
+        ),
+        derived=DerivedOptions(
+            queue_file_units=storage.queue_file_entries,
+            index_slots=storage.index_slots,
+            index_entries=storage.index_entries,
+        ),
+        retention=RetentionOptions(age_ms=storage.retention.age_ms, bytes_max=storage.retention.size_bytes),
+    )
+
+
+def send_options(options: BrokerOptions, *, store_host: bytes) -> SendOptions:
+    return SendOptions(
+        cluster_name=options.cluster_name,
+        broker_name=options.broker_group,
+        store_host=store_host,
+        auto_create_topics=options.topics.auto_create,
+        body_bytes_max=options.store.message_bytes_max,
+    )
+
+
+def pull_options(options: BrokerOptions) -> PullOptions:
+    return PullOptions(auto_create_groups=options.topics.auto_create_groups)
+
+
+def net_limits(options: BrokerOptions) -> NetLimits:
+    limits = options.limits
+    return NetLimits(
+        admission=AdmissionLimits(limits.connections, limits.connections_per_address),
+        patience=PatienceLimits(
+            first_frame_seconds=limits.first_frame_ms / 1000,
+            frame_seconds=limits.frame_ms / 1000,
+            idle_seconds=limits.idle_ms / 1000,
+        ),
+        flow=FlowLimits(
+            running_max=limits.requests_per_connection,
+            parked_max=limits.parked_pulls_per_connection,
+            request_bytes_max=limits.request_bytes_per_connection,
+            unsent_bytes_max=limits.unsent_bytes_per_connection,
+            total_bytes_max=limits.buffered_bytes,
+        ),
+        wire=WireLimits(frame_bytes_max=limits.frame_bytes, header_bytes_max=limits.header_bytes),
+    )
+
+
+def host_of(ip: str, port: int) -> bytes:
+    """The address that records carry. A host name is written as loopback: the format holds nothing but IP addresses."""
+    try:
+        return encode_host(ip, port)
+    except ValueError:
+        return encode_host("127.0.0.1", port)

@@ -1,0 +1,109 @@
+"""From the network's frames to the dispatcher, and answers back: at once, after a commit, or never.
+
+An answer that waits for a commit stands in one queue in order of arrival. Positions only grow in that order (an answer
+that waits for less than the one before it waits a little longer), so releasing is popping from the front.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from logherd.kit.errors import InvariantError
+from logherd.net.session import NetSession
+from logherd.service.dispatcher import Dispatcher
+from logherd.service.ports import Reply, ReplyAfter, Request
+from logherd.telemetry.log import Log
+from logherd.wire.codes import ResponseCode
+from logherd.wire.frame import Flag, Frame
+
+__all__ = ["Port", "WaitingAnswers"]
+
+_log = Log("logherd.app.requests")
+
+
+class CommittedLog(Protocol):
+    """What says how far answers may leave."""
+
+    @property
+    def committed_position(self) -> int: ...
+
+
+class WaitingAnswers:
+    """Answers that may leave only when the log is committed up to their position. Loop thread only."""
+
+    def __init__(self, log: CommittedLog) -> None:
+        self._log = log
+        self._waiting: deque[tuple[int, NetSession, Frame, Reply | bytes]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, session: NetSession, frame: Frame, answer: ReplyAfter) -> None:
+        """Keep an answer, or send it at once if its position is committed and nothing older waits."""
+        if not self._waiting and answer.position <= self._log.committed_position:
+            _send(session, frame, answer.reply)
+        else:
+            self._waiting.append((answer.position, session, frame, answer.reply))
+
+    def release(self, committed_position: int) -> None:
+        """Send everything that waited for at most this position."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= committed_position:
+            _, session, frame, reply = waiting.popleft()
+            _send(session, frame, reply)
+
+
+def _send(session: NetSession, frame: Frame, reply: Reply | bytes) -> None:
+    if type(reply) is bytes:
+        session.send_encoded(frame, reply)
+    elif isinstance(reply, Reply):
+        session.reply(Request(frame, None, 0), reply)
+
+
+def _internal_error(frame: Frame, error: Exception) -> Reply | None:
+    """A defect of ours in one request: told to its sender and to the log, of no matter to anybody else."""
+    _log.error("request failed by a defect", cause=error, code=frame.code)
+    if frame.flag & Flag.ONEWAY:
+        return None
+    return Reply(ResponseCode.SYSTEM_ERROR, remark=f"internal error ({type(error).__name__}), see the broker's log")
+
+
+class Port:
+    """A `FrameHandler`: one listening port's requests, answered by one dispatcher."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        answers: WaitingAnswers,
+        *,
+        on_pass: Callable[[], None],
+        on_close: Callable[[NetSession], None],
+    ) -> None:
+        """`on_pass` hears that requests were handled in this pass of the loop; `on_close` that a client is gone."""
+        self._handle = dispatcher.handle
+        self._answers = answers
+        self._on_pass = on_pass
+        self._on_close = on_close
+
+    def on_open(self, session: NetSession) -> None:
+        """Nothing is kept for a connection before it says something."""
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        handle, answers = self._handle, self._answers
+        for frame in frames:
+            try:
+                answer = handle(frame, session)
+            except InvariantError:
+                raise  # the log may be broken: whoever runs the loop ends the process
+            except Exception as error:
+                answer = _internal_error(frame, error)
+            if type(answer) is ReplyAfter:
+                answers.add(session, frame, answer)
+            elif isinstance(answer, Reply):
+                session.reply(Request(frame, None, 0), answer)
+            elif not frame.flag & Flag.ONEWAY:
+                session.park(Request(frame, None, 0))
+        self._on_pass()
+
+    def on_close(self, session: NetSession) -> None:
+        self._on_close(session)

@@ -1,0 +1,162 @@
+"""Everything of a broker that answers requests, built and connected."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from logherd.app.option_values import pull_options, send_options
+from logherd.app.shown_settings import shown_settings
+from logherd.kit.clock import Clock
+from logherd.service.admin.groups import GroupAdmin
+from logherd.service.admin.progress import ProgressAdmin
+from logherd.service.admin.runtime import DiskSpace, RuntimeSource
+from logherd.service.admin.settings import broker_settings
+from logherd.service.admin.state import StateAdmin
+from logherd.service.admin.topics import TopicAdmin
+from logherd.service.clients.connections import Connections
+from logherd.service.clients.heartbeats import Heartbeats, HeartbeatsOptions
+from logherd.service.clients.registry import ClientRegistry
+from logherd.service.clients.relays import Relays
+from logherd.service.dispatcher import Dispatcher
+from logherd.service.identity import BrokerIdentity
+from logherd.service.locks import Locks
+from logherd.service.metadata import Metadata
+from logherd.service.offset_rules import OffsetRules
+from logherd.service.offsets import OffsetsHandler
+from logherd.service.ports import Handler, Session
+from logherd.service.pull.handler import PullHandler
+from logherd.service.queries import Queries
+from logherd.service.routing import Role
+from logherd.service.send.handler import SendHandler
+from logherd.service.send.options import SendOptions
+from logherd.service.send.properties import Stamper
+from logherd.service.send.reply import ReplyHandler
+from logherd.service.send.targets import Targets
+from logherd.service.send.unique_keys import UniqueKeys
+from logherd.service.stats import BrokerStats
+from logherd.settings.options import BrokerOptions
+from logherd.store import MessageStore, QueueLog
+
+__all__ = ["Place", "Services"]
+
+
+class Place(NamedTuple):
+    """Where this broker is: what routes tell, and what records and message ids carry."""
+
+    identity: BrokerIdentity
+    store_host: bytes
+
+
+class Services:
+    """All request handlers of one broker over one store. Loop thread only."""
+
+    def __init__(
+        self, options: BrokerOptions, place: Place, *, store: MessageStore, metadata: Metadata, clock: Clock
+    ) -> None:
+        self.registry = ClientRegistry()
+        self.stats = BrokerStats(now_ms=clock.monotonic_ms(), wall_ms=clock.now_ms())
+        self.heartbeats = Heartbeats(
+            self.registry,
+            metadata,
+            clock,
+            options=HeartbeatsOptions(auto_create_groups=options.topics.auto_create_groups),
+        )
+        self.locks = Locks(clock)
+        self._rules = OffsetRules(store, metadata, self.registry)
+        self.pull = PullHandler(
+            store,
+            metadata,
+            self.registry,
+            rules=self._rules,
+            clock=clock,
+            counter=self.stats,
+            options=pull_options(options),
+        )
+        self._clock = clock
+        self._store = store
+        self._metadata = metadata
+        self._place = place
+        self._options = options
+        self._started_ms = clock.now_ms()
+        self.permission_hooks: list[Callable[[int], None]] = []
+        """Hear brokerPermission when an operator changed it."""
+        self._send_options = send_options(options, store_host=place.store_host)
+        self._stamper = _stamper(self._send_options, clock)
+        self.targets = Targets(metadata, store, auto_create=options.topics.auto_create)
+        self.send = SendHandler(
+            store,
+            metadata,
+            self.targets,
+            clock=clock,
+            counter=self.stats,
+            stamper=self._stamper,
+            options=self._send_options,
+        )
+
+    def dispatcher(self) -> Dispatcher:
+        """The broker port's dispatcher over all handlers."""
+        return Dispatcher(
+            Role.BROKER,
+            self._clock,
+            typed=self._typed(),
+            raw={**self.send.raw_handlers(), **self.pull.raw_handlers()},
+        )
+
+    def committed(self, touched: Iterable[QueueLog]) -> None:
+        """Messages became visible in these queues."""
+        self.pull.committed(touched)
+
+    def session_closed(self, session: Session) -> None:
+        """A connection is gone: its parked pulls are forgotten, its clients leave their groups."""
+        self.pull.session_closed(session)
+        self.heartbeats.session_closed(session)
+
+    def _typed(self) -> dict[int, Handler]:
+        store, metadata, registry, clock = self._store, self._metadata, self.registry, self._clock
+        identity = self._place.identity
+        offsets = OffsetsHandler(store, metadata, self._rules, broker_name=identity.name, on_reset=self.pull.committed)
+        replies = ReplyHandler(
+            store, self.targets, registry, clock=clock, stamper=self._stamper, options=self._send_options
+        )
+        families = (
+            offsets.handlers(),
+            replies.handlers(),
+            self.heartbeats.handlers(),
+            Connections(registry).handlers(),
+            Relays(registry, metadata, broker_name=identity.name, record_at=store.record_at).handlers(),
+            self.locks.handlers(),
+            Queries(store, registry).handlers(),
+            TopicAdmin(metadata, store, registry, self.stats, identity=identity).handlers(),
+            GroupAdmin(metadata, self.stats).handlers(),
+            ProgressAdmin(metadata, store, registry, self.stats, identity=identity, clock=clock).handlers(),
+            self._state().handlers(),
+        )
+        return {int(code): handler for family in families for code, handler in family.items()}
+
+    def _state(self) -> StateAdmin:
+        identity = self._place.identity
+        settings = broker_settings(
+            identity,
+            permitted=(self.send, self.pull),
+            creation=self.targets,
+            on_permission=self._permission_changed,
+            fixed=shown_settings(self._options, identity),
+        )
+        runtime = RuntimeSource(self._store, self.stats, self._clock, self._started_ms, self._disk)
+        return StateAdmin(settings, runtime, identity=identity)
+
+    def _disk(self) -> DiskSpace:
+        usage = shutil.disk_usage(self._options.data_dir)
+        return DiskSpace(usage.total, usage.free)
+
+    def _permission_changed(self, permission: int) -> None:
+        for hook in self.permission_hooks:
+            hook(permission)
+
+
+def _stamper(options: SendOptions, clock: Clock) -> Stamper:
+    """What puts the broker's properties on each message, and a key on those that have none."""
+    keys = UniqueKeys(clock, host=options.store_host, process=os.getpid(), start=secrets.randbits(32))
+    return Stamper(cluster=options.cluster_name, region=options.region, trace_on=options.trace_on, new_key=keys.next)

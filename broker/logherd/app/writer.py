@@ -1,0 +1,112 @@
+"""The writer thread: the only place where the log is written and flushed.
+
+One batch at a time goes in; its outcome comes back to the event loop. While one batch is being flushed the next one
+collects in the store, so under load one flush covers every request that arrived meanwhile (group commit), and with one
+sender nothing waits for company. Between batches the thread does the store's background work (zeroing ahead).
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Generic, Protocol, TypeVar
+
+__all__ = ["Batch", "Writer", "WriterFailed"]
+
+
+class Batch(Protocol):
+    """A piece of the log that is ready to be written. Runs on the writer thread."""
+
+    def write_and_flush(self) -> None:
+        """Block until the batch is as durable as the store promises. Raises OSError or the store's own error."""
+
+
+BatchT = TypeVar("BatchT", bound=Batch)
+
+
+class WriterFailed(Exception):
+    """A write or flush failed. Its outcome on the disk is unknown, so the process must not go on writing."""
+
+
+class Writer(Generic[BatchT]):
+    """Owns one thread. All methods belong to the event loop's thread.
+
+    Invariant 1: at most one batch is in flight. Invariant 2: after a failure no further batch is taken.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, on_done: Callable[[BatchT | None, BaseException | None], None],
+        background: Callable[[], bool], idle_seconds: float = 0.05,
+    ) -> None:  # fmt: skip
+        """`on_done` runs on the loop after each batch, and without one when the background work failed.
+
+        `background` runs on the thread while it is idle and returns whether there is more to do at once.
+        """
+        self._loop = loop
+        self._on_done = on_done
+        self._background = background
+        self._idle_seconds = idle_seconds
+        self._inbox: SimpleQueue[BatchT | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="logherd-writer", daemon=True)
+        self.busy = False
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, batch: BatchT) -> None:
+        """Hand over one batch; returns at once. Raises WriterFailed after a failure or while a batch is in flight."""
+        if self.failure is not None or self.busy:
+            raise WriterFailed("the writer takes no batch: " + ("it failed" if self.failure else "one is in flight"))
+        self.busy = True
+        self._inbox.put(batch)
+
+    def stop(self, timeout_seconds: float) -> bool:
+        """End the thread after the batch in flight; blocks up to the timeout. Returns whether it has ended."""
+        self._inbox.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        more = True
+        while True:
+            try:
+                batch = self._inbox.get_nowait() if more else self._inbox.get(timeout=self._idle_seconds)
+            except Empty:
+                more = self._run_background()
+                continue
+            if batch is None:
+                return
+            error: BaseException | None = None
+            try:
+                batch.write_and_flush()
+            except BaseException as failure:  # the loop decides; this thread only reports
+                error = failure
+            self._report(batch, error)
+            more = False
+
+    def _run_background(self) -> bool:
+        """Whether there is more to do. A failure is as final as one of a batch: the disk may have dropped pages."""
+        if self.failure is not None:
+            return False
+        try:
+            return self._background()
+        except BaseException as failure:
+            self._report(None, failure)
+            # Seen by this thread before the loop hears of it, so that the failed work is not tried again.
+            self.failure = failure
+            return False
+
+    def _report(self, batch: BatchT | None, error: BaseException | None) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._done, batch, error)
+        except RuntimeError:
+            return  # the loop is closed: the process is ending and nobody waits for this answer
+
+    def _done(self, batch: BatchT | None, error: BaseException | None) -> None:
+        if batch is not None:
+            self.busy = False
+        if error is not None:
+            self.failure = error
+        self._on_done(batch, error)

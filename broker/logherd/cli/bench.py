@@ -1,0 +1,90 @@
+"""`logherd bench`: a pipelined load over the native client, to see what a broker can do."""
+
+import asyncio
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from logherd.cli.arguments import NameServerOption, Output, OutputOption, name_servers, show
+
+if TYPE_CHECKING:
+    from logherd.client.report import LoadReport
+
+__all__ = ["bench"]
+
+bench = typer.Typer(add_completion=False, no_args_is_help=True, help="Load a broker and print what it did.")
+
+TOPIC = "logherd-bench"
+ROUTE_SECONDS = 10.0
+
+QueuesOption = Annotated[int, typer.Option(min=1, max=1024, help="Queues of the topic.")]
+ConnectionsOption = Annotated[int, typer.Option(min=1, help="Connections.")]
+SecondsOption = Annotated[float, typer.Option(min=0.1, help="Time that is measured.")]
+
+
+@bench.command("send")
+def bench_send(
+    name_server: NameServerOption = "127.0.0.1:9876",
+    size: Annotated[int, typer.Option(min=1, help="Bytes of each body.")] = 1024,
+    window: Annotated[int, typer.Option(min=1, help="Messages in flight.")] = 512,
+    connections: ConnectionsOption = 2,
+    queues: QueuesOption = 8,
+    seconds: SecondsOption = 10.0,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Send as fast as a window of messages in flight allows."""
+    from logherd.client.send_load import SendLoad, run_send_load
+
+    async def load() -> "LoadReport":
+        host, port, broker = await _broker_of_topic(name_server, queues)
+        return await run_send_load(
+            SendLoad(
+                host=host, port=port, topic=TOPIC, queues=queues, size=size, window=window, connections=connections,
+                seconds=seconds, broker_name=broker,
+            )
+        )  # fmt: skip
+
+    _report(asyncio.run(load()), output)
+
+
+@bench.command("pull")
+def bench_pull(
+    name_server: NameServerOption = "127.0.0.1:9876",
+    connections: ConnectionsOption = 2,
+    queues: QueuesOption = 8,
+    messages: Annotated[int, typer.Option(min=1, help="Most messages of one answer.")] = 32,
+    seconds: SecondsOption = 10.0,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Read what `bench send` has stored, again and again."""
+    from logherd.client.pull_load import PullLoad, run_pull_load
+
+    async def load() -> "LoadReport":
+        host, port, _ = await _broker_of_topic(name_server, queues)
+        return await run_pull_load(
+            PullLoad(
+                host=host, port=port, topic=TOPIC, queues=queues, connections=connections, messages_max=messages,
+                seconds=seconds,
+            )
+        )  # fmt: skip
+
+    _report(asyncio.run(load()), output)
+
+
+async def _broker_of_topic(name_server: str, queues: int) -> tuple[str, int, str]:
+    """Make the topic; host, port and name of one broker that has it."""
+    from logherd.client.admin import Admin
+    from logherd.client.peers import parse_address
+    from logherd.model.topic import TopicConfig
+
+    async with Admin(name_servers(name_server)) as admin:
+        await admin.create_topic(TopicConfig(name=TOPIC, read_queues=queues, write_queues=queues))
+        route = await admin.wait_for_route(TOPIC, seconds=ROUTE_SECONDS)
+    broker, address = min(route.addresses.items())
+    return (*parse_address(address), broker)
+
+
+def _report(report: "LoadReport", output: Output) -> None:
+    document = {**asdict(report), "rate": report.rate, "clientUsPerMessage": report.client_us_per_message}
+    show(output, document, report.text())

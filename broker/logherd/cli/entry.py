@@ -1,0 +1,49 @@
+"""The way in. `logherd broker` goes straight to the broker; everything else through the umbrella of commands.
+
+A broker is started often, in small memory, and its start is part of every outage. So its plain form is recognised here
+by hand and never imports the command-line library; any other form of it (`--help`, a mistake) takes the long way.
+"""
+
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Entry point of the `logherd` command and of `python -m logherd`. Ends the process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the result is the exit code (see `logherd.cli.exits`)."""
+    plain = plain_broker_arguments(arguments)
+    if plain is not None:
+        from logherd.cli.broker import run_broker
+
+        return run_broker(*plain)
+    from logherd.cli.umbrella import run_umbrella
+
+    return run_umbrella(arguments)
+
+
+def plain_broker_arguments(arguments: Sequence[str]) -> tuple[str, list[str], str | None] | None:
+    """(file, overrides, ready file) of `broker --config FILE [--set KEY=VALUE ...] [--ready-file FILE]`.
+
+    None if the arguments are anything else.
+    """
+    if not arguments or arguments[0] != "broker" or len(arguments) % 2 == 0:
+        return None
+    config: str | None = None
+    ready_file: str | None = None
+    overrides: list[str] = []
+    for option, value in zip(arguments[1::2], arguments[2::2], strict=True):
+        if option == "--set":
+            overrides.append(value)
+        elif option == "--config" and config is None:
+            config = value
+        elif option == "--ready-file" and ready_file is None:
+            ready_file = value
+        else:
+            return None
+    return None if config is None else (config, overrides, ready_file)

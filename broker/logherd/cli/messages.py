@@ -1,0 +1,120 @@
+"""`logherd send` and `logherd receive`: single messages by hand and in scripts, over the native client."""
+
+import asyncio
+import sys
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from logherd.cli import exits
+from logherd.cli.arguments import NameServerOption, Output, OutputOption, name_servers, show
+
+if TYPE_CHECKING:
+    from logherd.client.consumer import Received
+
+__all__ = ["receive", "send"]
+
+send = typer.Typer(add_completion=False)
+receive = typer.Typer(add_completion=False)
+
+STDIN = "-"
+
+
+class Start(StrEnum):
+    """Where to begin."""
+
+    COMMITTED = "committed"
+    FIRST = "first"
+    LAST = "last"
+
+
+@send.command()
+def send_command(
+    topic: Annotated[str, typer.Argument(help="Topic; made at the first send if the broker allows that.")],
+    bodies: Annotated[list[str], typer.Argument(metavar="BODY...", help="Texts to send; - reads lines from input.")],
+    name_server: NameServerOption = "127.0.0.1:9876",
+    tag: Annotated[str | None, typer.Option(help="Tag, which consumers can filter by.")] = None,
+    keys: Annotated[list[str] | None, typer.Option("--key", help="Key to find it by; may be given again.")] = None,
+    queue_key: Annotated[str | None, typer.Option(help="Messages with equal queue keys share a queue.")] = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Send messages and print where each was stored. A message is stored when its line is printed."""
+    from logherd.client.producer import Outgoing, Producer
+
+    async def send_all() -> None:
+        async with Producer(name_servers(name_server)) as producer:
+            for body in _texts(bodies):
+                message = Outgoing(body.encode(), tag=tag, keys=tuple(keys or ()))
+                sent = await producer.send(topic, message, key=queue_key)
+                document = {
+                    "topic": topic, "broker": sent.queue.broker_name, "queueId": sent.queue.queue_id,
+                    "queueOffset": sent.queue_offset, "id": sent.unique_key, "offsetId": sent.offset_message_id,
+                }  # fmt: skip
+                place = f"{sent.queue.broker_name} queue {sent.queue.queue_id} offset {sent.queue_offset}"
+                show(output, document, f"stored in {topic} at {place}, id {sent.unique_key}")
+
+    asyncio.run(send_all())
+
+
+@receive.command()
+def receive_command(
+    topic: Annotated[str, typer.Argument(help="Topic to read.")],
+    name_server: NameServerOption = "127.0.0.1:9876",
+    group: Annotated[str, typer.Option(help="Consumer group, whose progress is kept.")] = "logherd-receive",
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="Only this tag; may be given again.")] = None,
+    start: Annotated[Start, typer.Option("--from", help="Where to begin.")] = Start.COMMITTED,
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
+    wait: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="End after so long without one.")] = 2.0,
+    output: OutputOption = Output.TEXT,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", help="Do not end when nothing comes.")] = False,
+) -> None:
+    """Print the messages of all queues of a topic and commit the group's progress.
+
+    The exit code is 1 if --count was given and fewer came.
+    """
+    from logherd.client.consumer import Consumer
+
+    async def receive_all() -> int:
+        got = 0
+        async with Consumer(name_servers(name_server), group, tags=tags) as consumer:
+            await consumer.assign(topic, start=start.value)
+            while count is None or got < count:
+                most = 32 if count is None else min(32, count - got)
+                received = await consumer.poll(messages_max=most, seconds=wait)
+                if not received and not follow:
+                    break
+                for each in received:
+                    show(output, _document(each), _text(each))
+                got += len(received)
+                await consumer.commit()
+        return got
+
+    got = asyncio.run(receive_all())
+    raise typer.Exit(exits.FAILED if count is not None and got < count else exits.OK)
+
+
+def _texts(bodies: Iterable[str]) -> Iterable[str]:
+    for body in bodies:
+        if body == STDIN:
+            yield from (line.rstrip("\n") for line in sys.stdin)
+        else:
+            yield body
+
+
+def _document(received: "Received") -> dict[str, Any]:
+    message = received.message
+    return {
+        "topic": message.topic, "broker": received.queue.broker_name, "queueId": message.queue_id,
+        "queueOffset": message.queue_offset, "id": message.message_id, "offsetId": message.offset_message_id,
+        "tag": message.tag, "keys": message.keys, "storedMs": message.store_timestamp,
+        "body": message.body.decode(errors="replace"),
+    }  # fmt: skip
+
+
+def _text(received: "Received") -> str:
+    message = received.message
+    extra = f" [{message.tag}]" if message.tag else ""
+    return f"{message.queue_id}:{message.queue_offset}{extra} {message.body.decode(errors='replace')}"

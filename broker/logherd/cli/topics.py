@@ -1,0 +1,91 @@
+"""`logherd topic`: list, show, create and delete topics, over the name service and all broker groups."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from logherd.cli.arguments import NameServerOption, Output, OutputOption, name_servers, show, table
+
+__all__ = ["topic"]
+
+topic = typer.Typer(add_completion=False, no_args_is_help=True, help="List, show, create and delete topics.")
+
+NameArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.")]
+
+
+@topic.command("list")
+def list_topics(
+    name_server: NameServerOption = "127.0.0.1:9876",
+    output: OutputOption = Output.TEXT,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Also those of the system and of retries.")] = False,
+) -> None:
+    """List topics."""
+    from logherd.client.admin import Admin
+    from logherd.model.topic import DLQ_PREFIX, RETRY_PREFIX
+    from logherd.service.metadata.reserved import is_system_topic, reply_topic
+
+    async def ask() -> list[str]:
+        async with Admin(name_servers(name_server)) as admin:
+            names = sorted(await admin.topics())
+            if everything:
+                return names
+            info = await admin.clusters()
+        own = {*info.brokers, *info.clusters, *(reply_topic(cluster) for cluster in info.clusters)}
+        hidden = (RETRY_PREFIX, DLQ_PREFIX)
+        return [name for name in names if name not in own and not is_system_topic(name) and not name.startswith(hidden)]
+
+    names = asyncio.run(ask())
+    show(output, names, "\n".join(names) if names else "no topics")
+
+
+@topic.command("show")
+def show_topic(
+    name: NameArgument, name_server: NameServerOption = "127.0.0.1:9876", output: OutputOption = Output.TEXT
+) -> None:
+    """Show what each queue of a topic holds."""
+    from logherd.client.admin import Admin, QueueEnds
+
+    async def ask() -> list[QueueEnds]:
+        async with Admin(name_servers(name_server)) as admin:
+            return await admin.topic_stats(name)
+
+    ends = asyncio.run(ask())
+    document = [
+        {"broker": each.queue.broker_name, "queueId": each.queue.queue_id, "first": each.first, "next": each.next}
+        for each in ends
+    ]
+    rows = [(each.queue.broker_name, each.queue.queue_id, each.first, each.next) for each in ends]
+    show(output, document, table(("broker", "queue", "first", "next"), rows))
+
+
+@topic.command("create")
+def create_topic(
+    name: NameArgument,
+    name_server: NameServerOption = "127.0.0.1:9876",
+    queues: Annotated[int, typer.Option(min=1, max=1024, help="Queues on each broker group.")] = 8,
+) -> None:
+    """Create a topic on all broker groups, or change its number of queues."""
+    from logherd.client.admin import Admin
+    from logherd.model.topic import TopicConfig
+
+    async def order() -> None:
+        async with Admin(name_servers(name_server)) as admin:
+            await admin.create_topic(TopicConfig(name=name, read_queues=queues, write_queues=queues))
+
+    asyncio.run(order())
+    typer.echo(f"topic {name} has {queues} queues on each broker group")
+
+
+@topic.command("delete")
+def delete_topic(name: NameArgument, name_server: NameServerOption = "127.0.0.1:9876") -> None:
+    """Delete a topic and its messages on all broker groups."""
+    from logherd.client.admin import Admin
+
+    async def order() -> None:
+        async with Admin(name_servers(name_server)) as admin:
+            await admin.delete_topic(name)
+
+    asyncio.run(order())
+    typer.echo(f"topic {name} is deleted")

@@ -1,0 +1,78 @@
+"""`logherd`: one command over many, found through the entry points of the group `logherd.commands`.
+
+An entry point's name is the command's name, its object a typer application. So the operator's package can add `up` and
+`down` while the broker package knows nothing of it.
+"""
+
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from logherd import __version__
+from logherd.cli import exits
+from logherd.kit.errors import LogHerdError
+
+__all__ = ["run_umbrella"]
+
+GROUP = "logherd.commands"
+
+
+@cache
+def found_commands() -> dict[str, EntryPoint]:
+    """Entry points by command name, sorted."""
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+
+
+class Umbrella(TyperGroup):
+    """A group whose commands are loaded when they are asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 -- the library's signature
+        """Names of all commands."""
+        return list(found_commands())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 -- the library's signature
+        """The command, or None if there is none of that name."""
+        point = found_commands().get(cmd_name)
+        if point is None:
+            return None
+        command = get_command(point.load())
+        command.name = cmd_name
+        return command
+
+
+app = typer.Typer(
+    cls=Umbrella, name="logherd", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"logherd {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def describe(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say it.")] = False,
+) -> None:
+    """LogHerd: a replicated message log that stock Apache RocketMQ clients use unchanged."""
+
+
+def run_umbrella(arguments: Sequence[str]) -> int:
+    """Run one command line; a LogHerdError becomes one sentence, Ctrl-C a code."""
+    try:
+        app(args=list(arguments), standalone_mode=True)
+    except SystemExit as ending:
+        return ending.code if isinstance(ending.code, int) else exits.FAILED
+    except LogHerdError as error:
+        sys.stderr.write(f"logherd: {error}\n")
+        return exits.FAILED
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    return exits.OK

@@ -1,0 +1,152 @@
+"""Where a topic's queues are, asked from the name service and remembered for a while."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from logherd.client.errors import ClientError, NoRoute, Refused, Unreachable
+from logherd.client.peers import Peers
+from logherd.model.topic import Permission
+from logherd.net.errors import NetError
+from logherd.wire.bodies import MessageQueue, decode_body
+from logherd.wire.bodies.routes import ClusterInfo, TopicList, TopicRoute
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Frame
+from logherd.wire.headers import encode_header
+from logherd.wire.headers.names import RouteHeader
+
+__all__ = ["DEFAULT_TOPIC", "NameService", "Route", "Routes"]
+
+DEFAULT_TOPIC = "TBW102"
+ROUTE_SECONDS = 30.0
+DEFAULT_QUEUES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The queues of one topic in a fixed order, and the address of each broker group's writer (host:port by name)."""
+
+    topic: str
+    writable: tuple[MessageQueue, ...]
+    readable: tuple[MessageQueue, ...]
+    addresses: dict[str, str]
+
+    def address_of(self, queue: MessageQueue) -> str:
+        """host:port of the broker that takes writes for this queue. Raises: NoRoute."""
+        address = self.addresses.get(queue.broker_name)
+        if address is None:
+            raise NoRoute(f"no address of broker {queue.broker_name} is known for topic {self.topic}")
+        return address
+
+
+def _route_of(topic: str, data: TopicRoute, *, queues_max: int | None = None) -> Route:
+    writable: list[MessageQueue] = []
+    readable: list[MessageQueue] = []
+    for queues in sorted(data.queues, key=lambda each: each.broker_name):
+        for permission, count, found in (
+            (Permission.WRITE, queues.write_queues, writable),
+            (Permission.READ, queues.read_queues, readable),
+        ):
+            if queues.permission & permission:
+                count = count if queues_max is None else min(count, queues_max)
+                found += [MessageQueue(topic=topic, broker_name=queues.broker_name, queue_id=n) for n in range(count)]
+    addresses = {broker.broker_name: broker.addresses[0] for broker in data.brokers if 0 in broker.addresses}
+    return Route(topic, tuple(writable), tuple(readable), addresses)
+
+
+class NameService:
+    """Asks one of several name servers, staying with the one that answered last."""
+
+    def __init__(self, peers: Peers, addresses: Sequence[str]) -> None:
+        if not addresses:
+            raise ValueError("at least one name server address is needed")
+        self._peers = peers
+        self._addresses = list(addresses)
+
+    async def ask(self, request: Frame) -> Frame:
+        """The successful answer of the first name server that can be reached.
+
+        Raises: Refused; Unreachable, with the last error as cause, when none can be.
+        """
+        last: NetError | None = None
+        for _ in range(len(self._addresses)):
+            try:
+                return await self._peers.ask(self._addresses[0], request)
+            except NetError as error:
+                last = error
+                self._addresses.append(self._addresses.pop(0))
+        raise Unreachable(f"no name server answers: {', '.join(sorted(self._addresses))}") from last
+
+    async def route(self, topic: str) -> TopicRoute | None:
+        """The route of a topic as the name service has it; None for an unknown topic."""
+        header = encode_header(RouteHeader(topic=topic, strict_json=True))
+        try:
+            answer = await self.ask(Frame(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext=header))
+        except Refused as error:
+            if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                return None
+            raise
+        return decode_body(TopicRoute, answer.body)
+
+    async def clusters(self) -> ClusterInfo:
+        """All broker groups by cluster, with their addresses."""
+        return decode_body(ClusterInfo, (await self.ask(Frame(RequestCode.GET_BROKER_CLUSTER_INFO, 0))).body)
+
+    async def topics(self) -> list[str]:
+        """The names of all topics."""
+        answer = await self.ask(Frame(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, 0))
+        return sorted(decode_body(TopicList, answer.body).topics)
+
+    async def delete_topic(self, topic: str) -> None:
+        """Forget a topic's route on every name server that answers. Raises: Unreachable when none does."""
+        reached = 0
+        for address in tuple(self._addresses):
+            try:
+                await self._peers.ask(address, Frame(RequestCode.DELETE_TOPIC_IN_NAMESRV, 0, ext={"topic": topic}))
+                reached += 1
+            except NetError:
+                continue
+        if not reached:
+            raise Unreachable(f"no name server answers: {', '.join(sorted(self._addresses))}")
+
+
+class Routes:
+    """Routes of the topics that a client uses, each asked again after 30 s or when told so."""
+
+    def __init__(self, names: NameService) -> None:
+        self._names = names
+        self._known: dict[str, tuple[float, Route]] = {}
+
+    async def get(self, topic: str, *, may_create: bool = False, fresh: bool = False) -> Route:
+        """The route of `topic`; with `may_create` an unknown topic gets the one on which a broker would create it.
+
+        A known route is kept while the name service cannot be asked. Raises: NoRoute, Unreachable, Refused.
+        """
+        now = asyncio.get_running_loop().time()
+        known = self._known.get(topic)
+        if known is not None and not fresh and now - known[0] < ROUTE_SECONDS:
+            return known[1]
+        try:
+            route = await self._ask(topic, may_create=may_create)
+        except NoRoute:
+            self._known.pop(topic, None)
+            raise
+        except ClientError:
+            if known is None:
+                raise
+            route = known[1]
+        self._known[topic] = (now, route)
+        return route
+
+    def forget(self, topic: str) -> None:
+        """Ask again next time."""
+        self._known.pop(topic, None)
+
+    async def _ask(self, topic: str, *, may_create: bool) -> Route:
+        data = await self._names.route(topic)
+        if data is not None:
+            return _route_of(topic, data)
+        template = await self._names.route(DEFAULT_TOPIC) if may_create else None
+        if template is None:
+            raise NoRoute(f"no route of topic {topic}: the name service does not know it")
+        return _route_of(topic, template, queues_max=DEFAULT_QUEUES)

@@ -1,0 +1,39 @@
+"""Who may connect: a count in all and a count per address."""
+
+from logherd.kit.errors import ensure
+from logherd.net.limits import AdmissionLimits
+
+__all__ = ["Admission"]
+
+
+class Admission:
+    """Counts open connections. Invariant: `total` is the sum over all addresses, and no address is kept at zero."""
+
+    __slots__ = ("_limits", "_per_address", "total")
+
+    def __init__(self, limits: AdmissionLimits) -> None:
+        self._limits = limits
+        self._per_address: dict[str, int] = {}
+        self.total = 0
+
+    def admit(self, address: str) -> str | None:
+        """Count one connection of `address`; or say why it is refused, and count nothing."""
+        if self.total >= self._limits.connections_max:
+            return f"{self.total} connections are open, at most {self._limits.connections_max} may be"
+        count = self._per_address.get(address, 0)
+        if count >= self._limits.connections_per_address_max:
+            limit = self._limits.connections_per_address_max
+            return f"{count} connections of this address are open, at most {limit} may be"
+        self._per_address[address] = count + 1
+        self.total += 1
+        return None
+
+    def release(self, address: str) -> None:
+        """An admitted connection of `address` is gone."""
+        count = self._per_address.get(address, 0)
+        ensure(count > 0, "only admitted connections are released", address)
+        if count == 1:
+            del self._per_address[address]
+        else:
+            self._per_address[address] = count - 1
+        self.total -= 1

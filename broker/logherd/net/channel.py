@@ -1,0 +1,341 @@
+"""The asyncio protocol of an accepted connection: bytes in, slices of requests out, one write a pass, back-pressure."""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from logherd.model.host import encode_host
+from logherd.net.foreign import foreign_protocol
+from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX, Intake, exact_size
+from logherd.net.outbox import Outbox
+from logherd.net.patience import Patience
+from logherd.wire.codec import FrameReader
+from logherd.wire.errors import FrameError
+from logherd.wire.frame import Flag, Frame
+
+if TYPE_CHECKING:
+    from logherd.net.hub import Hub
+
+__all__ = ["Channel"]
+
+COUNTED_SIZE_MIN = 64 * 1024
+
+
+class _Traffic:
+    """Counters of one connection, in bytes and frames; `unsent` and `partial` are what the budget was last told."""
+
+    __slots__ = ("frames", "partial", "received", "sent", "unsent")
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.sent = 0
+        self.frames = 0
+        self.partial = 0
+        self.unsent = 0
+
+
+class Channel(asyncio.Protocol):
+    """The transport side of a session.
+
+    Invariants: 1. `_opened` and `_lost` come once each, in this order, and only for an admitted connection. 2. What is
+    sent leaves in order, with one write per loop pass. 3. When we end the connection, exactly one line says why.
+    """
+
+    def __init__(self, hub: "Hub") -> None:
+        self.id = hub.next_id()
+        self.remote_ip = ""
+        self.remote_port = 0
+        self.remote_host = b""
+        self._hub = hub
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader(hub.limits.wire)
+        self._intake = Intake(hub.limits.flow, hub.budget)
+        self._outbox = Outbox()
+        self._budget = hub.budget
+        self._patience = Patience(hub.limits.patience, hub.now())
+        self._traffic = _Traffic()
+        self._unsent_soft = hub.limits.flow.unsent_bytes_soft
+        self._dirty = False
+        self._paused = False
+        self._congested = False
+        self._ending = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing sent from now on can arrive."""
+        return self._transport is None or self._ending
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no request runs and nothing waits to be written."""
+        return self._intake.running == 0 and self._outbox.size == 0
+
+    def end(self, reason: str, **detail: str | int) -> None:
+        """Close the connection after what is already queued, with one log line. Idempotent."""
+        transport = self._transport
+        if transport is None or self._ending:
+            return
+        self.flush()
+        self._ending = True
+        self._hub.log.warning("connection closed by us", remote=self._remote, reason=reason, **detail)
+        transport.close()
+
+    # ---- what the session adds
+
+    @abstractmethod
+    def _opened(self) -> None:
+        """The connection was admitted."""
+
+    @abstractmethod
+    def _requests(self, frames: list[Frame]) -> None:
+        """Requests to handle, 1 to 32."""
+
+    @abstractmethod
+    def _answer_came(self, frame: Frame) -> None:
+        """An answer of the client."""
+
+    @abstractmethod
+    def _expire_calls(self, now: float) -> None:
+        """Look at the deadlines of what was asked of the client."""
+
+    @abstractmethod
+    def _lost(self) -> None:
+        """The connection is gone. Comes once after `_opened`."""
+
+    @abstractmethod
+    def _flush_later(self) -> None:
+        """Call `flush` at the end of this loop pass."""
+
+    @abstractmethod
+    def _starve(self) -> None:
+        """Call `resume` when the process has memory again."""
+
+    # ---- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        wire = cast("asyncio.Transport", transport)
+        peer = wire.get_extra_info("peername") or ("0.0.0.0", 0)  # noqa: S104 - a peer that left before we looked
+        self.remote_ip, self.remote_port = peer[0], peer[1]
+        refusal = "the server stops" if self._hub.stopping else self._hub.admission.admit(self.remote_ip)
+        if refusal is not None:
+            self._hub.log.warning("connection refused", remote=self._remote, reason=refusal)
+            wire.abort()
+            return
+        self.remote_host = encode_host(self.remote_ip, self.remote_port)
+        wire.set_write_buffer_limits(high=self._unsent_soft, low=self._unsent_soft // 2)
+        self._transport = wire
+        self._opened()
+
+    def data_received(self, data: bytes) -> None:
+        traffic = self._traffic
+        if not traffic.received and (name := foreign_protocol(data)) is not None:
+            traffic.received = len(data)
+            self.end("not a remoting client", detail=name)
+        if self._transport is None or self._ending:
+            return
+        traffic.received += len(data)
+        try:
+            frames: Sequence[Frame] = self._reader.feed(data)
+        except FrameError as error:
+            self._deliver(list(error.frames), len(data))
+            self.end("bytes that are no frame", detail=str(error))
+            return
+        partial, before = self._reader.buffered, traffic.partial
+        if partial != before:
+            self._budget.used += partial - before
+            traffic.partial = partial
+        if frames:
+            self._deliver(cast("list[Frame]", frames), len(data) + before - partial)
+        if not self._paused and self._blocked() and self._transport is not None:
+            self._pause(self._transport)
+
+    def pause_writing(self) -> None:
+        self._congested = True
+
+    def resume_writing(self) -> None:
+        self._congested = False
+        self.count_unsent()
+        self.resume()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is None:
+            return
+        self._transport = None
+        traffic = self._traffic
+        if not self._ending and traffic.partial:
+            self._hub.log.warning("connection ended inside a frame", remote=self._remote, partial=traffic.partial)
+        elif not self._ending:
+            self._hub.log.debug("connection closed by peer", remote=self._remote, error=exc)
+        self._budget.used -= traffic.partial + traffic.unsent
+        self._intake.clear()
+        self._outbox.take()
+        self._hub.admission.release(self.remote_ip)
+        self._lost()
+
+    # ---- called by the hub
+
+    def flush(self) -> None:
+        """Write what was collected, in one call; close if the peer lets too much pile up; read on if there is room."""
+        self._dirty = False
+        transport = self._transport
+        if transport is None or self._ending:
+            return
+        outbox, traffic = self._outbox, self._traffic
+        if outbox.size:
+            size = outbox.size
+            traffic.sent += size
+            buffers = outbox.take()
+            if len(buffers) == 1:
+                transport.write(buffers[0])
+            else:
+                transport.writelines(buffers)
+            # What little else is unsent is counted by the next sweep; above the soft limit we are congested.
+            if size >= COUNTED_SIZE_MIN or self._congested:
+                self.count_unsent()
+                if traffic.unsent > self._hub.limits.flow.unsent_bytes_max:
+                    self._abort("answers are not read", unsent=traffic.unsent)
+                    return
+        if self._paused:
+            self.resume()
+
+    def count_unsent(self) -> None:
+        """Tell the budget how much of what we wrote is still in this process."""
+        if self._transport is not None:
+            unsent = self._transport.get_write_buffer_size()
+            self._budget.used += unsent - self._traffic.unsent
+            self._traffic.unsent = unsent
+
+    def resume(self) -> None:
+        """Deliver what waited and read on, as far as the limits allow."""
+        if not self._paused or self._transport is None or self._ending:
+            return
+        self._pump()
+        if self._blocked():
+            if self._budget.exhausted:
+                self._starve()
+            return
+        self._paused = False
+        self._transport.resume_reading()
+
+    def stop_reading(self) -> None:
+        """Take no further request: the server stops."""
+        if self._transport is not None and not self._paused:
+            self._pause(self._transport)
+
+    def sweep(self, now: float) -> None:
+        """Look at the clocks of this connection."""
+        if self._ending:
+            if not self._hub.stopping:
+                self.abort()
+            return
+        self._expire_calls(now)
+        self.count_unsent()
+        traffic = self._traffic
+        # While the memory of the whole process is used up frames go on ageing: half frames may be what fills it.
+        held = self._paused and not self._budget.full
+        overdue = self._patience.step(
+            now, received=traffic.received, sent=traffic.sent - traffic.unsent, frames=traffic.frames,
+            buffered=traffic.partial, held=held,
+        )  # fmt: skip
+        if overdue is not None:
+            self._abort(overdue, partial=traffic.partial, unsent=traffic.unsent)
+
+    def close(self) -> None:
+        """Send what is queued, then end our direction and wait for the peer to close: the server stops.
+
+        Closing at once while unread requests lie in the socket would reset the connection and lose the last answers.
+        """
+        transport = self._transport
+        if transport is not None and not self._ending:
+            self.flush()
+            self._ending = True
+            transport.write_eof()
+            if self._paused:
+                transport.resume_reading()
+
+    def abort(self) -> None:
+        """Close now; what is queued is lost."""
+        self._ending = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- inside
+
+    @property
+    def _remote(self) -> str:
+        return f"{self.remote_ip}:{self.remote_port}"
+
+    def _abort(self, reason: str, **detail: str | int) -> None:
+        if not self._ending:
+            self._hub.log.warning("connection closed by us", remote=self._remote, reason=reason, **detail)
+        self.abort()
+
+    def _send(self, data: bytes) -> None:
+        if not self._ending:
+            self._outbox.add(data)
+            self._mark_dirty()
+
+    def _send_slices(self, head: bytes, slices: Sequence[memoryview]) -> None:
+        if not self._ending:
+            self._outbox.add_slices(head, slices)
+            self._mark_dirty()
+
+    def _mark_dirty(self) -> None:
+        if not self._dirty:
+            self._dirty = True
+            self._flush_later()
+
+    def _blocked(self) -> bool:
+        intake = self._intake
+        return bool(intake.backlog) or intake.blocked or not self._may_deliver()
+
+    def _deliver(self, frames: list[Frame], bytes_used: int) -> None:
+        """Give requests to the handler in slices, as long as nothing stands against it; queue the rest."""
+        self._traffic.frames += len(frames)
+        done, count = 0, len(frames)
+        while done < count and not self._paused and self._may_deliver():
+            batch = frames if count <= SLICE_FRAMES_MAX else frames[done : done + SLICE_FRAMES_MAX]
+            size = flags = 0
+            for frame in batch:
+                size += len(frame.body)
+                flags |= frame.flag
+            if flags or bytes_used - size > 2 * HEADER_SIZE * count or not self._intake.take_all(batch, size):
+                break
+            self._requests(batch)
+            done += len(batch)
+            bytes_used -= size
+        if done < count:
+            self._queue(frames[done:] if done else frames, exact=bytes_used > 2 * HEADER_SIZE * count)
+            self._pump()
+
+    def _queue(self, frames: list[Frame], *, exact: bool) -> None:
+        for frame in frames:
+            if not frame.flag & Flag.RESPONSE:
+                self._intake.queue(frame, exact_size=exact_size(frame) if exact else None)
+            else:
+                self._answer_came(frame)
+
+    def _pump(self) -> None:
+        while self._may_deliver() and (batch := self._intake.take_slice()):
+            self._requests(batch)
+
+    def _may_deliver(self) -> bool:
+        budget = self._budget
+        return not (
+            self._congested
+            or budget.held
+            or budget.used >= budget.bytes_max
+            or self._outbox.size >= self._unsent_soft
+            or self._ending
+            or self._transport is None
+        )
+
+    def _pause(self, transport: asyncio.Transport) -> None:
+        self._paused = True
+        transport.pause_reading()
+        if self._budget.exhausted:
+            self._starve()

@@ -1,0 +1,106 @@
+"""What the sessions of one server share: the handler, the limits, the budget, and the end of the loop pass."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from logherd.net.admission import Admission
+from logherd.net.intake import Budget
+from logherd.net.limits import NetLimits
+from logherd.telemetry.log import Log
+from logherd.wire.frame import Frame
+
+if TYPE_CHECKING:
+    from logherd.net.session import NetSession
+
+__all__ = ["FrameHandler", "Hub"]
+
+
+class FrameHandler(Protocol):
+    """Who answers. All calls come on the loop thread, return at once and must not raise."""
+
+    def on_open(self, session: "NetSession") -> None:
+        """A connection was accepted."""
+
+    def on_frames(self, session: "NetSession", frames: list[Frame]) -> None:
+        """Requests (never responses), in order of arrival, 1 to 32 of them.
+
+        Each that is not oneway must be answered once with `session.reply`, now or later; one that is kept for long must
+        be reported with `session.park`, because only few may run at a time while many may be parked.
+        """
+
+    def on_close(self, session: "NetSession") -> None:
+        """The connection is gone. Comes once for each `on_open`; replies to its requests are dropped from now on."""
+
+
+class Hub:
+    """State of a server that its sessions work on. Owned by `Server`.
+
+    `now` reads a monotonic clock in seconds; `defer` runs a callback at the end of the loop pass.
+    """
+
+    def __init__(
+        self, handler: FrameHandler, limits: NetLimits, *,
+        now: Callable[[], float], defer: Callable[[Callable[[], None]], object], log: Log,
+    ) -> None:  # fmt: skip
+        self.handler = handler
+        self.limits = limits
+        self.now = now
+        self.log = log
+        self.admission = Admission(limits.admission)
+        self.budget = Budget(limits.flow.total_bytes_max)
+        self.sessions: set[NetSession] = set()
+        self.starved: set[NetSession] = set()
+        self.stopping = False
+        self.defer = defer
+        self._dirty: list[NetSession] = []
+        self._last_id = 0
+        self._on_quiet: Callable[[], None] | None = None
+
+    def next_id(self) -> int:
+        """The id of a new session; never used again."""
+        self._last_id += 1
+        return self._last_id
+
+    def mark_dirty(self, session: "NetSession") -> None:
+        """`session` has something to write; it is flushed at the end of this loop pass together with all others."""
+        if not self._dirty:
+            self.defer(self.flush)
+        self._dirty.append(session)
+
+    def flush(self) -> None:
+        """Write what was collected in this pass, once per connection, and go on reading where that made room."""
+        dirty, self._dirty = self._dirty, []
+        for session in dirty:
+            session.flush()
+        if self.starved:
+            self.feed_starved()
+        if self._on_quiet is not None:
+            self._on_quiet()
+
+    def feed_starved(self) -> None:
+        """Let connections read again that were stopped by the budget, if it allows that now."""
+        if self.budget.exhausted:
+            for session in self.sessions:
+                session.count_unsent()
+        if not self.budget.exhausted:
+            starved, self.starved = self.starved, set()
+            for session in starved:
+                session.resume()
+
+    def sweep(self, now: float) -> None:
+        """Look at every clock of every connection. Called each `sweep_seconds`."""
+        for session in tuple(self.sessions):
+            session.sweep(now)
+        if self.starved:
+            self.feed_starved()
+
+    def forget(self, session: "NetSession") -> None:
+        """The connection of `session` is gone."""
+        self.sessions.discard(session)
+        self.starved.discard(session)
+        if self._on_quiet is not None:
+            self._on_quiet()
+
+    def watch_quiet(self, on_quiet: Callable[[], None] | None) -> None:
+        """Call `on_quiet` after each flush and each closed connection, so that a stop can see when all is answered."""
+        self._on_quiet = on_quiet

@@ -1,0 +1,122 @@
+"""The listening side: accepts connections, sweeps their clocks with one timer, and stops in order."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from logherd.net.hub import FrameHandler, Hub
+from logherd.net.limits import NetLimits
+from logherd.net.session import NetSession
+from logherd.telemetry.log import Log
+
+__all__ = ["Server"]
+
+LISTEN_BACKLOG = 1024
+
+
+class Server:
+    """A remoting port. Belongs to the loop on which it is made; every method is called there.
+
+    `limits` bounds what peers can take; `handler` answers. Nothing is written to disk.
+    """
+
+    def __init__(self, handler: FrameHandler, limits: NetLimits | None = None, *, log: Log | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._hub = Hub(
+            handler, limits or NetLimits(), now=self._loop.time, defer=self._loop.call_soon,
+            log=log or Log("logherd.net"),
+        )  # fmt: skip
+        self._listeners: list[asyncio.Server] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def connections(self) -> int:
+        """Number of open connections."""
+        return self._hub.admission.total
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of requests, half frames and unsent answers of all connections."""
+        return self._hub.budget.used
+
+    @property
+    def sessions(self) -> tuple[NetSession, ...]:
+        """The open connections."""
+        return tuple(self._hub.sessions)
+
+    async def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Accept connections on host:port (0: any free port); the result is the bound address.
+
+        Raises: OSError if the address cannot be bound.
+        """
+        return self._add(
+            await self._loop.create_server(self._make_session, host, port, backlog=LISTEN_BACKLOG, reuse_address=True)
+        )
+
+    async def listen_on(self, listening: socket.socket) -> tuple[str, int]:
+        """Accept connections on a socket that someone else bound, and take it over."""
+        return self._add(await self._loop.create_server(self._make_session, sock=listening, backlog=LISTEN_BACKLOG))
+
+    def hold_reading(self) -> None:
+        """Read from nobody until `release_reading`: the application cannot follow. Answers still leave."""
+        self._hub.budget.held = True
+
+    def release_reading(self) -> None:
+        """Read again; not after `stop` was called."""
+        if not self._hub.stopping:
+            self._hub.budget.held = False
+            self._hub.feed_starved()
+
+    async def stop(self, seconds: float) -> None:
+        """Stop accepting, take no further requests, answer those that run, close. Idempotent.
+
+        Parked requests are not answered. What is not answered or not read by its peer after `seconds` is cut off.
+        """
+        self._hub.stopping = True
+        self._hub.budget.held = True
+        for listener in self._listeners:  # 1. nobody new
+            listener.close()
+        for session in self.sessions:  # 2. nothing new
+            session.stop_reading()
+        deadline = self._loop.time() + seconds
+        if not await self._wait(lambda: all(session.quiet for session in self._hub.sessions), deadline):  # 3. answers
+            busy = sum(not session.quiet for session in self._hub.sessions)
+            self._hub.log.warning("requests left without an answer at stop", connections=busy, seconds=seconds)
+        for session in self.sessions:  # 4. sockets, what is queued first
+            session.close()
+        if not await self._wait(lambda: not self._hub.sessions, deadline):
+            self._hub.log.warning("connections cut at stop", connections=self.connections, seconds=seconds)
+            for session in self.sessions:
+                session.abort()
+            await self._wait(lambda: not self._hub.sessions, self._loop.time() + 1)
+        if self._timer is not None:  # 5. last, so that deadlines held until here
+            self._timer.cancel()
+            self._timer = None
+
+    async def _wait(self, reached: Callable[[], bool], deadline: float) -> bool:
+        changed = asyncio.Event()
+        self._hub.watch_quiet(changed.set)
+        try:
+            async with asyncio.timeout_at(deadline):
+                while not reached():
+                    await changed.wait()
+                    changed.clear()
+        except TimeoutError:
+            return False
+        finally:
+            self._hub.watch_quiet(None)
+        return True
+
+    def _add(self, listener: asyncio.Server) -> tuple[str, int]:
+        self._listeners.append(listener)
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._hub.limits.patience.sweep_seconds, self._sweep)
+        address = listener.sockets[0].getsockname()
+        return address[0], address[1]
+
+    def _make_session(self) -> NetSession:
+        return NetSession(self._hub)
+
+    def _sweep(self) -> None:
+        self._timer = self._loop.call_later(self._hub.limits.patience.sweep_seconds, self._sweep)
+        self._hub.sweep(self._loop.time())

@@ -1,0 +1,159 @@
+"""A client's connection as services see it: answer, park, notify, call."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from logherd.net.channel import Channel
+from logherd.net.hub import Hub
+from logherd.net.pending import Pending
+from logherd.wire.codec import encode_frame, encode_head
+from logherd.wire.codes import ResponseCode
+from logherd.wire.errors import FrameError
+from logherd.wire.frame import Flag, Frame
+from logherd.wire.headers import encode_header
+
+__all__ = ["Body", "NetSession"]
+
+Body = bytes | list[memoryview]
+REMARK_LENGTH_MAX = 1_000
+"""Characters; at most 4,000 bytes, below the 4 KiB that peers accept."""
+
+
+class _Request(Protocol):
+    @property
+    def frame(self) -> Frame: ...
+
+
+class _Reply(Protocol):
+    @property
+    def code(self) -> int: ...
+    @property
+    def header(self) -> msgspec.Struct | dict[str, str] | None: ...
+    @property
+    def body(self) -> Body: ...
+    @property
+    def remark(self) -> str | None: ...
+
+
+class NetSession(Channel):
+    """A client's connection. All public calls return at once and none raises because the peer is gone.
+
+    Answers leave in the order of their `reply` calls. `on_open` and `on_close` of the handler come once each.
+    """
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__(hub)
+        self._calls: Pending[Frame | None] = Pending()
+
+    def __repr__(self) -> str:
+        return f"<NetSession {self.id} {self.remote_ip}:{self.remote_port}>"
+
+    def reply(self, request: _Request, reply: _Reply) -> None:
+        """Answer a delivered request; does nothing for a oneway request or when the client is gone.
+
+        A long remark is cut: it may quote what the client sent, and no peer reads more. An answer that no peer would
+        accept (too large, no UTF-8) is replaced by a system error that says so.
+        """
+        frame = request.frame
+        if frame.flag & Flag.ONEWAY:
+            return
+        remark = reply.remark
+        if remark is not None and len(remark) > REMARK_LENGTH_MAX:
+            remark = remark[:REMARK_LENGTH_MAX] + "..."
+        answer = Frame(
+            reply.code, frame.opaque, flag=Flag.RESPONSE, ext=_fields(reply.header), remark=remark,
+            serialize=frame.serialize,
+        )  # fmt: skip
+        try:
+            self.send_answer(frame, answer, reply.body)
+        except FrameError as error:
+            self._hub.log.warning("answer cannot be sent", remote=self._remote, code=frame.code, detail=error)
+            failure = Frame(ResponseCode.SYSTEM_ERROR, frame.opaque, flag=Flag.RESPONSE, remark=str(error))
+            self.send_answer(frame, failure)
+
+    def send_answer(self, request: Frame, answer: Frame, body: Body = b"") -> None:
+        """Send `answer` for a delivered request that is not oneway. A `body` of slices is sent without being copied.
+
+        Raises: FrameError if no peer would accept the answer; then the request is still unanswered.
+        """
+        if self._transport is None:
+            return
+        if isinstance(body, bytes):
+            if body:
+                answer.body = body
+            data = encode_frame(answer)
+            self._intake.answered(request)
+            self._send(data)
+        else:
+            head = encode_head(answer, sum(map(len, body)))
+            self._intake.answered(request)
+            self._send_slices(head, body)
+
+    def send_encoded(self, request: Frame, answer: bytes) -> None:
+        """Send an answer that is already a whole encoded frame, for a delivered request that is not oneway."""
+        if self._transport is not None:
+            self._intake.answered(request)
+            self._send(answer)
+
+    def park(self, request: _Request) -> None:
+        """The handler keeps this request for long (a long poll): it counts as parked, no longer as running."""
+        if self._transport is not None and not request.frame.flag & Flag.ONEWAY:
+            self._intake.park(request.frame)
+
+    def notify(self, code: int, header: msgspec.Struct | None, body: bytes = b"") -> None:
+        """Send a oneway request to the client."""
+        if not self.closed:
+            opaque = self._calls.reserve()
+            self._send(encode_frame(Frame(code, opaque, flag=Flag.ONEWAY, ext=_fields(header), body=body)))
+
+    def call(
+        self, code: int, header: msgspec.Struct | None, body: bytes, *, timeout_ms: int,
+        on_answer: Callable[[Frame | None], None],
+    ) -> None:  # fmt: skip
+        """Send a request to the client; `on_answer` runs once, later, with None after the timeout (up to one sweep
+        late) or when the client is gone."""
+        if self.closed:
+            self._hub.defer(lambda: on_answer(None))
+            return
+        opaque = self._calls.add(self._hub.now() + timeout_ms / 1000, on_answer)
+        self._send(encode_frame(Frame(code, opaque, ext=_fields(header), body=body)))
+
+    # ---- what the channel needs
+
+    def _opened(self) -> None:
+        self._hub.sessions.add(self)
+        self._hub.handler.on_open(self)
+
+    def _requests(self, frames: list[Frame]) -> None:
+        self._hub.handler.on_frames(self, frames)
+
+    def _answer_came(self, frame: Frame) -> None:
+        on_answer = self._calls.take(frame.opaque)
+        if on_answer is None:
+            self._hub.log.debug("answer without a request", remote=self._remote, opaque=frame.opaque)
+        else:
+            on_answer(frame)
+
+    def _expire_calls(self, now: float) -> None:
+        for _, on_answer in self._calls.expire(now):
+            on_answer(None)
+
+    def _lost(self) -> None:
+        for _, on_answer in self._calls.drain():
+            on_answer(None)
+        self._hub.handler.on_close(self)
+        self._hub.forget(self)
+
+    def _flush_later(self) -> None:
+        self._hub.mark_dirty(self)
+
+    def _starve(self) -> None:
+        self._hub.starved.add(self)
+
+
+def _fields(header: msgspec.Struct | dict[str, str] | None) -> dict[str, str]:
+    if header is None:
+        return {}
+    return encode_header(header) if isinstance(header, msgspec.Struct) else header

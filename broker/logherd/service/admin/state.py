@@ -1,0 +1,70 @@
+"""The state and the settings of this broker: requests 25, 26, 28, 315 and 907.
+
+Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/AdminBrokerProcessor.java
+"""
+
+from logherd.service.admin.runtime import RuntimeSource, runtime_table
+from logherd.service.errors import RequestError
+from logherd.service.identity import BrokerIdentity
+from logherd.service.ports import Answer, Handler, Reply, Request, Session
+from logherd.service.properties_text import format_properties_text
+from logherd.service.requests import body_reply, header_of
+from logherd.service.settings_table import SettingsTable, update_from_text
+from logherd.service.stats import Window
+from logherd.wire.bodies import encode_body
+from logherd.wire.bodies.brokers import BrokerStats, HaRuntimeInfo, StatsItem
+from logherd.wire.bodies.configs import DataVersion
+from logherd.wire.bodies.routes import KVTable
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.headers.admin import BrokerConfigResponse, BrokerStatsHeader
+
+__all__ = ["StateAdmin"]
+
+
+class StateAdmin:
+    """What this process does and how it is set."""
+
+    def __init__(self, settings: SettingsTable, runtime: RuntimeSource, *, identity: BrokerIdentity) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._identity = identity
+
+    def handlers(self) -> dict[RequestCode, Handler]:
+        return {
+            RequestCode.UPDATE_BROKER_CONFIG: self.update_settings,
+            RequestCode.GET_BROKER_CONFIG: self.settings,
+            RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
+            RequestCode.VIEW_BROKER_STATS_DATA: self.statistics,
+            RequestCode.GET_BROKER_HA_STATUS: self.replication,
+        }
+
+    def update_settings(self, request: Request, _session: Session) -> Answer:
+        """25: all changes or none."""
+        update_from_text(self._settings, request.body)
+        return Reply()
+
+    def settings(self, _request: Request, _session: Session) -> Answer:
+        """26."""
+        version = DataVersion(counter=self._settings.version, timestamp=self._runtime.started_ms)
+        header = BrokerConfigResponse(version=encode_body(version).decode())
+        return Reply(header=header, body=format_properties_text(self._settings.values()))
+
+    def runtime(self, _request: Request, _session: Session) -> Answer:
+        """28."""
+        return body_reply(KVTable(table=runtime_table(self._runtime)))
+
+    def statistics(self, request: Request, _session: Session) -> Answer:
+        """315. A statistic that has counted nothing yet does not exist, as in RocketMQ."""
+        header = header_of(request, BrokerStatsHeader)
+        view = self._runtime.stats.view(header.name, header.key, cluster=self._identity.cluster)
+        if view is None:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, f"The stats <{header.name}> <{header.key}> not exist")
+        return body_reply(BrokerStats(minute=_item(view.minute), hour=_item(view.hour), day=_item(view.day)))
+
+    def replication(self, _request: Request, _session: Session) -> Answer:
+        """907: a leader without followers."""
+        return body_reply(HaRuntimeInfo(master=True, max_position=self._runtime.store.end_position))
+
+
+def _item(window: Window) -> StatsItem:
+    return StatsItem(total=window.sum, rate=window.per_second, average=window.per_call)

@@ -1,0 +1,193 @@
+"""Heartbeats and what follows from them: membership, retry topics, groups, and telling a group that it changed.
+
+Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/ClientManageProcessor.java
+Source: apache/rocketmq: broker/.../client/DefaultConsumerIdsChangeListener.java
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from logherd.kit.clock import Clock
+from logherd.model.topic import RETRY_PREFIX, GroupConfig, Permission, TopicConfig
+from logherd.service.clients.registry import (
+    BROADCASTING,
+    ClientRegistry,
+    Connection,
+    ConsumerProfile,
+    Subscription,
+)  # fmt: skip
+from logherd.service.errors import RequestError
+from logherd.service.group_names import check_group_name
+from logherd.service.metadata import Metadata, is_system_group
+from logherd.service.ports import Answer, Handler, Reply, Request, Session
+from logherd.service.requests import after, body_reply, header_of
+from logherd.wire.bodies import decode_body
+from logherd.wire.bodies.clients import ClientConfig, ConsumerData, ConsumerIds, Heartbeat
+from logherd.wire.bodies.clients import Subscription as SubscriptionBody
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.headers.clients import ConsumerGroupHeader, HeartbeatResponse, UnregisterClientHeader
+
+__all__ = ["Heartbeats", "HeartbeatsOptions", "subscription_of"]
+
+UNIT_SUBSCRIPTION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatsOptions:
+    """What is configured about heartbeats."""
+
+    auto_create_groups: bool = True
+
+
+class Heartbeats:
+    """Requests 34, 35, 38 and 46, and the notifications of request 40."""
+
+    def __init__(
+        self, registry: ClientRegistry, metadata: Metadata, clock: Clock, *, options: HeartbeatsOptions
+    ) -> None:
+        self._registry = registry
+        self._metadata = metadata
+        self._clock = clock
+        self._options = options
+
+    def handlers(self) -> dict[RequestCode, Handler]:
+        return {
+            RequestCode.HEART_BEAT: self.heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self.unregister,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.members,
+            RequestCode.CHECK_CLIENT_CONFIG: self.check_configuration,
+        }
+
+    # -- what the app calls
+
+    def session_closed(self, session: Session) -> None:
+        """A connection is gone: its clients leave their groups, and the others hear of it."""
+        self._notify(self._registry.session_closed(session.id))
+
+    def tick(self) -> None:
+        """Drop clients that fell silent. Call it every 10 s."""
+        self._notify(self._registry.expire(self._clock.monotonic_ms()))
+
+    # -- requests
+
+    def heartbeat(self, request: Request, session: Session) -> Answer:
+        """34. Groups with a wrong name are refused at the end, after all others joined.
+
+        A client of heartbeat version 2 leaves out its subscriptions once it knows that the broker has them, by their
+        fingerprint; the answer asks for them when the broker does not, as after its restart.
+        """
+        data = decode_body(Heartbeat, request.body)
+        if not data.client_id:
+            raise RequestError(ResponseCode.INVALID_PARAMETER, "clientID is missing")
+        refused, missing, position = [], False, 0
+        for producer in data.producers:
+            self._registry.join_producer(producer.group, self._connection(request, session, data))
+        for consumer in data.consumers:
+            try:
+                position = max(position, self._ensure_group(consumer))
+            except RequestError as error:
+                refused.append(error)
+                continue
+            missing = self._join(request, session, data, consumer) or missing
+        if refused:
+            raise refused[0]
+        changed = missing or not data.fingerprint
+        return after(position, Reply(header=HeartbeatResponse(subscription_changed=changed)))
+
+    def unregister(self, request: Request, session: Session) -> Answer:
+        """35."""
+        header = header_of(request, UnregisterClientHeader)
+        group = header.consumer_group or ""
+        lost = self._registry.leave(
+            session.id, header.client_id, producer_group=header.producer_group or "", consumer_group=group
+        )
+        if lost:
+            self._notify([group])
+        return Reply()
+
+    def members(self, request: Request, _session: Session) -> Answer:
+        """38. A group without members is an error, so that a client never takes it for "nobody needs a queue"."""
+        name = header_of(request, ConsumerGroupHeader).consumer_group
+        group = self._registry.consumer_group(name)
+        if group is None:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
+        return body_reply(ConsumerIds(ids=list(group.members)))
+
+    def check_configuration(self, request: Request, _session: Session) -> Answer:
+        """46. Clients send it for subscriptions that are no tags, of which there are none that this broker filters."""
+        subscription = decode_body(ClientConfig, request.body).subscription
+        if subscription is not None and subscription.expression_type not in (None, "", "TAG"):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"The broker does not support consumer to filter message by {subscription.expression_type}",
+            )
+        return Reply()
+
+    # -- inside
+
+    def _ensure_group(self, consumer: ConsumerData) -> int:
+        """Create the group and its retry topic if they are missing; returns the position to wait for."""
+        name = consumer.group
+        check_group_name(name)
+        groups, topics = self._metadata.groups, self._metadata.topics
+        config = groups.get(name)
+        position = 0
+        if config is None:
+            if not self._options.auto_create_groups and not is_system_group(name):
+                raise RequestError(
+                    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                    f"subscription group {name} does not exist and autoCreateSubscriptionGroup is false",
+                )
+            config = GroupConfig(name)
+            position = groups.put(config)
+        retry_topic = RETRY_PREFIX + name
+        if config.retry_queues > 0 and topics.get(retry_topic) is None:
+            flag = UNIT_SUBSCRIPTION if consumer.unit_mode else 0
+            position = topics.put(
+                TopicConfig(retry_topic, config.retry_queues, config.retry_queues, Permission.READ_WRITE, flag)
+            )
+        return position
+
+    def _join(self, request: Request, session: Session, data: Heartbeat, consumer: ConsumerData) -> bool:
+        """Add one consumer; whether the broker lacks the subscriptions that the client left out."""
+        connection = self._connection(request, session, data)
+        known = self._registry.consumer_group(consumer.group)
+        before = known.connection(data.client_id) if known else None
+        missing = data.without_subscriptions and (before is None or before.fingerprint != data.fingerprint)
+        if data.without_subscriptions:
+            connection.fingerprint = 0
+            subscriptions = None
+        else:
+            subscriptions = {item.topic: subscription_of(item) for item in consumer.subscriptions}
+        profile = ConsumerProfile(consumer.consume_type, consumer.message_model, consumer.consume_from)
+        if self._registry.join_consumer(consumer.group, profile, connection, subscriptions=subscriptions):
+            self._notify([consumer.group])
+        return missing
+
+    def _connection(self, request: Request, session: Session, data: Heartbeat) -> Connection:
+        frame = request.frame
+        return Connection(
+            data.client_id, session, frame.language, frame.version, self._clock.monotonic_ms(), self._clock.now_ms(),
+            data.fingerprint,
+        )  # fmt: skip
+
+    def _notify(self, groups: Iterable[str]) -> None:
+        """Tell every member of groups whose members or topics changed, so that they share out the queues at once."""
+        for name in groups:
+            group = self._registry.consumer_group(name)
+            config = self._metadata.groups.get(name)
+            if group is None or group.profile.message_model == BROADCASTING:
+                continue
+            if config is not None and not config.notify_members:
+                continue
+            header = ConsumerGroupHeader(consumer_group=name)
+            for member in group.connections():
+                member.session.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header)
+
+
+def subscription_of(data: SubscriptionBody) -> Subscription:
+    """A subscription as a client describes it."""
+    return Subscription(
+        data.topic, data.expression or "", data.expression_type or "TAG", tuple(data.tags), tuple(data.codes),
+        data.version, data.class_filter,
+    )  # fmt: skip

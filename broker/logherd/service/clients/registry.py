@@ -1,0 +1,265 @@
+"""Who is connected: producers and consumers by group, their connections, and what the groups subscribe to.
+
+A client is its clientId. It may stand on several connections at once (a reconnect overlaps the old one), is reached
+over the one that appeared last, and is gone only when no connection is left: by leaving, by closing, or by silence.
+
+Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/client/ConsumerManager.java
+Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/client/ConsumerGroupInfo.java
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from logherd.kit.javahash import java_hash
+from logherd.service.ports import Session
+
+__all__ = [
+    "BROADCASTING", "CONNECTION_EXPIRY_MS", "ClientRegistry", "Connection", "ConsumerGroup", "ConsumerProfile",
+    "Subscription",
+]  # fmt: skip
+
+CONNECTION_EXPIRY_MS: Final = 120_000
+BROADCASTING: Final = "BROADCASTING"
+TAG: Final = "TAG"
+ALL_TAGS: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a group wants of one topic. `version` is the client's clock in ms; a higher one replaces a lower one."""
+
+    topic: str
+    expression: str = ALL_TAGS
+    expression_type: str = TAG
+    tags: tuple[str, ...] = ()
+    codes: tuple[int, ...] = ()
+    version: int = 0
+    class_filter: bool = False
+
+    @property
+    def tag_codes(self) -> frozenset[int] | None:
+        """Hashes of the wanted tags for the queue's tag column; None if every message is wanted."""
+        if self.expression_type not in ("", TAG) or self.expression in ("", ALL_TAGS):
+            return None
+        return frozenset(self.codes or map(java_hash, self.tags)) or None
+
+
+class ConsumerProfile(NamedTuple):
+    """How a group consumes; all its members are meant to say the same."""
+
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from: str = "CONSUME_FROM_LAST_OFFSET"
+
+
+@dataclass(slots=True)
+class Connection:
+    """One connection of one client in one group."""
+
+    client_id: str
+    session: Session
+    language: str
+    version: int
+    seen_ms: int
+    seen_wall_ms: int
+    fingerprint: int = 0
+    """Of the subscriptions that this client sent last in full; 0 if it does not use heartbeat version 2."""
+
+
+_Members = dict[str, dict[int, Connection]]
+"""Client id -> session id -> connection, oldest first."""
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """A group with at least one connection. Callers only read it."""
+
+    name: str
+    profile: ConsumerProfile
+    members: _Members = field(default_factory=dict)
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+
+    def connections(self) -> Iterator[Connection]:
+        """The newest connection of each member."""
+        for sessions in self.members.values():
+            yield _newest(sessions)
+
+    def connection(self, client_id: str) -> Connection | None:
+        """The newest connection of one member."""
+        sessions = self.members.get(client_id)
+        return _newest(sessions) if sessions else None
+
+
+class ClientRegistry:
+    """All clients of one broker. Owned by the loop thread; memory only, clients tell it again after a restart.
+
+    Invariants: (1) no group and no client without a connection is kept; (2) `_roles` names exactly the places that a
+    session has in groups; (3) `_sessions` has a client's session exactly while it has such a place.
+    """
+
+    def __init__(self) -> None:
+        self._producers: dict[str, _Members] = {}
+        self._consumers: dict[str, ConsumerGroup] = {}
+        self._roles: dict[int, set[_Role]] = {}
+        self._sessions: dict[str, dict[int, Session]] = {}
+
+    # -- joining
+
+    def join_producer(self, group: str, connection: Connection) -> None:
+        """Add or refresh a producer's connection."""
+        _place(self._producers.setdefault(group, {}), connection)
+        self._note(connection, _Role(connection.client_id, group, is_producer=True))
+
+    def join_consumer(
+        self, group: str, profile: ConsumerProfile, connection: Connection, *,
+        subscriptions: Mapping[str, Subscription] | None,
+    ) -> bool:  # fmt: skip
+        """Add or refresh a consumer's connection; whether members or subscribed topics changed.
+
+        `subscriptions` is None for a heartbeat that leaves them out because they are as before.
+        """
+        entry = self._consumers.get(group)
+        if entry is None:
+            entry = self._consumers[group] = ConsumerGroup(group, profile)
+        entry.profile = profile
+        joined = connection.client_id not in entry.members
+        _place(entry.members, connection)
+        self._note(connection, _Role(connection.client_id, group, is_producer=False))
+        return _subscribe(entry, subscriptions) or joined if subscriptions is not None else joined
+
+    # -- leaving
+
+    def leave(self, session_id: int, client_id: str, *, producer_group: str = "", consumer_group: str = "") -> bool:
+        """One connection of a client leaves the named groups; whether the consumer group lost a member by it."""
+        if producer_group:
+            self._remove(session_id, _Role(client_id, producer_group, is_producer=True))
+        if not consumer_group:
+            return False
+        return self._remove(session_id, _Role(client_id, consumer_group, is_producer=False))
+
+    def session_closed(self, session_id: int) -> list[str]:
+        """A connection is gone with all its clients; returns the consumer groups that lost a member by it."""
+        return self._remove_all((session_id, role) for role in sorted(self._roles.get(session_id, ())))
+
+    def expire(self, now_ms: int) -> list[str]:
+        """Drop connections without a heartbeat for CONNECTION_EXPIRY_MS; returns consumer groups that lost a member."""
+        stale = []
+        for session_id, roles in self._roles.items():
+            for role in roles:
+                connection = self._members(role)[role.client_id][session_id]
+                if now_ms - connection.seen_ms > CONNECTION_EXPIRY_MS:
+                    stale.append((session_id, role))
+        return self._remove_all(stale)
+
+    # -- questions
+
+    def find(self, group: str, topic: str) -> Subscription | None:
+        """What a connected group wants of a topic, as its heartbeats say; None if it is not connected or wants none."""
+        entry = self._consumers.get(group)
+        return None if entry is None else entry.subscriptions.get(topic)
+
+    def consumer_group(self, group: str) -> ConsumerGroup | None:
+        return self._consumers.get(group)
+
+    def consumer_groups(self) -> Iterator[ConsumerGroup]:
+        return iter(self._consumers.values())
+
+    def producer_groups(self) -> Iterator[str]:
+        return iter(self._producers)
+
+    def producers(self, group: str) -> list[Connection]:
+        """The newest connection of each producer of a group; empty if there is none."""
+        return [_newest(sessions) for sessions in self._producers.get(group, {}).values()]
+
+    def client_session(self, client_id: str) -> Session | None:
+        """The newest connection of a client, whatever its groups; None if it has none."""
+        sessions = self._sessions.get(client_id)
+        return next(reversed(sessions.values())) if sessions else None
+
+    def is_superseded(self, session_id: int) -> bool:
+        """Whether a client of this connection has a newer one: what still arrives on the old is out of date."""
+        for role in self._roles.get(session_id, ()):
+            if next(reversed(self._sessions[role.client_id])) != session_id:
+                return True
+        return False
+
+    # -- inside
+
+    def _note(self, connection: Connection, role: "_Role") -> None:
+        session = connection.session
+        self._roles.setdefault(session.id, set()).add(role)
+        self._sessions.setdefault(connection.client_id, {})[session.id] = session
+
+    def _members(self, role: "_Role") -> _Members:
+        if role.is_producer:
+            return self._producers.get(role.group, {})
+        entry = self._consumers.get(role.group)
+        return {} if entry is None else entry.members
+
+    def _remove_all(self, places: Iterable[tuple[int, "_Role"]]) -> list[str]:
+        lost = [role.group for session_id, role in places if self._remove(session_id, role) and not role.is_producer]
+        return list(dict.fromkeys(lost))
+
+    def _remove(self, session_id: int, role: "_Role") -> bool:
+        """Whether the group lost this member: it stood on this connection, and on no other."""
+        members = self._members(role)
+        connections = members.get(role.client_id)
+        if connections is None or connections.pop(session_id, None) is None:
+            return False
+        self._forget_role(session_id, role)
+        if connections:
+            return False
+        del members[role.client_id]
+        if not members and role.is_producer:
+            del self._producers[role.group]
+        elif not members:
+            del self._consumers[role.group]
+        return True
+
+    def _forget_role(self, session_id: int, role: "_Role") -> None:
+        roles = self._roles[session_id]
+        roles.discard(role)
+        if not any(other.client_id == role.client_id for other in roles):
+            sessions = self._sessions[role.client_id]
+            del sessions[session_id]
+            if not sessions:
+                del self._sessions[role.client_id]
+        if not roles:
+            del self._roles[session_id]
+
+
+class _Role(NamedTuple):
+    client_id: str
+    group: str
+    is_producer: bool
+
+
+def _newest(sessions: dict[int, Connection]) -> Connection:
+    return next(reversed(sessions.values()))
+
+
+def _place(members: _Members, connection: Connection) -> None:
+    sessions = members.setdefault(connection.client_id, {})
+    known = sessions.get(connection.session.id)
+    if known is not None and not connection.fingerprint:
+        connection.fingerprint = known.fingerprint
+    sessions[connection.session.id] = connection
+
+
+def _subscribe(entry: ConsumerGroup, subscriptions: Mapping[str, Subscription]) -> bool:
+    """Take over a full set; whether the subscribed topics changed.
+
+    A newer version of a topic that was there is taken over silently: clients raise it after every rebalance, and
+    telling the group would make it rebalance for ever.
+    """
+    changed = False
+    for topic, subscription in subscriptions.items():
+        known = entry.subscriptions.get(topic)
+        if known is None or subscription.version > known.version:
+            entry.subscriptions[topic] = subscription
+            changed = changed or known is None
+    for topic in [topic for topic in entry.subscriptions if topic not in subscriptions]:
+        del entry.subscriptions[topic]
+        changed = True
+    return changed

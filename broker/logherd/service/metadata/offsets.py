@@ -1,0 +1,177 @@
+"""Consumer offsets in memory, their coalesced commits and their pending resets.
+
+Invariants:
+  1. What `get` returns is in the log or in the pending batch, never elsewhere.
+  2. A pending batch holds, per queue, only the newest offset of this pass.
+  3. A pending reset's queue takes no commit until the consumer was told (`take_reset`).
+"""
+
+from collections.abc import Iterator, Mapping
+
+from logherd.service.metadata.changes import OffsetRow, OffsetsCommitted, OffsetsReset, ResetsTold
+from logherd.service.metadata.journal import Journal
+
+__all__ = ["Offsets"]
+
+_QUEUES_PER_RECORD_MAX = 4000
+
+_Queues = dict[int, int]
+_Table = dict[str, dict[str, _Queues]]
+
+
+class Offsets:
+    """Group -> topic -> queue -> next queue offset to consume."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._table: _Table = {}
+        self._resets: _Table = {}
+        self._pending: dict[tuple[str, str], _Queues] = {}
+        self.position = 0
+        """End of the newest offset record: an answer that tells an offset waits for it. See `flush`."""
+
+    def get(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The newest committed or reset offset; None if the group never committed this queue."""
+        topics = self._table.get(group)
+        if topics is None:
+            return None
+        queues = topics.get(topic)
+        return None if queues is None else queues.get(queue_id)
+
+    def queues(self, group: str, topic: str) -> Mapping[int, int]:
+        """Queue -> offset of one group in one topic; empty if none. Do not change it."""
+        return self._table.get(group, {}).get(topic, {})
+
+    def for_group(self, group: str) -> Mapping[str, Mapping[int, int]]:
+        """Topic -> queue -> offset; empty if none. Do not change it."""
+        return self._table.get(group, {})
+
+    def for_topic(self, topic: str) -> list[str]:
+        """Groups with an offset in this topic."""
+        return [group for group, topics in self._table.items() if topic in topics]
+
+    def __iter__(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
+        """(group, topic, queue -> offset) of everything."""
+        for group, topics in tuple(self._table.items()):
+            for topic, queues in tuple(topics.items()):
+                yield group, topic, queues
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Remember an offset for the record of this pass; an unchanged one costs nothing.
+
+        Returns whether it was taken: False while a reset of this queue is pending.
+        Durable: no; after `flush` and a commit of the log up to the position that it returns.
+        """
+        if self._resets and self.pending_reset(group, topic, queue_id) is not None:
+            return False
+        queues = self._table.setdefault(group, {}).setdefault(topic, {})
+        if queues.get(queue_id) != offset:
+            queues[queue_id] = offset
+            self._pending.setdefault((group, topic), {})[queue_id] = offset
+        return True
+
+    def flush(self) -> int:
+        """Write the pending commits as few records; returns the position to wait for. Raises MetadataRefusedError.
+
+        After MetadataRefusedError the rest stays pending and is written by the next call.
+        """
+        while self._pending:
+            batch = self._next_batch()
+            self.position = self._journal.append(OffsetsCommitted(_rows(batch)))
+            for key in batch:
+                del self._pending[key]
+        return self.position
+
+    def _next_batch(self) -> dict[tuple[str, str], _Queues]:
+        # Keeps a record far below the largest that the log takes, whatever one pass brings.
+        batch: dict[tuple[str, str], _Queues] = {}
+        queues = 0
+        for key, offsets in self._pending.items():
+            batch[key] = offsets
+            queues += len(offsets)
+            if queues >= _QUEUES_PER_RECORD_MAX:
+                break
+        return batch
+
+    def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> int:
+        """Set offsets whatever they were, and keep them pending for the consumer. Raises MetadataRefusedError."""
+        self.flush()
+        change = OffsetsReset(_rows({(group, topic): dict(offsets)}))
+        self.position = self._journal.append(change)
+        self.apply_reset(change)
+        return self.position
+
+    def pending_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The offset that the consumer has not been told yet; None if there is none."""
+        if not self._resets:
+            return None
+        return self._resets.get(group, {}).get(topic, {}).get(queue_id)
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int:
+        """The consumer is being told: the reset is no longer pending. Raises MetadataRefusedError."""
+        offset = self._resets[group][topic][queue_id]
+        change = ResetsTold([(group, topic, [queue_id, offset])])
+        self.position = self._journal.append(change)
+        self.apply_told(change)
+        return self.position
+
+    def resets(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
+        """(group, topic, queue -> offset) of all pending resets."""
+        for group, topics in tuple(self._resets.items()):
+            for topic, queues in tuple(topics.items()):
+                yield group, topic, queues
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop the topic's offsets and resets of all groups."""
+        for table in (self._table, self._resets):
+            for group in [group for group, topics in table.items() if topic in topics]:
+                del table[group][topic]
+                if not table[group]:
+                    del table[group]
+        for key in [key for key in self._pending if key[1] == topic]:
+            del self._pending[key]
+
+    def forget_group(self, group: str) -> None:
+        """Drop the group's offsets and resets in all topics."""
+        self._table.pop(group, None)
+        self._resets.pop(group, None)
+        for key in [key for key in self._pending if key[0] == group]:
+            del self._pending[key]
+
+    def apply_committed(self, change: OffsetsCommitted) -> None:
+        """Take a change that is in the log already."""
+        _set(self._table, change.rows)
+
+    def apply_reset(self, change: OffsetsReset) -> None:
+        """Take a change that is in the log already."""
+        _set(self._table, change.rows)
+        _set(self._resets, change.rows)
+
+    def apply_told(self, change: ResetsTold) -> None:
+        """Take a change that is in the log already."""
+        for group, topic, numbers in change.rows:
+            topics = self._resets.get(group, {})
+            queues = topics.get(topic, {})
+            for queue_id in numbers[::2]:
+                queues.pop(queue_id, None)
+            if not queues:
+                topics.pop(topic, None)
+            if not topics:
+                self._resets.pop(group, None)
+
+
+def _rows(offsets: Mapping[tuple[str, str], Mapping[int, int]]) -> list[OffsetRow]:
+    rows: list[OffsetRow] = []
+    for (group, topic), queues in offsets.items():
+        numbers: list[int] = []
+        for pair in queues.items():
+            numbers.extend(pair)
+        rows.append((group, topic, numbers))
+    return rows
+
+
+def _set(table: _Table, rows: list[OffsetRow]) -> None:
+    for group, topic, numbers in rows:
+        queues = table.setdefault(group, {}).setdefault(topic, {})
+        for at in range(0, len(numbers), 2):
+            queues[numbers[at]] = numbers[at + 1]

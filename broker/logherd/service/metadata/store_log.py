@@ -1,0 +1,67 @@
+"""Metadata's view of the message store: two queues of one system topic."""
+
+from collections.abc import Iterator
+
+from logherd.kit.clock import Clock
+from logherd.model.record import decode_record
+from logherd.service.metadata.errors import MetadataRefusedError
+from logherd.service.metadata.journal import CHANGES, METADATA_TOPIC, SNAPSHOTS, Entry
+from logherd.store import MessageStore, RecordTooLarge, StoreFull, StoreStopped
+
+__all__ = ["StoreLog"]
+
+_READ_MESSAGES = 256
+_READ_BYTES = 1 << 20
+
+
+class StoreLog:
+    """A `MetadataLog` over a `MessageStore`. `host` is written as the sender of the records, in record form."""
+
+    def __init__(self, store: MessageStore, clock: Clock, *, host: bytes) -> None:
+        self._store = store
+        self._clock = clock
+        self._host = host
+        self._queues = {queue_id: store.queue(METADATA_TOPIC, queue_id) for queue_id in (CHANGES, SNAPSHOTS)}
+
+    @property
+    def end_position(self) -> int:
+        return self._store.end_position
+
+    @property
+    def committed_position(self) -> int:
+        return self._store.committed_position
+
+    def append(self, queue_id: int, body: bytes) -> tuple[int, int]:
+        """See MetadataLog. The store's reserve is there for these records (H4)."""
+        now_ms = self._clock.now_ms()
+        try:
+            _, position = self._store.append(
+                self._queues[queue_id], body, b"", born_timestamp=now_ms, born_host=self._host, store_timestamp=now_ms,
+                reserve=True,
+            )  # fmt: skip
+        except (StoreFull, StoreStopped, RecordTooLarge) as error:
+            raise MetadataRefusedError(f"the store takes no metadata now: {error}") from error
+        return position, self._store.end_position
+
+    def bounds(self, queue_id: int) -> tuple[int, int]:
+        queue = self._queues[queue_id]
+        return queue.min_offset, queue.next_offset
+
+    def read(self, queue_id: int, queue_offset: int) -> Iterator[Entry]:
+        """See MetadataLog. Raises RecordError for a damaged record, OSError from the disk."""
+        queue = self._queues[queue_id]
+        while queue_offset < queue.max_offset:
+            result = self._store.read(
+                queue, queue_offset, messages_max=_READ_MESSAGES, bytes_max=_READ_BYTES, tag_codes=None
+            )
+            for view in result.slices:
+                at = 0
+                while at < len(view):
+                    record = decode_record(view, at)
+                    at += record.size
+                    yield Entry(
+                        record.queue_offset, record.position, record.position + record.size, bytes(record.body)
+                    )
+            if result.next_offset <= queue_offset:
+                return
+            queue_offset = result.next_offset

@@ -1,0 +1,136 @@
+"""Topics and groups in memory; every change goes to the journal first."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from logherd.kit.clock import Clock
+from logherd.model.topic import GroupConfig, TopicConfig
+from logherd.service.metadata.changes import GroupDeleted, GroupPut, TopicDeleted, TopicPut, Version
+from logherd.service.metadata.journal import Journal
+from logherd.service.metadata.offsets import Offsets
+
+__all__ = ["Groups", "TopicChange", "Topics"]
+
+
+class TopicChange(NamedTuple):
+    """What a hook hears: the new config, or None after a deletion, and the position that makes it durable."""
+
+    name: str
+    config: TopicConfig | None
+    position: int
+
+
+class Topics:
+    """Topics by name. The returned positions are those to wait for before a change is answered."""
+
+    def __init__(self, journal: Journal, offsets: Offsets, clock: Clock) -> None:
+        self._journal = journal
+        self._offsets = offsets
+        self._clock = clock
+        self._table: dict[str, TopicConfig] = {}
+        self.version = Version()
+        self.hooks: list[Callable[[TopicChange], None]] = []
+        self.get = self._table.get
+        """`get(name)` -> TopicConfig | None. The dict's own method: every send asks it."""
+
+    def __iter__(self) -> Iterator[TopicConfig]:
+        return iter(tuple(self._table.values()))
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table
+
+    def put(self, config: TopicConfig) -> int:
+        """Create or replace; an equal config is not logged again. Raises MetadataRefusedError."""
+        if self._table.get(config.name) == config:
+            return self._journal.position
+        change = TopicPut.of(config, self._next_version())
+        position = self._journal.append(change)
+        self.apply_put(change)
+        self._tell(TopicChange(config.name, self._table[config.name], position))
+        return position
+
+    def delete(self, name: str) -> int:
+        """Forget the topic and every group's offsets in it; nothing happens if unknown. Raises MetadataRefusedError."""
+        if name not in self._table:
+            return self._journal.position
+        change = TopicDeleted(name, self._next_version())
+        position = self._journal.append(change)
+        self.apply_delete(change)
+        self._tell(TopicChange(name, None, position))
+        return position
+
+    def apply_put(self, change: TopicPut) -> None:
+        """Take a change that is in the log already."""
+        self._table[change.name] = change.config()
+        self.version = change.version
+
+    def apply_delete(self, change: TopicDeleted) -> None:
+        """Take a change that is in the log already."""
+        self._table.pop(change.name, None)
+        self._offsets.forget_topic(change.name)
+        self.version = change.version
+
+    def _next_version(self) -> Version:
+        return Version(self.version.state_version, self._clock.now_ms(), self.version.counter + 1)
+
+    def _tell(self, change: TopicChange) -> None:
+        for hook in self.hooks:
+            hook(change)
+
+
+class Groups:
+    """Consumer groups by name."""
+
+    def __init__(self, journal: Journal, offsets: Offsets, clock: Clock) -> None:
+        self._journal = journal
+        self._offsets = offsets
+        self._clock = clock
+        self._table: dict[str, GroupConfig] = {}
+        self.version = Version()
+        self.get = self._table.get
+        """`get(name)` -> GroupConfig | None."""
+
+    def __iter__(self) -> Iterator[GroupConfig]:
+        return iter(tuple(self._table.values()))
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table
+
+    def put(self, config: GroupConfig) -> int:
+        """Create or replace; an equal config is not logged again. Raises MetadataRefusedError."""
+        if self._table.get(config.name) == config:
+            return self._journal.position
+        change = GroupPut.of(config, self._next_version())
+        position = self._journal.append(change)
+        self.apply_put(change)
+        return position
+
+    def delete(self, name: str, *, clean_offsets: bool) -> int:
+        """Forget the group, and its offsets when told so. Raises MetadataRefusedError."""
+        if name not in self._table and not (clean_offsets and self._offsets.for_group(name)):
+            return self._journal.position
+        change = GroupDeleted(name, clean_offsets, self._next_version())
+        position = self._journal.append(change)
+        self.apply_delete(change)
+        return position
+
+    def apply_put(self, change: GroupPut) -> None:
+        """Take a change that is in the log already."""
+        self._table[change.name] = change.config()
+        self.version = change.version
+
+    def apply_delete(self, change: GroupDeleted) -> None:
+        """Take a change that is in the log already."""
+        self._table.pop(change.name, None)
+        if change.clean_offsets:
+            self._offsets.forget_group(change.name)
+        self.version = change.version
+
+    def _next_version(self) -> Version:
+        return Version(self.version.state_version, self._clock.now_ms(), self.version.counter + 1)

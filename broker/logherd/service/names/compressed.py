@@ -1,0 +1,99 @@
+"""The compressed form of a registration body, which brokers before RocketMQ 5 may send.
+
+One zlib stream, big-endian: data version (length i32, JSON) | number of topics i32, each (length i32, text) | filter
+servers (length i32, JSON list) | from version 5.0 on: number of queue mappings i32, each (length i32, JSON). A topic's
+text is `name readQueues writeQueues permission filterType attributesJson`, blanks between; the last may be missing.
+
+Source: apache/rocketmq: remoting/src/main/java/org/apache/rocketmq/remoting/protocol/body/RegisterBrokerBody.java
+Source: apache/rocketmq: common/src/main/java/org/apache/rocketmq/common/TopicConfig.java
+"""
+
+import struct
+import zlib
+from typing import Final
+
+import msgspec
+
+from logherd.kit.errors import LogHerdError
+from logherd.model.topic import TopicConfig
+from logherd.service.names.routes import TableVersion
+
+__all__ = ["BODY_BYTES_MAX", "RegistrationBodyError", "decode_compressed", "inflate"]
+
+BODY_BYTES_MAX: Final = 64 << 20
+"""Most bytes that a compressed body may grow to: about 300,000 topics."""
+
+_I32 = struct.Struct(">i")
+
+
+class RegistrationBodyError(LogHerdError):
+    """A registration body that is damaged, too large or not understood; the message says where."""
+
+
+class _Version(msgspec.Struct):
+    counter: int = 0
+    state_version: int = msgspec.field(name="stateVersion", default=0)
+    timestamp: int = 0
+
+
+class _Cursor:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def number(self) -> int:
+        try:
+            (value,) = _I32.unpack_from(self._data, self._at)
+        except struct.error as error:
+            raise RegistrationBodyError(f"registration body ends at byte {self._at}, a number should follow") from error
+        self._at += _I32.size
+        return int(value)
+
+    def piece(self) -> bytes:
+        length = self.number()
+        if not 0 <= length <= len(self._data) - self._at:
+            raise RegistrationBodyError(
+                f"registration body has a piece of {length} bytes at {self._at}, {len(self._data) - self._at} are left"
+            )
+        piece = self._data[self._at : self._at + length]
+        self._at += length
+        return piece
+
+
+def inflate(body: bytes, *, limit: int = BODY_BYTES_MAX) -> bytes:
+    """The zlib stream's content. Raises RegistrationBodyError if it is damaged, cut, or grows beyond `limit` bytes."""
+    stream = zlib.decompressobj()
+    try:
+        data = stream.decompress(body, limit)
+    except zlib.error as error:
+        raise RegistrationBodyError(f"registration body is no zlib stream: {error}") from error
+    if not stream.eof:
+        more = f"grows beyond {limit} bytes" if stream.unconsumed_tail else "is cut"
+        raise RegistrationBodyError(f"compressed registration body {more}")
+    return data
+
+
+def decode_compressed(body: bytes) -> tuple[TableVersion, dict[str, TopicConfig]]:
+    """Data version and topics of a compressed body. Filter servers and queue mappings are not used, and not read.
+
+    Raises: RegistrationBodyError.
+    """
+    cursor = _Cursor(inflate(body))
+    try:
+        version = msgspec.json.decode(cursor.piece(), type=_Version)
+    except msgspec.DecodeError as error:
+        raise RegistrationBodyError(f"data version of the registration body is not understood: {error}") from error
+    topics = {}
+    for _ in range(cursor.number()):
+        config = _topic(cursor.piece())
+        topics[config.name] = config
+    return TableVersion(version.counter, version.state_version, version.timestamp), topics
+
+
+def _topic(piece: bytes) -> TopicConfig:
+    try:
+        parts = piece.decode().split(" ", 5)
+        attributes = msgspec.json.decode(parts[5], type=dict[str, str]) if len(parts) > 5 and parts[5] else {}
+        return TopicConfig(parts[0], int(parts[1]), int(parts[2]), int(parts[3]), attributes=attributes)
+    except (ValueError, IndexError, msgspec.DecodeError) as error:
+        raise RegistrationBodyError(f"topic {piece[:100]!r} of the registration body is not understood") from error

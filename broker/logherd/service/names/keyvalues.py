@@ -1,0 +1,42 @@
+"""Small configuration values that brokers and tools keep in the name service, by namespace and key.
+
+`mqadmin updateTopic -o` writes the queue counts of ordered topics here.
+
+Source: apache/rocketmq: namesrv/src/main/java/org/apache/rocketmq/namesrv/kvconfig/KVConfigManager.java
+"""
+
+from collections.abc import Callable, Mapping
+
+__all__ = ["ORDER_TOPICS", "KeyValues"]
+
+ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
+
+Table = dict[str, dict[str, str]]
+
+
+class KeyValues:
+    """Namespaces of string values. Every change calls `save` with the whole table before it is answered."""
+
+    def __init__(self, table: Mapping[str, Mapping[str, str]] | None = None, *, save: Callable[[Table], None]) -> None:
+        self._table: Table = {name: dict(values) for name, values in (table or {}).items()}
+        self._save = save
+
+    def get(self, namespace: str, key: str) -> str | None:
+        return self._table.get(namespace, {}).get(key)
+
+    def namespace(self, namespace: str) -> Mapping[str, str] | None:
+        """All values of a namespace; None if it has none."""
+        return self._table.get(namespace)
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        self._table.setdefault(namespace, {})[key] = value
+        self._save(self._table)
+
+    def delete(self, namespace: str, key: str) -> None:
+        """Remove one value; removing what is not there changes nothing and is no error."""
+        values = self._table.get(namespace)
+        if values is None or values.pop(key, None) is None:
+            return
+        if not values:
+            del self._table[namespace]
+        self._save(self._table)

@@ -1,0 +1,229 @@
+"""Between the route table and what travels: registration bodies of all ages, routes, and the requests of a broker that
+registers at a name service in another process.
+
+Source: apache/rocketmq: namesrv/.../processor/DefaultRequestProcessor.java, broker/.../out/BrokerOuterAPI.java
+"""
+
+import zlib
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import msgspec
+
+from logherd.kit.clock import Clock
+from logherd.model.topic import Permission, TopicConfig
+from logherd.service.errors import RequestError
+from logherd.service.identity import BrokerIdentity
+from logherd.service.metadata import Metadata, TopicChange
+from logherd.service.names.compressed import BODY_BYTES_MAX, RegistrationBodyError, decode_compressed
+from logherd.service.names.routes import (
+    EXPIRY_MS,
+    BrokerRoute,
+    Registration,
+    RouteTable,
+    TableVersion,
+)  # fmt: skip
+from logherd.service.names.routes import TopicRoute as Route
+from logherd.service.ports import Request
+from logherd.wire.bodies import decode_body, encode_body
+from logherd.wire.bodies.configs import DataVersion, RegisterBroker, TopicConfigBody, TopicConfigTable
+from logherd.wire.bodies.routes import BrokerData, QueueData, TopicRoute
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.headers.names import RegisterBrokerHeader, UnregisterBrokerHeader
+
+__all__ = ["LocalRegistration", "OutgoingRequest", "Registrar", "broker_data", "decode_registration", "queue_configs",
+    "route_data"]  # fmt: skip
+
+_CRC_MASK: Final = 0x7FFFFFFF
+_VERSION_WITH_WRAPPER: Final = 37
+"""V3_0_11: before it, the body was the topic table alone."""
+
+ZONE_FIELD: Final = "__ZONE_NAME"
+COMPLETE_FIELD: Final = "logherdComplete"
+
+
+def decode_registration(request: Request, header: RegisterBrokerHeader, session_id: int) -> Registration:
+    """What a broker says in a 103, in any of the body forms.
+
+    Raises: RequestError 1 if the body's checksum differs, 29 if it is not understood; BodyError from its JSON.
+    """
+    body = request.body
+    if header.body_crc and zlib.crc32(body) & _CRC_MASK != header.body_crc:
+        raise RequestError(ResponseCode.SYSTEM_ERROR, "crc32 not match: the body was changed on its way")
+    version, topics = _decode_topics(body, header, request.frame.version)
+    return Registration(
+        BrokerIdentity(header.cluster_name, header.broker_name, header.broker_id, header.broker_address),
+        topics, version,
+        ha_address=header.ha_address,
+        session_id=session_id,
+        expiry_ms=header.heartbeat_timeout_ms or EXPIRY_MS,
+        acting_master=bool(header.acting_master),
+        zone=request.frame.ext.get(ZONE_FIELD),
+        complete=request.frame.ext.get(COMPLETE_FIELD) == "true",
+    )  # fmt: skip
+
+
+def _decode_topics(
+    body: bytes, header: RegisterBrokerHeader, version: int
+) -> tuple[TableVersion, dict[str, TopicConfig]]:
+    if not body:
+        return TableVersion(), {}
+    if header.compressed:
+        try:
+            return decode_compressed(body)
+        except RegistrationBodyError as error:
+            raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from error
+    if version < _VERSION_WITH_WRAPPER:
+        table = decode_body(TopicConfigTable, body, bytes_max=BODY_BYTES_MAX)
+    else:
+        table = decode_body(RegisterBroker, body, bytes_max=BODY_BYTES_MAX).topics
+    # The key counts, as in RocketMQ; the name inside a configuration is the same in every sender known.
+    topics = {name: config.to_model() for name, config in table.topics.items()}
+    told = table.version
+    return TableVersion(told.counter, told.state_version, told.timestamp), topics
+
+
+def route_data(route: Route, *, zone: str | None) -> TopicRoute:
+    """The answer to 105. With a zone, brokers with a leader in another zone are left out, and their queues."""
+    brokers = [broker for broker in route.brokers if not zone or 0 not in broker.addresses or broker.zone == zone]
+    names = {broker.name for broker in brokers}
+    return TopicRoute(
+        queues=[_queue_data(name, config) for name, config in route.queues.items() if name in names],
+        brokers=[broker_data(broker) for broker in brokers],
+    )
+
+
+def _queue_data(broker_name: str, config: TopicConfig) -> QueueData:
+    return QueueData(
+        broker_name=broker_name, read_queues=config.read_queues, write_queues=config.write_queues,
+        permission=config.permission, sys_flag=config.system_flag,
+    )  # fmt: skip
+
+
+def broker_data(broker: BrokerRoute) -> BrokerData:
+    """A broker as routes and the cluster list name it."""
+    return BrokerData(
+        cluster=broker.cluster, broker_name=broker.name, addresses=dict(broker.addresses),
+        acting_master=broker.acting_master, zone_name=broker.zone or msgspec.UNSET,
+    )  # fmt: skip
+
+
+def queue_configs(topic: str, route: TopicRoute) -> dict[str, TopicConfig]:
+    """The queues of a topic by broker name, as 217 sets them."""
+    return {
+        queue.broker_name: TopicConfig(
+            topic, queue.read_queues, queue.write_queues, queue.permission, queue.sys_flag
+        )
+        for queue in route.queues
+    }  # fmt: skip
+
+
+class LocalRegistration:
+    """Keeps a route table of this process in step with the metadata of the broker in this process."""
+
+    def __init__(self, routes: RouteTable, identity: BrokerIdentity, metadata: Metadata, clock: Clock) -> None:
+        self._routes = routes
+        self._identity = identity
+        self._metadata = metadata
+        self._clock = clock
+        self._permission: int = Permission.READ_WRITE
+        metadata.on_topic_change.append(self._topic_changed)
+
+    def register(self) -> None:
+        """Put the broker and all its topics into routes: call it when the broker is ready to serve.
+
+        Raises: RegistrationError if another broker holds the same name and id with a newer state.
+        """
+        topics = {topic.name: _permitted(topic, self._permission) for topic in self._metadata.topics}
+        told = self._metadata.version
+        version = TableVersion(told.counter, told.state_version, told.timestamp)
+        self._routes.register(Registration(self._identity, topics, version, complete=True), self._clock.monotonic_ms())
+
+    def set_permission(self, permission: int) -> None:
+        """Take the broker's own permission into routes: clients send to and pull from it only as far as it goes."""
+        self._permission = permission
+        if self._identity.name in self._routes.brokers():
+            self.register()
+
+    def unregister(self) -> None:
+        """Take the broker out of all routes: call it before the broker stops serving."""
+        self._routes.unregister(self._identity)
+
+    def _topic_changed(self, change: TopicChange) -> None:
+        if change.config is not None:
+            # Not known before register(), which takes all topics.
+            self._routes.register_topic(change.name, {self._identity.name: _permitted(change.config, self._permission)})
+        else:
+            self._routes.drop_topic(change.name, self._identity.name)
+
+
+class _CompleteRegistration(RegisterBrokerHeader, frozen=True, kw_only=True):
+    """103 with a field of ours, which others ignore: topics that are not listed are gone."""
+
+    complete: bool = msgspec.field(name=COMPLETE_FIELD, default=True)
+
+
+class OutgoingRequest(NamedTuple):
+    """A request to send to each name service."""
+
+    code: RequestCode
+    header: msgspec.Struct
+    body: bytes = b""
+
+
+class Registrar:
+    """The requests of a broker whose name services are in other processes; the app sends them.
+
+    `register` goes to each of them when its connection opens, every 30 s, and soon after a topic changed; `unregister`
+    before the broker stops serving.
+    """
+
+    def __init__(self, identity: BrokerIdentity, metadata: Metadata, *, ha_address: str) -> None:
+        self._identity = identity
+        self._metadata = metadata
+        self._ha_address = ha_address
+        self._permission: int = Permission.READ_WRITE
+
+    def set_permission(self, permission: int) -> None:
+        """Take the broker's own permission into the next registration."""
+        self._permission = permission
+
+    def register(self) -> OutgoingRequest:
+        """103 with all topics, uncompressed as RocketMQ 5 sends it, with a checksum of the body.
+
+        A name service of RocketMQ does not take a deleted topic out of its routes by it: there, `mqadmin deleteTopic`
+        does so itself. One of LogHerd does.
+        """
+        version = self._metadata.version
+        table = TopicConfigTable(
+            version=DataVersion(
+                counter=version.counter, state_version=version.state_version, timestamp=version.timestamp
+            ),
+            topics={
+                topic.name: TopicConfigBody.from_model(_permitted(topic, self._permission))
+                for topic in self._metadata.topics
+            },
+        )
+        body = encode_body(RegisterBroker(topics=table))
+        identity = self._identity
+        header = _CompleteRegistration(
+            broker_name=identity.name, broker_address=identity.address, cluster_name=identity.cluster,
+            ha_address=self._ha_address, broker_id=identity.broker_id, heartbeat_timeout_ms=EXPIRY_MS,
+            acting_master=False, compressed=False, body_crc=zlib.crc32(body) & _CRC_MASK,
+        )  # fmt: skip
+        return OutgoingRequest(RequestCode.REGISTER_BROKER, header, body)
+
+    def unregister(self) -> OutgoingRequest:
+        """104."""
+        identity = self._identity
+        header = UnregisterBrokerHeader(
+            broker_name=identity.name, broker_address=identity.address, cluster_name=identity.cluster,
+            broker_id=identity.broker_id,
+        )  # fmt: skip
+        return OutgoingRequest(RequestCode.UNREGISTER_BROKER, header)
+
+
+def _permitted(topic: TopicConfig, permission: int) -> TopicConfig:
+    """The topic as far as the broker's own permission allows it."""
+    allowed = topic.permission & (permission | ~Permission.READ_WRITE)
+    return topic if allowed == topic.permission else replace(topic, permission=allowed)

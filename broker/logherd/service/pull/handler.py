@@ -1,0 +1,256 @@
+"""Pulls: 11 and 361.
+
+Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/PullMessageProcessor.java
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from logherd.kit.clock import Clock
+from logherd.model.topic import GroupConfig, Permission, TopicConfig
+from logherd.service.clients.registry import ClientRegistry
+from logherd.service.dispatcher import RawHandler
+from logherd.service.errors import RequestError
+from logherd.service.group_names import check_group_name
+from logherd.service.metadata import Metadata, is_system_group
+from logherd.service.offset_rules import OffsetRules
+from logherd.service.ports import PARKED, Answer, Reply, ReplyAfter, Request, Session
+from logherd.service.pull.filters import ForbiddenError, find_tag_codes
+from logherd.service.pull.hold import Hold, Waiter
+from logherd.service.pull.options import PullOptions
+from logherd.store import MessageStore, QueueLog, ReadResult, ReadStatus
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Frame
+from logherd.wire.headers import decode_header
+from logherd.wire.headers.pull import PullFlag, PullMessageHeader
+
+__all__ = ["GetCounter", "PullHandler"]
+
+_FORBIDDEN_BROKER = 1
+_FORBIDDEN_GROUP = 2
+_FORBIDDEN_TOPIC = 3
+_RESET: Final = "OFFSET_RESET"
+
+_CODES: Final = {
+    ReadStatus.FOUND: ResponseCode.SUCCESS,
+    ReadStatus.NO_MATCH: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ReadStatus.AT_END: ResponseCode.PULL_NOT_FOUND,
+    ReadStatus.TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    ReadStatus.BEYOND_END: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class GetCounter(Protocol):
+    """Where pulls are counted."""
+
+    def count_get(self, group: str, topic: str, messages: int, size: int) -> None:
+        """One pull took this many messages of together `size` bytes; 0 if it found none."""
+
+
+class PullHandler:
+    """Answers pulls at once or parks them. `permission` is the broker's own, as updateBrokerConfig sets it."""
+
+    def __init__(
+        self, store: MessageStore, metadata: Metadata, registry: ClientRegistry, *,
+        rules: OffsetRules, clock: Clock, counter: GetCounter, options: PullOptions,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._metadata = metadata
+        self._registry = registry
+        self._clock = clock
+        self._counter = counter
+        self._options = options
+        self._rules = rules
+        self.hold = Hold(recheck_ms=options.recheck_ms, parked_max=options.parked_max)
+        self.permission: int = Permission.READ_WRITE
+
+    def raw_handlers(self) -> dict[int, RawHandler]:
+        return {RequestCode.PULL_MESSAGE: self.handle, RequestCode.LITE_PULL_MESSAGE: self.handle}
+
+    # ---- what the app calls
+
+    def committed(self, queues: Iterable[QueueLog]) -> None:
+        """Messages became visible in these queues: answer who waited for them."""
+        if len(self.hold):
+            self.hold.wake(queues, self._retry)
+
+    def look_again(self, queues: Iterable[QueueLog]) -> None:
+        """Something else than messages changed for these queues, as a reset does: the same as a commit to them."""
+        self.committed(queues)
+
+    def tick(self) -> None:
+        """Deadlines and rechecks of parked pulls; every 100 ms or so."""
+        self.hold.tick(self._clock.monotonic_ms(), self._retry)
+
+    def session_closed(self, session: Session) -> None:
+        """Forget the parked pulls of a connection that is gone."""
+        self.hold.session_closed(session.id)
+
+    # ---- requests
+
+    def handle(self, frame: Frame, session: Session) -> Answer:
+        """Read for one pull, or park it.
+
+        Raises: RequestError with the codes of the sheet (1, 16, 17, 23, 24, 25, 26, 29); HeaderError.
+        """
+        header = decode_header(PullMessageHeader, frame.ext)
+        try:
+            topic = self._check(header)
+            tag_codes = find_tag_codes(header, self._registry, self._metadata)
+        except ForbiddenError as error:
+            ext = _ends(0, 0, 0)
+            ext["forbiddenType"] = str(error.forbidden_type)
+            return Reply(error.code, ext, remark=error.remark)
+        group, queue_id = header.consumer_group, header.queue_id
+        if header.sys_flag & PullFlag.COMMIT_OFFSET and header.commit_offset >= 0:
+            self._commit(header, session)
+        queue = self._store.queue(topic.name, queue_id)
+        moved = self._moved_by_reset(group, queue)
+        if moved is not None:
+            return moved
+        messages_max = min(header.messages_max, self._options.messages_max)
+        result = self._read(queue, header.queue_offset, messages_max, tag_codes)
+        if result.status is ReadStatus.FOUND:
+            return self._found(result, group, topic.name)
+        if _may_wait(result, header):
+            return self._park(frame, session, header, queue, result, tag_codes)
+        self._counter.count_get(group, topic.name, 0, 0)
+        return _not_found(result, header.queue_offset)
+
+    def _check(self, header: PullMessageHeader) -> TopicConfig:
+        if not self.permission & Permission.READ:
+            raise ForbiddenError(
+                _FORBIDDEN_BROKER, f"brokerPermission is {self.permission}, pulls need the bit {Permission.READ}"
+            )
+        group = self._metadata.groups.get(header.consumer_group) or self._create_group(header.consumer_group)
+        if not group.consume_enabled:
+            raise ForbiddenError(_FORBIDDEN_GROUP, f"group {group.name} may not consume (consumeEnable is false)")
+        topic = self._metadata.topics.get(header.topic)
+        if topic is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic {header.topic[:127]!a} does not exist, make it with updateTopic"
+            )
+        if not topic.readable:
+            raise ForbiddenError(
+                _FORBIDDEN_TOPIC, f"topic {topic.name} has permission {topic.permission}, pulls need {Permission.READ}"
+            )
+        if not 0 <= header.queue_id < topic.read_queues:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId is {header.queue_id}, topic {topic.name} has read queues 0 to {topic.read_queues - 1}",
+            )
+        if header.messages_max < 1:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER, f"maxMsgNums is {header.messages_max}, it must be at least 1"
+            )
+        return topic
+
+    def _create_group(self, name: str) -> GroupConfig:
+        check_group_name(name)
+        if not self._options.auto_create_groups and not is_system_group(name):
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"group {name} does not exist and is not created by a pull; make it with updateSubGroup",
+            )
+        config = GroupConfig(name)
+        self._metadata.groups.put(config)
+        return config
+
+    def _commit(self, header: PullMessageHeader, session: Session) -> None:
+        # A pull is not refused for the offset that rides on it: the consumer commits again every few seconds.
+        with suppress(RequestError):
+            self._rules.commit(
+                header.consumer_group, header.topic, header.queue_id, offset=header.commit_offset, session=session
+            )
+
+    def _moved_by_reset(self, group: str, queue: QueueLog) -> ReplyAfter | None:
+        offsets = self._metadata.offsets
+        pending = offsets.pending_reset(group, queue.topic, queue.queue_id)
+        if pending is None:
+            return None
+        # The consumer begins anew there, so the reset itself must be durable before it hears of it.
+        position = offsets.take_reset(group, queue.topic, queue.queue_id)
+        ext = _ends(pending, queue.min_offset, queue.max_offset)
+        return ReplyAfter(position, Reply(ResponseCode.PULL_OFFSET_MOVED, ext, remark=_RESET))
+
+    def _read(self, queue: QueueLog, offset: int, messages_max: int, tag_codes: frozenset[int] | None) -> ReadResult:
+        return self._store.read(
+            queue, offset, messages_max=messages_max, bytes_max=self._options.bytes_max, tag_codes=tag_codes
+        )
+
+    def _found(self, result: ReadResult, group: str, topic: str) -> Reply:
+        self._counter.count_get(group, topic, result.count, sum(map(len, result.slices)))
+        ext = _ends(result.next_offset, result.min_offset, result.max_offset)
+        return Reply(ResponseCode.SUCCESS, ext, result.slices, remark=result.status.value)
+
+    # ---- long polling
+
+    def _park(
+        self, frame: Frame, session: Session, header: PullMessageHeader, queue: QueueLog, result: ReadResult,
+        tag_codes: frozenset[int] | None,
+    ) -> Answer:  # fmt: skip
+        if self.hold.full:
+            raise RequestError(ResponseCode.SYSTEM_BUSY, f"{len(self.hold)} pulls are waiting here, no more can wait")
+        now_ms = self._clock.monotonic_ms()
+        suspend_ms = min(header.suspend_timeout_ms, self._options.suspend_ms_max)
+        waiter = Waiter(
+            Request(frame, header, now_ms), session, queue, result.next_offset, group=header.consumer_group,
+            messages_max=min(header.messages_max, self._options.messages_max), tag_codes=tag_codes,
+            deadline_ms=now_ms + suspend_ms,
+        )  # fmt: skip
+        self.hold.park(waiter, now_ms)
+        return PARKED
+
+    def _retry(self, waiter: Waiter, last: bool) -> Reply | None:
+        queue = waiter.queue
+        offsets = self._metadata.offsets
+        pending = offsets.pending_reset(waiter.group, queue.topic, queue.queue_id)
+        if pending is not None or self._store.find_queue(queue.topic, queue.queue_id) is not queue:
+            # Whatever happened to the queue, the consumer's next pull meets it with all checks.
+            return self._look_again(waiter)
+        result = self._read(queue, waiter.offset, waiter.messages_max, waiter.tag_codes)
+        if result.status is ReadStatus.FOUND:
+            return self._found(result, waiter.group, queue.topic)
+        if result.status is ReadStatus.NO_MATCH:
+            waiter.offset = result.next_offset
+        elif result.status not in (ReadStatus.AT_END, ReadStatus.QUEUE_EMPTY):
+            return _not_found(result, waiter.offset)
+        if not last:
+            return None
+        self._counter.count_get(waiter.group, queue.topic, 0, 0)
+        return self._look_again(waiter)
+
+    def _look_again(self, waiter: Waiter) -> Reply:
+        queue = waiter.queue
+        ext = _ends(waiter.offset, queue.min_offset, queue.max_offset)
+        header = waiter.request.header
+        advanced = isinstance(header, PullMessageHeader) and waiter.offset != header.queue_offset
+        if advanced:
+            return Reply(ResponseCode.PULL_RETRY_IMMEDIATELY, ext, remark=ReadStatus.NO_MATCH.value)
+        return Reply(ResponseCode.PULL_NOT_FOUND, ext, remark=ReadStatus.AT_END.value)
+
+
+
+def _may_wait(result: ReadResult, header: PullMessageHeader) -> bool:
+    if not header.sys_flag & PullFlag.SUSPEND:
+        return False
+    return result.status is ReadStatus.AT_END or (result.status is ReadStatus.QUEUE_EMPTY and not header.queue_offset)
+
+
+def _not_found(result: ReadResult, offset: int) -> Reply:
+    """Every status but FOUND. A consumer that asks an empty queue for a later message is sent back to its start."""
+    if result.status is ReadStatus.QUEUE_EMPTY:
+        code = ResponseCode.PULL_OFFSET_MOVED if offset else ResponseCode.PULL_NOT_FOUND
+    else:
+        code = _CODES[result.status]
+    ext = _ends(result.next_offset, result.min_offset, result.max_offset)
+    return Reply(code, ext, remark=result.status.value)
+
+
+def _ends(next_offset: int, min_offset: int, max_offset: int) -> dict[str, str]:
+    """The four fields without which the Java client fails on any answer to a pull."""
+    return {
+        "suggestWhichBrokerId": "0", "nextBeginOffset": str(next_offset), "minOffset": str(min_offset),
+        "maxOffset": str(max_offset),
+    }  # fmt: skip

@@ -1,0 +1,116 @@
+"""Pulls that found nothing and wait: by queue, with a deadline, woken by commits.
+
+Invariants:
+  1. A waiter is answered at most once, and none that is `done` is read for again.
+  2. A waiter stands in `_by_queue` exactly while it is not done, and has exactly one entry in `_due` that is not stale.
+
+Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/longpolling/PullRequestHoldService.java
+"""
+
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+
+from logherd.service.ports import Reply, Request, Session
+from logherd.store import QueueLog
+
+__all__ = ["Hold", "Waiter"]
+
+
+class Waiter:
+    """One parked pull. `offset` moves on over messages that its filter does not want, so none is looked at twice."""
+
+    __slots__ = ("deadline_ms", "done", "group", "messages_max", "offset", "queue", "request", "session", "tag_codes")
+
+    def __init__(
+        self, request: Request, session: Session, queue: QueueLog, offset: int, *,
+        group: str, messages_max: int, tag_codes: frozenset[int] | None, deadline_ms: int,
+    ) -> None:  # fmt: skip
+        self.request = request
+        self.session = session
+        self.queue = queue
+        self.offset = offset
+        self.group = group
+        self.messages_max = messages_max
+        self.tag_codes = tag_codes
+        self.deadline_ms = deadline_ms
+        self.done = False
+
+
+Retry = Callable[[Waiter, bool], Reply | None]
+"""Read again for a waiter; None means it goes on waiting, which it may not when the second argument is true."""
+
+
+class Hold:
+    """All parked pulls of a broker. Owned by the loop thread; nothing blocks."""
+
+    def __init__(self, *, recheck_ms: int, parked_max: int) -> None:
+        self._recheck_ms = recheck_ms
+        self._parked_max = parked_max
+        self._by_queue: dict[QueueLog, dict[int, Waiter]] = {}
+        self._by_session: dict[int, set[int]] = {}
+        self._waiters: dict[int, Waiter] = {}
+        self._due: list[tuple[int, int]] = []
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    @property
+    def full(self) -> bool:
+        """Whether no further pull may be parked."""
+        return len(self._waiters) >= self._parked_max
+
+    def park(self, waiter: Waiter, now_ms: int) -> None:
+        """Keep a pull until `wake`, `tick` or `session_closed` lets it go."""
+        self._number += 1
+        number = self._number
+        self._waiters[number] = waiter
+        self._by_queue.setdefault(waiter.queue, {})[number] = waiter
+        self._by_session.setdefault(waiter.session.id, set()).add(number)
+        heappush(self._due, (min(waiter.deadline_ms, now_ms + self._recheck_ms), number))
+
+    def wake(self, queues: Iterable[QueueLog], retry: Retry) -> None:
+        """Messages were committed to these queues."""
+        for queue in queues:
+            waiters = self._by_queue.get(queue)
+            if waiters:
+                for number, waiter in tuple(waiters.items()):
+                    self._try(number, waiter, retry, last=False)
+
+    def tick(self, now_ms: int, retry: Retry) -> None:
+        """Answer pulls at their deadline, and look again at those that waited long. Call it every 100 ms or so."""
+        due = self._due
+        while due and due[0][0] <= now_ms:
+            number = heappop(due)[1]
+            waiter = self._waiters.get(number)
+            if waiter is None:
+                continue
+            self._try(number, waiter, retry, last=now_ms >= waiter.deadline_ms)
+            if not waiter.done:
+                heappush(due, (min(waiter.deadline_ms, now_ms + self._recheck_ms), number))
+
+    def session_closed(self, session_id: int) -> None:
+        """The connection is gone, and with it whoever would read the answer."""
+        for number in tuple(self._by_session.get(session_id, ())):
+            self._remove(number, self._waiters[number])
+
+    def _try(self, number: int, waiter: Waiter, retry: Retry, *, last: bool) -> None:
+        if waiter.session.closed:
+            self._remove(number, waiter)
+            return
+        reply = retry(waiter, last)
+        if reply is not None:
+            self._remove(number, waiter)
+            waiter.session.reply(waiter.request, reply)
+
+    def _remove(self, number: int, waiter: Waiter) -> None:
+        waiter.done = True
+        del self._waiters[number]
+        queue = self._by_queue[waiter.queue]
+        del queue[number]
+        if not queue:
+            del self._by_queue[waiter.queue]
+        session = self._by_session[waiter.session.id]
+        session.discard(number)
+        if not session:
+            del self._by_session[waiter.session.id]

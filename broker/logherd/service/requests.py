@@ -1,0 +1,33 @@
+"""Small steps that every handler takes: the header it was promised, and an answer that waits for the metadata."""
+
+from typing import TypeVar
+
+import msgspec
+
+from logherd.kit.errors import ensure
+from logherd.service.ports import Reply, ReplyAfter, Request
+from logherd.wire.bodies import encode_body
+
+__all__ = ["after", "body_reply", "header_of"]
+
+HeaderType = TypeVar("HeaderType", bound=msgspec.Struct)
+
+
+def header_of(request: Request, cls: type[HeaderType]) -> HeaderType:
+    """The request's header, which the dispatcher decoded by the table of `wire`.
+
+    Raises: InvariantError if the table names another header for this code than the handler expects.
+    """
+    header = request.header
+    ensure(isinstance(header, cls), "a handler gets the header that the request table names", request.code, cls)
+    return header  # type: ignore[return-value]
+
+
+def body_reply(body: object, header: msgspec.Struct | None = None) -> Reply:
+    """A successful answer with a JSON body."""
+    return Reply(header=header, body=encode_body(body))
+
+
+def after(position: int, reply: Reply | None = None) -> ReplyAfter:
+    """A successful answer that leaves when the log is durable up to `position`."""
+    return ReplyAfter(position, reply or Reply())

@@ -1,0 +1,212 @@
+"""Sends: 10, 310 and 320.
+
+The checks run in RocketMQ's order, so that a request with several faults gets the code that a stock broker gives. What
+follows the checks appends; nothing is refused after the first append of a request except by the store itself.
+
+Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/SendMessageProcessor.java
+"""
+
+from typing import NoReturn, Protocol
+
+from logherd.kit.clock import Clock
+from logherd.model.properties import Name, format_properties, parse_properties
+from logherd.model.record import SysFlag
+from logherd.model.topic import DLQ_PREFIX, Permission
+from logherd.service.dispatcher import RawHandler
+from logherd.service.errors import RequestError
+from logherd.service.metadata import Metadata
+from logherd.service.ports import ReplyAfter, Session
+from logherd.service.send.answers import SendAnswers
+from logherd.service.send.batch import split_batch
+from logherd.service.send.options import SendOptions
+from logherd.service.send.properties import Stamper
+from logherd.service.send.targets import Target, Targets
+from logherd.store import MessageStore, RecordTooLarge, StoreFull, StoreStopped
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Frame
+from logherd.wire.headers import decode_header
+from logherd.wire.headers.send import SendMessageHeader, SendMessageHeaderV2
+
+__all__ = ["PutCounter", "SendHandler"]
+
+_LONG_KEYS = int(RequestCode.SEND_MESSAGE)
+_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
+_INNER_BATCH = 0xC0
+_HOST_V6 = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
+_CHECKED_FLAGS = SysFlag.TRANSACTION_MASK | _INNER_BATCH | _HOST_V6
+
+
+class PutCounter(Protocol):
+    """Where sends are counted."""
+
+    def count_put(self, topic: str, messages: int, size: int) -> None:
+        """One request appended this many messages of together `size` bytes."""
+
+
+class SendHandler:
+    """Appends what producers send and answers with ready bytes once the log is committed beyond it.
+
+    `permission` is the broker's own, as updateBrokerConfig sets it: as in RocketMQ it stops sends to ordered topics
+    here, and to others through the routes.
+    """
+
+    def __init__(
+        self, store: MessageStore, metadata: Metadata, targets: Targets, *,
+        clock: Clock, counter: PutCounter, stamper: Stamper, options: SendOptions,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._metadata = metadata
+        self._targets = targets
+        self._clock = clock
+        self._counter = counter
+        self._options = options
+        self._stamper = stamper
+        self._answers = SendAnswers(
+            store_host=options.store_host, region=options.region, trace_on=options.trace_on
+        )
+        self.permission: int = Permission.READ_WRITE
+
+    def raw_handlers(self) -> dict[int, RawHandler]:
+        codes = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+        return dict.fromkeys(codes, self.handle)
+
+    def handle(self, frame: Frame, session: Session) -> ReplyAfter:
+        """Store one message or one batch.
+
+        Durable: when the log is committed up to the answer's position; the answer must not leave before.
+        Raises: RequestError with the codes of the sheet (1, 2, 3, 13, 14, 16, 17, 26, 29); HeaderError.
+        """
+        code = frame.code
+        header = decode_header(SendMessageHeader if code == _LONG_KEYS else SendMessageHeaderV2, frame.ext)
+        target = self._targets.get(header.topic) or self._resolve(header)
+        if target.config.order and not self.permission & Permission.WRITE:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"brokerPermission is {self.permission}, sends to ordered topics need the bit {Permission.WRITE}",
+            )
+        if code == _BATCH or header.batch:
+            return self._store_batch(frame, session, header, target)
+        properties = header.properties or ""
+        if target.retry_group is not None:
+            target, properties = self._route_retry(header, target, properties)
+        queue = target.queue(header.queue_id)
+        body = frame.body
+        sys_flag = header.sys_flag
+        if sys_flag & _CHECKED_FLAGS:
+            sys_flag = _check_flags(sys_flag)
+        if len(body) > self._options.body_bytes_max:
+            self._refuse_body(len(body))
+        encoded, unique_key = self._stamper.stamp(properties)
+        store = self._store
+        if store.unwritten_bytes > self._options.unwritten_bytes_max:
+            self._refuse_busy()
+        try:
+            queue_offset, position = store.append(
+                queue, body, encoded,
+                born_timestamp=header.born_timestamp, born_host=session.remote_host,
+                store_timestamp=self._clock.now_ms(), flag=header.flag, sys_flag=sys_flag,
+                reconsume_times=header.reconsume_times or 0,
+            )  # fmt: skip
+        except (StoreFull, StoreStopped, RecordTooLarge) as error:
+            raise _store_refused(error) from error
+        end = store.end_position
+        self._counter.count_put(queue.topic, 1, end - position)
+        answers = self._answers
+        return ReplyAfter(
+            end,
+            answers.frame(
+                answers.message_id(position), queue.queue_id, queue_offset,
+                unique_key=unique_key, opaque=frame.opaque,
+            ),
+        )  # fmt: skip
+
+    def _store_batch(self, frame: Frame, session: Session, header: SendMessageHeader, target: Target) -> ReplyAfter:
+        queue = target.queue(header.queue_id)
+        sys_flag = _check_flags(header.sys_flag)
+        if len(frame.body) > self._options.body_bytes_max:
+            self._refuse_body(len(frame.body))
+        if target.retry_group is not None:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL, f"topic {header.topic} is a retry topic, it takes no batches"
+            )
+        units, batch_key = split_batch(frame.body, header.properties or "", self._stamper)
+        store = self._store
+        if store.unwritten_bytes > self._options.unwritten_bytes_max:
+            self._refuse_busy()
+        first_offset = queue.next_offset
+        start = store.end_position
+        now = self._clock.now_ms()
+        identifiers: list[str] = []
+        for flag, body, encoded in units:
+            try:
+                _, position = store.append(
+                    queue, body, encoded,
+                    born_timestamp=header.born_timestamp, born_host=session.remote_host, store_timestamp=now,
+                    flag=flag, sys_flag=sys_flag, reconsume_times=header.reconsume_times or 0,
+                )  # fmt: skip
+            except (StoreFull, StoreStopped, RecordTooLarge) as error:
+                raise _store_refused(error) from error
+            identifiers.append(self._answers.message_id(position))
+        end = store.end_position
+        self._counter.count_put(queue.topic, len(units), end - start)
+        answer = self._answers.frame(
+            ",".join(identifiers), queue.queue_id, first_offset, unique_key=batch_key, opaque=frame.opaque
+        )
+        return ReplyAfter(end, answer)
+
+    def _resolve(self, header: SendMessageHeader) -> Target:
+        return self._targets.resolve(
+            header.topic, default_topic=header.default_topic, default_queues=header.default_topic_queues,
+            unit_mode=bool(header.unit_mode),
+        )  # fmt: skip
+
+    def _route_retry(self, header: SendMessageHeader, target: Target, properties: str) -> tuple[Target, str]:
+        """A consumer sends a message back by itself: to its group's retry topic, or to the dead letters."""
+        group = target.retry_group or ""
+        config = self._metadata.groups.get(group)
+        if config is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {group!a} of topic {header.topic} does not exist"
+            )
+        times = header.reconsume_times or 0
+        times_max = config.retries_max if header.max_reconsume_times is None else header.max_reconsume_times
+        if times <= times_max:
+            return target, properties
+        parsed = parse_properties(properties)
+        # A dead letter is not delayed, whatever the retry before it was.
+        parsed.pop(Name.DELAY, None)
+        return self._targets.ensure(DLQ_PREFIX + group), format_properties(parsed)
+
+    def _refuse_body(self, size: int) -> NoReturn:
+        raise RequestError(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the body has {size} bytes, at most {self._options.body_bytes_max} are stored (maxMessageSize)",
+        )
+
+    def _refuse_busy(self) -> NoReturn:
+        raise RequestError(
+            ResponseCode.SYSTEM_BUSY,
+            f"[OVERLOAD] {self._store.unwritten_bytes} bytes wait for the disk, more than "
+            f"{self._options.unwritten_bytes_max}; send again later",
+        )
+
+
+def _check_flags(sys_flag: int) -> int:
+    """The flags that are stored: the host bits are the record's own affair. Raises RequestError 3 for features."""
+    if sys_flag & SysFlag.TRANSACTION_MASK:
+        raise RequestError(
+            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            f"sysFlag is {sys_flag}: transactions are not supported, the message was not stored",
+        )
+    if sys_flag & _INNER_BATCH:
+        raise RequestError(
+            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            f"sysFlag is {sys_flag}: inner batches are not supported, the message was not stored",
+        )
+    return sys_flag & ~_HOST_V6
+
+
+def _store_refused(error: StoreFull | StoreStopped | RecordTooLarge) -> RequestError:
+    if isinstance(error, RecordTooLarge):
+        return RequestError(ResponseCode.MESSAGE_ILLEGAL, str(error))
+    return RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, f"the store takes no messages now: {error}")

@@ -1,0 +1,121 @@
+"""Properties at the edge: what the broker adds, what it takes away, and what it refuses to store.
+
+The text of an ordinary message passes a few substring tests and gets one suffix; only a text in which one of the names
+occurs at all is taken apart.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from logherd.model.properties import PROPERTIES_BYTES_MAX, Name, format_properties, parse_properties
+from logherd.model.record import CHECKSUM_SIZE
+from logherd.service.errors import RequestError
+from logherd.wire.codes import ResponseCode
+
+__all__ = ["Stamped", "Stamper", "refuse_features"]
+
+_ROOM_MAX = PROPERTIES_BYTES_MAX - CHECKSUM_SIZE
+_UNIQUE = f"{Name.UNIQ_KEY}\x01"
+_UNIQUE_LENGTH = len(_UNIQUE)
+_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
+
+_TIMERS = (Name.TIMER_DELAY_SEC, Name.TIMER_DELAY_MS, Name.TIMER_DELIVER_MS)
+_TIMER_DELETE = "TIMER_DEL_UNIQKEY"
+
+
+class Stamped(NamedTuple):
+    """Properties as they are stored, and the message's UNIQ_KEY in them."""
+
+    encoded: bytes
+    unique_key: str
+
+
+class Stamper:
+    """Turns the properties that a client sent into those that are stored. `new_key` makes an id where there is none."""
+
+    def __init__(self, *, cluster: str, region: str, trace_on: bool, new_key: Callable[[], str]) -> None:
+        self._new_key = new_key
+        self._stamps = {
+            Name.MSG_REGION: region, Name.TRACE_ON: "true" if trace_on else "false", Name.CLUSTER: cluster,
+        }  # fmt: skip
+        self._suffix = format_properties(self._stamps)
+
+    def stamp(self, text: str) -> Stamped:
+        """Check and complete one message's properties.
+
+        Raises: RequestError 13 if they do not fit a record or are not encodable; 3 for a feature that is not there.
+        """
+        if (
+            "DELAY" in text or "TIMER_" in text or "TRAN_MSG" in text or "INNER_" in text or "POP_CK" in text
+            or "MSG_REGION" in text or "TRACE_ON" in text or "CLUSTER" in text or "__CRC32#" in text
+        ):  # fmt: skip
+            text = self._rewrite(text)
+        at = text.find(_UNIQUE)
+        if at > 0:
+            # The value of another property may end in the name; a name stands at the start or after a pair's end.
+            at = at if text[at - 1] == "\x02" else text.find("\x02" + _UNIQUE) + 1 or -1
+        if at >= 0:
+            start = at + _UNIQUE_LENGTH
+            end = text.find("\x02", start)
+            key = text[start:end] if end >= 0 else text[start:]
+            if not key:
+                text = self._rewrite(text)
+        else:
+            key = ""
+        if text and text[-1] != "\x02":
+            text += "\x02"
+        if not key:
+            key = self._new_key()
+            text = f"{text}{Name.UNIQ_KEY}\x01{key}\x02"
+        try:
+            encoded = (text + self._suffix).encode()
+        except UnicodeEncodeError as error:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL, f"properties cannot be written as UTF-8: {error.reason}"
+            ) from error
+        if len(encoded) > _ROOM_MAX:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"properties take {len(encoded)} bytes with those the broker adds, at most {_ROOM_MAX} are stored",
+            )
+        return Stamped(encoded, key)
+
+    def _rewrite(self, text: str) -> str:
+        properties = parse_properties(text)
+        refuse_features(properties)
+        for name in (Name.POP_CK, Name.CRC32, *self._stamps):
+            properties.pop(name, None)
+        return format_properties(properties)
+
+
+def refuse_features(properties: dict[str, str]) -> None:
+    """Raise RequestError 3 naming the feature that these properties ask for and that would silently be lost; 13 if a
+    delay level is not a number. A level of 0 or less asks for nothing."""
+    delay = properties.get(Name.DELAY)
+    if delay is not None:
+        try:
+            level = int(delay)
+        except ValueError as error:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL, f"property {Name.DELAY} is {delay[:32]!a}, it must be a number"
+            ) from error
+        if level > 0:
+            _refuse(Name.DELAY, delay, "delayed delivery")
+    for name in _TIMERS:
+        if name in properties:
+            _refuse(name, properties[name], "timed delivery")
+    if _TIMER_DELETE in properties:
+        _refuse(_TIMER_DELETE, properties[_TIMER_DELETE], "recall of timed messages")
+    if properties.get(Name.TRANSACTION_PREPARED, "").lower() == "true":
+        _refuse(Name.TRANSACTION_PREPARED, "true", "transactions")
+    if Name.INNER_NUM in properties:
+        _refuse(Name.INNER_NUM, properties[Name.INNER_NUM], "inner batches")
+    if _MULTI_DISPATCH in properties:
+        _refuse(_MULTI_DISPATCH, properties[_MULTI_DISPATCH], "light queues (LMQ)")
+
+
+def _refuse(name: str, value: str, feature: str) -> None:
+    raise RequestError(
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        f"property {name} is {value[:32]!a}: {feature} is not supported, the message was not stored",
+    )

@@ -1,0 +1,119 @@
+"""The broker's settings under the names that `mqadmin getBrokerConfig` and `updateBrokerConfig` use.
+
+Only settings that exist are listed. A change is checked whole before any of it is applied; it holds until the process
+ends, because the configuration file belongs to whoever deployed the broker.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from logherd.kit.errors import LogHerdError
+from logherd.service.errors import RequestError
+from logherd.service.properties_text import parse_properties_text
+from logherd.wire.codes import ResponseCode
+
+__all__ = ["Setting", "SettingsError", "SettingsTable", "boolean", "one_of", "text", "update_from_text"]
+
+
+class SettingsError(LogHerdError):
+    """A change that names an unknown or fixed setting, or gives a wrong value; nothing was changed."""
+
+
+class Kind(NamedTuple):
+    """How a value is checked. `parse` raises ValueError; `right` says what would be right."""
+
+    parse: Callable[[str], object]
+    right: str
+
+
+def boolean() -> Kind:
+    return Kind(_parse_boolean, "true or false")
+
+
+def one_of(*values: str) -> Kind:
+    def parse(value: str) -> object:
+        if value not in values:
+            raise ValueError(value)
+        return value
+
+    return Kind(parse, " or ".join(values))
+
+
+def text() -> Kind:
+    return Kind(str, "a text")
+
+
+def _parse_boolean(value: str) -> object:
+    if value not in ("true", "false"):
+        raise ValueError(value)
+    return value == "true"
+
+
+class Setting(NamedTuple):
+    """One setting. `change` gets the parsed value and takes effect at once; None means fixed while the broker runs."""
+
+    name: str
+    read: Callable[[], object]
+    kind: Kind = text()
+    change: Callable[[object], None] | None = None
+
+
+class SettingsTable:
+    """Settings by name. `version` rises with every change."""
+
+    def __init__(self, settings: Iterable[Setting]) -> None:
+        self._settings = {setting.name: setting for setting in settings}
+        self.version = 0
+
+    def values(self) -> dict[str, str]:
+        """All values as text, sorted by name."""
+        return {name: format_value(self._settings[name].read()) for name in sorted(self._settings)}
+
+    def update(self, changes: Mapping[str, str]) -> list[str]:
+        """Apply all changes or none; returns the names whose value is different now.
+
+        Naming a fixed setting is fine as long as it keeps its value: tools send back what they read.
+
+        Raises: SettingsError that names the setting, the value and what is right.
+        """
+        checked = [(setting, value) for setting, value in map(self._check, changes.items()) if value is not None]
+        for setting, value in checked:
+            if setting.change is not None:
+                setting.change(value)
+        self.version += bool(checked)
+        return [setting.name for setting, _ in checked]
+
+    def _check(self, change: tuple[str, str]) -> tuple[Setting, object | None]:
+        """The setting and its parsed new value, or None if it would not change."""
+        name, value = change
+        setting = self._settings.get(name)
+        if setting is None:
+            raise SettingsError(f"no setting is called {name!r}; there are {', '.join(sorted(self._settings))}")
+        current = format_value(setting.read())
+        if value == current:
+            return setting, None
+        if setting.change is None:
+            raise SettingsError(f"{name} is {current} and is fixed while the broker runs")
+        try:
+            return setting, setting.kind.parse(value)
+        except ValueError as error:
+            raise SettingsError(f"{name} is {value!r}; right is {setting.kind.right}") from error
+
+
+def format_value(value: object) -> str:
+    """A value as Java prints it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def update_from_text(settings: SettingsTable, body: bytes) -> list[str]:
+    """Apply the `name=value` lines of a request body; returns the names whose value is different now.
+
+    Raises: RequestError with code 29 that names the setting, the value and what is right; nothing was changed.
+    """
+    try:
+        changes = parse_properties_text(body.decode())
+        return settings.update(changes)
+    except UnicodeDecodeError as error:
+        raise RequestError(ResponseCode.INVALID_PARAMETER, "the settings are not UTF-8 text") from error
+    except SettingsError as error:
+        raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from error

@@ -1,0 +1,24 @@
+"""`python -m logherd.settings FILE [path.to.key=value ...]`: prints the checked options as JSON, or what is wrong."""
+
+import sys
+from pathlib import Path
+
+from logherd.settings.errors import SettingsError
+from logherd.settings.load import load_broker_options, options_to_json
+
+EXIT_WRONG = 2
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 0 with JSON on standard output, or 2 with sentences on standard error."""
+    try:
+        options = load_broker_options(Path(arguments[0]), arguments[1:])
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_WRONG
+    sys.stdout.buffer.write(options_to_json(options))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

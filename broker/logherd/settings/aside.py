@@ -1,0 +1,40 @@
+"""The check of a configuration file in a process of its own, beside the caller's start.
+
+Checking needs pydantic, whose import takes longer and more memory than the rest of a broker's start. So the broker
+runs `python -m logherd.settings FILE` beside its own imports and reads the checked values from it; nothing of pydantic
+stays. This module imports next to nothing, so that the check starts first.
+"""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from logherd.settings.options import BrokerOptions
+
+__all__ = ["CheckAside"]
+
+
+class CheckAside:
+    """A check under way. Ask for its result once."""
+
+    def __init__(self, path: Path, overrides: Sequence[str] = ()) -> None:
+        command = [sys.executable, "-m", "logherd.settings", str(path), *overrides]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def result(self) -> "BrokerOptions":
+        """Wait for the check; blocks until about 0.2 s after it was started.
+
+        Raises: SettingsError with what the check said.
+        """
+        import msgspec
+
+        from logherd.settings.errors import SettingsError
+        from logherd.settings.options import BrokerOptions
+
+        answer, complaint = self._process.communicate()
+        if self._process.returncode != 0:
+            raise SettingsError(complaint.decode(errors="replace").strip())
+        return msgspec.json.decode(answer, type=BrokerOptions)

@@ -1,0 +1,42 @@
+"""Says what is wrong with a document in sentences: path, value, what is right."""
+
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+__all__ = ["complain"]
+
+_VALUE_LENGTH_MAX = 60
+
+
+def complain(model: type[BaseModel], error: ValidationError) -> str:
+    """One line for each fault, in the order of the document: `store.segmentSize: '1': should be ...`."""
+    return "\n".join(_line(model, fault) for fault in error.errors(include_url=False))
+
+
+def _line(model: type[BaseModel], fault: Any) -> str:
+    location = [str(part) for part in fault["loc"]]
+    path = ".".join(location) or "the document"
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    if fault["type"] == "extra_forbidden":
+        return f"{path}: unknown key; {_known_keys(model, location)}"
+    if fault["type"] == "missing":
+        return f"{path}: missing; it has no default"
+    if isinstance(fault["input"], dict):  # a rule over several keys: the message names them
+        return f"{path}: {message}"
+    value = repr(fault["input"])
+    shown = value if len(value) <= _VALUE_LENGTH_MAX else value[:_VALUE_LENGTH_MAX] + "..."
+    return f"{path}: {shown} is not right: {message[:1].lower()}{message[1:]}"
+
+
+def _known_keys(model: type[BaseModel], location: list[str]) -> str:
+    group: type[BaseModel] = model
+    for part in location[:-1]:
+        inner = next((f.annotation for f in group.model_fields.values() if f.alias == part), None)
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            break
+        group = inner
+    known = [field.alias or name for name, field in group.model_fields.items()]
+    close = get_close_matches(location[-1], known, n=1)
+    return f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"

@@ -1,0 +1,79 @@
+"""From a configuration file, YAML or JSON, to option structs."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from logherd.settings.errors import SettingsError
+from logherd.settings.options import BrokerOptions
+
+__all__ = ["load_broker_options", "options_to_json"]
+
+_FILE_BYTES_MAX = 1 << 20
+
+
+def load_broker_options(path: Path, overrides: Sequence[str] = ()) -> BrokerOptions:
+    """Read, check and convert a YAML or JSON file; each override is `path.to.key=value` and wins over the file.
+
+    Raises: SettingsError that names the file and every fault in it.
+    """
+    from logherd.settings.checked import check_document
+
+    document = _read(path)
+    for override in overrides:
+        _override(document, override)
+    return check_document(document, source=str(path))
+
+
+def options_to_json(options: BrokerOptions) -> bytes:
+    """The form in which one process hands options to another."""
+    return msgspec.json.encode(options)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > _FILE_BYTES_MAX:
+        raise SettingsError(f"{path}: has {len(data)} bytes; a configuration has at most {_FILE_BYTES_MAX}")
+    if path.suffix == ".json":
+        document = _parse_json(path, data)
+    else:
+        from logherd.settings.yaml_text import parse_yaml
+
+        document = parse_yaml(path, data)
+    if not isinstance(document, dict):
+        raise SettingsError(f"{path}: should hold keys and values, not {type(document).__name__}")
+    return document
+
+
+def _parse_json(path: Path, data: bytes) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        seen: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in seen:
+                raise SettingsError(f"{path}: the key {key} appears twice")
+            seen[key] = value
+        return seen
+
+    try:
+        return json.loads(data, object_pairs_hook=once)
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"{path}: is not JSON: {error}") from error
+
+
+def _override(document: dict[str, Any], override: str) -> None:
+    path, separator, value = override.partition("=")
+    if not separator or not all(path.split(".")):
+        raise SettingsError(f"{override}: write path.to.key=value")
+    *groups, key = path.split(".")
+    for group in groups:
+        inner = document.setdefault(group, {})
+        if not isinstance(inner, dict):
+            raise SettingsError(f"{override}: {group} is no group of keys")
+        document = inner
+    document[key] = value

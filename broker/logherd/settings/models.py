@@ -1,0 +1,238 @@
+"""The groups of the broker's configuration file: names, defaults, bounds, and what each value means.
+
+`docs/settings.md` is generated from here. A key that is not here is refused by its path.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from logherd.settings.quantities import Bytes, EndpointText, Milliseconds, split_endpoint
+
+__all__ = [
+    "BrokerSettings", "LimitSettings", "LogSettings", "NameServiceSettings", "RetentionSettings", "StoreSettings",
+    "TopicSettings",
+]  # fmt: skip
+
+_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+_HOUR = 3_600_000
+_RECORD_OVERHEAD = 128 * _KIB
+_EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- refused as an advertised address, not bound
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
+
+
+class Group(BaseModel):
+    """Base of all groups: immutable, camelCase in files, unknown keys refused, defaults checked too."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, validate_default=True)
+
+
+class NameServiceSettings(Group):
+    """Where clients ask for routes."""
+
+    mode: Literal["embedded", "external"] = Field(
+        default="embedded",
+        description="`embedded` runs the name service in this process; `external` registers with others.",
+    )
+    listen: EndpointText = Field(default="127.0.0.1:9876", description="Address of the embedded name service.")
+    addresses: tuple[EndpointText, ...] = Field(
+        default=(), max_length=16, description="Name servers to register with when the mode is `external`."
+    )
+
+    @model_validator(mode="after")
+    def _addresses_fit_mode(self) -> "NameServiceSettings":
+        if (self.mode == "external") != bool(self.addresses):
+            right = "at least one address" if self.mode == "external" else "no addresses"
+            raise ValueError(f"mode {self.mode} needs {right}")
+        return self
+
+
+class RetentionSettings(Group):
+    """When old messages go. A segment is deleted as a whole, and never while a consumer reads it."""
+
+    age_ms: Milliseconds = Field(
+        default=72 * _HOUR,
+        alias="age",
+        ge=1000,
+        description="Segments last written longer ago are deleted.",
+    )
+    size_bytes: Bytes | None = Field(
+        default=None,
+        alias="size",
+        ge=_MIB,
+        description="Delete the oldest segments above this total; none: no limit.",
+    )
+
+
+class StoreSettings(Group):
+    """The message store. Sizes that shape files must stay as they were when the store was made."""
+
+    segment_bytes: Bytes = Field(
+        default=_GIB,
+        alias="segmentSize",
+        ge=_MIB,
+        le=_GIB,
+        description="Size of one commit log file; a multiple of 4 KiB.",
+        multiple_of=4096,
+    )
+    queue_file_entries: int = Field(
+        default=300_000, ge=1000, le=10_000_000, description="Entries in one consume queue file."
+    )
+    index_slots: int = Field(default=5_000_000, ge=16, le=50_000_000, description="Hash slots of one key index file.")
+    index_entries: int = Field(default=20_000_000, ge=64, le=200_000_000, description="Entries of one key index file.")
+    message_bytes_max: Bytes = Field(
+        default=4 * _MIB, alias="messageSizeMax", ge=1024, le=64 * _MIB, description="Largest body that is accepted."
+    )
+    batch_bytes_max: Bytes = Field(
+        default=4 * _MIB,
+        alias="batchSizeMax",
+        ge=64 * _KIB,
+        le=64 * _MIB,
+        description="Most bytes in one write and flush.",
+    )
+    async_flush_interval_ms: Milliseconds = Field(
+        default=500,
+        alias="asyncFlushInterval",
+        ge=10,
+        le=60_000,
+        description="With `flush: async`, how often written data is flushed: the most time that a power cut can lose.",
+    )
+    reserved_percent: int = Field(
+        default=10,
+        ge=0,
+        le=50,
+        description="Client writes are refused while less than this share of the disk is free; reads go on.",
+    )
+    retention: RetentionSettings = Field(default_factory=RetentionSettings, description="When old messages go.")
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> "StoreSettings":
+        # A record and the blank that ends a segment must fit into one segment, and a batch holds at least one record.
+        if self.message_bytes_max + _RECORD_OVERHEAD > self.segment_bytes:
+            raise ValueError("messageSizeMax and 128 KiB for the rest of a record must fit into segmentSize")
+        return self
+
+
+class TopicSettings(Group):
+    """What happens with topics and groups that nobody has made."""
+
+    auto_create: bool = Field(default=True, description="Make a topic on its first send.")
+    auto_create_groups: bool = Field(default=True, description="Make a consumer group on its first heartbeat or pull.")
+    default_queues: int = Field(
+        default=8,
+        ge=1,
+        le=1024,
+        description="Queues of a topic made by a send; the client may ask for fewer.",
+    )
+
+
+class LimitSettings(Group):
+    """What one peer may ask for before it is refused, slowed down or disconnected."""
+
+    frame_bytes: Bytes = Field(
+        default=16 * _MIB,
+        alias="frameSize",
+        ge=64 * _KIB,
+        le=256 * _MIB,
+        description="Largest frame; checked before any of it is kept.",
+    )
+    header_bytes: Bytes = Field(
+        default=256 * _KIB, alias="headerSize", ge=4 * _KIB, description="Largest frame header."
+    )
+    connections: int = Field(default=5000, ge=1, le=100_000, description="Open client connections in total.")
+    connections_per_address: int = Field(
+        default=200, ge=1, le=100_000, description="Open connections from one address."
+    )
+    requests_per_connection: int = Field(default=256, ge=1, description="Requests in work on one connection.")
+    parked_pulls_per_connection: int = Field(default=4096, ge=1, description="Waiting pulls on one connection.")
+    request_bytes_per_connection: Bytes = Field(
+        default=32 * _MIB, alias="requestSizePerConnection", ge=_MIB, description="Bytes in work before reading stops."
+    )
+    unsent_bytes_per_connection: Bytes = Field(
+        default=32 * _MIB,
+        alias="unsentSizePerConnection",
+        ge=_MIB,
+        description="Unread answers before the peer is disconnected.",
+    )
+    buffered_bytes: Bytes = Field(
+        default=256 * _MIB,
+        alias="bufferedSize",
+        ge=16 * _MIB,
+        description="Bytes held for all peers together before reading stops.",
+    )
+    first_frame_ms: Milliseconds = Field(
+        default=5000, alias="firstFrameTime", ge=100, description="Time for the first frame."
+    )
+    frame_ms: Milliseconds = Field(
+        default=10_000, alias="frameTime", ge=100, description="Time for the rest of a begun frame."
+    )
+    idle_ms: Milliseconds = Field(
+        default=120_000, alias="idleTime", ge=1000, description="Silence after which a peer is gone."
+    )
+
+    @model_validator(mode="after")
+    def _header_fits_frame(self) -> "LimitSettings":
+        if self.header_bytes + 4 > self.frame_bytes:
+            raise ValueError("headerSize and 4 bytes must fit into frameSize")
+        return self
+
+
+class LogSettings(Group):
+    """The broker's own log lines, on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severity that is written."
+    )
+    format: Literal["text", "json"] = Field(default="text", description="`json` writes one object per line.")
+
+
+class BrokerSettings(Group):
+    """One broker process."""
+
+    broker_group: str = Field(pattern=_NAME, description="Name of the replication group; RocketMQ's brokerName.")
+    cluster_name: str = Field(
+        default="DefaultCluster", pattern=_NAME, description="Name of the cluster that the group is in."
+    )
+    broker_id: int = Field(
+        default=0, ge=0, le=0, description="Number of this broker in its group. This version runs one: 0."
+    )
+    listen: EndpointText = Field(
+        default="127.0.0.1:10911", description="Address for clients and mqadmin. Port 0: any free port."
+    )
+    advertised: EndpointText | None = Field(
+        default=None, description="Address that routes tell clients; none: the listen address."
+    )
+    admin_listen: EndpointText = Field(
+        default="127.0.0.1:10913", description="Address of the admin HTTP: /status /health /ready."
+    )
+    data_dir: str = Field(min_length=1, description="Folder of the store; made if it is not there.")
+    name_service: NameServiceSettings = Field(
+        default_factory=NameServiceSettings, description="Where clients ask for routes."
+    )
+    flush: Literal["sync", "async"] = Field(
+        default="sync",
+        description="`sync`: a send is answered after its record is on disk. `async`: before; a crash of the machine "
+        "then loses up to `store.asyncFlushInterval` of answered messages (a crash of the process alone loses none).",
+    )
+    store: StoreSettings = Field(default_factory=StoreSettings, description="The message store.")
+    topics: TopicSettings = Field(default_factory=TopicSettings, description="Topics and groups that nobody has made.")
+    limits: LimitSettings = Field(default_factory=LimitSettings, description="What one peer may ask for.")
+    log: LogSettings = Field(default_factory=LogSettings, description="The broker's own log lines.")
+
+    properties: dict[str, str] = Field(
+        default_factory=dict, max_length=200, description="Settings by their RocketMQ names; they win over the others."
+    )
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> "BrokerSettings":
+        if self.store.message_bytes_max + self.limits.header_bytes + _RECORD_OVERHEAD > self.limits.frame_bytes:
+            raise ValueError(
+                "store.messageSizeMax and limits.headerSize must fit into limits.frameSize with 128 KiB left"
+            )
+        told_host, told_port = split_endpoint(self.advertised or self.listen)
+        if told_host in _EVERY_INTERFACE:
+            raise ValueError("advertised is needed, because clients cannot connect to a wildcard listen address")
+        if self.advertised is not None and told_port == 0:
+            raise ValueError("advertised needs a real port, because clients are told it")
+        return self

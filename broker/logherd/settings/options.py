@@ -1,0 +1,95 @@
+"""The settings as the running broker holds them: frozen structs without defaults, units in the names.
+
+Made only by this room from checked models, so a reader may trust every bound. Cheap to import: a broker process never
+loads pydantic unless its configuration is changed at run time.
+"""
+
+from typing import Literal
+
+import msgspec
+
+__all__ = [
+    "BrokerOptions", "Endpoint", "LimitOptions", "LogOptions", "NameServiceOptions", "RetentionOptions",
+    "StorageOptions", "TopicOptions",
+]  # fmt: skip
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base: immutable, every field given by name."""
+
+
+class Endpoint(Options, frozen=True):
+    """Where to listen or connect; `str()` gives host:port. Port 0 means any free port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class NameServiceOptions(Options, frozen=True):
+    mode: Literal["embedded", "external"]
+    listen: Endpoint
+    addresses: tuple[Endpoint, ...]
+
+
+class RetentionOptions(Options, frozen=True):
+    age_ms: int
+    size_bytes: int | None
+
+
+class StorageOptions(Options, frozen=True):
+    segment_bytes: int
+    queue_file_entries: int
+    index_slots: int
+    index_entries: int
+    message_bytes_max: int
+    batch_bytes_max: int
+    async_flush_interval_ms: int
+    reserved_percent: int
+    retention: RetentionOptions
+
+
+class TopicOptions(Options, frozen=True):
+    auto_create: bool
+    auto_create_groups: bool
+    default_queues: int
+
+
+class LimitOptions(Options, frozen=True):
+    frame_bytes: int
+    header_bytes: int
+    connections: int
+    connections_per_address: int
+    requests_per_connection: int
+    parked_pulls_per_connection: int
+    request_bytes_per_connection: int
+    unsent_bytes_per_connection: int
+    buffered_bytes: int
+    first_frame_ms: int
+    frame_ms: int
+    idle_ms: int
+
+
+class LogOptions(Options, frozen=True):
+    level: Literal["debug", "info", "warning", "error"]
+    format: Literal["text", "json"]
+
+
+class BrokerOptions(Options, frozen=True):
+    """Everything that one broker process needs to know from outside."""
+
+    broker_group: str
+    cluster_name: str
+    broker_id: int
+    listen: Endpoint
+    advertised: Endpoint | None
+    admin_listen: Endpoint
+    data_dir: str
+    name_service: NameServiceOptions
+    flush: Literal["sync", "async"]
+    store: StorageOptions
+    topics: TopicOptions
+    limits: LimitOptions
+    log: LogOptions

@@ -1,0 +1,73 @@
+"""Sizes, durations and addresses as people write them: `1GiB`, `72h`, `127.0.0.1:10911`.
+
+A bare number is bytes or milliseconds. In the option structs only plain integers are left, with the unit in the name.
+"""
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+__all__ = ["Bytes", "EndpointText", "Milliseconds", "parse_bytes", "parse_milliseconds", "split_endpoint"]
+
+_BYTES = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_MILLISECONDS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_NUMBER_AND_UNIT = re.compile(r"(\d{1,18})\s*([A-Za-z]{0,3})")
+_HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+
+
+def _parse(value: object, units: dict[str, int], example: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"write a number with a unit, such as {example}")  # noqa: TRY004 -- pydantic catches these
+    match = _NUMBER_AND_UNIT.fullmatch(str(value).strip())
+    if match is None or match[2] not in units:
+        names = ", ".join(unit for unit in units if unit)
+        raise ValueError(f"write a whole number and one of {names}, such as {example}")
+    return int(match[1]) * units[match[2]]
+
+
+def parse_bytes(value: object) -> int:
+    """Bytes of `4MiB`, `512KiB`, `100`. Raises ValueError for anything else."""
+    return _parse(value, _BYTES, "64MiB")
+
+
+def parse_milliseconds(value: object) -> int:
+    """Milliseconds of `72h`, `30s`, `500ms`, `100`. Raises ValueError for anything else."""
+    return _parse(value, _MILLISECONDS, "72h")
+
+
+def split_endpoint(text: str) -> tuple[str, int]:
+    """Host and port of `host:port`; an IPv6 host stands in brackets, which are taken off.
+
+    Port 0 means: any free port. Raises: ValueError if the text has another shape.
+    """
+    host, separator, port = text.rpartition(":")
+    if not separator or _HOST.fullmatch(host) is None or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError("write host:port with a port from 0 to 65535, such as 127.0.0.1:10911")
+    return host.strip("[]"), int(port)
+
+
+def _check_endpoint(value: object) -> object:
+    if isinstance(value, dict) and value.keys() == {"host", "port"}:  # an option struct on its way back to a model
+        host = str(value["host"])
+        value = f"[{host}]:{value['port']}" if ":" in host else f"{host}:{value['port']}"
+    if isinstance(value, str):
+        split_endpoint(value)
+    return value
+
+
+def _endpoint_parts(text: str) -> dict[str, str | int]:
+    host, port = split_endpoint(text)
+    return {"host": host, "port": port}
+
+
+_TEXT = {"type": "string"}
+
+Bytes = Annotated[int, BeforeValidator(parse_bytes), WithJsonSchema({**_TEXT, "format": "size"})]
+Milliseconds = Annotated[int, BeforeValidator(parse_milliseconds), WithJsonSchema({**_TEXT, "format": "duration"})]
+EndpointText = Annotated[
+    str,
+    BeforeValidator(_check_endpoint),
+    PlainSerializer(_endpoint_parts, return_type=dict[str, str | int]),
+    WithJsonSchema({**_TEXT, "format": "host:port"}),
+]

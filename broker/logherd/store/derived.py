@@ -1,0 +1,246 @@
+"""What follows from the log and is kept beside it: consume queues, their list, and the key index.
+
+The owner thread collects what committed records add (`committed`) and from time to time seals it: everything up to one
+position becomes a task for the writer thread, which writes and flushes it in small steps, then records in the
+checkpoint how far they go. Until a sealed part is done its units and entries stay in memory, where reads find them.
+Opening a store derives again whatever lies above the recorded positions.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from logherd.kit.clock import Clock
+from logherd.store.consume_queue import UNIT_SIZE, QueueLog
+from logherd.store.extract import Extractor
+from logherd.store.files import Files
+from logherd.store.index_file import IndexFile
+from logherd.store.index_set import IndexSet
+from logherd.store.key_index import PENDING, hash_key
+from logherd.store.options import StoreOptions
+from logherd.store.queue_files import UnitReader, UnitWriter
+from logherd.store.queue_list import QueueEntry, QueueList
+from logherd.store.queues import QueueTable
+from logherd.store.writer import LogWriter, Task, WriteBatch, patiently
+
+__all__ = ["Derived"]
+
+_TRIMMED_QUEUES_MAX = 64
+_LISTED_QUEUES = 64
+_WAITING_BYTES_MAX = 16384 * PENDING.size
+_INDEX_SYNC_MS = 30_000
+_INDEX_SYNC_BYTES = 256 << 20
+
+
+class Derived:
+    """All derived files of one store.
+
+    1. `_dirty` holds every queue with committed units that no sealed part has, and its end at its last commit.
+    2. At most one part is sealed and not done; no queue's tail is trimmed while one is.
+    """
+
+    __slots__ = (
+        "_clock", "_dirty", "_due", "_index_due", "_options", "_running", "_sealed_entries", "_sealed_position",
+        "_trimming", "_units", "_writer", "extract", "index", "position", "queue_list", "reader", "table",
+    )  # fmt: skip
+
+    def __init__(
+        self, files: Files, root: str, options: StoreOptions, *, clock: Clock, writer: LogWriter, min_position: int,
+        queue_list: QueueList,
+    ) -> None:  # fmt: skip
+        self._options = options
+        self._clock = clock
+        self._writer = writer
+        derived = options.derived
+        sizes = {"units_per_file": derived.queue_file_units, "open_files_max": derived.open_files_max}
+        self.reader = UnitReader(files, root, **sizes)
+        self._units = UnitWriter(files, root, **sizes)
+        self.index = IndexSet(files, root, writer, slots=derived.index_slots, entries=derived.index_entries)
+        self.queue_list = queue_list
+        self.table = QueueTable(self.reader, min_position)
+        self.extract = Extractor()
+        self._dirty: dict[QueueLog, int] = {}
+        self._trimming: Iterator[QueueLog] = iter(())
+        self._running = False
+        self._sealed_entries: bytes | bytearray = b""
+        self._due = clock.monotonic_ms() + derived.interval_ms
+        self._index_due = clock.monotonic_ms() + _INDEX_SYNC_MS
+        self.position = self._sealed_position = 0
+
+    def committed(self, batch: WriteBatch) -> None:
+        """Note what a committed batch added; seals when it is time. Owner thread."""
+        self._dirty.update(batch.touched)
+        self.position = batch.end
+        self._trim(_TRIMMED_QUEUES_MAX + 2 * len(batch.touched))
+        if not self._running and self._is_due():
+            self.seal()
+
+    def distrust_names(self) -> None:
+        """Until the next part is written, names of existing files count as not durable: their maker was killed."""
+        self._units.distrusts_names = True
+
+    def replayed(self, queue: QueueLog) -> None:
+        """Note that a record was derived again, whose unit is in the queue's tail."""
+        self._dirty[queue] = queue.max_offset
+
+    def tick(self) -> None:
+        """Seal if it is time although no batch came by."""
+        self._trim(_TRIMMED_QUEUES_MAX)
+        if not self._running and self._dirty and self._is_due():
+            self.seal()
+
+    def _is_due(self) -> bool:
+        return (
+            len(self.extract.pending) >= _WAITING_BYTES_MAX
+            or self.position - self._sealed_position >= self._options.derived.bytes_max
+            or self._clock.monotonic_ms() >= self._due
+        )
+
+    def seal(self, *, final: bool = False) -> bool:
+        """Hand everything up to the committed position to the writer thread. False if the last part is not yet done."""
+        if self._running:
+            return False
+        self._trim(None)
+        self._due = self._clock.monotonic_ms() + self._options.derived.interval_ms
+        waiting = self.extract.pending
+        end = PENDING.size * bisect_left(
+            range(len(waiting) // PENDING.size), self.position,
+            key=lambda number: int(PENDING.unpack_from(waiting, number * PENDING.size)[1]),
+        )  # fmt: skip
+        self._sealed_entries = bytes(waiting[:end])
+        del waiting[:end]
+        dirty, self._dirty = self._dirty, {}
+        self._sealed_position = self.position
+        self._running = True
+        self._writer.tasks.append(self._write(dirty, self._sealed_entries, self.position, final=final))
+        return True
+
+    def _write(self, dirty: dict[QueueLog, int], entries: bytes | bytearray, position: int, *, final: bool) -> Task:
+        """The sealed part's task. Writer thread."""
+        writer = self._writer
+        writer.flush_for_derived()
+        yield from self._write_queues(dirty)
+        writer.checkpoint.record(replace(writer.checkpoint.value, queues_dispatched=position))
+        yield from self.index.add(entries)
+        if self._index_is_due(position, final=final):
+            yield from self.index.sync()
+            self._index_due = self._clock.monotonic_ms() + _INDEX_SYNC_MS
+            writer.checkpoint.record(self.index.recorded(replace(writer.checkpoint.value, index_dispatched=position)))
+        self._sealed_entries = b""
+        self._trimming = iter(dirty)
+        self._running = False
+
+    def _index_is_due(self, position: int, *, final: bool) -> bool:
+        lag = position - self._writer.checkpoint.value.index_dispatched
+        return (
+            final
+            or self.index.unsynced >= self._options.derived.index_sync_entries
+            or lag >= _INDEX_SYNC_BYTES
+            or self._clock.monotonic_ms() >= self._index_due
+        )
+
+    def _write_queues(self, dirty: dict[QueueLog, int]) -> Task:
+        changed = []
+        for queue, end in dirty.items():
+            if queue.deleted:  # said before the checkpoint moves on without its units
+                yield from self._list_deleted([queue])
+                continue
+            if end < queue.stale_end:
+                yield from self._cut(queue, end)
+            queue.stale_end = 0
+            start = queue.written
+            at = (start - queue.tail_start) * UNIT_SIZE
+            units = queue.tail[at : at + (end - start) * UNIT_SIZE]
+            for offset, part in self._units.parts(start, units):
+                write = partial(self._units.write, queue.topic, queue.queue_id, offset, part)
+                file = yield from patiently(self._writer, write)
+                file.flush()
+            changed.append((queue, end))
+            yield None
+        yield from self._units.sync_names()
+        self._units.distrusts_names = False
+        yield from self._list(changed)
+
+    def _list(self, changed: list[tuple[QueueLog, int]]) -> Task:
+        """Make new lengths durable, after the units themselves; only then may the tails be trimmed."""
+        for count, (queue, end) in enumerate(changed, 1):
+            entry = QueueEntry(queue.topic, queue.queue_id, end, queue.first_offset, at=queue.entry_at)
+            queue.entry_at = yield from patiently(self._writer, partial(self.queue_list.put, entry))
+            if count % _LISTED_QUEUES == 0:
+                yield None
+        if changed:
+            self.queue_list.flush()
+        for queue, end in changed:
+            queue.written = end
+
+    def _cut(self, queue: QueueLog, end: int) -> Task:
+        """The queue began anew below what its files hold: first the list says so, then they are shortened."""
+        end = min(queue.written, end)
+        yield from self._list([(queue, end)])
+        self._units.cut(queue.topic, queue.queue_id, end)
+
+    def _trim(self, count: int | None) -> None:
+        """Forget units in memory that files hold now: all of queues that had no message since, the oldest of others."""
+        if self._running:
+            return
+        keep = self._options.derived.tail_units_max
+        for queue in self._trimming:
+            queue.drop_tail(keep if queue in self._dirty else 0)
+            if count is not None:
+                count -= 1
+                if count <= 0:
+                    return
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget a topic's queues at once and delete their files in the background. Owner thread."""
+        removed = self.table.remove_topic(topic)
+        for queue in removed:
+            self._dirty.pop(queue, None)
+        self.reader.cache.forget(f"{self.reader.directory(topic)}/")
+        self._writer.tasks.append(self._remove_files(topic, removed))
+
+    def _remove_files(self, topic: str, removed: list[QueueLog]) -> Task:
+        yield from self._list_deleted(removed)
+        self._units.remove_topic(topic)
+
+    def _list_deleted(self, removed: list[QueueLog]) -> Task:
+        for queue in removed:
+            entry = QueueEntry(queue.topic, queue.queue_id, 0, live=False, at=queue.entry_at)
+            queue.entry_at = yield from patiently(self._writer, partial(self.queue_list.put, entry))
+        self.queue_list.flush()
+        yield None
+
+    def remove_below(self, min_position: int) -> Task:
+        """A task that deletes files all of whose units or entries are below a position. Called by the owner thread."""
+        units_per_file = self._options.derived.queue_file_units
+        queues = [queue for queue in self.table if queue.written > units_per_file]
+        return self._remove_below(queues, self.index.take_below(min_position), min_position)
+
+    def _remove_below(self, queues: list[QueueLog], files: list[IndexFile], min_position: int) -> Task:
+        for queue in queues:
+            self._units.remove_files_below(queue.topic, queue.queue_id, min_position)
+            yield None
+        writer = self._writer
+        if files:
+            writer.checkpoint.record(replace(writer.checkpoint.value, index_files=len(self.index.files)))
+            writer.checkpoint.sync()
+        for file in files:
+            self.index.delete(file)
+            yield None
+
+    def find_positions(self, topic_hash: int, key: bytes) -> Iterator[int]:
+        """Committed positions of records with a key of this hash, newest first; some may come twice. Owner thread."""
+        wanted = hash_key(topic_hash, key)
+        for waiting in (self.extract.pending, self._sealed_entries):
+            found = [p for key_hash, p, _ in PENDING.iter_unpack(waiting) if key_hash == wanted and p < self.position]
+            yield from reversed(found)
+        yield from self.index.positions(wanted)
+
+    def close(self) -> None:
+        """Close all files."""
+        self.queue_list.close()
+        self.index.close()
+        self.reader.cache.forget("")
+        self._units.cache.forget("")
+

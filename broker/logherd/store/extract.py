@@ -1,0 +1,75 @@
+"""From a record's properties to what the derived files hold of it: the tags code of its unit, its keys in the index."""
+
+from logherd.kit.javahash import java_hash
+from logherd.model.record import SysFlag
+from logherd.store.key_index import PENDING, KeyHasher, hash_key
+
+__all__ = ["Extractor", "has_unit"]
+
+_TAGS = b"\x02TAGS\x01"
+_KEYS = b"\x02KEYS\x01"
+_UNIQUE = b"\x02UNIQ_KEY\x01"
+_DELAY = b"\x02DELAY\x01"
+_SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+_DELAY_MS = [
+    1000 * seconds
+    for seconds in (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+]
+_TAG_CODES_MAX = 65536
+
+
+def has_unit(sys_flag: int) -> bool:
+    """Prepared and rolled-back transaction records are in the log but in no queue."""
+    return not sys_flag & SysFlag.TRANSACTION_PREPARED
+
+
+class Extractor:
+    """Finds tags and keys; collects entries for the index in `pending` until they are taken away."""
+
+    __slots__ = ("_hasher", "_tag_codes", "pending")
+
+    def __init__(self) -> None:
+        self._hasher = KeyHasher()
+        self._tag_codes: dict[bytes, int] = {}
+        self.pending = bytearray()
+
+    def tags_code(self, marked: bytes) -> int:
+        """hashCode of TAGS, 0 without; `marked` are the properties with 0x02 put before them."""
+        at = marked.find(_TAGS)
+        if at < 0:
+            return 0
+        at += len(_TAGS)
+        end = marked.find(b"\x02", at)
+        tags = marked[at:end] if end >= 0 else marked[at:]
+        code = self._tag_codes.get(tags)
+        if code is None:
+            if len(self._tag_codes) >= _TAG_CODES_MAX:
+                self._tag_codes.clear()
+            code = self._tag_codes[tags] = java_hash(tags.decode(errors="replace"))
+        return code
+
+    def add_keys(self, marked: bytes, topic_hash: int, position: int, store_timestamp: int) -> None:
+        """Put UNIQ_KEY and the tokens of KEYS among the waiting index entries."""
+        at = marked.find(_UNIQUE)
+        if at >= 0:
+            at += len(_UNIQUE)
+            end = marked.find(b"\x02", at)
+            key = marked[at:end] if end >= 0 else marked[at:]
+            if key:
+                self.pending += PENDING.pack(self._hasher.hash_id(topic_hash, key), position, store_timestamp)
+        at = marked.find(_KEYS)
+        if at >= 0:
+            at += len(_KEYS)
+            end = marked.find(b"\x02", at)
+            for key in (marked[at:end] if end >= 0 else marked[at:]).split(b" "):
+                if key:
+                    self.pending += PENDING.pack(hash_key(topic_hash, key), position, store_timestamp)
+
+    def replayed_tags_code(self, topic: str, marked: bytes, store_timestamp: int) -> int:
+        """As `tags_code`; in RocketMQ's schedule topic, which adopted stores have, the time of delivery in ms."""
+        if topic == _SCHEDULE_TOPIC:
+            at = marked.find(_DELAY)
+            level = marked[at + len(_DELAY) :].partition(b"\x02")[0] if at >= 0 else b""
+            if level.isdigit() and int(level) > 0:
+                return store_timestamp + _DELAY_MS[min(int(level), len(_DELAY_MS)) - 1]
+        return self.tags_code(marked)

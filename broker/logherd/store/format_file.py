@@ -1,0 +1,86 @@
+"""`store.json`: says that a directory is a LogHerd store, of which format, and of what geometry its files are.
+
+    {"product":"logherd","format":1,"segmentBytes":[1073741824],"queueFileUnits":300000,"indexSlots":5000000,
+     "indexEntries":20000000,"adoptedEnd":0}
+
+`segmentBytes` lists every length that segments of this store were created with; `adoptedEnd` is where the log ended
+when the store was taken over from RocketMQ, whose records may lack a checksum of the whole.
+"""
+
+from enum import Enum
+
+import msgspec
+
+from logherd.store.files import Files
+from logherd.store.options import StoreOptions
+
+__all__ = ["FORMAT", "FormatFile", "FormatState", "decode_format", "format_path", "wanted_format", "write_format"]
+
+FORMAT = 1
+_PRODUCT = "logherd"
+
+
+class FormatState(Enum):
+    """What was found of the file."""
+
+    ABSENT = "absent"
+    GARBAGE = "not a store's format file"
+    UNKNOWN = "of an unknown format"
+    KNOWN = "known"
+
+
+class FormatFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The file's content."""
+
+    product: str
+    format: int
+    segment_bytes: tuple[int, ...] = ()
+    queue_file_units: int = 0
+    index_slots: int = 0
+    index_entries: int = 0
+    adopted_end: int = 0
+
+    def same_geometry(self, other: "FormatFile") -> bool:
+        """Whether derived files made for the one fit the other."""
+        return (self.queue_file_units, self.index_slots, self.index_entries) == (
+            other.queue_file_units, other.index_slots, other.index_entries,
+        )  # fmt: skip
+
+
+def format_path(root: str) -> str:
+    return f"{root}/store.json"
+
+
+def decode_format(data: bytes | None) -> tuple[FormatState, FormatFile | None]:
+    """The file's state, and its content unless absent or garbage."""
+    if data is None:
+        return FormatState.ABSENT, None
+    try:
+        found = msgspec.json.decode(data, type=FormatFile)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return FormatState.GARBAGE, None
+    if found.product != _PRODUCT:
+        return FormatState.GARBAGE, None
+    return (FormatState.KNOWN if found.format == FORMAT else FormatState.UNKNOWN), found
+
+
+def wanted_format(options: StoreOptions, segment_bytes: tuple[int, ...], *, adopted_end: int) -> FormatFile:
+    """What the file should say under these options, for a store with segments of these lengths."""
+    sizes = sorted({*segment_bytes, options.log.segment_bytes})
+    derived = options.derived
+    return FormatFile(
+        product=_PRODUCT, format=FORMAT, segment_bytes=tuple(sizes), queue_file_units=derived.queue_file_units,
+        index_slots=derived.index_slots, index_entries=derived.index_entries, adopted_end=adopted_end,
+    )  # fmt: skip
+
+
+def write_format(files: Files, root: str, value: FormatFile) -> None:
+    """Replace the file, durably and whole."""
+    path = format_path(root)
+    files.unlink(f"{path}.new")
+    file = files.open(f"{path}.new", create=True)
+    file.write(0, (msgspec.json.encode(value),))
+    file.flush()
+    file.close()
+    files.rename(f"{path}.new", path)
+    files.sync_dir(root)

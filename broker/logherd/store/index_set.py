@@ -1,0 +1,148 @@
+"""All files of the key index: adding entries on the writer thread, looking keys up on the owner thread."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+
+from logherd.store.checkpoint import Checkpoint
+from logherd.store.files import Files
+from logherd.store.index_file import IndexFile, index_name, index_timestamp
+from logherd.store.key_index import PENDING
+from logherd.store.writer import LogWriter, Task, patiently
+
+__all__ = ["IndexDamaged", "IndexSet", "index_directory"]
+
+_CHUNK_ENTRIES = 512  # about 0.5 ms of work between two looks at the queue of batches
+_FLUSH_STEP_BYTES = 1 << 20
+
+
+def index_directory(root: str) -> str:
+    return f"{root}/index"
+
+
+class IndexDamaged(Exception):
+    """The index's files are not what the checkpoint says; they are derived again."""
+
+
+class IndexSet:
+    """The index's files, oldest first.
+
+    Entries of one `add` become visible together at its end; until then their owner keeps them in memory. `unsynced`
+    counts entries that slots name and that are not yet sure to be named after a loss of power.
+    """
+
+    __slots__ = ("_directory", "_entries", "_files", "_root", "_slots", "_writer", "files", "unsynced")
+
+    def __init__(self, files: Files, root: str, writer: LogWriter, *, slots: int, entries: int) -> None:
+        self._files = files
+        self._writer = writer
+        self._root = root
+        self._directory = index_directory(root)
+        self._slots = slots
+        self._entries = entries
+        self.files: list[IndexFile] = []
+        self.unsynced = 0
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Open what the checkpoint names; later files, which hold only what is derived again, are deleted.
+
+        Raises: IndexDamaged if a file is missing or shorter than it was.
+        """
+        names = [name for text in self._files.list(self._directory) if (name := index_timestamp(text)) is not None]
+        for name in names:
+            if name > checkpoint.index_name:
+                self._files.unlink(f"{self._directory}/{name:017d}")
+        names = [name for name in names if name <= checkpoint.index_name]
+        if len(names) < checkpoint.index_files or (checkpoint.index_name and checkpoint.index_name not in names):
+            raise IndexDamaged(f"{checkpoint.index_files} index files should be there, found are {names}")
+        for name in names:
+            newest = name == checkpoint.index_name
+            count = checkpoint.index_count if newest else self._entries
+            size = self._files.size(f"{self._directory}/{name:017d}") or 0
+            if size < 40 + 4 * self._slots + (count * 20 if count > 1 else 0):
+                raise IndexDamaged(f"index file {name:017d} has {size} bytes, too few for {count} entries")
+            file = IndexFile.open(self._files, self._directory, name, slots=self._slots, writable=newest)
+            if file.count < count or (count > 1 and not file.begin_timestamp):
+                raise IndexDamaged(f"index file {name:017d} has no header for {count} entries")
+            if newest:
+                file.restart(checkpoint.index_count, checkpoint.index_used_slots)
+            self.files.append(file)
+
+    def clear(self) -> None:
+        """Delete all files."""
+        self.close()
+        self._files.remove_directory(self._directory)
+
+    def add(self, data: bytes | bytearray) -> Task:
+        """Add waiting entries (PENDING, in order of position), in small steps."""
+        waiting = PENDING.iter_unpack(data)
+        left = len(data) // PENDING.size
+        while left:
+            if not self.files or self.files[-1].count >= self._entries:
+                yield from self._begin_file(PENDING.unpack_from(data, len(data) - left * PENDING.size)[2])
+            file = self.files[-1]
+            group = min(left, self._entries - file.count)
+            first, overlay, parts = file.count, dict[int, int](), list[bytes]()
+            for at in range(0, group, _CHUNK_ENTRIES):
+                parts.append(file.encode(list(islice(waiting, min(_CHUNK_ENTRIES, group - at))), overlay))
+                yield None
+            yield from patiently(self._writer, partial(file.write_entries, first, b"".join(parts)))
+            file.file.flush()
+            named = list(overlay.items())
+            for at in range(0, len(named), _CHUNK_ENTRIES):
+                file.name_entries(named[at : at + _CHUNK_ENTRIES])
+                yield None
+            file.write_header()
+            self.unsynced += group
+            left -= group
+
+    def _begin_file(self, timestamp: int) -> Task:
+        if self.files:
+            yield from self.files[-1].flush_slots(_FLUSH_STEP_BYTES)
+        else:
+            yield from patiently(self._writer, partial(self._files.make_directory, self._directory))
+            self._files.sync_dir(self._root)
+        name = max(int(index_name(timestamp)), self.files[-1].name + 1 if self.files else 0)
+        create = partial(IndexFile.open, self._files, self._directory, name, slots=self._slots, writable=True)
+        self.files.append((yield from patiently(self._writer, create)))
+        self._files.sync_dir(self._directory)
+        yield None
+
+    def sync(self) -> Task:
+        """Make all that was added durable, in small steps; `state` may be recorded then."""
+        self.unsynced = 0
+        if self.files:
+            yield from self.files[-1].flush_slots(_FLUSH_STEP_BYTES)
+
+    def recorded(self, checkpoint: Checkpoint) -> Checkpoint:
+        """The checkpoint with what it should say of the index after `sync`."""
+        if not self.files:
+            return replace(checkpoint, index_name=0, index_count=0, index_used_slots=0, index_files=0)
+        newest = self.files[-1]
+        return replace(
+            checkpoint, index_name=newest.name, index_count=newest.count, index_used_slots=newest.used_slots,
+            index_files=len(self.files),
+        )  # fmt: skip
+
+    def positions(self, key_hash: int) -> Iterator[int]:
+        """Positions of records whose key has this hash, newest first. Any thread."""
+        for file in reversed(self.files.copy()):
+            yield from file.positions(key_hash)
+
+    def take_below(self, min_position: int) -> list[IndexFile]:
+        """Forget files, never the newest, all of whose records are below `min_position`; give each to `delete`."""
+        taken = [file for file in self.files[:-1] if file.end_position < min_position]
+        for file in taken:
+            self.files.remove(file)
+        return taken
+
+    def delete(self, file: IndexFile) -> None:
+        """Delete a file that was taken; nobody reads it any more."""
+        file.file.close()
+        self._files.unlink(file.path)
+
+    def close(self) -> None:
+        for file in self.files:
+            file.file.close()
+        self.files = []

@@ -1,0 +1,88 @@
+"""What can be set about a store. Plain values; `settings` reads them from files and says their names in errors."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from logherd.kit.errors import ensure
+
+__all__ = ["DerivedOptions", "LogOptions", "RetentionOptions", "StoreOptions"]
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """The commit log. Sizes in bytes, times in ms."""
+
+    segment_bytes: int = 1 << 30
+    """Length of a new segment; RocketMQ's default, and what it expects of every file of a store that it opens."""
+    record_bytes_max: int = 4 * _MIB + 128 * 1024
+    batch_bytes_max: int = 4 * _MIB
+    """Most that one flush covers. It bounds how far a torn tail can reach, so recovery can tell it from damage."""
+    flush: Literal["sync", "async"] = "sync"
+    """`async` answers before the flush: an answered message is lost if the machine dies within `async_flush_ms`."""
+    async_flush_ms: int = 500
+    async_unflushed_bytes_max: int = 64 * _MIB
+    zero_ahead_bytes: int = 64 * _MIB
+    """How far ahead of the end a segment is kept written with zeros; a flush into such blocks costs a half."""
+    zero_step_bytes: int = _MIB
+    reserve_bytes: int = 512 * _MIB
+    """Free space below which clients' messages are refused, so that derived files and metadata go on."""
+    metadata_bytes: int = 8 * _MIB
+    """Room at the end of the last segment that only metadata may use when no further segment can be created."""
+
+    def __post_init__(self) -> None:
+        ensure(self.segment_bytes >= 4096, "a segment has at least 4096 bytes", self.segment_bytes)
+
+    @property
+    def record_bytes_limit(self) -> int:
+        """A record must leave room for others: at most half a segment."""
+        return min(self.record_bytes_max, self.segment_bytes // 2)
+
+    @property
+    def window_bytes(self) -> int:
+        """Most bytes of log, blanks included, that can be written and not yet flushed at any time.
+
+        A batch ends where a segment ends, so a batch of one record spans it alone; the blank before it belongs to the
+        batch before and is shorter than the record that did not fit.
+        """
+        batch = max(self.batch_bytes_max, self.record_bytes_limit) + self.record_bytes_limit + 8
+        return batch if self.flush == "sync" else batch + self.async_unflushed_bytes_max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedOptions:
+    """Consume queues and key index: what can be rebuilt from the log."""
+
+    interval_ms: int = 1000
+    bytes_max: int = 16 * _MIB
+    """Derived files are written and flushed at least this often, in time and in bytes of log; bounds recovery."""
+    queue_file_units: int = 300_000
+    index_slots: int = 5_000_000
+    index_entries: int = 20_000_000
+    index_sync_entries: int = 250_000
+    """The index's slots, 20 MB of them scattered, are flushed once per so many entries and when the store closes."""
+    open_files_max: int = 512
+    tail_units_max: int = 1024
+    """Newest units of a busy queue that stay in memory, so that consumers at the end need no system call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionOptions:
+    """What may be deleted. None: no such limit."""
+
+    age_ms: int | None = 72 * 3600 * 1000
+    bytes_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOptions:
+    """All of a store. `store_host` is the address written into records, 8 or 20 bytes (see model.host)."""
+
+    store_host: bytes = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
+    log: LogOptions = field(default_factory=LogOptions)
+    derived: DerivedOptions = field(default_factory=DerivedOptions)
+    retention: RetentionOptions = field(default_factory=RetentionOptions)
+    checkpoint_sync_ms: int = 100
+    """How often the record of what was flushed reaches the disk itself; a killed process loses none of it."""
+    free_space_check_ms: int = 1000

@@ -1,0 +1,179 @@
+"""Files of the consume queues: `consumequeue/<topic>/<queue id>/<20-digit first byte>`, each of so many 20-byte units.
+
+A file is exactly as long as its units: it grows by plain writes, so deriving it again gives the same bytes. The writer
+thread writes (UnitWriter), the owner thread reads (UnitReader); each has descriptors of its own, the least recently
+used of which are closed when there are too many.
+"""
+
+from collections.abc import Iterator
+
+from logherd.store.consume_queue import UNIT_SIZE, QueueLog
+from logherd.store.files import File, Files
+
+__all__ = ["FileCache", "UnitReader", "UnitWriter", "queue_directory", "queue_file_name", "queues_directory"]
+
+
+def queues_directory(root: str) -> str:
+    return f"{root}/consumequeue"
+
+
+def queue_directory(root: str, topic: str, queue_id: int) -> str:
+    return f"{root}/consumequeue/{topic}/{queue_id}"
+
+
+def queue_file_name(first_unit: int) -> str:
+    """RocketMQ names the file by the byte that its first unit has in the queue."""
+    return f"{first_unit * UNIT_SIZE:020d}"
+
+
+class FileCache:
+    """Open files by path, the least recently used closed first. One thread."""
+
+    __slots__ = ("_files", "_limit", "_open")
+
+    def __init__(self, files: Files, limit: int) -> None:
+        self._files = files
+        self._limit = limit
+        self._open: dict[str, File] = {}
+
+    def get(self, path: str, *, create: bool = False) -> File:
+        """Raises FileNotFoundError unless `create`."""
+        file = self._open.pop(path, None)
+        if file is None:
+            file = self._files.open(path, create=create)
+            while len(self._open) >= self._limit:
+                self._open.pop(next(iter(self._open))).close()
+        self._open[path] = file
+        return file
+
+    def forget(self, prefix: str) -> None:
+        """Close whatever is open below a directory, before it is removed."""
+        for path in [path for path in self._open if path.startswith(prefix)]:
+            self._open.pop(path).close()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+
+class UnitReader:
+    """Reads units that are no longer in memory. Owner thread."""
+
+    __slots__ = ("_root", "_units", "cache")
+
+    def __init__(self, files: Files, root: str, *, units_per_file: int, open_files_max: int) -> None:
+        self._root = root
+        self._units = units_per_file
+        self.cache = FileCache(files, open_files_max)
+
+    def directory(self, topic: str) -> str:
+        """Where a topic's files are."""
+        return f"{queues_directory(self._root)}/{topic}"
+
+    def read_units(self, queue: QueueLog, offset: int, count: int) -> bytes:
+        """Up to `count` units from `offset` on, fewer where a file ends; none if the file is gone."""
+        within = offset % self._units
+        directory = queue_directory(self._root, queue.topic, queue.queue_id)
+        try:
+            file = self.cache.get(f"{directory}/{queue_file_name(offset - within)}")
+        except FileNotFoundError:
+            return b""
+        return file.read(within * UNIT_SIZE, min(count, self._units - within) * UNIT_SIZE)
+
+
+class UnitWriter:
+    """Writes and flushes units. Writer thread."""
+
+    __slots__ = ("_files", "_new_directories", "_root", "_units", "cache", "distrusts_names")
+
+    def __init__(self, files: Files, root: str, *, units_per_file: int, open_files_max: int) -> None:
+        self._files = files
+        self._root = root
+        self._units = units_per_file
+        self.cache = FileCache(files, open_files_max)
+        self._new_directories: dict[str, None] = {}
+        self.distrusts_names = False
+        """Files that exist may have names that are not durable: the process that made them was killed."""
+
+    def parts(self, offset: int, units: bytes | bytearray) -> Iterator[tuple[int, memoryview]]:
+        """Cut units from `offset` on where files end: (offset, units) of each part."""
+        at = 0
+        while at < len(units):
+            part = memoryview(units)[at : at + (self._units - offset % self._units) * UNIT_SIZE]
+            yield offset, part
+            at += len(part)
+            offset += len(part) // UNIT_SIZE
+
+    def write(self, topic: str, queue_id: int, offset: int, part: memoryview) -> File:
+        """Write units of one file from `offset` on; flush the file that is returned. May be repeated.
+
+        Names are durable after `sync_names`.
+        """
+        within = offset % self._units
+        directory = queue_directory(self._root, topic, queue_id)
+        file = self._open(directory, f"{directory}/{queue_file_name(offset - within)}", topic)
+        file.write(within * UNIT_SIZE, (part,))
+        return file
+
+    def _open(self, directory: str, path: str, topic: str) -> File:
+        if self.distrusts_names:
+            self._note_new(directory, topic)
+        try:
+            return self.cache.get(path)
+        except FileNotFoundError:
+            self._files.make_directory(directory)
+            self._note_new(directory, topic)
+            return self.cache.get(path, create=True)
+
+    def _note_new(self, directory: str, topic: str) -> None:
+        parents = (directory, f"{queues_directory(self._root)}/{topic}", queues_directory(self._root), self._root)
+        self._new_directories.update(dict.fromkeys(parents))
+
+    def sync_names(self) -> Iterator[None]:
+        """Make the names of new files durable, one directory a step."""
+        while self._new_directories:
+            directory = next(iter(self._new_directories))
+            self._files.sync_dir(directory)
+            del self._new_directories[directory]
+            yield
+
+    def cut(self, topic: str, queue_id: int, units: int) -> None:
+        """Drop all units from number `units` on."""
+        directory = queue_directory(self._root, topic, queue_id)
+        self.cache.forget(f"{directory}/")
+        kept = queue_file_name(units - units % self._units)
+        for name in reversed(self._files.list(directory)):
+            path = f"{directory}/{name}"
+            if name > kept or (name == kept and units % self._units == 0):
+                self._files.unlink(path)
+            elif name == kept:
+                file = self.cache.get(path)
+                file.truncate(units % self._units * UNIT_SIZE)
+                file.flush()
+        if self._files.list(directory):
+            self._files.sync_dir(directory)
+
+    def remove_topic(self, topic: str) -> None:
+        """Delete all files of a topic's queues."""
+        directory = f"{queues_directory(self._root)}/{topic}"
+        self.cache.forget(f"{directory}/")
+        for name in self._files.list(directory):
+            self._files.remove_directory(f"{directory}/{name}")
+        self._files.remove_directory(directory)
+        if self._files.list(queues_directory(self._root)):
+            self._files.sync_dir(queues_directory(self._root))
+
+    def remove_files_below(self, topic: str, queue_id: int, min_position: int) -> int:
+        """Delete the queue's files whose records are all below `min_position`, never its last; how many."""
+        directory = queue_directory(self._root, topic, queue_id)
+        names = self._files.list(directory)
+        removed = 0
+        for name in names[:-1]:
+            path = f"{directory}/{name}"
+            file = self.cache.get(path)
+            last = file.read((self._units - 1) * UNIT_SIZE, 8)
+            if len(last) == 8 and int.from_bytes(last) >= min_position:
+                break
+            self.cache.forget(path)
+            self._files.unlink(path)
+            removed += 1
+        return removed

@@ -1,0 +1,122 @@
+"""The list of queues: which there are and how many units each durably has, so that opening need not read directories.
+
+Text, one line a queue, rewritten in place; the file `queues` in the store's directory:
+
+    logherd queues 1
+    <crc32 of the rest, 8 hex digits> <+ or -> <units, 20 digits> <first unit, 20 digits> <queue id> <topic>
+
+`-` marks a queue that was deleted. No line of 512 bytes or less crosses a 512-byte sector (empty lines fill up), so a
+torn write leaves the old line or the new one. The last line of a queue counts. A line that is neither whole nor zeros
+means that the file is damaged; then it is derived from the log again, as are the queues.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+from logherd.store.files import File, Files
+
+__all__ = ["QueueEntry", "QueueList", "QueueListDamaged", "decode_queue_list", "encode_queue_line"]
+
+HEADER = b"logherd queues 1\n"
+_SECTOR = 512
+
+
+class QueueListDamaged(Exception):
+    """The list cannot be read; it is derived again."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """One line. `at` is its byte in the file, -1 before it has one."""
+
+    topic: str
+    queue_id: int
+    units: int
+    first: int = 0
+    live: bool = True
+    at: int = -1
+
+
+def encode_queue_line(entry: QueueEntry) -> bytes:
+    """One line with its end."""
+    rest = f"{'+' if entry.live else '-'} {entry.units:020d} {entry.first:020d} {entry.queue_id} {entry.topic}".encode()
+    return b"%08x %s\n" % (crc32(rest), rest)
+
+
+def decode_queue_list(data: bytes) -> list[QueueEntry]:
+    """All entries in order of the file. Raises QueueListDamaged."""
+    if not data.startswith(HEADER):
+        raise QueueListDamaged(f"it begins with {data[: len(HEADER)]!r}")
+    entries = []
+    at = 0
+    for line in data.split(b"\n"):
+        if line and not line.startswith(b"logherd "):
+            stripped = line.lstrip(b"\0")
+            if stripped:
+                entries.append(_decode_line(stripped, at + len(line) - len(stripped)))
+        at += len(line) + 1
+    return entries
+
+
+def _decode_line(line: bytes, at: int) -> QueueEntry:
+    checksum, _, rest = line.partition(b" ")
+    fields = rest.split(b" ", 4)
+    if len(fields) != 5 or checksum != b"%08x" % crc32(rest):
+        raise QueueListDamaged(f"the line at byte {at} is not whole")
+    return QueueEntry(fields[4].decode(), int(fields[3]), int(fields[1]), int(fields[2]), fields[0] == b"+", at)
+
+
+class QueueList:
+    """The open file. Writer thread."""
+
+    __slots__ = ("_end", "_file", "_files", "_root")
+
+    def __init__(self, files: Files, root: str, file: File) -> None:
+        self._files = files
+        self._root = root
+        self._file = file
+        self._end = file.size()
+
+    @classmethod
+    def create(cls, files: Files, root: str, entries: Iterable[QueueEntry]) -> tuple["QueueList", list[QueueEntry]]:
+        """Replace the file by one that holds these live entries; they are returned with their places. Durable."""
+        parts, placed, end = [HEADER], [], len(HEADER)
+        for entry in entries:
+            line = encode_queue_line(entry)
+            fill = _fill(end, len(line))
+            placed.append(replace(entry, at=end + fill))
+            parts += (b"\n" * fill, line)
+            end += fill + len(line)
+        files.unlink(f"{root}/queues.new")
+        file = files.open(f"{root}/queues.new", create=True)
+        file.write(0, (b"".join(parts),))
+        file.flush()
+        file.close()
+        files.rename(f"{root}/queues.new", f"{root}/queues")
+        files.sync_dir(root)
+        return cls(files, root, files.open(f"{root}/queues")), placed
+
+    def put(self, entry: QueueEntry) -> int:
+        """Write the entry's line, at its place or a new one, which is returned. Durable after `flush`."""
+        line = encode_queue_line(entry)
+        at, fill = entry.at, 0
+        if at < 0:
+            fill = _fill(self._end, len(line))
+            at = self._end + fill
+            line = b"\n" * fill + line
+        self._file.write(at - fill, (line,))
+        self._end = max(self._end, at - fill + len(line))
+        return at
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _fill(end: int, length: int) -> int:
+    """Bytes to skip so that a line of `length` does not cross a sector."""
+    left = _SECTOR - end % _SECTOR
+    return left if left < length <= _SECTOR else 0

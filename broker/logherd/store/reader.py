@@ -1,0 +1,121 @@
+"""Reading committed messages: by queue offset, by position, by time, by key."""
+
+from struct import Struct
+
+from logherd.model.record import MAGIC_V1, MAGIC_V2, SysFlag
+from logherd.store.consume_queue import UNIT, QueueLog
+from logherd.store.log import CommitLog
+from logherd.store.queues import QueueTable
+from logherd.store.read import ReadResult, ReadStatus
+
+__all__ = ["QueueReader"]
+
+SCANNED_UNITS_MAX = 800
+"""Units that one read looks at when a filter lets few of them pass; RocketMQ's maxFilterMessageSize."""
+
+_I32 = Struct(">i")
+_I64 = Struct(">q")
+_HEAD_SIZE = 76  # up to and with the store timestamp, whatever the born host
+
+
+class QueueReader:
+    """Reads of the owner thread. Slices are taken from the log's mappings, never copied."""
+
+    __slots__ = ("_log", "_table")
+
+    def __init__(self, log: CommitLog, table: QueueTable) -> None:
+        self._log = log
+        self._table = table
+
+    def read(
+        self, queue: QueueLog, offset: int, *, messages_max: int, bytes_max: int, tag_codes: frozenset[int] | None
+    ) -> ReadResult:
+        """See MessageStore.read."""
+        low, high = queue.min_offset, queue.max_offset
+        if not low <= offset < high:
+            return _outside(offset, low, high)
+        slices: list[memoryview] = []
+        count = total = 0
+        next_offset, run_start, run_end = offset, 0, -1
+        last_offset = min(high, offset + (messages_max if tag_codes is None else SCANNED_UNITS_MAX))
+        full = False
+        while next_offset < last_offset and not full:
+            for position, size, code in UNIT.iter_unpack(
+                self._table.units(queue, next_offset, last_offset - next_offset)
+            ):
+                if tag_codes is None or code in tag_codes:
+                    if count and (total + size > bytes_max or count >= messages_max):
+                        full = True
+                        break
+                    if position != run_end:
+                        if run_end >= 0:
+                            self._add(slices, run_start, run_end)
+                        run_start = position
+                    run_end = position + size
+                    total += size
+                    count += 1
+                next_offset += 1
+        if run_end >= 0:
+            self._add(slices, run_start, run_end)
+        status = ReadStatus.FOUND if count else ReadStatus.NO_MATCH
+        return ReadResult(status, slices, next_offset, low, high, count)
+
+    def _add(self, slices: list[memoryview], start: int, end: int) -> None:
+        view = self._log.view(start, end - start)
+        if view is not None:
+            slices.append(view)
+
+    def record_at(self, position: int, committed: int) -> memoryview | None:
+        """The record that begins at `position`, None if none does or it is not committed."""
+        head = self._log.view(position, 36) if 0 <= position <= committed - 91 else None
+        if head is None:
+            return None
+        size = _I32.unpack_from(head)[0]
+        magic = int.from_bytes(head[4:8])
+        if magic not in (MAGIC_V1, MAGIC_V2) or _I64.unpack_from(head, 28)[0] != position:
+            return None
+        if position + size > committed:
+            return None
+        return self._log.view(position, size)
+
+    def store_timestamp(self, queue: QueueLog, offset: int) -> int | None:
+        """When the message was stored (ms), None if the queue has no such message."""
+        if not queue.min_offset <= offset < queue.max_offset:
+            return None
+        return self.position_timestamp(self._table.unit(queue, offset)[0])
+
+    def position_timestamp(self, position: int) -> int | None:
+        """Store timestamp of the committed record at a position that is known to begin one."""
+        head = self._log.view(position, _HEAD_SIZE)
+        if head is None:
+            return None
+        at = 68 if _I32.unpack_from(head, 36)[0] & SysFlag.BORN_HOST_V6 else 56
+        timestamp: int = _I64.unpack_from(head, at)[0]
+        return timestamp
+
+    def offset_by_time(self, queue: QueueLog, timestamp: int, *, upper: bool) -> int:
+        """See MessageStore.offset_by_time."""
+        low, high = queue.min_offset, queue.max_offset
+        first = low
+        while low < high:
+            middle = (low + high) // 2
+            stored = self.store_timestamp(queue, middle)
+            if stored is not None and (stored <= timestamp if upper else stored < timestamp):
+                low = middle + 1
+            else:
+                high = middle
+        return max(low - 1, first) if upper else low
+
+
+def _outside(offset: int, low: int, high: int) -> ReadResult:
+    """RocketMQ's answers for an offset without a message, and where it sends the consumer."""
+    if high == 0:
+        status, next_offset = ReadStatus.QUEUE_EMPTY, 0
+    elif offset < low:
+        status, next_offset = ReadStatus.TOO_SMALL, low
+    elif offset == high:
+        status, next_offset = ReadStatus.AT_END, offset
+    else:
+        status, next_offset = ReadStatus.BEYOND_END, high
+    return ReadResult(status, [], next_offset, low, high, 0)
+

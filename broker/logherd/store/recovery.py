@@ -1,0 +1,331 @@
+"""Opening a store: find out what is there, decide by the tables of `recovery_rows`, act.
+
+The order makes a crash at any step harmless: nothing is changed before every refusal has been ruled out; a torn tail is
+cut before anything is derived or appended; the checkpoint promises derived files only after they are flushed.
+"""
+
+import os
+from dataclasses import dataclass, replace
+
+from logherd.kit.clock import Clock
+from logherd.store.checkpoint import CHECKPOINT_SIZE, SLOT_VERSION, Checkpoint, decode_checkpoint, slot_version
+from logherd.store.derive_again import DerivedReport, derive_again
+from logherd.store.derived import Derived
+from logherd.store.errors import StoreDamaged, StoreFull, StoreInUse, StoreVersionError
+from logherd.store.files import Files, Lock
+from logherd.store.format_file import (
+    FORMAT,
+    FormatFile,
+    FormatState,
+    decode_format,
+    format_path,
+    wanted_format,
+    write_format,
+)
+from logherd.store.log import CommitLog
+from logherd.store.options import StoreOptions
+from logherd.store.recovery_rows import (
+    STORE_ROWS,
+    TAIL_ROWS,
+    Fact,
+    Row,
+    Seen,
+    SegmentAction,
+    SlotState,
+    StoreAction,
+    TailAction,
+    choose,
+)
+from logherd.store.scan import ScanEnd, scan_records
+from logherd.store.segment import Segment, segment_start
+from logherd.store.segment_survey import SegmentSurvey, carry_out, survey_segments
+from logherd.store.tail import cut_tail, look_behind
+from logherd.store.writer import CheckpointFile, LogWriter
+
+__all__ = ["Look", "Recovered", "Recovery", "Tail", "find_tail", "look", "recover"]
+
+
+_EVERYTHING = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the small files say, before the log is read."""
+
+    row: Row[StoreAction]
+    format: FormatFile | None
+    checkpoint: Checkpoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where the log ends: `position`, `behind` is the end of what lies behind it, `reason` why no record is there."""
+
+    row: Row[TailAction]
+    position: int
+    behind: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What opening found and did, for the log and `status`. Positions and sizes in bytes.
+
+    `store`, `tail` and `derived` are labels of the rows that decided; `notes` say the rest in sentences.
+    """
+
+    store: str
+    tail: str
+    derived: str
+    end_position: int
+    dropped_bytes: int
+    derived_records: int
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Recovered:
+    """The parts of a store that is ready."""
+
+    lock: Lock
+    log: CommitLog
+    writer: LogWriter
+    derived: Derived
+    report: Recovery
+
+
+def look(files: Files, root: str) -> Look:
+    """Read format file and checkpoint. Raises StoreDamaged, StoreVersionError; changes nothing."""
+    state, format_file = decode_format(_content(files, format_path(root)))
+    page = _content(files, f"{root}/checkpoint") or b""
+    checkpoint = decode_checkpoint(page)
+    version = slot_version(page)
+    slot = SlotState.ABSENT if version is None else SlotState.GOOD if checkpoint is not None else SlotState.BAD
+    if version is not None and version > SLOT_VERSION:
+        slot = SlotState.UNKNOWN
+    names = [name for name in files.list(f"{root}/commitlog") if segment_start(name) is not None]
+    facts: dict[str, Fact] = {
+        "format": state, "slot": slot,
+        "segments": any(files.size(f"{root}/commitlog/{name}") for name in names),
+        "promised": checkpoint is not None and checkpoint.flushed > checkpoint.log_start,
+    }  # fmt: skip
+    row = choose(STORE_ROWS, facts)
+    if row.action is StoreAction.REFUSE:
+        path = format_path(root) if state is FormatState.GARBAGE else f"{root}/commitlog"
+        raise StoreDamaged(path, 0, f"{row.label}: {row.reason}", root)
+    if row.action is StoreAction.REFUSE_VERSION:
+        found = f"format {format_file.format}" if format_file is not None else f"checkpoint version {version}"
+        raise StoreVersionError(
+            f"{root} is of {found}, this release knows format {FORMAT} and checkpoint version {SLOT_VERSION}: "
+            f"{row.reason}"
+        )
+    return Look(row, format_file, checkpoint)
+
+
+def _content(files: Files, path: str) -> bytes | None:
+    size = files.size(path)
+    if size is None:
+        return None
+    file = files.open(path)
+    try:
+        return file.read(0, min(size, max(CHECKPOINT_SIZE, 1 << 16)))
+    finally:
+        file.close()
+
+
+def find_tail(segments: list[Segment], checkpoint: Checkpoint, root: str) -> Tail:
+    """Verify what the checkpoint does not vouch for and decide where the log ends; nothing is changed.
+
+    Raises: StoreDamaged.
+    """
+    start = max(min(checkpoint.queues_dispatched, checkpoint.index_dispatched), segments[0].start)
+    position, reason, finished = start, "", False
+    for segment in segments:
+        if segment.end <= start:
+            continue
+        for found in scan_records(
+            segment.view, segment.start, max(start - segment.start, 0), checkpoint.bare_end
+        ):
+            if isinstance(found, ScanEnd):
+                position, reason = segment.start + found.offset, found.reason or ""
+                finished = found.reason is not None
+        if finished:
+            break
+    zeros = not reason
+    if checkpoint.closed and zeros and position == checkpoint.flushed:
+        row = choose(TAIL_ROWS, {"promised": False, "behind": Seen.NOTHING, "zeros": True})
+        return Tail(row, position, position, reason)
+    behind, end = look_behind(segments, position, checkpoint.window, bare_end=checkpoint.bare_end)
+    row = choose(TAIL_ROWS, {"promised": position < checkpoint.flushed, "behind": behind, "zeros": zeros})
+    if row.action is TailAction.REFUSE:
+        segment = next((segment for segment in segments if position < segment.end), segments[-1])
+        raise StoreDamaged(
+            segment.path, position - segment.start,
+            f"{row.label}: {reason or 'zeros where a record should be'}; {row.reason} (flushed up to position "
+            f"{checkpoint.flushed}; behind it: {behind.value}, up to {end})", root,
+        )  # fmt: skip
+    return Tail(row, position, end, reason)
+
+
+def recover(root: str, options: StoreOptions, files: Files, *, clock: Clock) -> Recovered:
+    """See MessageStore.open."""
+    _make_root(files, root)
+    lock = files.lock(f"{root}/lock")
+    if lock is None:
+        raise StoreInUse(f"another process holds {root}/lock")
+    try:
+        return _recover(root, options, files, clock=clock, lock=lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _make_root(files: Files, root: str) -> None:
+    """Make the directory and its name durable; an earlier process may have died between the two."""
+    parent, _, name = root.rpartition("/")
+    new_parents = []
+    while parent and name not in files.list(parent):
+        new_parents.append(parent)
+        parent, _, name = parent.rpartition("/")
+    files.make_directory(root)
+    for path in dict.fromkeys((*reversed(new_parents), root.rpartition("/")[0])):
+        files.sync_dir(path or "/")
+
+
+def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lock: Lock) -> Recovered:
+    found = look(files, root)
+    checkpoint = _believed(found, options)
+    known = found.format.segment_bytes if found.format is not None else ()
+    survey = survey_segments(files, root, checkpoint=checkpoint, known_sizes=known)
+    whole = [Segment(files, f"{root}/commitlog", file.start, file.size) for file in survey.kept() if file.size]
+    tail = find_tail(whole, checkpoint, root) if whole else None
+    for segment in whole:
+        segment.close()
+    # From here on files are changed: every refusal that needs no derived file has been ruled out.
+    if found.row.action is StoreAction.CREATE:
+        write_format(files, root, wanted_format(options, known, adopted_end=0))
+    segments = _prepare_segments(files, root, options, survey, tail)
+    position = tail.position if tail is not None else segments[0].start
+    checkpoint = replace(checkpoint, bare_end=min(checkpoint.bare_end, position))
+    sizes = tuple({*known, *(segment.size for segment in segments)})
+    wanted = wanted_format(options, sizes, adopted_end=checkpoint.bare_end)
+    if found.format != wanted:
+        write_format(files, root, wanted)
+    writer = _make_writer(
+        files, root, options, clock=clock, segments=segments, position=position, checkpoint=checkpoint
+    )
+    log = CommitLog(files, root, options.log, segments=segments, position=position, writer=writer)
+    derived, derived_report = derive_again(
+        files, root, writer=writer, segments=segments, checkpoint=found.checkpoint,
+        same_geometry=found.format is None or found.format.same_geometry(wanted),
+        queue_file_units=options.derived.queue_file_units,
+        make=lambda queue_list: Derived(
+            files, root, options, clock=clock, writer=writer, min_position=segments[0].start, queue_list=queue_list
+        ),
+    )  # fmt: skip
+    report = _report(found, survey, tail, derived_report, position=position)
+    return Recovered(lock, log, writer, derived, report)
+
+
+def _believed(found: Look, options: StoreOptions) -> Checkpoint:
+    """The checkpoint, or what to assume without one.
+
+    Records of a RocketMQ store may lack the whole-record checksum, and nothing tells how much of it was unflushed: so
+    any record behind a damaged one means damage there.
+    """
+    adopted_end = found.format.adopted_end if found.format is not None else 0
+    if found.checkpoint is not None:
+        return replace(found.checkpoint, bare_end=max(found.checkpoint.bare_end, adopted_end))
+    if found.row.action is StoreAction.ADOPT:
+        return Checkpoint(bare_end=_EVERYTHING)
+    return Checkpoint(window=options.log.window_bytes, bare_end=adopted_end)
+
+
+def _prepare_segments(
+    files: Files, root: str, options: StoreOptions, survey: SegmentSurvey, tail: Tail | None
+) -> list[Segment]:
+    """Carry out what was decided about the log's files; the segments, the last of them with room or a successor."""
+    directory = f"{root}/commitlog"
+    files.make_directory(directory)
+    files.sync_dir(root)
+    segments = carry_out(files, root, survey, segment_bytes=options.log.segment_bytes)
+    if tail is not None:
+        if tail.row.action is TailAction.CUT:
+            cut_tail(segments, tail.position, tail.behind)
+        while len(segments) > 1 and segments[-2].start > tail.position:
+            extra = segments.pop()  # prepared ahead of appends that were never written
+            extra.close()
+            files.unlink(extra.path)
+            files.sync_dir(directory)
+        if tail.position < segments[-1].end:
+            return segments
+    elif segments:
+        return segments
+    start = segments[-1].end if segments else 0
+    try:
+        segments.append(Segment.create(files, directory, start, options.log.segment_bytes))
+    except OSError as error:
+        raise StoreFull(f"no room for a segment of {options.log.segment_bytes} bytes: {error}") from error
+    segments[-1].make_durable(directory)
+    return segments
+
+
+def _make_writer(
+    files: Files, root: str, options: StoreOptions, *, clock: Clock, segments: list[Segment], position: int,
+    checkpoint: Checkpoint,
+) -> LogWriter:  # fmt: skip
+    """The writer, and a checkpoint that promises what was found: made durable first, for readers see it from now on."""
+    for segment in segments:  # a killed process leaves bytes, lengths and names that are seen and not yet durable
+        if segment.end > checkpoint.flushed:
+            segment.file.flush()
+    files.sync_dir(f"{root}/commitlog")
+    file = CheckpointFile.create(files, root)
+    checkpoint_file = CheckpointFile(file, checkpoint)
+    checkpoint_file.last_store_timestamp = int.from_bytes(file.read(0, 8), signed=True)
+    start = segments[0].start
+    checkpoint_file.record(
+        replace(
+            checkpoint, log_start=max(start, checkpoint.log_start), flushed=position, window=options.log.window_bytes,
+            closed=False, queues_dispatched=max(start, checkpoint.queues_dispatched),
+            index_dispatched=max(start, checkpoint.index_dispatched),
+        )
+    )  # fmt: skip
+    checkpoint_file.sync()
+    files.sync_dir(root)
+    _mark_running(files, root)
+    active = next(segment for segment in segments if position < segment.end)
+    return LogWriter(
+        files, root, options, clock=clock, checkpoint=checkpoint_file, active=active, position=position
+    )
+
+
+def _mark_running(files: Files, root: str) -> None:
+    """Leave RocketMQ's mark that a store was not closed in order. Ours is in the checkpoint."""
+    try:
+        abort = files.open(f"{root}/abort", create=True)
+        abort.write(0, (str(os.getpid()).encode(),))
+        abort.close()
+    except OSError:  # on a full disk: reads must go on all the same
+        return
+
+
+def _report(
+    found: Look, survey: SegmentSurvey, tail: Tail | None, derived: DerivedReport, *, position: int
+) -> Recovery:
+    notes = [f"{found.row.label}: {found.row.reason}"]
+    notes += [
+        f"{file.path}: {file.row.label}: {file.row.reason}"
+        for file in survey.decided if file.row.action is not SegmentAction.KEEP
+    ]  # fmt: skip
+    notes += [f"{name} in commitlog is no segment and was left alone" for name in survey.extra]
+    dropped = 0
+    if tail is not None and tail.row.action is TailAction.CUT:
+        dropped = tail.behind - tail.position
+        what = f"{dropped} bytes from position {tail.position} on ({tail.reason or 'zeros'})"
+        notes.append(f"{tail.row.label}: {what}: {tail.row.reason}")
+    if derived.detail:
+        notes.append(f"{derived.row.label}: {derived.detail}")
+    return Recovery(
+        found.row.label, tail.row.label if tail is not None else "new", derived.row.label, position, dropped,
+        derived.records, tuple(notes),
+    )  # fmt: skip

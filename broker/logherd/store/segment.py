@@ -1,0 +1,87 @@
+"""One file of the commit log: `commitlog/<20-digit start>`, all its blocks allocated when it is created.
+
+Two threads use a segment, never the same part of it: the owner reads committed bytes through a read-only mapping, the
+writer thread writes and flushes beyond them through the descriptor. Both are coherent on Linux (one page cache).
+"""
+
+from logherd.store.files import File, Files
+
+__all__ = ["SEGMENT_NAME_DIGITS", "Segment", "segment_name", "segment_start"]
+
+SEGMENT_NAME_DIGITS = 20
+
+
+def segment_name(start: int) -> str:
+    """The file name: the first byte's position with leading zeros."""
+    return f"{start:0{SEGMENT_NAME_DIGITS}d}"
+
+
+def segment_start(name: str) -> int | None:
+    """The inverse; None if this is not a segment's name."""
+    return int(name) if len(name) == SEGMENT_NAME_DIGITS and name.isascii() and name.isdigit() else None
+
+
+class Segment:
+    """A range of positions [start, end) and the file that holds it.
+
+    `created` turns true when file and name are durable, `zeroed` is how far (bytes in the file) it was written: both
+    belong to the writer thread.
+    """
+
+    __slots__ = ("_file", "_files", "_view", "created", "end", "path", "size", "start", "zeroed")
+
+    def __init__(self, files: Files, directory: str, start: int, size: int) -> None:
+        self.start = start
+        self.size = size
+        self.end = start + size
+        self.path = f"{directory}/{segment_name(start)}"
+        self.created = True
+        self.zeroed = 0
+        self._files = files
+        self._file: File | None = None
+        self._view: memoryview | None = None
+
+    @classmethod
+    def create(cls, files: Files, directory: str, start: int, size: int) -> "Segment":
+        """Allocate a new file of zeros. Not durable before `make_durable`.
+
+        Raises: OSError, in particular ENOSPC; then no file is left.
+        """
+        segment = cls(files, directory, start, size)
+        segment.created = False
+        file = files.open(segment.path, create=True)
+        try:
+            file.allocate(size)
+        except OSError:
+            file.close()
+            files.unlink(segment.path)
+            raise
+        segment._file = file
+        return segment
+
+    def make_durable(self, directory: str) -> None:
+        """Make a new segment's length and name durable, once, before anything in it is called flushed."""
+        if not self.created:
+            self.file.flush()
+            self._files.sync_dir(directory)
+            self.created = True
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._files.open(self.path)
+        return self._file
+
+    @property
+    def view(self) -> memoryview:
+        """Read-only bytes of the whole file; slices stay valid after the segment is closed or deleted."""
+        if self._view is None:
+            self._view = self.file.map(self.size)
+        return self._view
+
+    def close(self) -> None:
+        """Drop descriptor and mapping; views that were handed out live on."""
+        self._view = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None

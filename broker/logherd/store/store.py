@@ -1,0 +1,272 @@
+"""MessageStore: append, commit and read messages of queues, all on one owner thread.
+
+The only things that run elsewhere are `WriteBatch.write_and_flush` and `background_work`, on one writer thread. The
+order is always: append ... append, take_batch, (writer) write_and_flush, commit. Only committed messages can be read.
+
+Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMessageStore.java
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from logherd.kit.clock import Clock
+from logherd.kit.errors import ensure
+from logherd.model.record import RecordError, encode_record
+from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
+from logherd.store.errors import RecordTooLarge
+from logherd.store.extract import has_unit
+from logherd.store.files import Files
+from logherd.store.options import StoreOptions
+from logherd.store.read import ReadResult
+from logherd.store.reader import QueueReader
+from logherd.store.recovery import Recovered, Recovery, recover
+from logherd.store.writer import WriteBatch
+
+__all__ = ["DiskState", "MessageStore"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskState:
+    """`accepts_messages` is False at the reserve, and for ever after a failed write, which `stopped` holds then."""
+
+    free_bytes: int
+    reserve_bytes: int
+    accepts_messages: bool
+    log_bytes: int
+    stopped: BaseException | None
+
+
+class MessageStore:
+    """A store that was opened and recovered.
+
+    1. committed_position <= flushed (with flush "sync") <= end_position.
+    2. Queue offsets are dense: an append gets the queue's next_offset, and offsets become readable in that order.
+    3. After a failed write nothing becomes committed any more; reads go on.
+    """
+
+    __slots__ = (
+        "_derived", "_extract", "_lock", "_log", "_options", "_reader", "_table", "_writer", "committed_position",
+        "recovery",
+    )  # fmt: skip
+
+    def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
+        self._options = options
+        self._lock = recovered.lock
+        self._log = recovered.log
+        self._writer = recovered.writer
+        self._derived = recovered.derived
+        self._table = recovered.derived.table
+        self._extract = recovered.derived.extract
+        self._reader = QueueReader(self._log, self._table)
+        self.committed_position = self._log.end_position
+        self.recovery: Recovery = recovered.report
+
+    @staticmethod
+    def open(directory: Path, options: StoreOptions, files: Files, *, clock: Clock) -> "MessageStore":
+        """Lock and recover the store in `directory`, which is made if it does not exist.
+
+        Blocks for as long as the part of the log since the last checkpoint takes to read; what was found, dropped and
+        rebuilt is in `recovery`.
+        Raises: StoreInUse; StoreDamaged or StoreVersionError (nothing was changed then); StoreFull if there is no room
+        for the first segment; OSError from the disk.
+        """
+        return MessageStore(recover(str(directory), options, files, clock=clock), options)
+
+    @property
+    def end_position(self) -> int:
+        """End of everything appended (bytes)."""
+        return self._log.end_position
+
+    @property
+    def min_position(self) -> int:
+        """Lowest position that is kept."""
+        return self._log.min_position
+
+    @property
+    def flushed_position(self) -> int:
+        """End of everything that is durable; with flush "async" it lags behind committed_position."""
+        return self._writer.flushed_position
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """Bytes appended and not yet taken by the writer; for back-pressure."""
+        return self._log.end_position - self._log.taken_position
+
+    def queue(self, topic: str, queue_id: int) -> QueueLog:
+        """The queue's handle; made in memory if there is none. Keep it: handles are what is fast."""
+        return self._table.get(topic, queue_id)
+
+    def find_queue(self, topic: str, queue_id: int) -> QueueLog | None:
+        """The queue's handle, None if nothing ever asked for it or wrote to it."""
+        return self._table.find(topic, queue_id)
+
+    def queues(self) -> Iterator[QueueLog]:
+        """All handles, in no promised order; do not create or delete queues meanwhile."""
+        return iter(self._table)
+
+    def append(
+        self, queue: QueueLog, body: bytes | memoryview, properties: bytes, *, born_timestamp: int, born_host: bytes,
+        store_timestamp: int, flag: int = 0, sys_flag: int = 0, reconsume_times: int = 0, prepared_position: int = 0,
+        reserve: bool = False,
+    ) -> tuple[int, int]:  # fmt: skip
+        """Append one message to the log in memory: its (queue offset, position in bytes).
+
+        Shape:   `properties` as clients send them, without a checksum property; ends in 0x02 unless empty.
+        Durable: no, nor readable; only after the batch that holds it was flushed and given to `commit`.
+        Reserve: metadata may be appended when the disk is at its reserve; messages of clients may not.
+        Raises:  StoreFull, StoreStopped, RecordTooLarge; then nothing was appended.
+        """
+        log = self._log
+        writer = self._writer
+        if writer.failure is not None or writer.free_bytes < self._options.log.reserve_bytes:
+            log.refuse(reserve=reserve)
+        ensure(has_unit(sys_flag) and not queue.deleted, "only whole messages of living queues are appended", queue)
+        offset = queue.next_offset
+        position = log.end_position
+        while True:
+            try:
+                record = encode_record(
+                    queue.topic_bytes, body, properties, queue_id=queue.queue_id, queue_offset=offset,
+                    position=position, store_timestamp=store_timestamp, store_host=self._options.store_host,
+                    born_timestamp=born_timestamp, born_host=born_host, flag=flag, sys_flag=sys_flag,
+                    reconsume_times=reconsume_times, prepared_position=prepared_position,
+                )  # fmt: skip
+            except RecordError as error:
+                raise RecordTooLarge(str(error)) from error
+            if position + len(record) <= log.append_limit:
+                break
+            moved = log.make_room(len(record), reserve=reserve)
+            if moved == position:
+                break
+            position = moved
+        marked = b"\x02" + properties
+        extract = self._extract
+        queue.tail += UNIT.pack(position, len(record), extract.tags_code(marked))
+        extract.add_keys(marked, queue.topic_hash, position, store_timestamp)
+        queue.next_offset = offset + 1
+        log.parts.append(record)
+        log.touched[queue] = offset + 1
+        log.end_position = position + len(record)
+        log.store_timestamp = store_timestamp
+        return offset, position
+
+    def take_batch(self) -> WriteBatch | None:
+        """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
+
+        Hand it to the writer thread, and after `write_and_flush` returned give it to `commit`, in the order taken.
+        """
+        return self._log.take_batch()
+
+    def commit(self, batch: WriteBatch) -> list[QueueLog]:
+        """Make a written batch readable. Returns the queues that have new messages."""
+        ensure(batch.done and batch.start == self.committed_position, "batches are committed in order", batch.start)
+        for queue, end in batch.touched.items():
+            if not queue.deleted:
+                queue.max_offset = end
+        self.committed_position = batch.end
+        self._derived.committed(batch)
+        return [queue for queue in batch.touched if not queue.deleted]
+
+    def background_work(self) -> bool:
+        """One small step of zeroing ahead, derived files, checkpoint, deletions. Writer thread only.
+
+        True if more could be done at once. See LogWriter.background_work.
+        """
+        return self._writer.background_work()
+
+    def read(
+        self, queue: QueueLog, offset: int, *, messages_max: int, bytes_max: int,
+        tag_codes: frozenset[int] | None = None,
+    ) -> ReadResult:  # fmt: skip
+        """Committed messages from `offset` on.
+
+        At least one record is found if there is one, however large; then as many as fit both limits (bytes of whole
+        records). With `tag_codes` only records with one of these codes; hash collisions are for the client to sort out.
+        Never waits for the disk unless the pages are not cached. Raises OSError if they cannot be read.
+        """
+        return self._reader.read(
+            queue, offset, messages_max=messages_max, bytes_max=bytes_max, tag_codes=tag_codes
+        )
+
+    def record_at(self, position: int) -> memoryview | None:
+        """The committed record that begins at `position`; None if none does."""
+        return self._reader.record_at(position, self.committed_position)
+
+    def unit(self, queue: QueueLog, offset: int) -> tuple[int, int, int] | None:
+        """(position, size, tags code) of one committed message, None outside [min_offset, max_offset)."""
+        if not queue.min_offset <= offset < queue.max_offset:
+            return None
+        return self._table.unit(queue, offset)
+
+    def store_timestamp(self, queue: QueueLog, offset: int) -> int | None:
+        """When the message was stored (ms), None if the queue has no such message."""
+        return self._reader.store_timestamp(queue, offset)
+
+    def offset_by_time(self, queue: QueueLog, timestamp: int, *, upper: bool) -> int:
+        """The first offset stored at or after `timestamp` (max_offset if none is); with `upper` the last one stored at
+        or before it (min_offset if none is)."""
+        return self._reader.offset_by_time(queue, timestamp, upper=upper)
+
+    def query_index(self, topic: str, key: str, *, max_count: int, begin: int, end: int) -> list[int]:
+        """Positions of committed messages of `topic` whose key may be `key`, stored in [begin, end] (ms), newest first.
+
+        The index knows hashes only: the caller compares the keys of the records.
+        """
+        found: dict[int, None] = {}
+        for position in self._derived.find_positions(topic_hash(topic), key.encode()):
+            if len(found) >= max_count:
+                break
+            stored = self._reader.position_timestamp(position)
+            if stored is not None and begin <= stored <= end:
+                found[position] = None
+        return list(found)
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget the topic's queues: at once in memory, their files in the background. The log keeps the records until
+        retention; a topic of this name that is made again begins at offset 0."""
+        self._derived.remove_topic(topic)
+
+    def apply_retention(self, now_ms: int, pinned: int) -> int:
+        """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:
+        the lowest position that a consumer reads or that metadata still needs. Returns how many segments went.
+
+        At once for reads, in the background on disk. Slices that were handed out stay valid.
+        """
+        checkpoint = self._writer.checkpoint.value
+        derived_to = min(checkpoint.queues_dispatched, checkpoint.index_dispatched)
+        count = self._log.expire(
+            self._options.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
+            stored_at=self._stored_at, derived=self._derived.remove_below,
+        )  # fmt: skip
+        self._table.min_position = self._log.min_position
+        return count
+
+    def _stored_at(self, position: int) -> int | None:
+        return self._reader.position_timestamp(position) if position < self.committed_position else None
+
+    @property
+    def disk(self) -> DiskState:
+        """Space and refusals as of the last look, for `status` and health."""
+        free, reserve = self._writer.free_bytes, self._options.log.reserve_bytes
+        return DiskState(
+            free_bytes=free, reserve_bytes=reserve, accepts_messages=self._writer.failure is None and free >= reserve,
+            log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,
+        )  # fmt: skip
+
+    def tick(self) -> None:
+        """Owner thread, about once a second: lets derived files follow when no batch comes by."""
+        self._derived.tick()
+
+    def close(self) -> None:
+        """Write what is derived, mark the store as closed in order and let go of it. Blocks; call it when the writer
+        thread has ended. Appended and unwritten records are dropped: nobody was told that they are stored."""
+        writer = self._writer
+        if writer.failure is None:
+            writer.run_tasks()
+            self._derived.seal(final=True)
+            writer.finish()
+        self._derived.close()
+        self._log.close()
+        writer.checkpoint.close()
+        self._lock.release()

@@ -1,0 +1,67 @@
+"""What lies behind the first byte of the log that is no record: looked at before anything is cut, then zeroed."""
+
+from collections.abc import Iterator
+
+from logherd.store.recovery_rows import Seen
+from logherd.store.scan import Scanned, find_record
+from logherd.store.segment import Segment
+
+__all__ = ["cut_tail", "last_written_byte", "look_behind"]
+
+_CHUNK_BYTES = 16 << 20
+
+
+def _parts(segments: list[Segment], position: int, end: int) -> Iterator[tuple[Segment, int, int]]:
+    """(segment, first, last) bytes in files from `position` to `end` that may not be zeros, in pieces."""
+    for segment in segments:
+        if segment.end <= position or segment.start >= end:
+            continue
+        limit = min(end - segment.start, segment.size)
+        for start, stop in segment.file.written_ranges(max(position - segment.start, 0)):
+            for first in range(start, min(stop, limit), _CHUNK_BYTES):
+                yield segment, first, min(first + _CHUNK_BYTES, stop, limit)
+
+
+def find_record_from(segments: list[Segment], position: int, bare_end: int) -> Scanned | None:
+    """The first whole record in its own place at or behind `position`."""
+    for segment, first, last in _parts(segments, position, segments[-1].end):
+        record = find_record(segment.view, segment.start, first, last, bare_end=bare_end)
+        if record is not None:
+            return record
+    return None
+
+
+def last_written_byte(segments: list[Segment], position: int, end: int) -> int:
+    """The position behind the last byte in [position, end) that is not zero; `position` if all are."""
+    found = position
+    for segment, first, last in _parts(segments, position, end):
+        used = len(bytes(segment.view[first:last]).rstrip(b"\0"))
+        if used:
+            found = segment.start + first + used
+    return found
+
+
+def look_behind(segments: list[Segment], position: int, window: int, *, bare_end: int) -> tuple[Seen, int]:
+    """What is there, and the position (bytes) that settles it: of the record found, or behind the last byte written."""
+    record = find_record_from(segments, position + window, bare_end)
+    if record is not None:
+        return Seen.RECORDS, record.position
+    end = last_written_byte(segments, position, position + window)
+    return (Seen.REMAINS if end > position else Seen.NOTHING), end
+
+
+def cut_tail(segments: list[Segment], position: int, end: int) -> None:
+    """Zero the log from `position` to `end`: first, durably, the header that would begin a record there, then the rest.
+
+    A crash in between leaves a log that ends at `position` all the same. Raises OSError.
+    """
+    for segment in segments:
+        if segment.start <= position < segment.end:
+            size = min(8, segment.end - position)
+            segment.file.write(position - segment.start, (bytes(size),))
+            segment.file.flush()
+    for segment, first, last in list(_parts(segments, position, end)):
+        segment.file.write(first, (bytes(last - first),))
+    for segment in segments:
+        if segment.end > position and segment.start < end:
+            segment.file.flush()

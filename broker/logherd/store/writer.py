@@ -1,0 +1,281 @@
+"""Everything that runs on the writer thread: write, flush, keep the checkpoint, and background work in small steps.
+
+The owner thread hands work over (batches, tasks) and reads three plain values back: `flushed_position`, `failure`,
+`free_bytes`. Each is one reference, replaced whole, so no lock is needed; the last is an estimate that the owner lowers
+when it allocates a segment.
+
+A failed write or flush is final. The system may have thrown the dirty pages away and would answer a second flush with
+success, so after the first failure every call raises StoreStopped and no position ever advances again.
+
+Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/CommitLog.java (GroupCommitService)
+"""
+
+import errno
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+from enum import Enum
+from typing import TypeVar
+
+from logherd.kit.clock import Clock
+from logherd.kit.errors import ensure
+from logherd.store.checkpoint import CHECKPOINT_SIZE, SLOT_OFFSETS, Checkpoint, encode_java_fields, encode_slot
+from logherd.store.consume_queue import QueueLog
+from logherd.store.errors import StoreStopped
+from logherd.store.files import Buffer, File, Files
+from logherd.store.options import StoreOptions
+from logherd.store.segment import Segment
+
+_T = TypeVar("_T")
+
+__all__ = ["CheckpointFile", "LogWriter", "NoSpace", "Task", "WriteBatch", "patiently"]
+
+class NoSpace(Enum):
+    """What a task yields when it cannot go on before the disk has space again."""
+
+    WAITING = "waiting for space"
+
+
+Task = Iterator[NoSpace | None]
+"""Background work cut into steps of a few milliseconds at most; each `next` does one."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def patiently(writer: "LogWriter", action: Callable[[], _T]) -> Generator[NoSpace, None, _T]:
+    """Do what may be repeated (writes, never flushes) until there is space for it. Raises other OSErrors."""
+    while True:
+        try:
+            return action()
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            writer.free_bytes = 0
+        yield NoSpace.WAITING
+
+
+class CheckpointFile:
+    """The open `checkpoint` file and the newest values written to it.
+
+    `record` is a plain write: exact after the process dies. `sync` makes it survive the machine.
+    """
+
+    __slots__ = ("_file", "_synced", "last_store_timestamp", "value")
+
+    def __init__(self, file: File, value: Checkpoint) -> None:
+        self._file = file
+        self._synced = True
+        self.value = value
+        self.last_store_timestamp = 0
+
+    @staticmethod
+    def create(files: Files, directory: str) -> File:
+        """Open the file, giving it its full length first."""
+        file = files.open(f"{directory}/checkpoint", create=True)
+        if file.size() < CHECKPOINT_SIZE:
+            file.allocate(CHECKPOINT_SIZE)
+        return file
+
+    def record(self, value: Checkpoint) -> None:
+        counter = self.value.counter + 1
+        self.value = replace(value, counter=counter)
+        self._file.write(SLOT_OFFSETS[counter % 2], (encode_slot(self.value),))
+        self._synced = False
+
+    def sync(self) -> None:
+        if not self._synced:
+            self._file.write(0, (encode_java_fields(self.last_store_timestamp, self.value.flushed),))
+            self._file.flush()
+            self._synced = True
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class WriteBatch:
+    """Consecutive records of one segment: positions [start, end), to be written and flushed at once.
+
+    Made by the owner thread, written by the writer thread, then given back to `MessageStore.commit` in the same order.
+    """
+
+    __slots__ = ("_writer", "done", "end", "parts", "segment", "start", "store_timestamp", "touched")
+
+    def __init__(
+        self, writer: "LogWriter", segment: Segment, start: int, end: int, *, parts: list[Buffer],
+        touched: dict[QueueLog, int], store_timestamp: int,
+    ) -> None:  # fmt: skip
+        self._writer = writer
+        self.segment = segment
+        self.start = start
+        self.end = end
+        self.parts = parts
+        self.touched = touched
+        self.store_timestamp = store_timestamp
+        self.done = False
+
+    def write_and_flush(self) -> None:
+        """Write the batch and, unless flush is `async`, make it durable. Blocks; writer thread only.
+
+        Raises: StoreStopped if it failed or an earlier one did; then nothing of it may be answered as stored.
+        """
+        self._writer.write(self)
+        self.done = True
+
+
+class LogWriter:
+    """The writer thread's state.
+
+    1. Batches arrive in order of position, without gaps.
+    2. flushed_position <= written position; everything below flushed_position was flushed without an error.
+    """
+
+    __slots__ = (
+        "_active", "_async_due", "_checkpoint_due", "_clock", "_directory", "_files", "_options", "_space_due",
+        "_unflushed", "_written", "checkpoint", "failure", "flushed_position", "free_bytes", "next_segment", "tasks",
+    )  # fmt: skip
+
+    def __init__(
+        self, files: Files, directory: str, options: StoreOptions, *, clock: Clock, checkpoint: CheckpointFile,
+        active: Segment, position: int,
+    ) -> None:  # fmt: skip
+        self._files = files
+        self._directory = directory
+        self._options = options
+        self._clock = clock
+        self._active = active
+        self._written = position
+        self._unflushed: dict[Segment, None] = {}
+        self._checkpoint_due = self._async_due = self._space_due = 0
+        self.checkpoint = checkpoint
+        self.failure: BaseException | None = None
+        self.flushed_position = position
+        self.free_bytes = files.free_bytes(directory)
+        self.next_segment: Segment | None = None
+        self.tasks: deque[Task] = deque()
+
+    def write(self, batch: WriteBatch) -> None:
+        """See WriteBatch.write_and_flush."""
+        self._refuse_after_failure()
+        ensure(batch.start == self._written, "batches are written in order", batch.start, self._written)
+        self.guarded(lambda: self._write(batch))
+
+    def _write(self, batch: WriteBatch) -> None:
+        segment = batch.segment
+        segment.make_durable(f"{self._directory}/commitlog")
+        segment.file.write(batch.start - segment.start, batch.parts)
+        self._active = segment
+        self._written = batch.end
+        self._unflushed[segment] = None
+        self.checkpoint.last_store_timestamp = batch.store_timestamp
+        log = self._options.log
+        if log.flush == "sync" or self._written - self.flushed_position > log.async_unflushed_bytes_max:
+            self._flush_log()
+
+    def _flush_log(self) -> None:
+        for segment in self._unflushed:
+            segment.file.flush()
+        self._unflushed.clear()
+        self.flushed_position = self._written
+        self.checkpoint.record(
+            replace(self.checkpoint.value, flushed=self._written, window=self._options.log.window_bytes, closed=False)
+        )
+
+    def background_work(self) -> bool:
+        """Do one small step of what waits. Blocks for a few ms at most. True if more could be done at once.
+
+        Call it whenever no batch waits, and about every 20 ms when batches always wait.
+        Raises: StoreStopped as `write` does.
+        """
+        self._refuse_after_failure()
+        return self.guarded(self._step)
+
+    def _step(self) -> bool:
+        now = self._clock.monotonic_ms()
+        if self._unflushed and now >= self._async_due:
+            self._async_due = now + self._options.log.async_flush_ms
+            self._flush_log()
+            return True
+        if now >= self._checkpoint_due:
+            self._checkpoint_due = now + self._options.checkpoint_sync_ms
+            self.checkpoint.sync()
+        if now >= self._space_due:
+            self._space_due = now + self._options.free_space_check_ms
+            self.free_bytes = self._files.free_bytes(self._directory)
+        if self._zero_step(self._options.log.zero_ahead_bytes // 4):
+            return True
+        if self._task_step():
+            return True
+        return self._zero_step(self._options.log.zero_ahead_bytes)
+
+    def _task_step(self) -> bool:
+        """One step of the oldest task; False if there is none or it waits for space."""
+        if not self.tasks:
+            return False
+        try:
+            return next(self.tasks[0]) is None
+        except StopIteration:
+            self.tasks.popleft()
+            return bool(self.tasks)
+
+    def _zero_step(self, ahead: int) -> bool:
+        """Write zeros, durably, over the next unwritten blocks if fewer than `ahead` bytes are prepared."""
+        if self._zero_segment(self._active, self._written - self._active.start, ahead):
+            return True
+        upcoming = self.next_segment
+        left = self._active.end - self._written
+        if upcoming is None or upcoming is self._active or left >= ahead:
+            return False
+        upcoming.make_durable(f"{self._directory}/commitlog")
+        return self._zero_segment(upcoming, 0, ahead - left)
+
+    def _zero_segment(self, segment: Segment, written: int, ahead: int) -> bool:
+        start = max(segment.zeroed, written)
+        end = min(start + self._options.log.zero_step_bytes, written + ahead, segment.size)
+        if end <= start:
+            return False
+        segment.file.write(start, (bytes(end - start),))
+        segment.file.flush()
+        segment.zeroed = end
+        return True
+
+    def run_tasks(self) -> None:
+        """Do all tasks that wait, at once; those that wait for space stay. Raises: StoreStopped."""
+        self._refuse_after_failure()
+        self.guarded(self._run_tasks)
+
+    def _run_tasks(self) -> None:
+        while self._task_step():
+            pass
+
+    def flush_for_derived(self) -> None:
+        """Derived files may name only flushed records; with async flush this makes it so. For tasks."""
+        if self._unflushed:
+            self._flush_log()
+
+    def finish(self) -> None:
+        """Do all background work that waits and make the checkpoint durable. Blocks; writer thread stopped."""
+        self._refuse_after_failure()
+        self.guarded(self._finish)
+
+    def _finish(self) -> None:
+        self.flush_for_derived()
+        self._run_tasks()
+        self.checkpoint.record(replace(self.checkpoint.value, closed=True))
+        self.checkpoint.sync()
+        self._files.unlink(f"{self._directory}/abort")
+        self._files.sync_dir(self._directory)
+
+    def _refuse_after_failure(self) -> None:
+        if self.failure is not None:
+            raise StoreStopped(f"the store stopped when a write failed earlier: {self.failure}") from self.failure
+
+    def guarded(self, action: Callable[[], _T]) -> _T:
+        """Do what writes or flushes; a failure stops the store. Also for the owner thread's rare flushes.
+
+        Raises: StoreStopped.
+        """
+        try:
+            return action()
+        except OSError as error:
+            self.failure = error
+            raise StoreStopped(f"a write or flush in {self._directory} failed: {error}") from error

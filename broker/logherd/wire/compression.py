@@ -1,0 +1,105 @@
+"""Compressed message bodies: zlib stream (RFC 1950), LZ4 frame or zstd frame, as three bits of the sys flag say.
+
+Only clients decompress; a broker keeps what it got. A few bytes can name gigabytes, so that decompression stops at a
+size, whatever the data says about itself.
+
+Source: apache/rocketmq: common/src/main/java/org/apache/rocketmq/common/compression/CompressionType.java
+"""
+
+import zlib
+from dataclasses import dataclass
+
+import lz4.frame
+import zstandard
+
+from logherd.model.record import SysFlag
+from logherd.wire.errors import BodyError
+
+__all__ = ["DEFAULT_DECOMPRESSION", "DecompressionLimits", "compress_body", "decompress_body"]
+
+_ZLIB_LEVEL = 5
+_ZSTD_LEVEL = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecompressionLimits:
+    """At most `bytes_max`, and at most `ratio_max` times the compressed size.
+
+    The ratio does not count below `ratio_free_bytes`: harmless, and ordinary text of one repeated line exceeds it.
+    """
+
+    bytes_max: int = 4 * 1024 * 1024
+    ratio_max: int = 200
+    ratio_free_bytes: int = 64 * 1024
+
+    def allowed(self, compressed: int) -> int:
+        """Bytes that `compressed` bytes may become."""
+        return min(self.bytes_max, max(self.ratio_free_bytes, self.ratio_max * compressed))
+
+
+DEFAULT_DECOMPRESSION = DecompressionLimits()
+
+
+def decompress_body(
+    body: bytes | memoryview, sys_flag: int, limits: DecompressionLimits = DEFAULT_DECOMPRESSION
+) -> bytes:
+    """The body as its producer had it; a copy also when it is not compressed.
+
+    Raises: BodyError for an unknown method, damaged or truncated data, or more bytes than the limits allow.
+    """
+    if not sys_flag & SysFlag.COMPRESSED:
+        return bytes(body)
+    allowed = limits.allowed(len(body))
+    method = sys_flag & SysFlag.COMPRESSION_MASK
+    try:
+        if method in (0, SysFlag.COMPRESSION_ZLIB):
+            plain, whole = _inflate(body, allowed)
+        elif method == SysFlag.COMPRESSION_LZ4:
+            plain, whole = _unpack_lz4(body, allowed)
+        elif method == SysFlag.COMPRESSION_ZSTD:
+            plain, whole = _unpack_zstd(body, allowed)
+        else:
+            raise BodyError(f"the body's compression method is {method:#x}, known are 0x0, 0x100, 0x200 and 0x300")
+    except (zlib.error, RuntimeError, zstandard.ZstdError) as error:
+        raise BodyError(f"the body of {len(body)} bytes cannot be decompressed: {error}") from error
+    if len(plain) > allowed:
+        raise BodyError(f"the body of {len(body)} bytes decompresses to more than {allowed} bytes")
+    if not whole:
+        raise BodyError(f"the compressed body of {len(body)} bytes is cut short")
+    return plain
+
+
+def _inflate(body: bytes | memoryview, allowed: int) -> tuple[bytes, bool]:
+    stream = zlib.decompressobj()
+    plain = stream.decompress(body, allowed + 1)
+    return plain, stream.eof
+
+
+def _unpack_lz4(body: bytes | memoryview, allowed: int) -> tuple[bytes, bool]:
+    stream = lz4.frame.LZ4FrameDecompressor()
+    plain: bytes = stream.decompress(body, max_length=allowed + 1)
+    return plain, bool(stream.eof)
+
+
+def _unpack_zstd(body: bytes | memoryview, allowed: int) -> tuple[bytes, bool]:
+    # One call without a window needs no more memory than its result; it refuses truncated data itself. The size that a
+    # frame declares is what would be allocated.
+    if zstandard.frame_content_size(body) > allowed:
+        raise BodyError(f"the body of {len(body)} bytes says that it decompresses to more than {allowed} bytes")
+    return zstandard.ZstdDecompressor().decompress(body, max_output_size=allowed), True
+
+
+def compress_body(body: bytes, method: int = SysFlag.COMPRESSION_ZLIB) -> tuple[bytes, int]:
+    """The compressed body, and the bits that say so in the sys flag. `method` is one of SysFlag.COMPRESSION_*.
+
+    Raises: BodyError for an unknown method.
+    """
+    if method == SysFlag.COMPRESSION_ZLIB:
+        packed = zlib.compress(body, _ZLIB_LEVEL)
+    elif method == SysFlag.COMPRESSION_LZ4:
+        packed = lz4.frame.compress(body)
+    elif method == SysFlag.COMPRESSION_ZSTD:
+        packed = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
+    else:
+        raise BodyError(f"the compression method is {method:#x}, known are 0x100, 0x200 and 0x300")
+    return packed, method | SysFlag.COMPRESSED

@@ -1,0 +1,118 @@
+"""`logherd up`, `down` and `status`: arguments to calls of this room, errors to one sentence and an exit code."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["down", "status", "up"]
+
+FAILED = 1
+USAGE = 2
+
+up = typer.Typer(add_completion=False)
+down = typer.Typer(add_completion=False)
+status = typer.Typer(add_completion=False)
+
+DataOption = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="The group's folder; default: .logherd/GROUP here.")
+]
+
+
+def _port(variable: str) -> Any:
+    return typer.Option(min=0, max=65535, envvar=variable, help="0: any free one.")
+
+
+class Output(StrEnum):
+    """How to print."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@up.command()
+def up_command(
+    file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="A BrokerGroup, YAML or JSON.")],
+    data: DataOption = None,
+    *,
+    detach: Annotated[bool, typer.Option("--detach", help="Return when it serves; logs go to a file.")] = False,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    name_service_port: Annotated[int, _port("LOGHERD_NAME_SERVICE_PORT")] = 9876,
+    broker_port: Annotated[int, _port("LOGHERD_BROKER_PORT")] = 10911,
+    admin_port: Annotated[int, _port("LOGHERD_ADMIN_PORT")] = 10913,
+    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time to become ready.")] = 60,
+) -> None:
+    """Run a BrokerGroup on this machine, in the foreground or (--detach) behind it."""
+    from logherd_operator.local.ports import Ports
+    from logherd_operator.local.start import StartOptions
+    from logherd_operator.local.up import bring_up
+
+    ports = Ports(name_service=name_service_port, broker=broker_port, admin=admin_port)
+    options = StartOptions(host=host, ports=ports, detach=detach, wait_seconds=wait)
+    with _sentences("up"), _term_as_interrupt():
+        raise typer.Exit(bring_up(file, data, options, say=typer.echo))
+
+
+@down.command()
+def down_command(
+    data: DataOption = None,
+    wait: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time to stop before it is killed.")] = 30,
+) -> None:
+    """Stop the group's processes; its data stays."""
+    from logherd_operator.local.down import bring_down
+    from logherd_operator.local.state import find_folder
+
+    with _sentences("down"):
+        folder, state = find_folder(data)
+        for line in bring_down(folder, state, seconds=wait):
+            typer.echo(line)
+
+
+@status.command()
+def status_command(
+    data: DataOption = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print.")] = Output.TEXT,
+) -> None:
+    """Show the group's leader, brokers and positions; the exit code is 1 if it does not serve."""
+    from logherd_operator.local.state import find_folder
+    from logherd_operator.local.status import observe, serves, to_text
+
+    with _sentences("status"):
+        _, state = find_folder(data)
+        document = observe(state)
+    typer.echo(json.dumps(document, indent=2) if output is Output.JSON else to_text(document))
+    raise typer.Exit(0 if serves(document) else FAILED)
+
+
+@contextmanager
+def _sentences(command: str) -> Iterator[None]:
+    """End with one sentence and a code where the room reports an error."""
+    from logherd_operator.local.errors import LocalError
+    from logherd_operator.spec.errors import OperatorError
+
+    try:
+        yield
+    except OperatorError as error:
+        sys.stderr.write(f"logherd {command}: {error}\n")
+        raise typer.Exit(FAILED if isinstance(error, LocalError) else USAGE) from None
+
+
+@contextmanager
+def _term_as_interrupt() -> Iterator[None]:
+    """A service manager's SIGTERM means what a person's Ctrl-C means: stop in order."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,48 @@
+"""What this version can do with a BrokerGroup on one machine. Nothing is ignored in silence: a field that asks for more
+is refused by its name; a field that only has a meaning on Kubernetes is named in a note.
+"""
+
+from pydantic import BaseModel
+
+from logherd_operator.spec.group import BrokerGroup
+
+__all__ = ["kubernetes_only", "refusals"]
+
+_KUBERNETES = (
+    "image", "image_pull_policy", "image_pull_secrets", "resources", "placement", "pod_template", "advertised",
+    "cluster_domain", "termination_grace_period_seconds", "disruption", "network_policy", "monitoring", "update",
+    "reconcile", "spark",
+)  # fmt: skip
+_KUBERNETES_STORAGE = ("size", "storage_class_name", "retention")
+_LATER = ("controllers", "failover", "runtime", "switchover_timeout_seconds")
+_LATER_REPLICATION = ("lag_timeout_ms", "unclean_election")
+
+
+def refusals(group: BrokerGroup) -> list[str]:
+    """One sentence for each field that this version cannot act on; empty if it can run the group."""
+    spec, replication = group.spec, group.spec.replication
+    found: list[str] = []
+    if spec.replicas != 1:
+        default = "" if "replicas" in spec.model_fields_set else " (the default)"
+        found.append(f"spec.replicas: {spec.replicas}{default} is not supported yet; this version runs 1")
+    if replication.mode != "Controller":
+        found.append(f"spec.replication.mode: {replication.mode} is not supported yet; leave it out")
+    found += [
+        f"spec.{name}.mode: {mode} is not supported yet; this version knows Disabled"
+        for name, mode in (("tls", spec.tls.mode), ("auth", spec.auth.mode))
+        if mode != "Disabled"
+    ]
+    later = _set_paths(spec, _LATER, "spec") + _set_paths(replication, _LATER_REPLICATION, "spec.replication")
+    return found + [f"{path}: is not supported yet; leave it out" for path in later]
+
+
+def kubernetes_only(group: BrokerGroup) -> list[str]:
+    """Paths that the document sets and that take effect only on Kubernetes."""
+    return _set_paths(group.spec, _KUBERNETES, "spec") + _set_paths(
+        group.spec.storage, _KUBERNETES_STORAGE, "spec.storage"
+    )
+
+
+def _set_paths(model: BaseModel, names: tuple[str, ...], prefix: str) -> list[str]:
+    fields = type(model).model_fields
+    return [f"{prefix}.{fields[name].alias}" for name in names if name in model.model_fields_set]

@@ -1,0 +1,100 @@
+"""From the text of a YAML or JSON document to a BrokerGroup, or to sentences that say what is wrong with it.
+
+Safe constructors only; a key that appears twice is an error; exactly one document.
+"""
+
+from difflib import get_close_matches
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from logherd_operator.spec.errors import SpecError
+from logherd_operator.spec.group import BrokerGroup
+
+__all__ = ["parse_group"]
+
+_VALUE_LENGTH_MAX = 60
+_TEXT_LENGTH_MAX = 1 << 20
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, which would let the last of two equal keys win."""
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[str] = set()
+    for key_node, _ in node.value:
+        key = str(key_node.value)
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                problem=f"the key {key} appears twice", problem_mark=key_node.start_mark
+            )
+        seen.add(key)
+    return dict(loader.construct_pairs(node, deep=True))
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def parse_group(text: str, *, source: str) -> BrokerGroup:
+    """The group in `text`; `source` names the text in messages.
+
+    Raises: SpecError, with one line for each fault.
+    """
+    document = _parse_yaml(text, source)
+    if not isinstance(document, dict):
+        raise SpecError(f"{source}: should hold a BrokerGroup object, not {type(document).__name__}")
+    try:
+        return BrokerGroup.model_validate(document)
+    except ValidationError as error:
+        lines = [_line(fault) for fault in error.errors(include_url=False)]
+        raise SpecError("\n".join([f"{source}: the BrokerGroup is wrong", *lines])) from error
+
+
+def _parse_yaml(text: str, source: str) -> Any:
+    if len(text) > _TEXT_LENGTH_MAX:
+        raise SpecError(f"{source}: has {len(text)} characters; a BrokerGroup has at most {_TEXT_LENGTH_MAX}")
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 -- derives from SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise SpecError(f"{source}: {where}{error.problem or error.context}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise SpecError(f"{source}: is not YAML: {error}") from error
+
+
+def _line(fault: Any) -> str:
+    location = [str(part) for part in fault["loc"]]
+    path = ".".join(location) or "the document"
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    if fault["type"] == "extra_forbidden":
+        return f"{path}: unknown key; {_known_keys(location)}"
+    if fault["type"] == "missing":
+        return f"{path}: missing; it has no default"
+    if isinstance(fault["input"], dict | list | tuple):  # a rule over several values: the message names them
+        return f"{path}: {message}"
+    if fault["type"] == "literal_error" and isinstance(fault["input"], bool):
+        message += "; YAML reads a bare On or Off as a truth value, so put it in quotes"
+    value = repr(fault["input"])
+    shown = value if len(value) <= _VALUE_LENGTH_MAX else value[:_VALUE_LENGTH_MAX] + "..."
+    return f"{path}: {shown} is not right: {message[:1].lower()}{message[1:]}"
+
+
+def _known_keys(location: list[str]) -> str:
+    model: type[BaseModel] = BrokerGroup
+    for part in location[:-1]:
+        field = next((f for f in model.model_fields.values() if f.alias == part), None)
+        inner = None if field is None else _model_in(field.annotation)
+        model = inner or model
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    close = get_close_matches(location[-1], known, n=1)
+    return f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model that an annotation such as `X`, `X | None` or `tuple[X, ...]` holds."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)

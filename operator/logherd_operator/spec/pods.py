@@ -1,0 +1,71 @@
+"""Where pods stand and what is added to them."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from logherd_operator.spec.base import DnsName, Fragment, Model, StringMap
+
+__all__ = ["Placement", "PodTemplate"]
+
+Spread = Literal["Off", "Preferred", "Required"]
+_RESERVED_PREFIXES = ("logherd.dev/", "app.kubernetes.io/", "kubernetes.io/", "statefulset.kubernetes.io/")
+_WEAKENING = {"privileged": True, "allowPrivilegeEscalation": True, "runAsNonRoot": False, "runAsUser": 0}
+
+
+class Placement(Model):
+    """On which nodes brokers stand."""
+
+    host_spread: Spread = Field(default="Preferred", description="Different nodes.")
+    zone_spread: Spread = Field(default="Preferred", description="Different zones.")
+    ack_across_zones: bool = Field(default=False, description="A committed message is in two zones.")
+    node_selector: StringMap = Field(default_factory=dict, description="Labels that a node must have.")
+    tolerations: tuple[Fragment, ...] = Field(default=(), description="Taints that are no obstacle.")
+    affinity: Fragment = Field(default_factory=dict, description="Kubernetes affinity.")
+    priority_class_name: DnsName | None = Field(default=None, description="Kubernetes priority class.")
+
+
+class PodTemplate(Model):
+    """What is added to every pod."""
+
+    labels: StringMap = Field(default_factory=dict, description="Own labels.")
+    annotations: StringMap = Field(default_factory=dict, description="Own annotations.")
+    env: tuple[Fragment, ...] = Field(default=(), description="Own environment variables.")
+    volumes: tuple[Fragment, ...] = Field(default=(), description="Own volumes; no hostPath.")
+    volume_mounts: tuple[Fragment, ...] = Field(default=(), description="Where they are mounted.")
+    sidecars: tuple[Fragment, ...] = Field(default=(), description="Own containers beside the broker.")
+
+    @field_validator("labels", "annotations")
+    @classmethod
+    def _prefixes_are_free(cls, names: StringMap) -> StringMap:
+        for name in names:
+            if name.startswith(_RESERVED_PREFIXES):
+                raise ValueError(f"{name} has a prefix that is reserved: {', '.join(_RESERVED_PREFIXES)}")
+        return names
+
+    @field_validator("env")
+    @classmethod
+    def _names_are_free(cls, variables: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
+        for variable in variables:
+            name = variable.get("name")
+            if not isinstance(name, str) or not name or name.startswith("LOGHERD_"):
+                raise ValueError(f"{name!r} is not right: a variable has a name that does not begin with LOGHERD_")
+        return variables
+
+    @field_validator("volumes")
+    @classmethod
+    def _no_host_path(cls, volumes: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
+        for volume in volumes:
+            if "hostPath" in volume:
+                raise ValueError(f"{volume.get('name')!r} is a hostPath; use a volume that moves with the pod")
+        return volumes
+
+    @field_validator("sidecars")
+    @classmethod
+    def _stay_restricted(cls, containers: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
+        for container in containers:
+            context = container.get("securityContext") or {}
+            weak = [key for key, value in _WEAKENING.items() if isinstance(context, dict) and context.get(key) == value]
+            if weak:
+                raise ValueError(f"{container.get('name')!r} weakens the pod: securityContext.{weak[0]}")
+        return containers

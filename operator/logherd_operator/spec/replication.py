@@ -1,0 +1,86 @@
+"""How the group replicates, elects and is found."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from logherd_operator.spec.base import DnsLabel, Endpoint, Model
+from logherd_operator.spec.machine import ControllerStorage, ResourceList, Resources
+
+__all__ = ["ControllerRef", "Controllers", "EmbeddedControllers", "Failover", "NameService", "Replication"]
+
+_CONTROLLER_RESOURCES = Resources(
+    requests=ResourceList(cpu="250m", memory="512Mi"), limits=ResourceList(memory="512Mi")
+)
+
+
+class Replication(Model):
+    """When a message is committed."""
+
+    mode: Literal["Controller", "Raft", "Static"] = Field(default="Controller", description="Who makes a leader.")
+    min_in_sync_replicas: int | None = Field(
+        default=None, ge=1, le=7, description="Fewest durable copies of a committed message; none: min(2, replicas)."
+    )
+    flush: Literal["Sync", "Async"] = Field(
+        default="Sync", description="Async: a crash of the machine may lose answered messages."
+    )
+    lag_timeout_ms: int = Field(
+        default=1500, ge=300, le=300_000, description="Silence after which a follower leaves the set."
+    )
+    unclean_election: bool = Field(default=False, description="May a replica lead that lacks committed messages?")
+
+
+class Failover(Model):
+    """How fast a lost leader is noticed."""
+
+    heartbeat_interval_ms: int = Field(default=1000, ge=200, le=5000, description="Time between a leader's renewals.")
+    lease_ms: int = Field(default=3000, ge=600, le=60_000, description="Time for which one renewal allows to lead.")
+
+    @model_validator(mode="after")
+    def _lease_outlives_heartbeats(self) -> "Failover":
+        if self.lease_ms < 3 * self.heartbeat_interval_ms:
+            raise ValueError("leaseMs should be at least 3 x heartbeatIntervalMs")
+        return self
+
+
+class EmbeddedControllers(Model):
+    """Controllers that belong to this group."""
+
+    replicas: Literal[1, 3, 5] = Field(default=3, description="Number of controllers; a majority must live.")
+    resources: Resources = Field(default=_CONTROLLER_RESOURCES, description="What each controller asks for.")
+    storage: ControllerStorage = Field(default_factory=ControllerStorage, description="The volume of each.")
+
+
+class ControllerRef(Model):
+    """Controllers of another group in the same namespace."""
+
+    name: DnsLabel = Field(description="Name of the other BrokerGroup.")
+
+
+class Controllers(Model):
+    """Exactly one of the two."""
+
+    embedded: EmbeddedControllers | None = Field(default=None, description="Own controllers.")
+    ref: ControllerRef | None = Field(default=None, description="Another group's controllers.")
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> "Controllers":
+        if (self.embedded is None) == (self.ref is None):
+            raise ValueError("exactly one of embedded and ref should be given")
+        return self
+
+
+class NameService(Model):
+    """Where clients ask for routes."""
+
+    mode: Literal["Embedded", "External"] = Field(default="Embedded", description="External needs addresses.")
+    addresses: tuple[Endpoint, ...] = Field(
+        default=(), max_length=16, description="host:port of external name servers."
+    )
+
+    @model_validator(mode="after")
+    def _addresses_fit_mode(self) -> "NameService":
+        if (self.mode == "External") != bool(self.addresses):
+            right = "at least one address" if self.mode == "External" else "no addresses"
+            raise ValueError(f"mode {self.mode} needs {right}")
+        return self

@@ -1,0 +1,88 @@
+"""Bugs put in on purpose: the crash-state checks must catch each within a budget, by an invariant."""
+
+import pytest
+
+from logherd.store import recovery
+from logherd.store.derived import Derived
+from logherd.store.recovery_rows import TAIL_ROWS, Row, TailAction
+from logherd.store.writer import LogWriter
+from sim.disk import SimFile
+from sim.lives import run_history
+
+BUDGET_STATES = 500
+
+
+LOST = ("and lost", "refused after an honest crash")
+
+
+def caught_by(*expected: str, budget: int = BUDGET_STATES, first_seed: int = 7_000_000) -> None:
+    """Run histories until one fails; it must fail for the expected reason."""
+    states, seed = 0, first_seed
+    while states < budget:
+        try:
+            states += run_history(seed)["states"]
+        except AssertionError as error:
+            if not any(text in str(error) for text in expected):
+                raise
+            return
+        seed += 1
+    raise AssertionError(f"the bug escaped {states} crash states")
+
+
+def without_flush(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    flush = SimFile.flush
+
+    def skip(self: SimFile, at: int = 0, size: int | None = None) -> None:
+        if path not in self._path:
+            flush(self, at, size)
+
+    monkeypatch.setattr(SimFile, "flush", skip)
+
+
+def test_b01_answering_before_the_flush_is_caught(monkeypatch):
+    without_flush(monkeypatch, "/commitlog/")
+    caught_by(*LOST)
+
+
+def test_b07_going_on_after_a_failed_flush_is_caught(monkeypatch):
+    flush_log = LogWriter._flush_log
+
+    def log_and_go_on(self):
+        try:
+            flush_log(self)
+        except OSError:
+            self.flushed_position = self._written
+
+    monkeypatch.setattr(LogWriter, "_flush_log", log_and_go_on)
+    caught_by(*LOST, budget=3000)
+
+
+def test_b08_taking_damage_in_the_middle_for_the_end_is_caught(monkeypatch):
+    rows = tuple(Row(row.label, row.when, TailAction.CUT if row.action is TailAction.REFUSE else row.action, row.reason)
+                 for row in TAIL_ROWS)  # fmt: skip
+    monkeypatch.setattr(recovery, "TAIL_ROWS", rows)
+    caught_by("was taken for the end of the log")
+
+
+def test_recording_queue_lengths_before_their_units_are_flushed_is_caught(monkeypatch):
+    without_flush(monkeypatch, "/consumequeue/")
+    caught_by("", budget=1000)
+
+
+def test_naming_index_entries_before_they_are_flushed_is_caught(monkeypatch):
+    without_flush(monkeypatch, "/index/")
+    caught_by("the index", budget=2000)
+
+
+def test_promising_derived_files_before_they_are_written_is_caught(monkeypatch):
+    def promise_first(self, dirty, entries, position, *, final):
+        from dataclasses import replace
+
+        checkpoint = self._writer.checkpoint
+        checkpoint.record(replace(checkpoint.value, queues_dispatched=position))
+        checkpoint.sync()
+        yield from original(self, dirty, entries, position, final=final)
+
+    original = Derived._write
+    monkeypatch.setattr(Derived, "_write", promise_first)
+    caught_by("", budget=1000)

@@ -1,0 +1,87 @@
+"""Real broker processes for tests: started by their command line, ended by their pid, left without a trace."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+__all__ = ["BrokerProcess"]
+
+_START_SECONDS_MAX = 20.0
+
+
+class BrokerProcess:
+    """One `logherd broker` on ephemeral ports over a data folder that survives it."""
+
+    def __init__(self, directory: Path, **settings: object) -> None:
+        self.directory = directory
+        self.settings = settings
+        self.process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+        self.admin_port = 0
+        self.log_path = directory / "broker.log"
+
+    def start(self) -> None:
+        """Start and wait until it is ready. Raises RuntimeError with its log if it is not in time."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        config = {
+            "brokerGroup": "bg",
+            "clusterName": "DefaultCluster",
+            "listen": f"127.0.0.1:{self.port}",
+            "adminListen": f"127.0.0.1:{self.admin_port}",
+            "dataDir": str(self.directory / "data"),
+            "nameService": {"mode": "embedded", "listen": "127.0.0.1:0"},
+            **self.settings,
+        }
+        path = self.directory / "broker.json"
+        path.write_text(json.dumps(config))
+        ready = self.directory / "ready.json"
+        ready.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "logherd", "broker", "--config", str(path), "--ready-file", str(ready)]
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + _START_SECONDS_MAX
+        while not ready.exists():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the broker is not ready: {self.log_path.read_text()[-4000:]}")
+            time.sleep(0.01)
+        document = json.loads(ready.read_text())
+        self.port = int(document["address"].rpartition(":")[2])
+        self.admin_port = int(document["admin"].rpartition(":")[2])
+
+    @property
+    def pid(self) -> int:
+        if self.process is None:
+            raise RuntimeError("the broker was not started")
+        return self.process.pid
+
+    def status(self) -> dict[str, object]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/status", timeout=5) as answer:
+            document = json.load(answer)
+        if not isinstance(document, dict):
+            raise TypeError(f"/status is {document!r}")
+        return document
+
+    def kill(self) -> None:
+        """SIGKILL, and proof that the process is gone."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM and wait; returns the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> int:
+        if self.process is None:
+            return 0
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+        try:
+            return self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(20)
+            raise

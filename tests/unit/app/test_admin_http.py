@@ -1,0 +1,60 @@
+"""The admin port answers probes and survives what is not HTTP."""
+
+import asyncio
+import json
+
+import pytest
+
+from logherd.app.admin_http import AdminHttp
+
+
+async def ask(raw: bytes) -> bytes:
+    http = AdminHttp({"/ready": lambda: (200, {"ready": True}), "/down": lambda: (503, {"ready": False})})
+    port = await http.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(raw)
+    if not raw:
+        writer.write_eof()
+    answer = await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    http.close()
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("raw", "status", "document"),
+    [
+        (b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n", 200, {"ready": True}),
+        (b"GET /ready?x=1 HTTP/1.1\r\nHost: x\r\n\r\n", 200, {"ready": True}),
+        (b"GET /down HTTP/1.1\r\nHost: x\r\n\r\n", 503, {"ready": False}),
+        (b"GET /nope HTTP/1.1\r\nHost: x\r\n\r\n", 404, {"error": "no page '/nope'", "pages": ["/down", "/ready"]}),
+        (
+            b"POST /ready HTTP/1.1\r\nHost: x\r\ncontent-length: 0\r\n\r\n",
+            405,
+            {"error": "method POST is not supported, use GET"},
+        ),
+    ],
+)
+def test_pages_answer_json(raw: bytes, status: int, document: object) -> None:
+    head, _, body = asyncio.run(ask(raw)).partition(b"\r\n\r\n")
+    assert int(head.split()[1]) == status
+    assert json.loads(body) == document
+
+
+def test_a_head_request_has_no_body() -> None:
+    head, _, body = asyncio.run(ask(b"HEAD /ready HTTP/1.1\r\nHost: x\r\n\r\n")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert body == b""
+
+
+def test_garbage_gets_a_400_and_the_connection_ends() -> None:
+    assert asyncio.run(ask(b"\x00\x00\x00\x07garbage\r\n\r\n")).startswith(b"HTTP/1.1 400")
+
+
+def test_an_empty_connection_ends_without_an_answer() -> None:
+    assert asyncio.run(ask(b"")) == b""
+
+
+def test_a_head_beyond_8_kib_is_refused() -> None:
+    raw = b"GET /ready HTTP/1.1\r\nHost: x\r\nx-long: " + b"a" * 10_000 + b"\r\n\r\n"
+    assert asyncio.run(ask(raw)).startswith(b"HTTP/1.1 431")

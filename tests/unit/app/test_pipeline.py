@@ -1,0 +1,110 @@
+"""Answers leave only after the flush that covers them, and one flush serves all requests of a pass."""
+
+import asyncio
+
+from logherd.app.pipeline import CommitPipeline
+from logherd.app.writer import Writer
+
+
+class MemoryBatch:
+    def __init__(self, end: int, failure: BaseException | None) -> None:
+        self.end = end
+        self.failure = failure
+
+    def write_and_flush(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+class MemoryLog:
+    def __init__(self) -> None:
+        self.end_position = 0
+        self.taken = 0
+        self.committed_position = 0
+        self.batches = 0
+        self.failure: BaseException | None = None
+
+    def append(self, size: int) -> int:
+        self.end_position += size
+        return self.end_position
+
+    def take_batch(self) -> MemoryBatch | None:
+        if self.taken == self.end_position:
+            return None
+        self.taken = self.end_position
+        self.batches += 1
+        return MemoryBatch(self.taken, self.failure)
+
+    def commit(self, batch: MemoryBatch) -> list[str]:
+        self.committed_position = batch.end
+        return ["queue"]
+
+
+class Harness:
+    def __init__(self, before_batch_appends: int = 0) -> None:
+        self.log = MemoryLog()
+        self.commits: list[int] = []
+        self.failures: list[BaseException] = []
+        self._left = before_batch_appends
+        self.writer: Writer[MemoryBatch] = Writer(
+            asyncio.get_running_loop(), on_done=lambda b, e: self.pipeline.done(b, e), background=lambda: False
+        )
+        self.pipeline: CommitPipeline[MemoryBatch, list[str]] = CommitPipeline(
+            self.log,
+            self.writer,
+            before_batch=self._before_batch,
+            on_commit=lambda _touched, position: self.commits.append(position),
+            on_failure=self.failures.append,
+        )
+        self.writer.start()
+
+    def _before_batch(self) -> None:
+        if self._left:
+            self._left -= 1
+            self.log.append(5)
+
+
+def test_one_batch_serves_a_whole_pass_and_commits_follow_flushes() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        for _ in range(10):
+            harness.log.append(7)
+            harness.pipeline.schedule()
+        assert harness.commits == []
+        await asyncio.wait_for(harness.pipeline.drained(), 5)
+        assert harness.commits == [70]
+        assert harness.log.batches == 1
+        harness.log.append(1)
+        await asyncio.wait_for(harness.pipeline.drained(), 5)
+        assert harness.commits == [70, 71]
+        assert harness.writer.stop(5)
+
+    asyncio.run(scenario())
+
+
+def test_coalesced_appends_join_the_batch_of_their_pass() -> None:
+    async def scenario() -> None:
+        harness = Harness(before_batch_appends=1)
+        harness.log.append(7)
+        await asyncio.wait_for(harness.pipeline.drained(), 5)
+        assert harness.commits == [12]
+        assert harness.writer.stop(5)
+
+    asyncio.run(scenario())
+
+
+def test_after_a_failed_flush_nothing_is_committed_and_nobody_waits_for_ever() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        harness.log.failure = OSError(5, "Input/output error")
+        harness.log.append(7)
+        await asyncio.wait_for(harness.pipeline.drained(), 5)
+        assert harness.failures == [harness.log.failure]
+        assert harness.commits == []
+        harness.log.append(7)
+        harness.pipeline.schedule()
+        await asyncio.wait_for(harness.pipeline.drained(), 5)
+        assert harness.log.batches == 1
+        assert harness.writer.stop(5)
+
+    asyncio.run(scenario())

@@ -1,0 +1,96 @@
+"""Answers leave in order and not before their commit; a defect in one request concerns that request alone."""
+
+from typing import cast
+
+import pytest
+
+from logherd.app.requests import Port, WaitingAnswers
+from logherd.kit.errors import InvariantError
+from logherd.net.session import NetSession
+from logherd.service.dispatcher import Dispatcher
+from logherd.service.ports import Reply, ReplyAfter, Request
+from logherd.wire.frame import Flag, Frame
+
+
+class FakeLog:
+    committed_position = 0
+
+
+class FakeSession:
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, object]] = []
+        self.parked: list[int] = []
+
+    def reply(self, request: Request, reply: Reply) -> None:
+        self.sent.append((request.frame.opaque, reply.code))
+
+    def send_encoded(self, frame: Frame, answer: bytes) -> None:
+        self.sent.append((frame.opaque, answer))
+
+    def park(self, request: Request) -> None:
+        self.parked.append(request.frame.opaque)
+
+
+class FakeDispatcher:
+    """Answers by code: 1 at once, 2 after position 10, 3 parks, 4 has a defect, 5 breaks an invariant."""
+
+    def handle(self, frame: Frame, _session: object) -> Reply | ReplyAfter | None:
+        if frame.code == 4:
+            raise ZeroDivisionError
+        if frame.code == 5:
+            raise InvariantError("rule 1")
+        return {1: Reply(0), 2: ReplyAfter(10, b"encoded")}.get(frame.code)
+
+
+def make() -> tuple[Port, FakeSession, WaitingAnswers, list[str]]:
+    passes: list[str] = []
+    answers = WaitingAnswers(FakeLog())
+    port = Port(
+        cast(Dispatcher, FakeDispatcher()),
+        answers,
+        on_pass=lambda: passes.append("pass"),
+        on_close=lambda _session: None,
+    )
+    return port, FakeSession(), answers, passes
+
+
+def feed(port: Port, session: FakeSession, *frames: Frame) -> None:
+    port.on_frames(cast(NetSession, session), list(frames))
+
+
+def test_an_answer_waits_for_its_commit_and_overtakes_nothing_older() -> None:
+    port, session, answers, passes = make()
+    feed(port, session, Frame(2, 1), Frame(1, 2), Frame(2, 3))
+    assert session.sent == [(2, 0)]
+    assert passes == ["pass"]
+    answers.release(9)
+    assert len(answers) == 2
+    answers.release(10)
+    assert session.sent == [(2, 0), (1, b"encoded"), (3, b"encoded")]
+
+
+def test_a_committed_position_is_answered_at_once() -> None:
+    log = FakeLog()
+    log.committed_position = 10
+    answers, session = WaitingAnswers(log), FakeSession()
+    answers.add(cast(NetSession, session), Frame(2, 1), ReplyAfter(10, Reply(0)))
+    assert session.sent == [(1, 0)]
+
+
+def test_what_a_handler_keeps_is_parked_and_a_oneway_request_is_not() -> None:
+    port, session, _, _ = make()
+    feed(port, session, Frame(3, 1), Frame(3, 2, flag=Flag.ONEWAY))
+    assert session.parked == [1]
+
+
+def test_a_defect_is_told_to_its_sender_and_the_rest_is_served() -> None:
+    port, session, _, _ = make()
+    feed(port, session, Frame(4, 1), Frame(4, 2, flag=Flag.ONEWAY), Frame(1, 3))
+    assert session.sent == [(1, 1), (3, 0)]
+
+
+def test_a_broken_invariant_is_never_answered() -> None:
+    port, session, _, _ = make()
+    with pytest.raises(InvariantError):
+        feed(port, session, Frame(5, 1))
+    assert session.sent == []

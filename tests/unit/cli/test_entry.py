@@ -1,0 +1,70 @@
+"""The two ways into the command line: the straight one to the broker, and the umbrella."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from logherd.cli.entry import plain_broker_arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["broker", "--config", "f"], ("f", [], None)),
+        (["broker", "--set", "a=1", "--config", "f", "--set", "b=2"], ("f", ["a=1", "b=2"], None)),
+        (["broker", "--ready-file", "r", "--config", "f"], ("f", [], "r")),
+        (["broker"], None),
+        (["broker", "--help"], None),
+        (["broker", "--set", "a=1"], None),
+        (["broker", "--config", "f", "--config", "g"], None),
+        (["broker", "--config=f"], None),
+        (["broker", "f", "--config"], None),
+        (["up", "--config", "f"], None),
+        ([], None),
+    ],
+)
+def test_only_the_plain_form_goes_straight(arguments: list[str], expected: object) -> None:
+    assert plain_broker_arguments(arguments) == expected
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "logherd", *arguments], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def test_the_umbrella_shows_the_commands_of_both_packages() -> None:
+    shown = run("--help").stdout
+    assert all(f" {name} " in shown for name in ("broker", "up", "down", "status"))
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    answer = run("fly")
+    assert answer.returncode == 2
+    assert "No such command 'fly'" in answer.stderr
+
+
+def test_a_wrong_configuration_ends_the_broker_with_every_fault(tmp_path: Path) -> None:
+    path = tmp_path / "broker.yaml"
+    path.write_text("brokerGroup: a\nflush: b\n")
+    answer = run("broker", "--config", str(path))
+    assert answer.returncode == 2
+    assert answer.stderr.splitlines() == [
+        f"logherd broker: {path}: the configuration is wrong",
+        "dataDir: missing; it has no default",
+        "flush: 'b' is not right: input should be 'sync' or 'async'",
+    ]
+
+
+def test_the_straight_way_loads_neither_pydantic_nor_the_command_line_library(tmp_path: Path) -> None:
+    path = tmp_path / "broker.yaml"
+    path.write_text("brokerGroup: a\n")  # wrong, so that it ends after everything has been imported
+    code = (
+        "import sys; from logherd.cli.entry import run; "
+        f"run(['broker', '--config', {str(path)!r}]); "
+        "print([name for name in ('typer', 'rich', 'pydantic', 'yaml', 'typing_extensions') if name in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert answer.stdout == "[]\n"

@@ -1,0 +1,72 @@
+"""Cluster-wide questions and orders."""
+
+import pytest
+
+from logherd.client.admin import Admin
+from logherd.client.errors import NoRoute, Refused
+from logherd.client.peers import parse_address
+from logherd.model.topic import TopicConfig
+from unit.client.fake_broker import BROKER, running
+
+
+async def test_a_topic_is_created_listed_and_deleted() -> None:
+    async with running() as broker, Admin([broker.address]) as admin:
+        await admin.create_topic(TopicConfig("T", read_queues=2, write_queues=2))
+        assert await admin.topics() == ["T", "TBW102"]
+        route = await admin.wait_for_route("T", seconds=1)
+        assert [queue.queue_id for queue in route.writable] == [0, 1]
+        await admin.delete_topic("T")
+        with pytest.raises(NoRoute):
+            await admin.route("T")
+
+
+async def test_only_named_brokers_get_a_topic() -> None:
+    async with running() as broker, Admin([broker.address]) as admin:
+        with pytest.raises(NoRoute, match="broker-z"):
+            await admin.create_topic(TopicConfig("T"), brokers=["broker-z"])
+        assert "T" not in broker.topics
+        await admin.create_topic(TopicConfig("T"), brokers=[BROKER])
+        assert "T" in broker.topics
+
+
+async def test_queue_ends_and_group_offsets_are_sorted_by_queue() -> None:
+    async with running() as broker, Admin([broker.address]) as admin:
+        broker.topics["T"] = 3
+        broker.store("T", 1, b"x")
+        broker.store("T", 1, b"y")
+        broker.offsets["g", "T", 1] = 1
+        ends = await admin.topic_stats("T")
+        assert [(each.queue.queue_id, each.first, each.next) for each in ends] == [(0, 0, 0), (1, 0, 2), (2, 0, 0)]
+        offsets = await admin.group_offsets("g", "T")
+        found = [(each.queue.queue_id, each.committed, each.lag) for each in offsets]
+        assert found == [(0, 0, 0), (1, 1, 1), (2, 0, 0)]
+
+
+async def test_cluster_and_broker_state() -> None:
+    async with running() as broker, Admin([broker.address]) as admin:
+        assert (await admin.clusters()).clusters == {"c": [BROKER]}
+        assert await admin.broker_state(broker.address) == {"putTps": "7"}
+
+
+async def test_a_refusal_carries_code_and_remark() -> None:
+    async with running() as broker, Admin([broker.address]) as admin:
+        broker._answers[28] = lambda _, frame: type(frame)(16, frame.opaque, flag=1, remark="not you")
+        with pytest.raises(Refused, match=r"16 \(NO_PERMISSION\): not you"):
+            await admin.broker_state(broker.address)
+
+
+async def test_waiting_for_a_route_ends() -> None:
+    async with running() as broker, Admin([broker.address]) as admin:
+        with pytest.raises(NoRoute, match="Absent"):
+            await admin.wait_for_route("Absent", seconds=0.15)
+
+
+@pytest.mark.parametrize("address", ["", "host", ":1", "host:", "host:0", "host:65536", "host:x"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="host:port"):
+        parse_address(address)
+
+
+def test_addresses_are_split_at_the_last_colon() -> None:
+    assert parse_address("bg-leader.ns:10911") == ("bg-leader.ns", 10911)
+    assert parse_address("[::1]:80") == ("::1", 80)

@@ -1,0 +1,150 @@
+"""Reading: order, filters, offsets, long polls."""
+
+import asyncio
+
+import pytest
+
+from logherd.client.consumer import Consumer, ConsumerOptions
+from logherd.client.errors import Unreachable
+from logherd.client.producer import Outgoing, Producer
+from unit.client.fake_broker import FakeBroker, running
+
+
+async def read(consumer: Consumer, count: int) -> list[bytes]:
+    bodies: list[bytes] = []
+    while len(bodies) < count:
+        received = await consumer.poll(messages_max=count - len(bodies), seconds=5)
+        assert received
+        bodies += [each.message.body for each in received]
+    return bodies
+
+
+def stored(broker: FakeBroker, count: int, queue_id: int = 0) -> None:
+    broker.topics.setdefault("T", 1)
+    for n in range(count):
+        broker.store("T", queue_id, b"%d" % n)
+
+
+async def test_messages_arrive_in_the_order_of_their_queue() -> None:
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        stored(broker, 100)
+        await consumer.assign("T")
+        assert await read(consumer, 100) == [b"%d" % n for n in range(100)]
+
+
+async def test_all_queues_are_read() -> None:
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        broker.topics["T"] = 3
+        for queue_id in range(3):
+            stored(broker, 5, queue_id)
+        await consumer.assign("T")
+        assert sorted(await read(consumer, 15)) == sorted([b"%d" % n for n in range(5)] * 3)
+
+
+async def test_only_assigned_queues_are_read() -> None:
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        broker.topics["T"] = 2
+        stored(broker, 2, 0)
+        stored(broker, 2, 1)
+        await consumer.assign("T", queues=(await consumer.queues("T"))[1:])
+        received = await consumer.poll(seconds=5)
+        assert {each.queue.queue_id for each in received} == {1}
+        assert await consumer.poll(seconds=0.05) == []
+
+
+async def test_what_was_polled_is_committed_and_not_read_again() -> None:
+    async with running() as broker:
+        stored(broker, 10)
+        async with Consumer([broker.address], "g") as consumer:
+            await consumer.assign("T")
+            assert len(await read(consumer, 4)) == 4
+            await consumer.commit()
+        assert broker.offsets == {("g", "T", 0): 4}
+        async with Consumer([broker.address], "g") as consumer:
+            await consumer.assign("T")
+            assert (await read(consumer, 1)) == [b"4"]
+        async with Consumer([broker.address], "g") as consumer:
+            await consumer.assign("T", start="first")
+            assert (await read(consumer, 1)) == [b"0"]
+
+
+async def test_a_commit_without_progress_asks_nothing() -> None:
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        stored(broker, 1)
+        await consumer.assign("T")
+        await read(consumer, 1)
+        await consumer.commit()
+        broker.offsets.clear()
+        await consumer.commit()
+        assert broker.offsets == {}
+
+
+async def test_a_parked_pull_brings_a_new_message() -> None:
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        broker.topics["T"] = 1
+        await consumer.assign("T", start="last")
+        polling = asyncio.create_task(consumer.poll(seconds=5), name="poll")
+        async with asyncio.timeout(5):
+            while not broker.parked:
+                await asyncio.sleep(0)
+        broker.store("T", 0, b"new")
+        broker.wake()
+        assert [each.message.body for each in await polling] == [b"new"]
+
+
+async def test_other_tags_are_dropped_and_count_as_read() -> None:
+    async with running() as broker, Consumer([broker.address], "g", tags=["A", "B"]) as consumer:
+        broker.topics["T"] = 1
+        for tag in "ACBC":
+            broker.store("T", 0, tag.encode(), b"TAGS\x01%c\x02" % ord(tag))
+        await consumer.assign("T")
+        assert await read(consumer, 2) == [b"A", b"B"]
+        await consumer.commit()
+        assert broker.offsets["g", "T", 0] == 3
+        [subscription] = broker.heartbeats[0].consumers[0].subscriptions
+        assert (subscription.expression, list(subscription.codes)) == ("A || B", [65, 66])
+
+
+async def test_compressed_messages_arrive_as_they_were_sent() -> None:
+    async with running() as broker, Producer([broker.address]) as producer, Consumer([broker.address], "g") as consumer:
+        broker.topics["T"] = 1
+        await producer.send("T", Outgoing(b"again " * 2000, keys=["k"]))
+        await consumer.assign("T")
+        [received] = await consumer.poll(seconds=5)
+        assert received.message.body == b"again " * 2000
+        assert received.message.keys == ["k"]
+
+
+async def test_the_ends_of_a_queue_can_be_asked() -> None:
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        stored(broker, 7)
+        [queue] = await consumer.queues("T")
+        assert (await consumer.first_offset(queue), await consumer.next_offset(queue)) == (0, 7)
+        assert await consumer.offset_at(queue, 1003) == 3
+        assert await consumer.committed(queue) is None
+
+
+async def test_reading_ahead_is_bounded() -> None:
+    options = ConsumerOptions(ahead_bytes=2000, messages_max=1)
+    async with running() as broker, Consumer([broker.address], "g", options=options) as consumer:
+        broker.topics["T"] = 1
+        for _ in range(50):
+            broker.store("T", 0, bytes(500))
+        await consumer.assign("T")
+        await consumer.poll(messages_max=1, seconds=5)
+        async with asyncio.timeout(5):
+            while consumer._ahead.weight < 1500:
+                await asyncio.sleep(0)
+        assert consumer._ahead.weight <= 2000
+        assert len(await read(consumer, 49)) == 49
+
+
+async def test_a_closed_consumer_leaves_no_task() -> None:
+    async with running() as broker:
+        consumer = Consumer([broker.address], "g")
+        stored(broker, 1)
+        await consumer.assign("T")
+        await consumer.close()
+        assert len(consumer._link.guard) == 0
+        with pytest.raises(Unreachable):
+            await consumer.queues("Other")

@@ -1,0 +1,83 @@
+"""The load generators send and read what they say, and count only that."""
+
+import pytest
+
+from logherd.client.pull_load import PullLoad, run_pull_load
+from logherd.client.report import Latency
+from logherd.client.send_load import SendLoad, run_send_load
+from logherd.model.properties import parse_properties
+from unit.client.fake_broker import FakeBroker, running
+
+
+def where(broker: FakeBroker) -> tuple[str, int]:
+    host, port = broker.address.split(":")
+    return host, int(port)
+
+
+@pytest.mark.parametrize("connections", [1, 3])
+async def test_every_message_is_whole_unique_and_spread_over_the_queues(connections: int) -> None:
+    async with running() as broker:
+        host, port = where(broker)
+        load = SendLoad(
+            host=host, port=port, topic="T", queues=4, size=100, window=9, connections=connections, seconds=0.2,
+            warmup_seconds=0.05,
+        )  # fmt: skip
+        report = await run_send_load(load)
+        assert 0 < report.messages <= len(broker.sends)
+        assert (report.refused, report.lost) == ({}, 0)
+        assert report.bytes == report.messages * 100
+        keys = {parse_properties(header.properties or "")["UNIQ_KEY"] for header in broker.sends}
+        assert len(keys) == len(broker.sends)
+        assert {len(body) for body in broker.bodies} == {100}
+        assert {header.queue_id for header in broker.sends} == {0, 1, 2, 3}
+        assert 0 < report.latency.p50 <= report.latency.p99 <= report.latency.p999 <= report.latency.maximum
+
+
+async def test_refusals_are_counted_by_code_and_not_as_messages() -> None:
+    async with running() as broker:
+        host, port = where(broker)
+        broker.faults = [14] * 1_000_000
+        load = SendLoad(host=host, port=port, topic="T", window=4, connections=1, seconds=0.1, warmup_seconds=0)
+        report = await run_send_load(load)
+        assert report.messages == 0
+        assert set(report.refused) == {14}
+        assert report.refused[14] > 0
+        assert "code 14" in report.text()
+
+
+async def test_a_lost_connection_ends_the_run_and_is_counted() -> None:
+    async with running() as broker:
+        host, port = where(broker)
+        broker.faults = [0, 0, "cut"]
+        load = SendLoad(host=host, port=port, topic="T", window=4, connections=1, seconds=0.1, warmup_seconds=0)
+        report = await run_send_load(load)
+        assert report.lost > 0
+
+
+async def test_a_pull_load_counts_the_messages_of_every_queue() -> None:
+    async with running() as broker:
+        host, port = where(broker)
+        for queue_id in range(4):
+            for _ in range(100):
+                broker.store("T", queue_id, bytes(200))
+        load = PullLoad(
+            host=host, port=port, topic="T", queues=4, messages_max=7, seconds=5, warmup_seconds=0, repeat=False
+        )
+        report = await run_pull_load(load)
+        assert report.messages == 400
+        assert report.bytes == sum(len(record) for queue in broker.log.values() for record in queue)
+        assert (report.refused, report.lost) == ({}, 0)
+
+
+async def test_a_pull_load_reads_again_from_the_start() -> None:
+    async with running() as broker:
+        host, port = where(broker)
+        broker.store("T", 0, b"x")
+        load = PullLoad(host=host, port=port, topic="T", queues=1, connections=1, seconds=0.2, warmup_seconds=0)
+        assert (await run_pull_load(load)).messages > 10
+
+
+def test_percentiles_are_nearest_rank() -> None:
+    latency = Latency.of([n / 1000 for n in range(1000, 0, -1)])
+    assert (latency.p50, latency.p99, latency.p999, latency.maximum) == (501.0, 991.0, 1000.0, 1000.0)
+    assert Latency.of([]) == Latency(0, 0, 0, 0)

@@ -1,0 +1,175 @@
+"""Sending: where a message goes, what is repeated, and what a caller learns when it fails."""
+
+import zlib
+
+import pytest
+
+from logherd.client.errors import NoRoute, Refused, SendFailed, Unreachable
+from logherd.client.producer import Outgoing, Producer, ProducerOptions
+from logherd.client.unique import UniqueKeys
+from logherd.kit.javahash import java_hash
+from logherd.model.properties import parse_properties
+from logherd.net.errors import ConnectionLost, RequestTimeout
+from unit.client.fake_broker import BROKER, running
+
+
+async def test_a_message_is_sent_with_its_properties() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 1
+        sent = await producer.send("T", Outgoing(b"hello", tag="A", keys=["k1", "k2"], properties={"p": "v"}))
+        assert (sent.queue.broker_name, sent.queue.queue_id, sent.queue_offset, sent.code) == (BROKER, 0, 0, 0)
+        properties = parse_properties(broker.sends[0].properties or "")
+        assert properties == {"p": "v", "KEYS": "k1 k2", "TAGS": "A", "UNIQ_KEY": sent.unique_key, "WAIT": "true"}
+        assert broker.bodies == [b"hello"]
+
+
+async def test_messages_go_round_the_queues() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 4
+        queues = [(await producer.send("T", Outgoing(b"x"))).queue.queue_id for _ in range(8)]
+        assert sorted(queues) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+async def test_messages_of_one_key_go_to_the_queue_that_java_would_choose() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 4
+        for key in ("order-1", "order-2", "polygenelubricants"):
+            queues = {(await producer.send("T", Outgoing(b"x"), key=key)).queue.queue_id for _ in range(3)}
+            assert queues == {abs(java_hash(key)) % 4}
+
+
+async def test_an_unknown_topic_is_sent_to_where_it_will_be_created() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        sent = await producer.send("New", Outgoing(b"x"))
+        assert sent.queue.queue_id < 4
+        assert (broker.sends[0].default_topic, broker.sends[0].default_topic_queues) == ("TBW102", 4)
+
+
+async def test_without_auto_create_an_unknown_topic_has_no_route() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        del broker.topics["TBW102"]
+        with pytest.raises(NoRoute, match="New"):
+            await producer.send("New", Outgoing(b"x"))
+
+
+@pytest.mark.parametrize("code", [1, 2, 14, 16, 17, 204, 205, 1500])
+async def test_codes_that_mean_not_now_are_tried_again_with_the_same_key(code: int) -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 2
+        broker.faults = [code, code]
+        sent = await producer.send("T", Outgoing(b"x"))
+        keys = [parse_properties(header.properties or "")["UNIQ_KEY"] for header in broker.sends]
+        assert keys == [sent.unique_key] * 3
+
+
+@pytest.mark.parametrize(("code", "unknown"), [(14, False), (1, True)])
+async def test_three_refusals_fail_and_only_a_system_error_leaves_it_unknown(code: int, unknown: bool) -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 2
+        broker.faults = [code] * 3
+        with pytest.raises(SendFailed) as caught:
+            await producer.send("T", Outgoing(b"x"))
+        assert (caught.value.attempts, caught.value.unknown) == (3, unknown)
+        assert isinstance(caught.value.__cause__, Refused)
+
+
+@pytest.mark.parametrize("code", [13, 29, 3, 215])
+async def test_other_codes_fail_at_once(code: int) -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 2
+        broker.faults = [code]
+        with pytest.raises(SendFailed, match="refused by the test") as caught:
+            await producer.send("T", Outgoing(b"x"))
+        assert (caught.value.attempts, caught.value.unknown, len(broker.sends)) == (1, False, 1)
+
+
+@pytest.mark.parametrize("code", [10, 11, 12])
+async def test_a_weaker_acknowledgement_is_passed_on(code: int) -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 1
+        broker.faults = [code]
+        assert (await producer.send("T", Outgoing(b"x"))).code == code
+        assert len(broker.sends) == 1
+
+
+async def test_a_cut_connection_is_replaced_and_the_message_sent_again() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 1
+        broker.faults = ["cut"]
+        sent = await producer.send("T", Outgoing(b"x"))
+        assert sent.queue_offset == 1  # the first attempt was stored too: the double has the same key
+        assert len(broker.log["T", 0]) == 2
+
+
+async def test_a_send_whose_connection_is_always_cut_is_unknown() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 1
+        broker.faults = ["cut"] * 3
+        with pytest.raises(SendFailed, match="may have been stored") as caught:
+            await producer.send("T", Outgoing(b"x"))
+        assert caught.value.unknown
+        assert isinstance(caught.value.__cause__, ConnectionLost)
+
+
+async def test_a_send_that_is_never_answered_ends_within_its_time_as_unknown() -> None:
+    options = ProducerOptions(seconds=0.2)
+    async with running() as broker, Producer([broker.address], options=options) as producer:
+        broker.topics["T"] = 1
+        broker.faults = ["silent"]
+        with pytest.raises(SendFailed) as caught:
+            await producer.send("T", Outgoing(b"x"))
+        assert caught.value.unknown
+        assert isinstance(caught.value.__cause__, RequestTimeout)
+
+
+async def test_a_batch_is_one_request() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 1
+        sent = await producer.send_batch("T", [Outgoing(b"a", tag="A"), Outgoing(b"b"), Outgoing(b"c")])
+        assert sent.queue_offset == 0
+        assert len(broker.log["T", 0]) == 3
+        assert [header.batch for header in broker.sends] == [True]
+
+
+async def test_a_large_body_is_compressed() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 1
+        body = b"compress me " * 1000
+        await producer.send("T", Outgoing(body))
+        assert zlib.decompress(broker.bodies[0]) == body
+        assert broker.sends[0].sys_flag == 0x301
+
+
+async def test_oneway_messages_arrive() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 1
+        for n in range(3):
+            await producer.send_oneway("T", Outgoing(b"%d" % n))
+        await producer.send("T", Outgoing(b"last"))
+        assert broker.bodies == [b"0", b"1", b"2", b"last"]
+
+
+async def test_a_producer_makes_itself_known() -> None:
+    async with running() as broker, Producer([broker.address], "my-group") as producer:
+        broker.topics["T"] = 1
+        await producer.send("T", Outgoing(b"x"))
+        await producer.send("T", Outgoing(b"x"))
+        assert [[each.group for each in beat.producers] for beat in broker.heartbeats] == [["my-group"]]
+
+
+async def test_no_name_server_is_named_and_another_one_is_asked() -> None:
+    async with running() as broker:
+        broker.topics["T"] = 1
+        async with Producer(["127.0.0.1:1", broker.address]) as producer:
+            assert (await producer.send("T", Outgoing(b"x"))).queue_offset == 0
+        async with Producer(["127.0.0.1:1"]) as producer:
+            with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
+                await producer.send("T", Outgoing(b"x"))
+
+
+def test_unique_keys_are_unique_and_readable_by_rocketmqs_tools() -> None:
+    keys = UniqueKeys()
+    made = [keys.next() for _ in range(10_000)]
+    assert len(set(made)) == 10_000
+    assert {len(key) for key in made} == {32}
+    assert made[0].startswith("7F000001")

@@ -1,0 +1,159 @@
+"""A real port on the loopback: connections are independent of each other, and a stop is orderly."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from logherd.net.limits import AdmissionLimits, NetLimits
+from logherd.net.server import Server
+from logherd.wire.codec import FrameReader
+from logherd.wire.frame import Frame
+from unit.net.fakes import Lines, Recorder, answer_to, request
+
+
+@asynccontextmanager
+async def serving(
+    handler: Recorder, limits: NetLimits | None = None, log: Lines | None = None
+) -> AsyncIterator[tuple[Server, tuple[str, int]]]:
+    server = Server(handler, limits, log=log or Lines())
+    address = await server.listen("127.0.0.1", 0)
+    try:
+        yield server, address
+    finally:
+        await server.stop(2)
+
+
+async def read_frames(reader: asyncio.StreamReader, count: int) -> list[Frame]:
+    frames: list[Frame] = []
+    codec = FrameReader()
+    async with asyncio.timeout(5):
+        while len(frames) < count:
+            data = await reader.read(65536)
+            if not data:
+                break
+            frames += codec.feed(data)
+    return frames
+
+
+async def read_until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[Frame]:
+    frames = FrameReader().feed(await reader.read())
+    writer.close()
+    return frames
+
+
+async def close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    try:
+        await writer.wait_closed()
+    except ConnectionError:
+        pass
+
+
+async def test_requests_are_answered_in_order_over_a_socket() -> None:
+    async with serving(Recorder(answer_at_once=True)) as (server, address):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"".join(request(n) for n in range(500)))
+        frames = await read_frames(reader, 500)
+        assert [frame.opaque for frame in frames] == list(range(500))
+        assert server.connections == 1
+        assert server.bytes_held == 0
+        await close(writer)
+
+
+async def test_garbage_on_one_connection_does_not_disturb_another() -> None:
+    lines = Lines()
+    async with serving(Recorder(answer_at_once=True), log=lines) as (server, address):
+        good_reader, good_writer = await asyncio.open_connection(*address)
+        bad_reader, bad_writer = await asyncio.open_connection(*address)
+        bad_writer.write(b"\xff" * 100)
+        assert await bad_reader.read() == b""
+        good_writer.write(request(9))
+        assert [frame.opaque for frame in await read_frames(good_reader, 1)] == [9]
+        assert [fields["reason"] for _, fields in lines.warnings] == ["bytes that are no frame"]
+        assert server.connections == 1
+        await close(good_writer)
+        await close(bad_writer)
+
+
+async def test_a_connection_above_the_limit_is_closed_and_a_later_one_is_accepted() -> None:
+    limits = NetLimits(admission=AdmissionLimits(connections_per_address_max=1))
+    async with serving(Recorder(answer_at_once=True), limits) as (_, address):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(request(1))
+        await read_frames(reader, 1)
+        refused_reader, refused_writer = await asyncio.open_connection(*address)
+        try:
+            assert await refused_reader.read() == b""
+        except ConnectionResetError:
+            pass
+        await close(refused_writer)
+        await close(writer)
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(request(2))
+        assert len(await read_frames(reader, 1)) == 1
+        await close(writer)
+
+
+async def test_a_listening_socket_can_be_taken_over() -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    handler = Recorder(answer_at_once=True)
+    server = Server(handler, log=Lines())
+    address = await server.listen_on(listening)
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(request(4))
+    assert len(await read_frames(reader, 1)) == 1
+    await close(writer)
+    await server.stop(1)
+
+
+async def test_a_stop_answers_what_runs_and_takes_nothing_new() -> None:
+    handler = Recorder()
+    server = Server(handler, log=Lines())
+    address = await server.listen("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(request(1))
+    while not handler.frames:
+        await asyncio.sleep(0)
+    stopping = asyncio.create_task(server.stop(5), name="stop")
+    await asyncio.sleep(0)
+    writer.write(request(2))  # lies unread in the socket when the server closes: the answer must survive that
+    await writer.drain()
+    handler.opened[0].send_answer(handler.frames[0], answer_to(handler.frames[0]))
+    answers = asyncio.create_task(read_until_closed(reader, writer), name="answers")
+    await stopping
+    assert [frame.opaque for frame in await answers] == [1]
+    assert [frame.opaque for frame in handler.frames] == [1]
+    assert handler.closed == handler.opened
+    assert server.connections == 0
+    await close(writer)
+
+
+async def test_a_stop_cuts_off_what_does_not_end_and_says_so() -> None:
+    handler, lines = Recorder(), Lines()
+    server = Server(handler, log=lines)
+    address = await server.listen("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(request(1))
+    while not handler.frames:
+        await asyncio.sleep(0)
+    await server.stop(0.01)
+    assert server.connections == 0
+    assert "requests left without an answer at stop" in [message for message, _ in lines.warnings]
+    assert await reader.read() == b""
+    await close(writer)
+
+
+async def test_aborted_connections_leave_nothing_behind() -> None:
+    handler = Recorder(answer_at_once=True)
+    async with serving(handler) as (server, address):
+        for _ in range(200):
+            client = socket.create_connection(address)
+            client.sendall(request(1)[:20])
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+        async with asyncio.timeout(5):
+            while len(handler.closed) < 200:
+                await asyncio.sleep(0)
+        assert (server.connections, server.bytes_held, server.sessions) == (0, 0, ())

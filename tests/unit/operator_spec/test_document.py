@@ -1,0 +1,122 @@
+"""A BrokerGroup document: defaults, the relations between fields, and a sentence for every fault."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from logherd_operator.spec.document import parse_group
+from logherd_operator.spec.errors import SpecError
+from logherd_operator.spec.group import FORBIDDEN_CONFIG, BrokerGroup
+from logherd_operator.spec.machine import quantity_value
+
+ROOT = Path(__file__).resolve().parents[3]
+HEAD = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: orders}\n"
+
+
+def group(spec: str = "{}") -> BrokerGroup:
+    return parse_group(f"{HEAD}spec: {spec}\n", source="group.yaml")
+
+
+def complaint(spec: str) -> str:
+    with pytest.raises(SpecError) as caught:
+        group(spec)
+    return str(caught.value)
+
+
+def test_the_example_is_valid_and_names_one_broker() -> None:
+    example = parse_group((ROOT / "examples/group.yaml").read_text(), source="example")
+    assert (example.metadata.name, example.spec.replicas, example.spec.min_in_sync) == ("demo", 1, 1)
+
+
+def test_defaults_are_the_amended_ones() -> None:
+    spec = group().spec
+    assert (spec.replicas, spec.min_in_sync, spec.replication.flush) == (3, 2, "Sync")
+    assert (spec.replication.lag_timeout_ms, spec.failover.lease_ms) == (1500, 3000)
+    assert spec.controllers.embedded is not None
+    assert spec.controllers.embedded.replicas == 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("{replica: 3}", "spec.replica: unknown key; did you mean replicas?"),
+        ("{replicas: 8}", "spec.replicas: 8 is not right: input should be less than or equal to 7"),
+        ("{replicas: 0}", "spec.replicas: 0 is not right"),
+        ("{ackPolicy: AllInSync}", "spec.ackPolicy: unknown key; "),
+        ("{replication: {ackPolicy: AllInSync}}", "spec.replication.ackPolicy: unknown key; known here: mode,"),
+        ("{replication: {lagTimeoutSeconds: 10}}", "did you mean lagTimeoutMs?"),
+        ("{replicas: 1, replication: {minInSyncReplicas: 2}}", "minInSyncReplicas 2 is above replicas 1"),
+        ("{failover: {leaseMs: 2000}}", "spec.failover: leaseMs should be at least 3 x heartbeatIntervalMs"),
+        ("{controllers: {}}", "spec.controllers: exactly one of embedded and ref should be given"),
+        ("{controllers: {embedded: {}, ref: {name: a}}}", "spec.controllers: exactly one of embedded and ref"),
+        ("{controllers: {embedded: {replicas: 2}}}", "replicas: 2 is not right: input should be 1, 3 or 5"),
+        ("{nameService: {mode: External}}", "spec.nameService: mode External needs at least one address"),
+        ("{nameService: {addresses: [a]}}", "spec.nameService.addresses.0: 'a' is not right: write host:port"),
+        ("{storage: {size: 3Q}}", "spec.storage.size: '3Q' is not right: write an amount such as 20Gi or 500m"),
+        ("{storage: {reservedPercent: 1}}", "spec.storage.reservedPercent: 1 is not right"),
+        ("{resources: {limits: {cpu: '1'}}}", "spec.resources: limits.memory is required"),
+        ("{resources: {requests: {memory: 2Gi}}}", "requests.memory should not be above limits.memory"),
+        ("{config: {brokerName: x}}", "spec.config: brokerName is owned by another field"),
+        ("{config: {storePathIndex: x}}", "spec.config: storePathIndex is owned by another field"),
+        ("{config: {a-b: x}}", "spec.config: 'a-b' is no property name"),
+        ("{config: {a: 1}}", "spec.config.a: 1 is not right: input should be a valid string"),
+        ("{tls: {mode: Required}}", "spec.tls: mode Required needs exactly one of secretName and certManager"),
+        ("{placement: {ackAcrossZones: true}}", "placement.ackAcrossZones needs zoneSpread Required"),
+        ("{podTemplate: {env: [{name: LOGHERD_X}]}}", "spec.podTemplate.env: 'LOGHERD_X' is not right"),
+        ("{podTemplate: {volumes: [{name: v, hostPath: {path: /}}]}}", "spec.podTemplate.volumes: 'v' is a hostPath"),
+        ("{podTemplate: {labels: {logherd.dev/x: y}}}", "spec.podTemplate.labels: logherd.dev/x has a prefix"),
+        ("{podTemplate: {sidecars: [{name: s, securityContext: {privileged: true}}]}}", "'s' weakens the pod"),
+        ("{terminationGracePeriodSeconds: 74}", "should be at least switchoverTimeoutSeconds + 45"),
+        ("{update: {windows: [{cron: 'a b', durationMinutes: 5}]}}", "'a b' is not right: write five cron fields"),
+        ("{update: {windows: [{cron: '0 3 * * 6', durationMinute: 5}]}}", "did you mean durationMinutes?"),
+        ("{advertised: {addressTemplate: '{ip}'}}", "spec.advertised.addressTemplate: '{ip}' is not right"),
+        ("{spark: {template: {sparkVersion: 3.5.1}}}", "write a version 4.x.y of Spark"),
+        (
+            "{reconcile: Off}",
+            "spec.reconcile: False is not right: input should be 'Full', 'NoDisruption' or 'Off'; YAML",
+        ),
+        ("{compatibilityLevel: 2}", "spec.compatibilityLevel: 2 is not right"),
+        ("3", "spec: 3 is not right"),
+    ],
+)
+def test_every_fault_names_path_value_and_what_is_right(spec: str, expected: str) -> None:
+    assert expected in complaint(spec)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (HEAD.replace("v1alpha1", "v1"), "apiVersion: 'logherd.dev/v1' is not right"),
+        (HEAD.replace("BrokerGroup", "Deployment"), "kind: 'Deployment' is not right: input should be 'BrokerGroup'"),
+        (HEAD.replace("orders", "Orders"), "metadata.name: 'Orders' is not right: write lower-case letters"),
+        (HEAD.replace("orders", "o" * 41), "at most 40 characters"),
+        (HEAD + "kind: BrokerGroup\n", "line 4, column 1: the key kind appears twice"),
+        (HEAD + "---\n", "line 4, column 1: but found another document"),
+        ("[]", "should hold a BrokerGroup object, not list"),
+        ("a: !!python/name:os.system", "could not determine a constructor"),
+        ("a: [", "line 1, column 5"),
+        ("{}", "metadata: missing; it has no default"),
+    ],
+)
+def test_a_text_that_is_no_group_is_refused(text: str, expected: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_group(text, source="group.yaml")
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(FORBIDDEN_CONFIG))
+def test_no_config_key_can_override_a_field(name: str) -> None:
+    assert f"{name} is owned by another field" in complaint(f"{{config: {{{name}: '1'}}}}")
+
+
+def test_a_group_cannot_be_changed_in_place() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        group().spec.replicas = 5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("quantity", "value"), [("500m", "0.5"), ("1Gi", 1 << 30), ("1.5G", 1_500_000_000), ("7", 7), ("2Ki", 2048)]
+)
+def test_quantities_are_numbers(quantity: str, value: str | int) -> None:
+    assert float(quantity_value(quantity)) == float(value)

@@ -1,0 +1,52 @@
+"""A log in memory that metadata can be written to: what is appended is durable at `commit()`, and can be lost."""
+
+from collections.abc import Iterator
+
+from logherd.service.metadata import Entry, MetadataRefusedError
+
+_OVERHEAD = 140
+
+
+class MemoryLog:
+    """Two queues in one sequence of positions. `full` refuses appends; `crash()` keeps only what was committed."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, list[Entry]] = {0: [], 1: []}
+        self.first: dict[int, int] = {0: 0, 1: 0}
+        self.end_position = 0
+        self.committed_position = 0
+        self.full = False
+
+    def append(self, queue_id: int, body: bytes) -> tuple[int, int]:
+        if self.full:
+            raise MetadataRefusedError("the disk is full")
+        start, end = self.end_position, self.end_position + _OVERHEAD + len(body)
+        queue = self.entries[queue_id]
+        queue.append(Entry(self.bounds(queue_id)[1], start, end, body))
+        self.end_position = end
+        return start, end
+
+    def bounds(self, queue_id: int) -> tuple[int, int]:
+        return self.first[queue_id], self.first[queue_id] + len(self.entries[queue_id])
+
+    def read(self, queue_id: int, queue_offset: int) -> Iterator[Entry]:
+        for entry in self.entries[queue_id][queue_offset - self.first[queue_id] :]:
+            if entry.end > self.committed_position:
+                return
+            yield entry
+
+    def commit(self) -> None:
+        self.committed_position = self.end_position
+
+    def crash(self) -> None:
+        for queue_id, queue in self.entries.items():
+            self.entries[queue_id] = [entry for entry in queue if entry.end <= self.committed_position]
+        self.end_position = self.committed_position
+        self.full = False
+
+    def cut_below(self, position: int) -> None:
+        """Retention: forget every record that starts below `position`."""
+        for queue_id, queue in self.entries.items():
+            kept = [entry for entry in queue if entry.position >= position]
+            self.first[queue_id] += len(queue) - len(kept)
+            self.entries[queue_id] = kept

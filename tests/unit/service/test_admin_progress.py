@@ -1,0 +1,161 @@
+"""How far groups have come, over a real store."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from logherd.model.topic import GroupConfig, TopicConfig
+from logherd.service.admin.progress import ProgressAdmin
+from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile, Subscription
+from logherd.service.routing import Role
+from logherd.service.stats import BrokerStats
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.headers.admin import CloneOffsetsHeader, ConsumeStatsHeader, CorrectionOffsetHeader
+from logherd.wire.headers.topics import GroupTopicHeader
+from unit.service.asking import Desk, decoded
+from unit.service.client_fakes import FakeSession
+from unit.service.small_broker import IDENTITY, SmallBroker
+
+Q0 = '{"brokerName":"a","queueId":0,"topic":"T"}'
+Q1 = '{"brokerName":"a","queueId":1,"topic":"T"}'
+START = 1_700_000_000_000
+
+
+class Admin(SmallBroker):
+    """Topic T: queue 0 has three messages a second apart, of which group g consumed two; queue 1 has none."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.registry = ClientRegistry()
+        self.stats = BrokerStats(now_ms=0, wall_ms=self.clock.wall)
+        progress = ProgressAdmin(
+            self.metadata, self.store, self.registry, self.stats, identity=IDENTITY, clock=self.clock
+        )  # fmt: skip
+        self.desk = Desk(Role.BROKER, self.clock, progress.handlers())
+        self.metadata.topics.put(TopicConfig("T", 2, 1))
+        self.metadata.groups.put(GroupConfig("g"))
+        for _ in range(3):
+            self.put("T")
+            self.clock.advance(1000)
+        self.metadata.offsets.commit("g", "T", 0, 2)
+
+    def subscribe(self, group: str, *topics: str) -> None:
+        link = Connection("c1", FakeSession(), "JAVA", 479, 0, 0)
+        subscriptions = {topic: Subscription(topic, version=9) for topic in topics}
+        self.registry.join_consumer(group, ConsumerProfile(), link, subscriptions=subscriptions)
+
+    def progress(self, group: str = "g", *, topic: str | None = None, topics: str | None = None) -> object:
+        header = ConsumeStatsHeader(consumer_group=group, topic=topic, topics=topics)
+        return decoded(self.desk.ask(RequestCode.GET_CONSUME_STATS, header))
+
+
+@pytest.fixture
+def admin(tmp_path: Path) -> Iterator[Admin]:
+    broker = Admin(tmp_path)
+    yield broker
+    broker.close()
+
+
+def test_progress_names_ends_offsets_and_the_time_of_what_was_consumed(admin: Admin) -> None:
+    assert admin.progress() == {
+        "offsetTable": {
+            Q0: {"brokerOffset": 3, "consumerOffset": 2, "pullOffset": 2, "lastTimestamp": START + 1000},
+            Q1: {"brokerOffset": 0, "consumerOffset": 0, "pullOffset": 0, "lastTimestamp": 0},
+        },
+        "consumeTps": 0.0,
+    }
+
+
+def test_progress_of_a_group_without_offsets_is_empty(admin: Admin) -> None:
+    assert admin.progress("unknown") == {"offsetTable": {}, "consumeTps": 0.0}
+
+
+def test_topics_that_a_connected_group_left_are_not_told_unless_named(admin: Admin) -> None:
+    admin.subscribe("g", "Other")
+    assert admin.progress() == {"offsetTable": {}, "consumeTps": 0.0}
+    assert admin.progress(topic="T") == {"offsetTable": {}, "consumeTps": 0.0}
+    named = admin.progress(topics="T;missing")
+    assert isinstance(named, dict)
+    assert list(named["offsetTable"]) == [Q0, Q1]
+
+
+def test_progress_has_the_rate_of_the_last_minute(admin: Admin) -> None:
+    admin.stats.count_get("g", "T", 30, 300)
+    admin.stats.tick(10_000, admin.clock.wall)
+    told = admin.progress()
+    assert isinstance(told, dict)
+    assert told["consumeTps"] == 3.0
+
+
+def test_progress_of_all_groups_sums_the_lag(admin: Admin) -> None:
+    told = decoded(admin.desk.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}))
+    assert isinstance(told, dict)
+    assert (told["brokerAddr"], told["totalDiff"]) == ("127.0.0.1:10911", 1)
+    (groups,) = told["consumeStatsList"]
+    assert list(groups["g"][0]["offsetTable"]) == [Q0]
+    ordered = decoded(admin.desk.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "true"}))
+    assert isinstance(ordered, dict)
+    assert ordered["consumeStatsList"] == [{"g": []}]
+
+
+def test_time_spans_tell_how_long_the_next_message_waits(admin: Admin) -> None:
+    told = decoded(admin.desk.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, GroupTopicHeader(group="g", topic="T")))
+    assert told == {
+        "consumeTimeSpanSet": [
+            {
+                "messageQueue": {"brokerName": "a", "queueId": 0, "topic": "T"},
+                "minTimeStamp": START, "maxTimeStamp": START + 2000, "consumeTimeStamp": START + 1000,
+                "delayTime": 1000,
+            }
+        ]
+    }  # fmt: skip
+    missing = admin.desk.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, GroupTopicHeader(group="g", topic="X"))
+    assert missing.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_time_spans_of_a_group_that_has_not_begun_start_at_the_oldest_message(admin: Admin) -> None:
+    told = decoded(admin.desk.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, GroupTopicHeader(group="new", topic="T")))
+    assert isinstance(told, dict)
+    (span,) = told["consumeTimeSpanSet"]
+    assert (span["consumeTimeStamp"], span["delayTime"]) == (START, 3000)
+
+
+def test_topics_and_subscription_of_a_group(admin: Admin) -> None:
+    assert decoded(admin.desk.ask(RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": "g"})) == {
+        "topicList": ["T"], "brokerAddr": "127.0.0.1:10911",
+    }  # fmt: skip
+    header = GroupTopicHeader(group="g", topic="T")
+    offline = decoded(admin.desk.ask(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, header))
+    assert offline == {"group": "g", "topic": "T", "subscriptionData": None}
+    admin.subscribe("g", "T")
+    online = decoded(admin.desk.ask(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, header))
+    assert isinstance(online, dict)
+    assert online["subscriptionData"]["subVersion"] == 9
+
+
+def test_correction_offsets_are_the_least_of_all_groups(admin: Admin) -> None:
+    offsets = admin.metadata.offsets
+    offsets.commit("h", "T", 0, 1)
+    offsets.commit("h", "T", 1, 7)
+    ask = RequestCode.QUERY_CORRECTION_OFFSET
+    header = CorrectionOffsetHeader(compare_group="g", topic="T")
+    assert decoded(admin.desk.ask(ask, header)) == {"correctionOffsets": {"0": 1, "1": 7}}
+    header = CorrectionOffsetHeader(compare_group="g", topic="T", filter_groups="g,x")
+    assert decoded(admin.desk.ask(ask, header)) == {"correctionOffsets": {"0": 1, "1": 7}}
+    header = CorrectionOffsetHeader(compare_group="h", topic="T", filter_groups="h")
+    assert decoded(admin.desk.ask(ask, header)) == {"correctionOffsets": {"0": (1 << 63) - 1, "1": (1 << 63) - 1}}
+
+
+def test_a_cloned_group_stands_where_its_source_stands(admin: Admin) -> None:
+    header = CloneOffsetsHeader(source_group="g", destination_group="copy", topic="T", offline=True)
+    assert admin.desk.ask(RequestCode.CLONE_GROUP_OFFSET, header).code == 0
+    assert admin.desk.waits_for == admin.metadata.position
+    assert admin.metadata.offsets.get("copy", "T", 0) == 2
+
+
+def test_a_topic_that_the_source_left_is_not_cloned_while_it_is_online(admin: Admin) -> None:
+    admin.subscribe("g", "Other")
+    header = CloneOffsetsHeader(source_group="g", destination_group="copy")
+    assert admin.desk.ask(RequestCode.CLONE_GROUP_OFFSET, header).code == 0
+    assert admin.metadata.offsets.get("copy", "T", 0) is None

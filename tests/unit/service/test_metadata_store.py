@@ -1,0 +1,114 @@
+"""Metadata over a real store: restart, bounded start and bounded disk (proof 6)."""
+
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+
+from logherd.model.topic import GroupConfig, TopicConfig
+from logherd.service.metadata import METADATA_TOPIC, Metadata, MetadataOptions, MetadataRefusedError, StoreLog
+from logherd.store.errors import StoreFull
+from logherd.store.files_os import OsFiles
+from logherd.store.options import LogOptions, StoreOptions
+from logherd.store.store import MessageStore
+from unit.service.client_fakes import FakeClock
+from unit.service.rig import HOST
+
+OPTIONS = StoreOptions(store_host=HOST, log=LogOptions(segment_bytes=4 << 20, zero_ahead_bytes=0, reserve_bytes=0))
+
+
+def opened(directory: Path, options: MetadataOptions | None = None) -> tuple[MessageStore, Metadata]:
+    clock = FakeClock()
+    store = MessageStore.open(directory, OPTIONS, OsFiles(), clock=clock)
+    return store, Metadata.open(StoreLog(store, clock, host=HOST), clock, options)
+
+
+def end_pass(store: MessageStore, metadata: Metadata) -> None:
+    """One pass of the loop and what the writer thread does meanwhile."""
+    metadata.end_pass()
+    while (batch := store.take_batch()) is not None:
+        batch.write_and_flush()
+        store.commit(batch)
+    while store.background_work():
+        pass
+
+
+def test_metadata_is_rebuilt_from_the_files(tmp_path: Path) -> None:
+    store, metadata = opened(tmp_path)
+    metadata.topics.put(TopicConfig("orders", 4, 4, attributes={"message.type": "FIFO"}))
+    metadata.groups.put(GroupConfig("billing", retries_max=3))
+    metadata.offsets.commit("billing", "orders", 1, 7)
+    end_pass(store, metadata)
+    store.close()
+    store, metadata = opened(tmp_path)
+    assert metadata.topics.get("orders") == TopicConfig("orders", 4, 4, attributes={"message.type": "FIFO"})
+    assert metadata.groups.get("billing") == GroupConfig("billing", retries_max=3)
+    assert metadata.offsets.get("billing", "orders", 1) == 7
+    assert metadata.epoch == 2
+    store.close()
+
+
+def test_a_store_that_is_full_refuses_by_the_metadata_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, metadata = opened(tmp_path)
+
+    def refuse(*_: object, **options: object) -> None:
+        assert options["reserve"] is True
+        raise StoreFull("0 bytes left")
+
+    monkeypatch.setattr(MessageStore, "append", refuse)
+    with pytest.raises(MetadataRefusedError, match="0 bytes left"):
+        metadata.topics.put(TopicConfig("orders"))
+    store.close()
+
+
+def churn(directory: Path, *, commits: int, topics: int, per_pass: int, options: MetadataOptions) -> tuple[int, int]:
+    """Commit offsets over many topics; returns (bytes written, bytes of log above the pinned position)."""
+    store, metadata = opened(directory, options)
+    for number in range(topics):
+        metadata.topics.put(TopicConfig(f"topic-{number}", 4, 4))
+        if not number % 500:
+            end_pass(store, metadata)
+    for number in range(commits):
+        metadata.offsets.commit(f"group-{number % 10}", f"topic-{number * 7919 % topics}", number % 4, number)
+        if not number % per_pass:
+            metadata.end_pass()
+        # One flush serves many passes here, or the disk would be all that is measured.
+        if not number % 500:
+            end_pass(store, metadata)
+    end_pass(store, metadata)
+    written, pinned = store.end_position, metadata.pinned_position
+    store.close()
+    return written, written - pinned
+
+
+def started(directory: Path, topics: int) -> tuple[float, int]:
+    """(seconds that opening took, change records that it had to read)."""
+    start = perf_counter()
+    store, metadata = opened(directory)
+    elapsed = perf_counter() - start
+    assert len(metadata.topics) == topics
+    read = store.queue(METADATA_TOPIC, 0).max_offset
+    store.close()
+    return elapsed, read
+
+
+def test_what_retention_must_keep_does_not_grow_with_history(tmp_path: Path) -> None:
+    options = MetadataOptions(change_bytes=100_000)
+    _, kept_early = churn(tmp_path / "short", commits=2_000, topics=300, per_pass=10, options=options)
+    written, kept = churn(tmp_path / "long", commits=20_000, topics=300, per_pass=10, options=options)
+    assert written > 1_300_000
+    assert kept < 3 * max(kept_early, 200_000)
+    assert kept < written / 3
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("commits", [50_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_commits_over_ten_thousand_topics_start_within_five_seconds_on_bounded_disk(
+    tmp_path: Path, commits: int
+) -> None:
+    written, kept = churn(tmp_path, commits=commits, topics=10_000, per_pass=1, options=MetadataOptions())
+    assert written > 200 * commits
+    assert kept < 32 << 20
+    elapsed, _ = started(tmp_path, 10_000)
+    print(f"{written} bytes written, {kept} bytes pinned, started in {elapsed:.2f} s")
+    assert elapsed < 5, (elapsed, written, kept)

@@ -1,0 +1,58 @@
+"""Registration bodies of older brokers: the compressed form, and how it can be damaged."""
+
+import zlib
+from struct import pack
+
+import pytest
+
+from logherd.model.topic import TopicConfig
+from logherd.service.names.compressed import RegistrationBodyError, decode_compressed, inflate
+from logherd.service.names.routes import TableVersion
+
+
+def piece(data: bytes) -> bytes:
+    return pack(">i", len(data)) + data
+
+
+VERSION = piece(b'{"counter":3,"stateVersion":2,"timestamp":1700000000000}')
+TOPICS = pack(">i", 2) + piece(b"T 4 8 6 SINGLE_TAG {}") + piece(b'U 1 1 4 SINGLE_TAG {"message.type":"FIFO"}')
+TAIL = piece(b"[]") + pack(">i", 0)
+
+
+def test_version_and_topics_are_read() -> None:
+    version, topics = decode_compressed(zlib.compress(VERSION + TOPICS + TAIL))
+    assert version == TableVersion(3, 2, 1_700_000_000_000)
+    assert topics == {
+        "T": TopicConfig("T", 4, 8, 6), "U": TopicConfig("U", 1, 1, 4, attributes={"message.type": "FIFO"}),
+    }  # fmt: skip
+
+
+def test_topics_of_the_oldest_brokers_have_no_attributes() -> None:
+    body = zlib.compress(VERSION + pack(">i", 1) + piece(b"T 4 8 6 SINGLE_TAG") + piece(b"[]"))
+    assert decode_compressed(body)[1] == {"T": TopicConfig("T", 4, 8, 6)}
+
+
+@pytest.mark.parametrize("length", range(len(VERSION) + len(TOPICS)))
+def test_a_body_cut_anywhere_is_refused(length: int) -> None:
+    with pytest.raises(RegistrationBodyError):
+        decode_compressed(zlib.compress((VERSION + TOPICS)[:length]))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"not zlib", zlib.compress(VERSION + TOPICS)[:-5], zlib.compress(piece(b"{") + TOPICS),
+        zlib.compress(VERSION + pack(">i", 1) + piece(b"T four 8 6 SINGLE_TAG")),
+        zlib.compress(VERSION + pack(">i", 1) + piece(b"\xff\xff 1 2 3 4")),
+        zlib.compress(VERSION + pack(">i", 1) + pack(">i", -1)),
+    ],
+)  # fmt: skip
+def test_a_damaged_body_is_refused(body: bytes) -> None:
+    with pytest.raises(RegistrationBodyError):
+        decode_compressed(body)
+
+
+def test_a_body_may_grow_to_the_limit_and_not_beyond() -> None:
+    assert inflate(zlib.compress(bytes(1000)), limit=1000) == bytes(1000)
+    with pytest.raises(RegistrationBodyError, match="beyond 999 bytes"):
+        inflate(zlib.compress(bytes(1000)), limit=999)

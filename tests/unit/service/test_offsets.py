@@ -1,0 +1,357 @@
+"""Consumer offsets, ends of queues and resets: every code of the sheet, durability, and rule H11."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logherd.model.topic import GroupConfig, TopicConfig
+from logherd.service.clients.registry import Connection
+from logherd.service.offsets import YOUNG_BYTES
+from logherd.service.ports import Answer, ReplyAfter
+from unit.service.client_fakes import FakeSession
+from unit.service.rig import BROKER, Rig, frame_of, short_header
+
+QUERY, UPDATE, SEARCH, MAX, MIN, EARLIEST, ALL, RESET = 14, 15, 29, 30, 31, 32, 43, 222
+PULL = 11
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return prepared(Rig(tmp_path))
+
+
+def prepared(rig: Rig) -> Rig:
+    rig.metadata.topics.put(TopicConfig("orders", 4, 4))
+    rig.metadata.groups.put(GroupConfig("billing"))
+    return rig
+
+
+def send(rig: Rig, count: int = 1, queue: int = 0, step_ms: int = 0) -> None:
+    for _ in range(count):
+        rig.request(310, short_header(e=queue), b"x")
+        rig.clock.advance(step_ms)
+    rig.end_pass()
+
+
+def at(queue: int = 0, **fields: object) -> dict[str, object]:
+    return {"consumerGroup": "billing", "topic": "orders", "queueId": queue, **fields}
+
+
+def update(rig: Rig, offset: int, queue: int = 0, **options: object) -> Answer | None:
+    return rig.request(UPDATE, at(queue, commitOffset=offset), **options)  # type: ignore[arg-type]
+
+
+def stored(rig: Rig, queue: int = 0) -> int | None:
+    return rig.metadata.offsets.get("billing", "orders", queue)
+
+
+def query(rig: Rig, queue: int = 0, **fields: object) -> tuple[int, str | None]:
+    answer = rig.ask(QUERY, at(queue, **fields))
+    return answer.code, answer.ext.get("offset")
+
+
+# ---- commits
+
+
+def test_a_commit_is_told_back_and_survives_a_restart(rig: Rig) -> None:
+    send(rig, 5)
+    assert rig.ask(UPDATE, at(commitOffset=3)).code == 0
+    assert query(rig) == (0, "3")
+    assert query(rig.restart()) == (0, "3")
+
+
+def test_an_answered_commit_waits_for_its_record(rig: Rig) -> None:
+    send(rig, 5)
+    answer = update(rig, 3)
+    assert isinstance(answer, ReplyAfter)
+    assert answer.position == rig.store.end_position > rig.store.committed_position
+
+
+def test_oneway_commits_of_a_pass_become_one_record(rig: Rig) -> None:
+    send(rig, 5)
+    send(rig, 5, queue=1)
+    before = rig.store.queue("rmq_sys_LOGHERD_METADATA", 0).next_offset
+    for offset in range(1, 6):
+        assert update(rig, offset, oneway=True) is None
+        assert update(rig, offset, queue=1, oneway=True) is None
+    rig.end_pass()
+    assert rig.store.queue("rmq_sys_LOGHERD_METADATA", 0).next_offset == before + 1
+    again = rig.restart()
+    assert (stored(again, 0), stored(again, 1)) == (5, 5)
+
+
+def test_an_offset_is_told_only_once_it_is_durable(rig: Rig) -> None:
+    send(rig, 5)
+    update(rig, 3, oneway=True)
+    answer = rig.request(QUERY, at())
+    assert isinstance(answer, ReplyAfter)
+    assert answer.position > rig.store.committed_position
+    rig.end_pass()
+    assert not isinstance(rig.request(QUERY, at()), ReplyAfter)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "remark"),
+    [
+        ({"consumerGroup": "nobody"}, 26, "group 'nobody' does not exist"),
+        ({"topic": "nothing"}, 17, "topic 'nothing' does not exist"),
+        ({"queueId": 4}, 29, "queueId is 4, topic orders has queues 0 to 3"),
+        ({"queueId": -1}, 29, "queueId is -1"),
+        ({"commitOffset": 6}, 29, "commitOffset is 6, queue 0 of topic orders ends at 5"),
+        ({"commitOffset": -1}, 29, "commitOffset is -1"),
+        ({"commitOffset": "x"}, 29, "field commitOffset is 'x'"),
+    ],
+)
+def test_a_wrong_commit_is_refused_and_changes_nothing(
+    rig: Rig, fields: dict[str, object], code: int, remark: str
+) -> None:
+    send(rig, 5)
+    answer = rig.ask(UPDATE, at(**{"commitOffset": 5, **fields}))
+    assert (answer.code, remark in (answer.remark or "")) == (code, True), answer.remark
+    assert stored(rig) is None
+
+
+def test_an_offset_of_messages_that_are_not_committed_is_refused(rig: Rig) -> None:
+    rig.request(310, short_header(), b"x")
+    answer = update(rig, 1)
+    assert frame_of(answer).code == 29
+    rig.end_pass()
+    assert frame_of(update(rig, 1)).code == 0
+
+
+def join(rig: Rig, session: FakeSession, client: str = "client") -> None:
+    rig.registry.join_producer("any", Connection(client, session, "JAVA", 477, 0, 0))
+
+
+def test_a_smaller_offset_counts_only_from_the_newest_session_of_its_client(rig: Rig) -> None:
+    send(rig, 9)
+    old, new, other = FakeSession(id=1), FakeSession(id=2), FakeSession(id=3)
+    join(rig, old)
+    join(rig, other, "another")
+    update(rig, 8, session=old)
+    update(rig, 6, session=old)
+    assert stored(rig) == 6
+    join(rig, new)
+    answer = update(rig, 4, session=old)
+    assert frame_of(answer).code == 604
+    assert "newer connection" in (frame_of(answer).remark or "")
+    update(rig, 3, session=old, oneway=True)
+    assert stored(rig) == 6
+    update(rig, 7, session=old)
+    assert stored(rig) == 7
+    update(rig, 5, session=new)
+    assert stored(rig) == 5
+    update(rig, 4, session=other)
+    assert stored(rig) == 4
+
+
+# ---- queries
+
+
+def test_an_unknown_offset_is_22_on_an_empty_or_old_queue(rig: Rig) -> None:
+    assert query(rig) == (22, None)
+    send(rig, 3)
+    rig.store.queue("orders", 0)._min_offset = 1
+    assert query(rig) == (22, None)
+
+
+def test_a_new_group_starts_at_the_first_message_of_a_young_queue(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    send(rig, 3)
+    assert query(rig) == (0, "0")
+    assert query(rig, setZeroIfNotFound="false") == (22, None)
+    assert query(rig, setZeroIfNotFound="true") == (0, "0")
+    monkeypatch.setattr("logherd.service.offsets.YOUNG_BYTES", 100)
+    assert query(rig) == (22, None)
+    assert YOUNG_BYTES == 4 << 30
+
+
+def test_all_offsets_are_one_table(rig: Rig) -> None:
+    send(rig, 3)
+    update(rig, 2)
+    update(rig, 0, queue=3)
+    answer = rig.ask(ALL, {})
+    table = json.loads(answer.body)
+    assert table["offsetTable"] == {"orders@billing": {"0": 2, "3": 0}}
+    assert table["dataVersion"]["counter"] == rig.metadata.version.counter
+
+
+# ---- ends of queues
+
+
+def test_the_ends_of_a_queue(rig: Rig) -> None:
+    started = rig.clock.now_ms()
+    send(rig, 3, step_ms=10)
+    rig.request(310, short_header(), b"not committed")
+    place = {"topic": "orders", "queueId": 0}
+    for ext in (place, {**place, "committed": "false"}):
+        assert frame_of(rig.request(MAX, ext)).ext["offset"] == "3"
+    assert rig.ask(MIN, place).ext["offset"] == "0"
+    assert rig.ask(EARLIEST, place).ext["timestamp"] == str(started)
+    empty = {"topic": "orders", "queueId": 1}
+    assert rig.ask(MAX, empty).ext["offset"] == "0"
+    assert rig.ask(MIN, empty).ext["offset"] == "0"
+    assert rig.ask(EARLIEST, empty).ext["timestamp"] == "-1"
+    assert rig.ask(SEARCH, {**empty, "timestamp": 5}).ext["offset"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "boundary", "offset"),
+    [
+        (-5, None, 0), (0, "LOWER", 0), (5, "LOWER", 1), (10, None, 1), (10, "UPPER", 1), (15, "UPPER", 1),
+        (25, "UPPER", 2), (25, "LOWER", 3), (10, "lower", 1),
+    ],
+)  # fmt: skip
+def test_a_queue_is_searched_by_time(rig: Rig, at_ms: int, boundary: str | None, offset: int) -> None:
+    started = rig.clock.now_ms()
+    send(rig, 3, step_ms=10)
+    answer = rig.ask(SEARCH, {"topic": "orders", "queueId": 0, "timestamp": started + at_ms, "boundaryType": boundary})
+    assert answer.ext["offset"] == str(offset)
+
+
+@pytest.mark.parametrize("code", [SEARCH, MAX, MIN, EARLIEST])
+def test_a_queue_that_is_not_there_is_17_or_29(rig: Rig, code: int) -> None:
+    assert rig.ask(code, {"topic": "nothing", "queueId": 0, "timestamp": 0}).code == 17
+    assert rig.ask(code, {"topic": "orders", "queueId": 4, "timestamp": 0}).code == 29
+
+
+def test_an_unknown_boundary_is_29(rig: Rig) -> None:
+    answer = rig.ask(SEARCH, {"topic": "orders", "queueId": 0, "timestamp": 0, "boundaryType": "MIDDLE"})
+    assert answer.code == 29
+    assert "must be LOWER or UPPER" in (answer.remark or "")
+
+
+# ---- reset
+
+
+def reset(rig: Rig, timestamp: int = 0, **fields: object) -> tuple[int, dict[int, int]]:
+    ext = {"group": "billing", "topic": "orders", "timestamp": timestamp, "isForce": "true", "queueId": -1, **fields}
+    answer = rig.ask(RESET, ext)
+    if answer.code:
+        return answer.code, {}
+    table = json.loads(answer.body)["offsetTable"]
+    keys = [json.loads(key) for key in table]
+    assert all((key["brokerName"], key["topic"]) == (BROKER, "orders") for key in keys)
+    return answer.code, dict(zip((key["queueId"] for key in keys), table.values(), strict=True))
+
+
+def test_a_reset_by_time_sets_every_queue_and_the_consumer_hears_of_it(rig: Rig) -> None:
+    started = rig.clock.now_ms()
+    send(rig, 5, step_ms=10)
+    send(rig, 2, queue=1)
+    update(rig, 5)
+    assert reset(rig, started + 15) == (0, {0: 2, 1: 0, 2: 0, 3: 0})
+    assert query(rig) == (0, "2")
+    update(rig, 5)
+    assert query(rig) == (0, "2")
+    pull = {
+        "consumerGroup": "billing", "topic": "orders", "queueId": 0, "queueOffset": 5, "maxMsgNums": 32, "sysFlag": 4,
+        "commitOffset": 0, "suspendTimeoutMillis": 0, "subVersion": 0, "subscription": "*",
+    }  # fmt: skip
+    moved = rig.ask(PULL, pull)
+    assert (moved.code, moved.ext["nextBeginOffset"]) == (21, "2")
+    update(rig, 3)
+    assert query(rig) == (0, "3")
+    again = rig.restart()
+    assert query(again) == (0, "3")
+    assert again.ask(PULL, {**pull, "queueOffset": 5}).code == 19
+
+
+def test_a_reset_survives_a_restart_until_it_was_told(rig: Rig) -> None:
+    send(rig, 5)
+    assert reset(rig, -1, queueId=0) == (0, {0: 5})
+    assert reset(rig, 0, queueId=0, offset=2) == (0, {0: 2})
+    again = rig.restart()
+    assert again.metadata.offsets.pending_reset("billing", "orders", 0) == 2
+    assert query(again) == (0, "2")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"group": "nobody"}, 26), ({"topic": "nothing"}, 17), ({"queueId": 4}, 29),
+        ({"queueId": 0, "offset": 6}, 1), ({"queueId": 0, "offset": 5}, 0), ({"timestamp": None}, 29),
+    ],
+)  # fmt: skip
+def test_a_wrong_reset_is_refused(rig: Rig, fields: dict[str, object], code: int) -> None:
+    send(rig, 5)
+    assert reset(rig, **fields)[0] == code  # type: ignore[arg-type]
+
+
+def test_a_reset_is_answered_when_it_is_durable(rig: Rig) -> None:
+    answer = rig.request(RESET, {"group": "billing", "topic": "orders", "timestamp": 0, "isForce": "true"})
+    assert isinstance(answer, ReplyAfter)
+    assert answer.position == rig.store.end_position > rig.store.committed_position
+
+
+# ---- against a model
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("commit"), st.integers(0, 2), st.integers(-1, 12)),
+        st.tuples(st.just("old"), st.integers(0, 2), st.integers(0, 12)),
+        st.tuples(st.just("reset"), st.integers(0, 2), st.integers(0, 12)),
+        st.tuples(st.just("pull"), st.integers(0, 2), st.just(0)),
+        st.tuples(st.just("pass"), st.just(0), st.just(0)),
+        st.tuples(st.just("restart"), st.just(0), st.just(0)),
+    ),
+    max_size=25,
+)
+END = 10
+
+
+class Model:
+    """What rule H11 says about one group's offsets in three queues of ten messages."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[int, int] = {}
+        self.pending: dict[int, int] = {}
+
+    def commit(self, queue: int, offset: int, *, old: bool) -> None:
+        smaller = offset < self.offsets.get(queue, 0)
+        if 0 <= offset <= END and not (old and smaller) and queue not in self.pending:
+            self.offsets[queue] = offset
+
+    def reset(self, queue: int, offset: int) -> None:
+        if offset <= END:
+            self.offsets[queue] = self.pending[queue] = offset
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=STEPS)
+def test_offsets_follow_the_model_through_restarts(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]
+) -> None:
+    rig = prepared(Rig(tmp_path_factory.mktemp("offsets")))
+    for queue in range(3):
+        send(rig, END, queue=queue)
+    model = Model()
+    old, new = FakeSession(id=1), FakeSession(id=2)
+    join(rig, old)
+    join(rig, new)
+    for action, queue, offset in steps:
+        if action in ("commit", "old"):
+            update(rig, offset, queue=queue, session=old if action == "old" else new, oneway=True)
+            model.commit(queue, offset, old=action == "old")
+        elif action == "reset":
+            reset(rig, queueId=queue, offset=offset)
+            model.reset(queue, offset)
+        elif action == "pull":
+            moved = rig.ask(PULL, at(queue, queueOffset=END, maxMsgNums=1, sysFlag=4, commitOffset=0,
+                                     suspendTimeoutMillis=0, subVersion=0, subscription="*"))  # fmt: skip
+            assert (moved.code == 21) == (queue in model.pending)
+            model.pending.pop(queue, None)
+        elif action == "pass":
+            rig.end_pass()
+        else:
+            rig.end_pass()
+            rig = rig.restart()
+            join(rig, old)
+            join(rig, new)
+        assert dict(rig.metadata.offsets.queues("billing", "orders")) == model.offsets
+    rig.end_pass()
+    rebuilt = rig.restart()
+    assert dict(rebuilt.metadata.offsets.queues("billing", "orders")) == model.offsets
+    assert {q: o for _, _, queues in rebuilt.metadata.offsets.resets() for q, o in queues.items()} == model.pending

@@ -1,0 +1,455 @@
+"""Pulls: every row of the sheet's status and error tables, filters, limits, and long polling."""
+
+from pathlib import Path
+
+import pytest
+
+from logherd.kit.javahash import java_hash
+from logherd.model.topic import GroupConfig, TopicConfig
+from logherd.service.clients.registry import Connection, ConsumerProfile, Subscription
+from logherd.service.metadata import MetadataOptions
+from logherd.service.ports import PARKED, Reply, ReplyAfter
+from logherd.service.pull import PullOptions
+from logherd.wire.frame import Frame
+from unit.service.client_fakes import FakeSession
+from unit.service.rig import CLUSTER, Rig, decode_all, frame_of, short_header
+
+PULL, LITE_PULL = 11, 361
+COMMIT, SUSPEND, SUBSCRIPTION, CLASS_FILTER = 1, 2, 4, 8
+ENDS = {"suggestWhichBrokerId", "nextBeginOffset", "minOffset", "maxOffset"}
+
+
+def pull_header(offset: int = 0, **fields: object) -> dict[str, object]:
+    return {
+        "consumerGroup": "billing", "topic": "orders", "queueId": 0, "queueOffset": offset, "maxMsgNums": 32,
+        "sysFlag": SUBSCRIPTION, "commitOffset": 0, "suspendTimeoutMillis": 15000, "subVersion": 0,
+        "subscription": "*", **fields,
+    }  # fmt: skip
+
+
+def pulled(rig: Rig, offset: int = 0, **fields: object) -> Frame:
+    return rig.ask(PULL, pull_header(offset, **fields))
+
+
+def ends(frame: Frame) -> tuple[int, int, int, int]:
+    """(code, next, min, max); all four fields are there, and the suggested broker is the leader."""
+    assert set(frame.ext) >= ENDS
+    assert frame.ext["suggestWhichBrokerId"] == "0"
+    return frame.code, int(frame.ext["nextBeginOffset"]), int(frame.ext["minOffset"]), int(frame.ext["maxOffset"])
+
+
+def bodies(frame: Frame) -> list[bytes]:
+    return [bytes(record.body) for record in decode_all([memoryview(frame.body)])]
+
+
+def send(rig: Rig, *tags: str, body: bytes = b"x", queue: int = 0) -> None:
+    for tag in tags or ("A",):
+        answer = rig.request(310, short_header(e=queue, i=f"TAGS\x01{tag}\x02" if tag else ""), body)
+        assert isinstance(answer, ReplyAfter)
+    rig.end_pass()
+
+
+def subscribe(
+    rig: Rig, *tags: str, version: int = 5, model: str = "CLUSTERING", kind: str = "TAG"
+) -> None:
+    subscription = Subscription(
+        "orders", "||".join(tags) or "*", kind, tags, tuple(map(java_hash, tags)), version
+    )
+    profile = ConsumerProfile(message_model=model)
+    connection = Connection("client", rig.session, "JAVA", 477, 0, 0)
+    rig.registry.join_consumer("billing", profile, connection, subscriptions={"orders": subscription})
+
+
+def parked(rig: Rig, offset: int = 0, *, session: FakeSession | None = None, **fields: object) -> FakeSession:
+    """A pull that waits; the answer appears in the session's replies."""
+    session = session or FakeSession(id=100 + len(rig.pull.hold))
+    header = pull_header(offset, **{"sysFlag": SUBSCRIPTION | SUSPEND, **fields})
+    assert rig.request(PULL, header, session=session) is None
+    assert session.replies == []
+    return session
+
+
+def told(session: FakeSession) -> Frame:
+    [reply] = session.replies
+    return frame_of(reply)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    rig = Rig(tmp_path)
+    rig.metadata.topics.put(TopicConfig("orders", 4, 4))
+    return rig
+
+
+# ---- statuses
+
+
+def test_messages_are_found_as_they_were_stored(rig: Rig) -> None:
+    for number in range(5):
+        send(rig, body=b"%d" % number)
+    answer = pulled(rig, 1)
+    assert ends(answer) == (0, 5, 0, 5)
+    assert answer.remark == "FOUND"
+    assert bodies(answer) == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_pull_by_361_is_the_same(rig: Rig) -> None:
+    send(rig)
+    assert ends(rig.ask(LITE_PULL, pull_header(sysFlag=SUBSCRIPTION | 16))) == (0, 1, 0, 1)
+
+
+def test_only_committed_messages_are_found(rig: Rig) -> None:
+    rig.request(310, short_header(), b"x")
+    answer = rig.request(PULL, pull_header())
+    assert isinstance(answer, Reply)
+    assert answer.code == 19
+    rig.end_pass()
+    assert pulled(rig).code == 0
+
+
+def test_no_match_is_20_behind_what_was_looked_at(rig: Rig) -> None:
+    send(rig, "A", "A", "B")
+    answer = pulled(rig, 0, subscription="C")
+    assert ends(answer) == (20, 3, 0, 3)
+    assert answer.remark == "NO_MATCHED_MESSAGE"
+
+
+def test_the_end_of_the_queue_is_19(rig: Rig) -> None:
+    send(rig, "A", "A")
+    answer = pulled(rig, 2)
+    assert ends(answer) == (19, 2, 0, 2)
+    assert answer.remark == "OFFSET_OVERFLOW_ONE"
+
+
+def test_beyond_the_end_is_21_to_the_end(rig: Rig) -> None:
+    send(rig, "A", "A")
+    assert ends(pulled(rig, 3)) == (21, 2, 0, 2)
+
+
+def test_a_queue_without_messages_is_19_at_its_start_and_21_elsewhere(rig: Rig) -> None:
+    assert ends(pulled(rig, 0)) == (19, 0, 0, 0)
+    assert ends(pulled(rig, 7)) == (21, 0, 0, 0)
+    assert pulled(rig, 0).remark == "NO_MESSAGE_IN_QUEUE"
+
+
+def test_below_the_start_is_21_to_the_start(rig: Rig) -> None:
+    send(rig, "A", "A", "A")
+    rig.store.queue("orders", 0)._min_offset = 2  # as retention leaves it
+    assert ends(pulled(rig, 1)) == (21, 2, 2, 3)
+
+
+# ---- limits
+
+
+@pytest.mark.parametrize(("asked", "got"), [(1, 1), (3, 3), (32, 5), (1_000_000, 5)])
+def test_no_more_is_found_than_asked_for(rig: Rig, asked: int, got: int) -> None:
+    send(rig, *["A"] * 5)
+    assert len(bodies(pulled(rig, 0, maxMsgNums=asked))) == got
+
+
+def test_a_pull_is_bounded_in_bytes_and_has_at_least_one_message(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, pulls=PullOptions(bytes_max=1200))
+    rig.metadata.topics.put(TopicConfig("orders"))
+    for size in (300, 300, 5000, 10):
+        send(rig, body=b"b" * size)
+    assert [len(body) for body in bodies(pulled(rig, 0))] == [300, 300]
+    assert [len(body) for body in bodies(pulled(rig, 2))] == [5000]
+
+
+def test_no_more_is_found_than_the_brokers_own_limit(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, pulls=PullOptions(messages_max=2))
+    rig.metadata.topics.put(TopicConfig("orders"))
+    send(rig, *["A"] * 5)
+    assert len(bodies(pulled(rig, 0, maxMsgNums=32))) == 2
+
+
+# ---- filters
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [("*", 4), ("", 4), (None, 4), ("A", 1), ("A||B", 2), (" A || C ", 2), ("A||", 1), ("a", 0), ("A|B", 0)],
+)
+def test_tags_in_the_request_filter(rig: Rig, expression: str | None, found: int) -> None:
+    send(rig, "A", "B", "C", "")
+    answer = pulled(rig, 0, subscription=expression)
+    assert len(bodies(answer)) == found
+    assert answer.code == (0 if found else 20)
+    assert ends(answer)[1] == 4
+
+
+def test_tags_of_the_heartbeat_filter_when_the_request_has_none(rig: Rig) -> None:
+    subscribe(rig, "B")
+    send(rig, "A", "B", "C")
+    answer = pulled(rig, 0, sysFlag=0, subscription=None, subVersion=5)
+    assert bodies(answer) == [b"x"]
+    subscribe(rig, version=6)
+    assert len(bodies(pulled(rig, 0, sysFlag=0, subscription=None, subVersion=6))) == 3
+
+
+# ---- errors
+
+
+def refused(rig: Rig, code: int, remark: str, forbidden: str | None = None, **fields: object) -> None:
+    answer = pulled(rig, **fields)
+    assert (answer.code, remark in (answer.remark or "")) == (code, True), (answer.code, answer.remark)
+    assert answer.ext.get("forbiddenType") == forbidden
+
+
+def test_what_may_not_be_read_is_16_and_says_which(rig: Rig) -> None:
+    rig.metadata.groups.put(GroupConfig("stopped", consume_enabled=False))
+    refused(rig, 16, "group stopped may not consume", "2", consumerGroup="stopped")
+    rig.metadata.topics.put(TopicConfig("hidden", permission=2))
+    refused(rig, 16, "topic hidden has permission 2", "3", topic="hidden")
+    rig.metadata.groups.put(GroupConfig("billing", broadcast_enabled=False))
+    subscribe(rig, model="BROADCASTING")
+    refused(rig, 16, "may not consume by broadcasting", "4", sysFlag=0)
+    rig.pull.permission = 2
+    refused(rig, 16, "brokerPermission is 2", "1")
+
+
+def test_a_broadcasting_group_pulls_like_others(rig: Rig) -> None:
+    send(rig)
+    subscribe(rig, model="BROADCASTING")
+    assert pulled(rig, 0, sysFlag=0).code == 0
+
+
+def test_an_unknown_group_is_made_or_26(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "made")
+    assert pulled(rig, consumerGroup="fresh", topic="nothing").code == 17
+    assert rig.metadata.groups.get("fresh") == GroupConfig("fresh")
+    strict = Rig(tmp_path / "strict", pulls=PullOptions(auto_create_groups=False))
+    refused(strict, 26, "group fresh does not exist", consumerGroup="fresh")
+    refused(strict, 17, "topic 'nothing'", consumerGroup="TOOLS_CONSUMER", topic="nothing")
+
+
+@pytest.mark.parametrize("group", ["", "a b", "g" * 256])
+def test_a_wrong_group_name_is_29(rig: Rig, group: str) -> None:
+    refused(rig, 29, "the group's name", consumerGroup=group)
+
+
+def test_a_missing_topic_is_17(rig: Rig) -> None:
+    refused(rig, 17, "topic 'nothing' does not exist", topic="nothing")
+
+
+def test_the_brokers_own_topic_is_no_topic_to_consumers(rig: Rig) -> None:
+    refused(rig, 17, "does not exist", topic="rmq_sys_LOGHERD_METADATA")
+
+
+@pytest.mark.parametrize("queue", [-1, 4, 2**31 - 1])
+def test_a_queue_the_topic_does_not_have_is_29(rig: Rig, queue: int) -> None:
+    refused(rig, 29, f"queueId is {queue}, topic orders has read queues 0 to 3", queueId=queue)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_pull_for_no_message_is_29(rig: Rig, count: int) -> None:
+    refused(rig, 29, f"maxMsgNums is {count}", maxMsgNums=count)
+
+
+def test_an_expression_without_tags_is_23(rig: Rig) -> None:
+    refused(rig, 23, "names no tag", subscription=" || ")
+
+
+def test_a_group_that_is_not_connected_or_does_not_subscribe_is_24(rig: Rig) -> None:
+    refused(rig, 24, "no connected consumer", sysFlag=0)
+    rig.metadata.topics.put(TopicConfig("other"))
+    subscribe(rig)
+    refused(rig, 24, "does not subscribe topic other", sysFlag=0, topic="other")
+
+
+def test_a_subscription_newer_than_the_heartbeat_is_25(rig: Rig) -> None:
+    subscribe(rig, version=5)
+    refused(rig, 25, "subVersion is 6", sysFlag=0, subVersion=6)
+    assert pulled(rig, sysFlag=0, subVersion=4).code == 19
+
+
+def test_sql_is_1_by_name_from_either_side(rig: Rig) -> None:
+    refused(rig, 1, "SQL92 is not supported", expressionType="SQL92", subscription="a > 1")
+    subscribe(rig, kind="SQL92")
+    refused(rig, 1, "SQL92", sysFlag=0)
+
+
+def test_class_filters_are_1(rig: Rig) -> None:
+    refused(rig, 1, "class filters", sysFlag=CLASS_FILTER)
+
+
+# ---- the offset that rides on a pull, and resets
+
+
+def test_a_pull_commits_its_offset_when_the_bit_says_so(rig: Rig) -> None:
+    send(rig, "A", "A", "A")
+    pulled(rig, 3, commitOffset=2)
+    assert rig.metadata.offsets.get("billing", "orders", 0) is None
+    pulled(rig, 3, commitOffset=2, sysFlag=SUBSCRIPTION | COMMIT)
+    assert rig.metadata.offsets.get("billing", "orders", 0) == 2
+    pulled(rig, 3, commitOffset=-1, sysFlag=SUBSCRIPTION | COMMIT)
+    pulled(rig, 3, commitOffset=4, sysFlag=SUBSCRIPTION | COMMIT)
+    assert rig.metadata.offsets.get("billing", "orders", 0) == 2
+
+
+def test_a_reset_moves_the_next_pull_once_and_durably(rig: Rig) -> None:
+    send(rig, "A", "A", "A")
+    rig.metadata.offsets.reset("billing", "orders", {0: 1})
+    answer = rig.request(PULL, pull_header(3))
+    assert isinstance(answer, ReplyAfter)
+    assert answer.position > rig.store.committed_position
+    assert ends(frame_of(answer)) == (21, 1, 0, 3)
+    assert frame_of(answer).remark == "OFFSET_RESET"
+    rig.end_pass()
+    assert ends(pulled(rig, 1)) == (0, 3, 0, 3)
+    assert pulled(rig, 3, consumerGroup="others").code == 19
+
+
+# ---- long polling
+
+
+def test_a_pull_at_the_end_waits_and_is_answered_by_the_next_message(rig: Rig) -> None:
+    send(rig)
+    session = parked(rig, 1)
+    rig.request(310, short_header(), b"new")
+    assert session.replies == []
+    rig.end_pass()
+    assert ends(told(session)) == (0, 2, 0, 2)
+    assert bodies(told(session)) == [b"new"]
+    assert len(rig.pull.hold) == 0
+
+
+def test_a_pull_of_an_empty_queue_waits_too(rig: Rig) -> None:
+    session = parked(rig, 0)
+    send(rig, queue=1)
+    assert session.replies == []
+    send(rig)
+    assert ends(told(session)) == (0, 1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("offset", "flags"), [(1, SUBSCRIPTION), (9, SUBSCRIPTION | SUSPEND), (0, SUBSCRIPTION | SUSPEND)]
+)
+def test_other_pulls_do_not_wait(rig: Rig, offset: int, flags: int) -> None:
+    send(rig)
+    assert rig.request(PULL, pull_header(offset, sysFlag=flags)) is not None
+
+
+def test_messages_with_other_tags_do_not_wake(rig: Rig) -> None:
+    session = parked(rig, 0, subscription="B")
+    send(rig, "A", "A")
+    assert session.replies == []
+    send(rig, "B")
+    assert ends(told(session)) == (0, 3, 0, 3)
+    assert len(bodies(told(session))) == 1
+
+
+def test_at_its_deadline_a_pull_is_answered_19(rig: Rig) -> None:
+    send(rig)
+    session = parked(rig, 1, suspendTimeoutMillis=15000)
+    rig.clock.advance(14_999)
+    rig.pull.tick()
+    assert session.replies == []
+    rig.clock.advance(1)
+    rig.pull.tick()
+    assert ends(told(session)) == (19, 1, 0, 1)
+
+
+def test_at_its_deadline_a_pull_moves_on_over_what_it_did_not_want(rig: Rig) -> None:
+    session = parked(rig, 0, subscription="B")
+    send(rig, "A", "A")
+    rig.clock.advance(15_000)
+    rig.pull.tick()
+    assert ends(told(session)) == (20, 2, 0, 2)
+
+
+def test_a_client_cannot_park_for_ever(rig: Rig) -> None:
+    session = parked(rig, 0, suspendTimeoutMillis=2**62)
+    rig.clock.advance(60_000)
+    rig.pull.tick()
+    assert told(session).code == 19
+
+
+def test_a_wake_that_was_missed_is_made_up_for_by_the_recheck(rig: Rig) -> None:
+    session = parked(rig, 0)
+    rig.request(310, short_header(), b"x")
+    batch = rig.store.take_batch()
+    assert batch is not None
+    batch.write_and_flush()
+    rig.store.commit(batch)
+    rig.clock.advance(4_999)
+    rig.pull.tick()
+    assert session.replies == []
+    rig.clock.advance(1)
+    rig.pull.tick()
+    assert told(session).code == 0
+
+
+def test_all_who_wait_for_a_queue_are_woken(rig: Rig) -> None:
+    sessions = [parked(rig, 0, consumerGroup=f"g{number}") for number in range(5)]
+    elsewhere = parked(rig, 0, queueId=1)
+    send(rig)
+    assert [told(session).code for session in sessions] == [0] * 5
+    assert elsewhere.replies == []
+
+
+def test_a_connection_that_is_gone_is_forgotten_with_its_pulls(rig: Rig) -> None:
+    gone, closed, alive = FakeSession(id=1001), FakeSession(id=1002), FakeSession(id=1003)
+    for session in (gone, closed, alive):
+        parked(rig, 0, session=session)
+        parked(rig, 0, session=session, queueId=1)
+    rig.pull.session_closed(gone)
+    closed.closed = True
+    assert len(rig.pull.hold) == 4
+    send(rig)
+    assert (gone.replies, closed.replies, len(alive.replies)) == ([], [], 1)
+    rig.pull.session_closed(gone)
+    assert len(rig.pull.hold) == 2
+
+
+def test_a_reset_lets_a_waiting_pull_go_so_that_the_next_is_moved(rig: Rig) -> None:
+    send(rig, "A", "A")
+    session, other = parked(rig, 2), parked(rig, 2, consumerGroup="others")
+    rig.metadata.offsets.reset("billing", "orders", {0: 0})
+    rig.pull.look_again([rig.store.queue("orders", 0)])
+    assert ends(told(session)) == (19, 2, 0, 2)
+    assert other.replies == []
+    assert ends(pulled(rig, 2)) == (21, 0, 0, 2)
+
+
+def test_no_more_pulls_wait_than_the_limit(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, pulls=PullOptions(parked_max=2))
+    rig.metadata.topics.put(TopicConfig("orders"))
+    parked(rig, 0)
+    parked(rig, 0)
+    refused(rig, 2, "2 pulls are waiting here", sysFlag=SUBSCRIPTION | SUSPEND)
+
+
+def test_a_pull_commits_its_offset_also_when_it_waits_and_only_then(rig: Rig) -> None:
+    send(rig, "A", "A")
+    session = parked(rig, 2, sysFlag=SUBSCRIPTION | SUSPEND | COMMIT, commitOffset=1)
+    rig.metadata.offsets.commit("billing", "orders", 0, 2)
+    send(rig)
+    assert told(session).code == 0
+    assert rig.metadata.offsets.get("billing", "orders", 0) == 2
+
+
+def test_the_handler_says_that_it_parked(rig: Rig) -> None:
+    frame = Frame(PULL, 1, ext={k: str(v) for k, v in pull_header(0, sysFlag=SUBSCRIPTION | SUSPEND).items()})
+    assert rig.pull.handle(frame, rig.session) is PARKED
+
+
+def test_pulls_are_counted_by_group_and_topic(rig: Rig) -> None:
+    send(rig, "A", "A")
+    pulled(rig, 0)
+    pulled(rig, 2)
+    rig.clock.advance(10_000)
+    rig.stats.tick(10_000, rig.clock.wall)
+    view = rig.stats.view("GROUP_GET_NUMS", "orders@billing", cluster=CLUSTER)
+    assert view is not None
+    assert view.minute.sum == 2
+
+
+def test_snapshots_of_metadata_wake_nobody(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, metadata=MetadataOptions(change_bytes=1))
+    rig.metadata.topics.put(TopicConfig("orders"))
+    session = parked(rig, 0)
+    for _ in range(10):
+        rig.end_pass()
+    assert session.replies == []
+    assert rig.metadata.pinned_position > 0

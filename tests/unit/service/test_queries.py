@@ -1,0 +1,107 @@
+"""Messages by key, by position and by queue unit, over a real store."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from logherd.kit.javahash import java_hash
+from logherd.model.record import decode_record
+from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile, Subscription
+from logherd.service.ports import Reply
+from logherd.service.queries import Queries
+from logherd.service.routing import Role
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.headers.queries import QueryConsumeQueueHeader, QueryMessageHeader
+from unit.service.asking import Desk, decoded
+from unit.service.client_fakes import FakeSession
+from unit.service.small_broker import SmallBroker
+
+ALWAYS = (1 << 62) - 1
+
+
+class Broker(SmallBroker):
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.registry = ClientRegistry()
+        self.desk = Desk(Role.BROKER, self.clock, Queries(self.store, self.registry).handlers())
+
+    def by_key(self, key: str, *, unique: bool = False, most: int = 32, begin: int = 0, end: int = ALWAYS) -> Reply:
+        header = QueryMessageHeader(
+            topic="T", key=key, messages_max=most, begin_timestamp=begin, end_timestamp=end, by_unique_key=unique
+        )
+        return self.desk.ask(RequestCode.QUERY_MESSAGE, header)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    opened = Broker(tmp_path)
+    yield opened
+    opened.close()
+
+
+def bodies(reply: Reply) -> list[bytes]:
+    assert reply.code == 0, reply.remark
+    return [bytes(decode_record(record).body) for record in reply.body]  # type: ignore[arg-type]
+
+
+def test_messages_are_found_by_key_and_by_unique_key(broker: Broker) -> None:
+    broker.put("T", body=b"one", properties=b"KEYS\x01k1 shared\x02UNIQ_KEY\x01U1\x02")
+    broker.put("T", body=b"two", properties=b"KEYS\x01shared\x02UNIQ_KEY\x01U2\x02")
+    assert bodies(broker.by_key("k1")) == [b"one"]
+    assert sorted(bodies(broker.by_key("shared"))) == [b"one", b"two"]
+    assert bodies(broker.by_key("U2", unique=True)) == [b"two"]
+
+
+def test_a_query_is_limited_in_number_and_time(broker: Broker) -> None:
+    for number in range(5):
+        broker.put("T", body=b"%d" % number, properties=b"KEYS\x01k\x02")
+        broker.clock.advance(10_000)
+    start = broker.clock.wall - 50_000
+    assert len(bodies(broker.by_key("k", most=2))) == 2
+    assert bodies(broker.by_key("k", begin=start + 20_000, end=start + 20_000)) == [b"2"]
+
+
+def test_no_match_is_22(broker: Broker) -> None:
+    assert broker.by_key("nothing").code == ResponseCode.QUERY_NOT_FOUND
+
+
+def test_a_message_is_found_by_its_position_only(broker: Broker) -> None:
+    position = broker.put("T", body=b"one")
+    view = RequestCode.VIEW_MESSAGE_BY_ID
+    assert bodies(broker.desk.ask(view, {"offset": str(position)})) == [b"one"]
+    for wrong in (position + 1, broker.store.end_position, 1 << 40, -1):
+        reply = broker.desk.ask(view, {"offset": str(wrong)})
+        assert (reply.code, reply.remark) == (
+            ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {wrong}",
+        )  # fmt: skip
+
+
+def test_units_of_a_queue_are_listed_with_what_a_group_would_get(broker: Broker) -> None:
+    first = broker.put("T", properties=b"TAGS\x01a\x02")
+    second = broker.put("T", properties=b"TAGS\x01b\x02")
+    link = Connection("c1", FakeSession(), "JAVA", 479, 0, 0)
+    wanted = {"T": Subscription("T", "a", tags=("a",), codes=(java_hash("a"),))}
+    broker.registry.join_consumer("g", ConsumerProfile(), link, subscriptions=wanted)
+    header = QueryConsumeQueueHeader(topic="T", queue_id=0, index=0, count=10, consumer_group="g")
+    told = decoded(broker.desk.ask(RequestCode.QUERY_CONSUME_QUEUE, header))
+    assert isinstance(told, dict)
+    assert (told["minQueueIndex"], told["maxQueueIndex"]) == (0, 2)
+    assert [(u["physicOffset"], u["tagsCode"], u["eval"]) for u in told["queueData"]] == [
+        (first, java_hash("a"), True), (second, java_hash("b"), False),
+    ]  # fmt: skip
+    assert told["subscriptionData"]["subString"] == "a"
+
+
+def test_units_for_a_group_that_is_not_online_say_so(broker: Broker) -> None:
+    broker.put("T")
+    header = QueryConsumeQueueHeader(topic="T", queue_id=0, index=5, count=10, consumer_group="g")
+    told = decoded(broker.desk.ask(RequestCode.QUERY_CONSUME_QUEUE, header))
+    assert isinstance(told, dict)
+    assert (told["queueData"], told["filterData"]) == ([], "g@T is not online!")
+
+
+def test_units_of_a_missing_queue_are_an_error(broker: Broker) -> None:
+    header = QueryConsumeQueueHeader(topic="T", queue_id=0, index=0, count=1)
+    reply = broker.desk.ask(RequestCode.QUERY_CONSUME_QUEUE, header)
+    assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, "0@T is not exist!")

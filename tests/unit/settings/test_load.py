@@ -1,0 +1,122 @@
+"""From file to options: defaults, units, and a sentence for every fault."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from logherd.settings.aside import CheckAside
+from logherd.settings.errors import SettingsError
+from logherd.settings.load import load_broker_options
+
+MINIMAL = "brokerGroup: orders\ndataDir: data\n"
+
+
+def write(tmp_path: Path, text: str, name: str = "broker.yaml") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def complaint(tmp_path: Path, text: str, *overrides: str, name: str = "broker.yaml") -> str:
+    with pytest.raises(SettingsError) as caught:
+        load_broker_options(write(tmp_path, text, name), overrides)
+    return str(caught.value)
+
+
+def test_defaults_are_the_documented_ones(tmp_path: Path) -> None:
+    options = load_broker_options(write(tmp_path, MINIMAL))
+    assert (options.broker_group, options.broker_id, options.flush) == ("orders", 0, "sync")
+    assert str(options.listen) == "127.0.0.1:10911"
+    assert str(options.name_service.listen) == "127.0.0.1:9876"
+    assert options.limits.frame_bytes == 16 << 20
+    assert options.store.retention.age_ms == 72 * 3_600_000
+    assert options.store.retention.size_bytes is None
+
+
+def test_units_are_read_as_bytes_and_milliseconds(tmp_path: Path) -> None:
+    text = MINIMAL + "store: {segmentSize: 64MiB, retention: {age: 2d, size: 3GiB}}\nlimits: {idleTime: 90s}\n"
+    options = load_broker_options(write(tmp_path, text))
+    assert options.store.segment_bytes == 64 << 20
+    assert options.store.retention.age_ms == 2 * 86_400_000
+    assert options.store.retention.size_bytes == 3 << 30
+    assert options.limits.idle_ms == 90_000
+
+
+def test_json_and_yaml_give_equal_options(tmp_path: Path) -> None:
+    document = {"brokerGroup": "orders", "dataDir": "data", "topics": {"autoCreate": False}}
+    from_json = load_broker_options(write(tmp_path, json.dumps(document), "broker.json"))
+    from_yaml = load_broker_options(write(tmp_path, MINIMAL + "topics: {autoCreate: false}\n"))
+    assert from_json == from_yaml
+
+
+def test_overrides_win_over_the_file(tmp_path: Path) -> None:
+    options = load_broker_options(write(tmp_path, MINIMAL), ["listen=[::1]:0", "store.retention.age=1h"])
+    assert (options.listen.host, options.listen.port) == ("::1", 0)
+    assert str(options.listen) == "[::1]:0"
+    assert options.store.retention.age_ms == 3_600_000
+
+
+def test_properties_by_their_rocketmq_names_win(tmp_path: Path) -> None:
+    text = MINIMAL + "topics: {defaultQueues: 2}\nproperties: {defaultTopicQueueNums: '6', maxMessageSize: '2048'}\n"
+    options = load_broker_options(write(tmp_path, text))
+    assert (options.topics.default_queues, options.store.message_bytes_max) == (6, 2048)
+
+
+@pytest.mark.parametrize(
+    ("addition", "expected"),
+    [
+        ("colour: red", "colour: unknown key; known here: brokerGroup,"),
+        ("adminListenn: 1", "adminListenn: unknown key; did you mean adminListen?"),
+        ("store: {segmentsize: 1GiB}", "store.segmentsize: unknown key; did you mean segmentSize?"),
+        ("store: {retention: {ages: 1h}}", "store.retention.ages: unknown key; did you mean age?"),
+        ("listen: here", "listen: 'here' is not right: write host:port"),
+        ("listen: 127.0.0.1:65536", "with a port from 0 to 65535"),
+        ("brokerId: 3", "brokerId: 3 is not right: input should be less than or equal to 0"),
+        ("flush: maybe", "flush: 'maybe' is not right: input should be 'sync' or 'async'"),
+        ("store: {segmentSize: 1GB}", "store.segmentSize: '1GB' is not right: write a whole number and one of B, KiB"),
+        ("limits: {idleTime: -5s}", "limits.idleTime: '-5s' is not right: write a whole number and one of ms, s"),
+        ("store: {segmentSize: 2MiB}", "store: messageSizeMax and 128 KiB for the rest of a record must fit"),
+        ("nameService: {mode: external}", "nameService: mode external needs at least one address"),
+        ("listen: 0.0.0.0:10911", "advertised is needed, because clients cannot connect to a wildcard"),
+        ("advertised: a.example:0", "advertised needs a real port"),
+        ("brokerGroup: again", "line 3, column 1: the key brokerGroup appears twice"),
+        ("a: [", "line 4, column 1: "),
+        ("a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
+    ],
+)
+def test_every_fault_names_path_value_and_what_is_right(tmp_path: Path, addition: str, expected: str) -> None:
+    assert expected in complaint(tmp_path, MINIMAL + addition + "\n")
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    lines = complaint(tmp_path, "flush: x\nlisten: y\n").splitlines()
+    assert lines[0].endswith("broker.yaml: the configuration is wrong")
+    assert [line.partition(":")[0] for line in lines[1:]] == ["brokerGroup", "listen", "dataDir", "flush"]
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "", "just words"])
+def test_a_document_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    assert "should hold keys and values" in complaint(tmp_path, text)
+
+
+def test_a_missing_file_is_told_by_name(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nowhere\.yaml: cannot be read: No such file"):
+        load_broker_options(tmp_path / "nowhere.yaml")
+
+
+def test_a_key_twice_in_json_is_refused(tmp_path: Path) -> None:
+    text = '{"brokerGroup": "a", "brokerGroup": "b", "dataDir": "d"}'
+    assert "the key brokerGroup appears twice" in complaint(tmp_path, text, name="broker.json")
+
+
+def test_the_check_in_another_process_gives_the_same(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL)
+    overrides = ["listen=127.0.0.1:0"]
+    assert CheckAside(path, overrides).result() == load_broker_options(path, overrides)
+
+
+def test_the_check_in_another_process_says_the_same(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL + "flush: maybe\n")
+    with pytest.raises(SettingsError, match="flush: 'maybe' is not right"):
+        CheckAside(path).result()

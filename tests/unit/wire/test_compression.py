@@ -1,0 +1,106 @@
+"""What was compressed comes back; bombs stop at their limit; damage is refused."""
+
+import tracemalloc
+import zlib
+
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logherd.model.record import SysFlag
+from logherd.wire.compression import DEFAULT_DECOMPRESSION, DecompressionLimits, compress_body, decompress_body
+from logherd.wire.errors import BodyError
+
+METHODS = [SysFlag.COMPRESSION_ZLIB, SysFlag.COMPRESSION_LZ4, SysFlag.COMPRESSION_ZSTD]
+LIMITS = DecompressionLimits(bytes_max=100_000, ratio_max=10, ratio_free_bytes=2_000)
+
+
+@given(st.binary(max_size=400).map(lambda data: data * 9), st.sampled_from(METHODS))
+def test_a_body_comes_back(body: bytes, method: int) -> None:
+    packed, bits = compress_body(body, method)
+    assert decompress_body(memoryview(packed), bits | SysFlag.TRANSACTION_COMMIT) == body
+
+
+def test_old_clients_name_no_method_and_mean_zlib() -> None:
+    assert decompress_body(zlib.compress(b"hello"), SysFlag.COMPRESSED) == b"hello"
+
+
+def test_a_body_that_is_not_compressed_is_left_alone() -> None:
+    assert decompress_body(b"hello", SysFlag.COMPRESSION_LZ4) == b"hello"
+
+
+def test_a_zstd_frame_without_a_declared_size_comes_back() -> None:
+    stream = zstandard.ZstdCompressor().compressobj()
+    packed = stream.compress(b"hello" * 100) + stream.flush()
+    assert zstandard.frame_content_size(packed) == -1
+    assert decompress_body(packed, SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZSTD) == b"hello" * 100
+
+
+@pytest.mark.parametrize("method", [0x400, 0x500, 0x600, 0x700])
+def test_an_unknown_method_is_refused(method: int) -> None:
+    with pytest.raises(BodyError, match="method"):
+        decompress_body(b"x", SysFlag.COMPRESSED | method)
+    with pytest.raises(BodyError, match="method"):
+        compress_body(b"x", method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_damaged_and_truncated_bodies_are_refused(method: int) -> None:
+    body = bytes(range(256)) * 20
+    packed, bits = compress_body(body, method)
+    for cut in range(len(packed) - 4):
+        with pytest.raises(BodyError):
+            decompress_body(packed[:cut], bits)
+    for other in METHODS:
+        if other != method:
+            with pytest.raises(BodyError):
+                decompress_body(packed, SysFlag.COMPRESSED | other)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("limit", ["bytes", "ratio"])
+def test_the_size_is_bounded_at_its_exact_value(method: int, limit: str) -> None:
+    size = 5_000
+    packed, bits = compress_body(bytes(size), method)
+    for allowed in (size + 1, size):
+        limits = DecompressionLimits(bytes_max=allowed, ratio_max=10_000) if limit == "bytes" else _free(allowed)
+        assert decompress_body(packed, bits, limits) == bytes(size)
+    limits = DecompressionLimits(bytes_max=size - 1, ratio_max=10_000) if limit == "bytes" else _free(size - 1)
+    with pytest.raises(BodyError):
+        decompress_body(packed, bits, limits)
+
+
+def _free(size: int) -> DecompressionLimits:
+    return DecompressionLimits(ratio_max=1, ratio_free_bytes=size)
+
+
+def test_the_ratio_is_that_of_the_compressed_size() -> None:
+    assert [LIMITS.allowed(size) for size in (1, 200, 201, 9_999, 10_000, 10_001)] == [
+        2_000, 2_000, 2_010, 99_990, 100_000, 100_000,
+    ]  # fmt: skip
+    assert DEFAULT_DECOMPRESSION.allowed(10**9) == 4 * 1024 * 1024
+
+
+def bombs() -> list[tuple[bytes, int]]:
+    plain = bytes(64 * 1024 * 1024)
+    stream = zstandard.ZstdCompressor().compressobj()
+    return [
+        (zlib.compress(plain, 9), SysFlag.COMPRESSION_ZLIB),
+        (zlib.compress(zlib.compress(plain, 9) * 20, 9), SysFlag.COMPRESSION_ZLIB),
+        (lz4.frame.compress(plain), SysFlag.COMPRESSION_LZ4),
+        (zstandard.ZstdCompressor().compress(plain), SysFlag.COMPRESSION_ZSTD),
+        (stream.compress(plain) + stream.flush(), SysFlag.COMPRESSION_ZSTD),
+    ]
+
+
+def test_a_bomb_takes_no_more_memory_than_its_limit() -> None:
+    for packed, method in bombs():
+        tracemalloc.start()
+        try:
+            with pytest.raises(BodyError):
+                decompress_body(packed, SysFlag.COMPRESSED | method, LIMITS)
+            assert tracemalloc.get_traced_memory()[1] < 5 * LIMITS.bytes_max
+        finally:
+            tracemalloc.stop()

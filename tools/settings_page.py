@@ -1,0 +1,140 @@
+"""Prints docs/settings.md from the models, so that the page cannot disagree with what is checked."""
+
+import json
+import sys
+import types
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "broker"), str(ROOT / "operator")]
+
+from pydantic import BaseModel  # noqa: E402 -- the path has to be there first
+from pydantic.fields import FieldInfo  # noqa: E402
+
+from logherd.settings.models import BrokerSettings  # noqa: E402
+from logherd.settings.properties import property_names  # noqa: E402
+from logherd_operator.spec.group import BrokerGroupSpec  # noqa: E402
+
+HEAD = """# Settings
+
+This page is generated from the models (`make docs`); a test compares it. Keys that are not here are refused by name.
+
+## A BrokerGroup: what `logherd up -f FILE` reads
+
+```yaml
+apiVersion: logherd.dev/v1alpha1
+kind: BrokerGroup
+metadata:
+  name: demo
+spec:
+  replicas: 1
+```
+
+All fields below are checked. On one machine this version acts on `replicas` (1), `clusterName`, `replication.flush`,
+`nameService`, `storage.reservedPercent` and `config`; it names fields that matter only on Kubernetes, and refuses those
+that ask for something that is not built yet.
+"""
+BROKER = """
+## The broker's own file: what `logherd broker --config FILE` reads
+
+`logherd up` writes this file. YAML or JSON; sizes as `64MiB`, times as `72h`, addresses as `host:port`. With
+`--set path.to.key=value` one key wins over the file.
+"""
+PROPERTIES = """
+## RocketMQ's names
+
+Under `properties` (and in a BrokerGroup under `config`) settings can be given by these RocketMQ names, in RocketMQ's
+units. `mqadmin getBrokerConfig` shows them. `mqadmin updateBrokerConfig` can change `brokerPermission` and
+`autoCreateTopicEnable` until the next start; the others need a start with another file.
+
+"""
+
+
+def rows(
+    model: type[BaseModel], prefix: str = "", made: BaseModel | None = None
+) -> Iterator[tuple[str, FieldInfo, Any]]:
+    """Every key with its field and its default; `made` is the group as it is when nothing of it is given."""
+    for name, field in model.model_fields.items():
+        path = f"{prefix}{field.alias or name}"
+        default = getattr(made, name) if made is not None else field.get_default(call_default_factory=True)
+        inner = inner_model(field.annotation)
+        if inner is None:
+            yield path, field, default
+        else:
+            yield from rows(inner, f"{path}.", default if isinstance(default, BaseModel) else None)
+
+
+def inner_model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (Union, types.UnionType):
+        return next((found for part in get_args(annotation) if (found := inner_model(part))), None)
+    return None
+
+
+def default_text(field: FieldInfo, value: Any) -> str:
+    if field.is_required():
+        return "required"
+    if value is None or value in ((), {}):
+        return "none"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return quantity(value, text_format(field))
+    return f"`{value}`" if isinstance(value, str) else f"`{json.dumps(value)}`"
+
+
+def text_format(field: FieldInfo) -> str:
+    parts = [*field.metadata, *(getattr(each, "__metadata__", ()) for each in get_args(field.annotation))]
+    flat = [inner for each in parts for inner in (each if isinstance(each, tuple) else (each,))]
+    formats = [getattr(each, "json_schema", {}).get("format", "") for each in flat]
+    return next((each for each in formats if each), "")
+
+
+def quantity(value: int, kind: str) -> str:
+    if kind == "size":
+        unit = next(
+            u
+            for u in ("GiB", "MiB", "KiB", "B")
+            if value % {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1024, "B": 1}[u] == 0
+        )
+        return f"`{value // {'GiB': 1 << 30, 'MiB': 1 << 20, 'KiB': 1024, 'B': 1}[unit]}{unit}`"
+    if kind == "duration":
+        time = timedelta(milliseconds=value)
+        for unit, one in (("h", timedelta(hours=1)), ("s", timedelta(seconds=1)), ("ms", timedelta(milliseconds=1))):
+            if time % one == timedelta():
+                return f"`{time // one}{unit}`"
+    return f"`{value}`"
+
+
+def choices(field: FieldInfo) -> str:
+    if get_origin(field.annotation) is Literal:
+        return " One of " + ", ".join(f"`{each}`" for each in get_args(field.annotation)) + "."
+    kind = text_format(field)
+    low = next((each.ge for each in field.metadata if hasattr(each, "ge")), None)
+    high = next((each.le for each in field.metadata if hasattr(each, "le")), None)
+    if low is None and high is None:
+        return ""
+    if high is None:
+        return f" At least {quantity(low, kind)}."
+    if low == high:
+        return f" Only {quantity(high, kind)}."
+    return f" From {quantity(low or 0, kind)} to {quantity(high, kind)}."
+
+
+def table(model: type[BaseModel]) -> str:
+    lines = ["", "| key | default | meaning |", "| --- | --- | --- |"]
+    for path, field, default in rows(model):
+        meaning = f"{field.description or ''}{choices(field)}".replace("|", "\\|")
+        lines.append(f"| `{path}` | {default_text(field, default)} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    properties = "".join(f"- `{name}`\n" for name in property_names())
+    sys.stdout.write(HEAD + table(BrokerGroupSpec) + BROKER + table(BrokerSettings) + PROPERTIES + properties)
+
+
+if __name__ == "__main__":
+    main()
