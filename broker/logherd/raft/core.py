@@ -88,7 +88,8 @@ class RaftCore:
             raise StoreMismatchError(f"the store is of {found}, not of {hard.owner} in {hard.cluster.name}")
         self._ground = Ground(options, log, found, seed=seed, now=now)
         if log.epochs.last_epoch > found.term:
-            # The records reached the disk, the term that came with them did not; nothing was promised in it.
+            # The records reached the disk, the term that came with them did not; nothing was promised in it. Hardly
+            # ever seen: a leader sends records only to whom has confirmed durably that it is in the leader's term.
             self._ground.promise(log.epochs.last_epoch, None)
         self._role: Follower | PreCandidate | Candidate | Leader = Follower(self._ground, None)
 
