@@ -199,7 +199,8 @@ class MessageStore:
 
         At least one record is found if there is one, however large; then as many as fit both limits (bytes of whole
         records). With `tag_codes` only records with one of these codes; hash collisions are for the client to sort out.
-        Never waits for the disk unless the pages are not cached. Raises OSError if they cannot be read.
+        Never waits for the disk unless the pages are not cached.
+        Raises: StoreDamaged for a record that is not as it was written; OSError if it cannot be read.
         """
         return self._reader.read(
             queue, offset, messages_max=messages_max, bytes_max=bytes_max, tag_codes=tag_codes
