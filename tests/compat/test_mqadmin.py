@@ -25,12 +25,16 @@ pytestmark = [pytest.mark.compat, pytest.mark.timeout(300), pytest.mark.xdist_gr
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Text that may differ: in steps that begin so ("" = all), what the pattern matches is replaced on both sides."""
+    """Text that may differ: in steps that begin so ("" = all), what the pattern matches is replaced on both sides.
+
+    One that does not occur fails a test, unless it depends on timing (`always` is false).
+    """
 
     steps: str
     pattern: str
     why: str
     replacement: str = ""
+    always: bool = True
 
 
 LATER_TOPICS = (
@@ -64,7 +68,8 @@ ALLOWED = [
     Allowed("", r"CommitLog Offset: \d+", "positions in two different logs", "CommitLog Offset: <position>"),
     Allowed("", r"commitLogOffset=\d+", "the same", "commitLogOffset=<position>"),
     Allowed("", r"storeSize=\d+", "the checksum takes 20 bytes", "storeSize=<size>"),
-    Allowed("progress", r"(?m)^%RETRY%billing .*\n", "the client commits the empty retry queue when it likes"),
+    Allowed("progress", r"(?m)^%RETRY%billing .*\n", "the client commits the empty retry queue when it likes",
+            always=False),
     Allowed(
         "progress after the resets", r"(?m)^(Orders .* 2) \d <time>$|(?<=Inflight Total: )\d+",
         "5.3.3 goes on counting what was pulled before the reset as in flight", r"\1 <inflight>",
@@ -126,7 +131,7 @@ def test_mqadmin_prints_what_it_prints_for_rocketmq(told: tuple[dict[str, str], 
 
 
 def test_every_allowed_difference_occurs(told: tuple[dict[str, str], dict[str, str]]) -> None:
-    unused = set(ALLOWED)
+    unused = {allowed for allowed in ALLOWED if allowed.always}
     for side in told:
         for step, text in side.items():
             for allowed in ALLOWED:
