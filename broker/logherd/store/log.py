@@ -10,7 +10,7 @@ from collections.abc import Callable
 from logherd.kit.errors import ensure
 from logherd.model.record import BLANK_SIZE_MIN, encode_blank
 from logherd.store.consume_queue import QueueLog
-from logherd.store.errors import RecordTooLarge, StoreFull, StoreStopped
+from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreFull, StoreStopped
 from logherd.store.files import Buffer, Files
 from logherd.store.options import LogOptions, RetentionOptions
 from logherd.store.retention import delete_segments, expired_segments
@@ -140,6 +140,12 @@ class CommitLog:
         batch = self._ready.popleft()
         self.taken_position = batch.end
         return batch
+
+    def damaged(self, position: int, what: str) -> StoreDamaged:
+        """The error for damage found at a position."""
+        segment = self.segment_of(position)
+        path, start = (self._directory, 0) if segment is None else (segment.path, segment.start)
+        return StoreDamaged(path, position - start, what, self._directory)
 
     def segment_of(self, position: int) -> Segment | None:
         """The segment that holds `position`, None if it was deleted or not yet begun."""

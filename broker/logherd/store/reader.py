@@ -2,7 +2,7 @@
 
 from struct import Struct
 
-from logherd.model.record import MAGIC_V1, MAGIC_V2, SysFlag
+from logherd.model.record import MAGIC_V1, MAGIC_V2, RecordError, SysFlag, check_record
 from logherd.store.consume_queue import UNIT, QueueLog
 from logherd.store.log import CommitLog
 from logherd.store.queues import QueueTable
@@ -19,13 +19,18 @@ _HEAD_SIZE = 76  # up to and with the store timestamp, whatever the born host
 
 
 class QueueReader:
-    """Reads of the owner thread. Slices are taken from the log's mappings, never copied."""
+    """Reads of the owner thread. Slices are taken from the log's mappings, never copied.
 
-    __slots__ = ("_log", "_table")
+    What this process did not write itself is compared with its checksums whenever it is read, so that damage of the
+    disk is told and never served. What it wrote comes from the page cache, which holds what was checksummed.
+    """
+
+    __slots__ = ("_log", "_suspect_below", "_table")
 
     def __init__(self, log: CommitLog, table: QueueTable) -> None:
         self._log = log
         self._table = table
+        self._suspect_below = log.end_position
 
     def read(
         self, queue: QueueLog, offset: int, *, messages_max: int, bytes_max: int, tag_codes: frozenset[int] | None
@@ -63,10 +68,23 @@ class QueueReader:
     def _add(self, slices: list[memoryview], start: int, end: int) -> None:
         view = self._log.view(start, end - start)
         if view is not None:
+            if start < self._suspect_below:
+                self._check(view, start)
             slices.append(view)
 
+    def _check(self, view: memoryview, start: int) -> None:
+        """Raises: StoreDamaged for the first record that is not as it was written."""
+        at = 0
+        while at < len(view):
+            size = _I32.unpack_from(view, at)[0]
+            try:
+                check_record(view[at : at + size] if size > _HEAD_SIZE else view[at:], start + at)
+            except RecordError as error:
+                raise self._log.damaged(start + at, str(error)) from error
+            at += size
+
     def record_at(self, position: int, committed: int) -> memoryview | None:
-        """The record that begins at `position`, None if none does or it is not committed."""
+        """The record that begins at `position`, None if none does or it is not committed. Raises: StoreDamaged."""
         head = self._log.view(position, 36) if 0 <= position <= committed - 91 else None
         if head is None:
             return None
@@ -76,7 +94,10 @@ class QueueReader:
             return None
         if position + size > committed:
             return None
-        return self._log.view(position, size)
+        record = self._log.view(position, size)
+        if record is not None and position < self._suspect_below:
+            self._check(record, position)
+        return record
 
     def store_timestamp(self, queue: QueueLog, offset: int) -> int | None:
         """When the message was stored (ms), None if the queue has no such message."""

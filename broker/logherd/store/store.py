@@ -14,7 +14,7 @@ from logherd.kit.clock import Clock
 from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
 from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
-from logherd.store.errors import RecordTooLarge
+from logherd.store.errors import RecordTooLarge, StoreDamaged
 from logherd.store.extract import has_unit
 from logherd.store.files import Files
 from logherd.store.options import StoreOptions
@@ -199,7 +199,8 @@ class MessageStore:
 
         At least one record is found if there is one, however large; then as many as fit both limits (bytes of whole
         records). With `tag_codes` only records with one of these codes; hash collisions are for the client to sort out.
-        Never waits for the disk unless the pages are not cached. Raises OSError if they cannot be read.
+        Never waits for the disk unless the pages are not cached.
+        Raises: StoreDamaged for a record that is not as it was written; OSError if it cannot be read.
         """
         return self._reader.read(
             queue, offset, messages_max=messages_max, bytes_max=bytes_max, tag_codes=tag_codes
@@ -208,6 +209,10 @@ class MessageStore:
     def record_at(self, position: int) -> memoryview | None:
         """The committed record that begins at `position`; None if none does."""
         return self._reader.record_at(position, self.committed_position)
+
+    def damaged(self, position: int, what: str) -> StoreDamaged:
+        """The error for a record that a reader found damaged: its file, offset and what to run."""
+        return self._log.damaged(position, what)
 
     def unit(self, queue: QueueLog, offset: int) -> tuple[int, int, int] | None:
         """(position, size, tags code) of one committed message, None outside [min_offset, max_offset)."""

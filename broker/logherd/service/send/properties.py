@@ -63,9 +63,9 @@ class Stamper:
             start = at + _UNIQUE_LENGTH
             end = text.find("\x02", start)
             key = text[start:end] if end >= 0 else text[start:]
-            if not key:
-                text = self._rewrite(text)
-            elif end >= 0:
+            if not key:  # empty pairs are dropped, and another pair of the name may stand behind
+                return self._stamp_any(self._rewrite(text))
+            if end >= 0:
                 self._remember(text[end:])
         else:
             key = ""

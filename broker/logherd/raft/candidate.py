@@ -1,0 +1,136 @@
+"""Standing for election: first the question whether it could be won (pre-vote), then the vote itself."""
+
+from logherd.kit.errors import ensure
+from logherd.model.names import Epoch
+from logherd.raft.follower import election_timeout
+from logherd.raft.ground import Ground, Turn, TurnTo
+from logherd.raft.inputs import Read
+from logherd.raft.messages import VoteAnswer, VoteRequest
+from logherd.raft.output import Refusal, Role
+from logherd.replication.messages import Envelope, ReplicaId
+
+__all__ = ["Candidate", "PreCandidate"]
+
+
+class PreCandidate:
+    """Asks in its own term whether an election would be won; changes nothing anywhere.
+
+    Source: Raft dissertation 9.6; raft-log rule 5.3.
+    """
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._asked = Epoch(ground.term + 1)
+        self._deadline = election_timeout(ground)
+        self._votes: dict[ReplicaId, bool] = {ground.identity: True}
+        self.leader: ReplicaId | None = None
+
+    @property
+    def role(self) -> Role:
+        """For reports."""
+        return Role.PRE_CANDIDATE
+
+    def start(self) -> Turn | None:
+        """Ask everybody; a sole voter has its answer."""
+        for peer in self._ground.members.current.members:
+            if peer != self._ground.identity and self._ground.members.current.is_voter(peer):
+                self._ground.send(peer, VoteRequest(self._ground.last, pre=True), term=self._asked)
+        return self._judge()
+
+    def on_tick(self) -> Turn | None:
+        """Nobody won: become a follower again, whose random time-out is the back-off."""
+        if self._ground.clock.now >= self._deadline:
+            return Turn(TurnTo.FOLLOWER, "pre-vote was not answered")
+        return None
+
+    def on_flushed(self) -> Turn | None:
+        """Nothing here waits for the disk."""
+        return None
+
+    def on_answer(self, envelope: Envelope, answer: VoteAnswer) -> Turn | None:
+        """Count an answer to exactly this question."""
+        if not answer.pre or (answer.granted and envelope.epoch != self._asked):
+            return None
+        self._votes.setdefault(envelope.sender, answer.granted)
+        return self._judge()
+
+    def on_read(self, read: Read) -> None:
+        """There is no leader to ask."""
+        self._ground.refuse(read.request, Refusal.NOT_LEADER)
+
+    def close(self) -> None:
+        """Nothing is left behind."""
+
+    def _judge(self) -> Turn | None:
+        current = self._ground.members.current
+        if current.won(self._votes):
+            return Turn(TurnTo.CANDIDATE, "pre-vote won")
+        if current.lost(self._votes):
+            return Turn(TurnTo.FOLLOWER, "pre-vote lost")
+        return None
+
+
+class Candidate:
+    """Asks for votes in a new term. Its own vote counts once it is durable, as every other.
+
+    Source: Raft paper 5.2, 5.4.1.
+    """
+
+    def __init__(self, ground: Ground, *, transfer: bool) -> None:
+        self._ground = ground
+        self._transfer = transfer
+        self._ballot = ground.promise(Epoch(ground.term + 1), ground.identity)
+        self._deadline = election_timeout(ground)
+        self._votes: dict[ReplicaId, bool] = {}
+        self._promised = False
+        self.leader: ReplicaId | None = None
+
+    @property
+    def role(self) -> Role:
+        """For reports."""
+        return Role.CANDIDATE
+
+    def start(self) -> Turn | None:
+        """Ask everybody, once the term and the own vote are durable."""
+        ground = self._ground
+        for peer in ground.members.current.members:
+            if peer != ground.identity and ground.members.current.is_voter(peer):
+                ground.hold(peer, VoteRequest(ground.last, transfer=self._transfer))
+        return None
+
+    def on_tick(self) -> Turn | None:
+        """Split vote or silence: ask again whether it is worth a term."""
+        if self._ground.clock.now >= self._deadline:
+            return Turn(TurnTo.PRE_CANDIDATE, "election was not decided")
+        return None
+
+    def on_flushed(self) -> Turn | None:
+        """The own vote counts once it cannot be forgotten."""
+        if not self._promised and self._ground.durable.flushed_token >= self._ballot:
+            self._promised = True
+            self._votes[self._ground.identity] = True
+            return self._judge()
+        return None
+
+    def on_answer(self, envelope: Envelope, answer: VoteAnswer) -> Turn | None:
+        """Count an answer of this term."""
+        if answer.pre:
+            return None
+        ensure(envelope.epoch == self._ground.term, "an answer of this term", envelope)
+        self._votes.setdefault(envelope.sender, answer.granted)
+        return self._judge()
+
+    def on_read(self, read: Read) -> None:
+        """There is no leader to ask."""
+        self._ground.refuse(read.request, Refusal.NOT_LEADER)
+
+    def close(self) -> None:
+        """Nothing is left behind."""
+
+    def _judge(self) -> Turn | None:
+        current = self._ground.members.current
+        if self._promised and current.won(self._votes):
+            return Turn(TurnTo.LEADER, "election won")
+        if current.lost(self._votes):
+            return Turn(TurnTo.FOLLOWER, "election lost")
+        return None

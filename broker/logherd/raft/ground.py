@@ -1,0 +1,270 @@
+"""What every role of one member shares: its log, its promises, its members, and how far things are."""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from logherd.kit.errors import ensure
+from logherd.model.names import Epoch, Position
+from logherd.raft.members import Configuration, MembersLog
+from logherd.raft.options import Jitter, RaftOptions
+from logherd.raft.output import (
+    MembersChanged,
+    Outbox,
+    Output,
+    ReadReady,
+    Refusal,
+    Refused,
+    Role,
+    RoleChanged,
+    StorageStalled,
+)
+from logherd.raft.record import Kind
+from logherd.raft.store import HardState, LogStore
+from logherd.replication.durable import DurableEnd
+from logherd.replication.epochs import Point
+from logherd.replication.log import Image
+from logherd.replication.messages import Envelope, ReplicaId
+
+__all__ = ["Clockwork", "Ground", "Progress", "Turn", "TurnTo"]
+
+
+class TurnTo(Enum):
+    """Which role a handler wants next."""
+
+    FOLLOWER = "follower"
+    PRE_CANDIDATE = "pre-candidate"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A change of role that a handler asks for; the core carries it out."""
+
+    to: TurnTo
+    cause: str
+    leader: ReplicaId | None = None
+    transfer: bool = False
+
+
+@dataclass(slots=True)
+class Clockwork:
+    """Times of this member, in milliseconds of a clock that runs on during suspension and never goes back."""
+
+    now: int
+    started_at: int
+    leader_heard_at: int | None = None
+    paused_at: int | None = None
+    """When a gap in time was last noticed that is long enough to distrust what was known before."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far things are. Invariants: (1) commit <= end of the log, and never falls; (2) applied <= commit."""
+
+    commit: Position
+    applied: Position
+    announced: Position
+    """Up to where the shell has been told to apply."""
+    compactable: Position
+    """Where the image before the newest one was made; the log below it may go."""
+
+
+@dataclass(slots=True)
+class _Tokens:
+    """What this step wants flushed, and what the newest promise (term and vote) waits for."""
+
+    flush: int | None = None
+    promised: int = 0
+
+
+class Ground:
+    """The state that survives a change of role, with the few operations that must not be done twice or differently.
+
+    Invariants: (1) the term never falls, and the vote is cleared only when it grows; (2) a cut never reaches below
+    the commit position; (3) `members.current` is what the newest configuration record of the log says.
+    """
+
+    def __init__(self, options: RaftOptions, log: LogStore, hard: HardState, *, seed: int, now: int) -> None:
+        self.hard = hard
+        self.options = options
+        self.log = log
+        self.jitter = Jitter(seed)
+        self.out = Outbox()
+        self.clock = Clockwork(now, now)
+        self.durable = DurableEnd(log.end)
+        self.full = False
+        self.members = read_members(log)
+        image = log.image()
+        base = log.epochs.base.position
+        start = image.point.position if image else base
+        self.progress = Progress(start, start, start, base)
+        self._waiting_reads: list[tuple[Position, int]] = []
+        self._tokens = _Tokens()
+
+    @property
+    def identity(self) -> ReplicaId:
+        """Who this is."""
+        return self.hard.owner
+
+    @property
+    def term(self) -> Epoch:
+        """The term that this member is in."""
+        return self.hard.term
+
+    @property
+    def last(self) -> Point:
+        """The last record, always asked of the log itself: a stale copy of it would win elections it must lose."""
+        return self.log.epochs.point_at(self.log.end)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the oldest flush has been waiting for an election time-out."""
+        since = self.durable.waiting_since
+        return since is not None and self.clock.now - since >= self.options.election_ms
+
+    @property
+    def may_lead(self) -> bool:
+        """Whether this member counts as a voter, or may turn out to be one still."""
+        return self.members.counts(self.identity, self.progress.commit)
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether a promise made before a restart may still be owed: no vote for one shortest election time-out.
+
+        The only voter of a group has promised nobody anything.
+        """
+        alone = self.members.current.members == (self.identity,)
+        return not alone and self.clock.now - self.clock.started_at < self.options.election_ms
+
+    def promise(self, term: Epoch, vote: ReplicaId | None) -> int:
+        """Write the hard state; gives the token after which it may be relied on."""
+        same_term_vote_kept = term == self.term and self.hard.vote in (None, vote)
+        ensure(term > self.term or same_term_vote_kept, "ground 1: terms rise, a vote stays", self.hard, term, vote)
+        self.hard = replace(self.hard, term=term, vote=vote)
+        self.log.keep_hard_state(self.hard)
+        self._tokens.promised = self.wrote()
+        return self._tokens.promised
+
+    def begin_reset(self, reset: int, term: Epoch, vote: ReplicaId) -> None:
+        """An operator replaced the quorum: another cluster from now on, in a term of its own."""
+        ensure(term > self.term, "ground 1: terms rise", self.hard, term)
+        cluster = replace(self.hard.cluster, reset=reset)
+        self.hard = replace(self.hard, cluster=cluster, term=term, vote=vote)
+        self.log.keep_hard_state(self.hard)
+        self._tokens.promised = self.wrote()
+
+    def wrote(self) -> int:
+        """Note a change of the store; gives the token that covers everything so far."""
+        token = self._tokens.flush = self.durable.wrote(self.log.end, self.clock.now)
+        return token
+
+    def append(self, kind: Kind, body: bytes) -> Position:
+        """Append one record of this term; only a leader (or an operator's recovery) does."""
+        end = self.log.append(kind, self.term, body)
+        self.wrote()
+        return end
+
+    def adopt(self, configuration: Configuration, end: Position) -> None:
+        """A configuration record was appended that ends at `end`: it holds from now on."""
+        self.members.add(end, configuration)
+        self.out.events.append(MembersChanged(configuration, end))
+
+    def read_new_members(self, after: Position) -> None:
+        """Records after `after` are new: adopt the configurations among them."""
+        for record in self.log.records(after, self.log.end):
+            if record.kind in (Kind.MEMBERS, Kind.RESET):
+                self.adopt(Configuration.decode(record.body), record.end)
+
+    def cut_members(self, at: Position) -> None:
+        """The log was cut: a configuration that was only appended holds no longer."""
+        ensure(at >= self.progress.commit, "ground 2: committed records stay", at, self.progress.commit)
+        if self.members.cut(at):
+            self.out.events.append(MembersChanged(self.members.current, self.members.since))
+
+    def commit(self, position: Position) -> bool:
+        """Take a commit position; True if it is news."""
+        if position <= self.progress.commit:
+            return False
+        ensure(position <= self.log.end, "progress 1: what is committed is here", position, self.log.end)
+        self.progress.commit = position
+        return True
+
+    def install(self, image: Image) -> None:
+        """An image of the leader is now the base of the log: the shell is to load it before it applies anything."""
+        at = image.point.position
+        self.members.rebase(Configuration.decode(image.note), at)
+        self.read_new_members(at)
+        self.out.load = image
+        self.out.events.append(MembersChanged(self.members.current, self.members.since))
+        self.progress.announced = max(self.progress.announced, at)
+
+    def applied(self, position: Position) -> None:
+        """The state machine is at `position`: reads that waited for it are ready."""
+        ensure(position <= self.progress.commit, "progress 2: only what is committed is applied", position)
+        self.progress.applied = max(self.progress.applied, position)
+        ready = [entry for entry in self._waiting_reads if entry[0] <= position]
+        self._waiting_reads = [entry for entry in self._waiting_reads if entry[0] > position]
+        self.out.answers.extend(ReadReady(request, at) for at, request in ready)
+
+    def grant_read(self, request: int, position: Position) -> None:
+        """This read may be served by a state at or beyond `position`."""
+        if self.progress.applied >= position:
+            self.out.answers.append(ReadReady(request, position))
+        else:
+            self._waiting_reads.append((position, request))
+
+    def refuse(self, request: int, reason: Refusal, leader: ReplicaId | None = None) -> None:
+        """Answer that nothing was begun."""
+        self.out.answers.append(Refused(request, reason, leader))
+
+    def report_stall(self) -> None:
+        """Say that the disk does not answer."""
+        self.out.events.append(StorageStalled(self.durable.waiting_since or self.clock.now))
+
+    def report(self, role: Role, leader: ReplicaId | None, cause: str, *, ready: bool = False) -> None:
+        """Say once what role this member now has."""
+        self.out.events.append(RoleChanged(role, self.term, leader, cause, ready))
+
+    def send(self, to: ReplicaId, body: object, *, term: Epoch | None = None) -> None:
+        """A message that depends on nothing that is not durable yet."""
+        envelope = Envelope(self.hard.cluster, self.identity, to, self.term if term is None else term, body)
+        self.out.messages.append(envelope)
+
+    def confirm(self, to: ReplicaId, body: object) -> None:
+        """A message that says that something is durable in this term: the term itself must be."""
+        if self.durable.flushed_token >= self._tokens.promised:
+            self.send(to, body)
+        else:
+            self.hold(to, body)
+
+    def hold(self, to: ReplicaId, body: object) -> None:
+        """A message that leaves only when everything written so far is durable."""
+        if self.durable.waiting_since is None:
+            self.send(to, body)
+            return
+        self._tokens.flush = self.durable.token
+        self.out.held.append(Envelope(self.hard.cluster, self.identity, to, self.term, body))
+
+    def finish(self) -> Output:
+        """The output of the step. Nothing is applied before it is committed and flushed here."""
+        upto = min(self.progress.commit, self.durable.position)
+        apply_to = None
+        if upto > self.progress.announced:
+            self.progress.announced = apply_to = upto
+        flush, self._tokens.flush = self._tokens.flush, None
+        return self.out.drain(flush, apply_to)
+
+
+def read_members(log: LogStore) -> MembersLog:
+    """The configurations of a log as it was found: the image's, then every later one of the log."""
+    image, base = log.image(), log.epochs.base.position
+    if image is None:
+        known = MembersLog(Configuration(), base)
+    else:
+        base = image.point.position
+        known = MembersLog(Configuration.decode(image.note), base)
+    for record in log.records(base, log.end):
+        if record.kind in (Kind.MEMBERS, Kind.RESET):
+            known.add(record.end, Configuration.decode(record.body))
+    return known

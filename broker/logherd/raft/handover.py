@@ -1,0 +1,115 @@
+"""Handing leadership over: on request, to a preferred member, or away from a full disk."""
+
+from dataclasses import dataclass
+
+from logherd.raft.ground import Ground
+from logherd.raft.inputs import Transfer
+from logherd.raft.lease import Lease
+from logherd.raft.messages import TimeoutNow
+from logherd.raft.output import Decided, Refusal, Unknown
+from logherd.replication.messages import ReplicaId
+from logherd.replication.shipper import Shipper
+
+__all__ = ["Handover"]
+
+
+@dataclass(slots=True)
+class _Order:
+    """Leadership is being handed to `target` until `deadline`; `sent` once it was told to stand."""
+
+    target: ReplicaId
+    deadline: int
+    request: int | None
+    sent: bool = False
+
+
+class Handover:
+    """Stop proposals, wait until the target holds everything durably, tell it to stand, give up after a time-out.
+
+    Lives and ends with one leadership, so that a group never refuses writes because of an order long forgotten.
+    Source: Raft dissertation 3.10; raft-log rule 5.7.
+    """
+
+    def __init__(self, ground: Ground, ship: Shipper, lease: Lease) -> None:
+        self._ground = ground
+        self._ship = ship
+        self._lease = lease
+        self._order: _Order | None = None
+        self._preferred_at = ground.clock.now + ground.options.election_ms
+
+    @property
+    def running(self) -> bool:
+        """Whether proposals are stopped for a handover."""
+        return self._order is not None
+
+    def begin(self, transfer: Transfer, *, blocked: bool) -> None:
+        """Take a request; `blocked`: members are being changed."""
+        ground = self._ground
+        target = transfer.target if transfer.target is not None else self._best()
+        if self.running or blocked:
+            ground.refuse(transfer.request, Refusal.RUNNING, ground.identity)
+        elif target is None or target == ground.identity or target not in ground.members.current.voters:
+            ground.refuse(transfer.request, Refusal.INVALID, ground.identity)
+        else:
+            self._hand_to(target, transfer.request)
+
+    def on_tick(self, *, blocked: bool) -> None:
+        """Give up an order that nobody followed; think of a better leader now and then."""
+        ground, order = self._ground, self._order
+        if order is not None and ground.clock.now >= order.deadline:
+            if order.request is not None:
+                ground.refuse(order.request, Refusal.TIMED_OUT, ground.identity)
+            self._order = None
+        if ground.clock.now >= self._preferred_at:
+            self._preferred_at = ground.clock.now + ground.options.election_ms
+            if not blocked and not self.running and not ground.members.current.joint:
+                self._hand_to_better()
+
+    def advance(self) -> None:
+        """Tell the target to stand as soon as it holds everything; from then on there is no lease in this term."""
+        order = self._order
+        if order is None or order.sent or self._ship.match(order.target) < self._ground.log.end:
+            return
+        order.sent = True
+        self._lease.give_up()
+        self._ground.send(order.target, TimeoutNow())
+
+    def leave(self) -> None:
+        """This leader is no longer a voter: whoever is closest may stand at once."""
+        best = self._best()
+        if best is not None:
+            self._ground.send(best, TimeoutNow())
+
+    def close(self) -> None:
+        """The leadership ends, which is what was asked for if the order had been given."""
+        order = self._order
+        if order is not None and order.request is not None:
+            end = self._ground.log.end
+            self._ground.out.answers.append(Decided(order.request, end) if order.sent else Unknown(order.request))
+        self._order = None
+
+    def _hand_to(self, target: ReplicaId, request: int | None) -> None:
+        self._order = _Order(target, self._ground.clock.now + self._ground.options.election_ms, request)
+        self.advance()
+
+    def _hand_to_better(self) -> None:
+        """A preferred member that has everything and a sound disk leads; instead of a full disk anybody does."""
+        ground, rank = self._ground, self._ground.options.rank
+        own = len(ground.options.preferred) + 1 if ground.full else rank(ground.identity)
+        better = [
+            peer
+            for peer in ground.members.current.voters
+            if rank(peer) < own and not self._busy(peer) and self._ship.caught_up(peer)
+        ]
+        if better:
+            self._hand_to(min(better, key=rank), None)
+
+    def _best(self) -> ReplicaId | None:
+        """The other voter that holds most, then the most preferred one, then the first named."""
+        ground = self._ground
+        others = [peer for peer in ground.members.current.voters if peer != ground.identity and not self._busy(peer)]
+        return min(others, key=lambda peer: (-self._ship.match(peer), ground.options.rank(peer)), default=None)
+
+    def _busy(self, peer: ReplicaId) -> bool:
+        sender = self._ship.sender(peer)
+        return sender is None or sender.busy

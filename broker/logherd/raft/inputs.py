@@ -1,0 +1,145 @@
+"""Everything that can happen to a Raft core. `request` numbers are the shell's own and come back in the answers."""
+
+from dataclasses import dataclass
+
+from logherd.model.names import Epoch, Position
+from logherd.raft.members import Goal
+from logherd.replication.epochs import Point
+from logherd.replication.log import Image
+from logherd.replication.messages import Envelope, ReplicaId
+
+__all__ = [
+    "Applied",
+    "ChangeMembers",
+    "DiskFull",
+    "Flushed",
+    "ImageKept",
+    "Input",
+    "Linked",
+    "Propose",
+    "ProposeAll",
+    "Read",
+    "Received",
+    "RecoverQuorum",
+    "Tick",
+    "Transfer",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed. Taken every 20 ms or so; only after the messages that have arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message has arrived, from whomever it claims; the shell has authenticated the sender's name."""
+
+    envelope: Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """There is a new connection to this member; what was under way on an older one is lost."""
+
+    peer: ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """All changes of the store up to this token are durable. A failed flush is not told: the process stops."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """Append these bytes as one record."""
+
+    request: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeAll:
+    """Everything that was proposed in one pass of the loop: each is a record, shipped and flushed together."""
+
+    proposals: tuple[Propose, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Tell me how far to apply before I may answer a read that begins now. `lease`: without asking the others."""
+
+    request: int
+    lease: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The state machine has applied everything up to here."""
+
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class ImageKept:
+    """An image of the applied state was handed to the store. The log below the image before it may go."""
+
+    image: Image
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeMembers:
+    """Work towards other members; only the leader does, one change at a time."""
+
+    request: int
+    goal: Goal
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Hand leadership over; to the member with the longest log if none is named."""
+
+    request: int
+    target: ReplicaId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFull:
+    """The reserve of the disk is touched (or free again): no records, but votes and heartbeats go on."""
+
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverQuorum:
+    """An operator's decision that the voters not listed will never come back. It can lose committed records.
+
+    Given, with the same words, to every survivor; legal only where no leader is heard. `survivors` names each with the
+    end of its log; the longest one begins the new term `term` (above all of theirs) with a record that makes the
+    survivors the voters; the rest promise it their vote. `reset` is one more than the cluster's: envelopes of the old
+    quorum are refused from then on.
+    """
+
+    request: int
+    reset: int
+    term: Epoch
+    survivors: tuple[tuple[ReplicaId, Point], ...]
+
+
+Input = (
+    Tick
+    | Received
+    | Linked
+    | Flushed
+    | Propose
+    | ProposeAll
+    | Read
+    | Applied
+    | ImageKept
+    | ChangeMembers
+    | Transfer
+    | DiskFull
+    | RecoverQuorum
+)

@@ -1,0 +1,60 @@
+"""How long a leader may believe that nobody else leads: check-quorum, read rounds and the read lease."""
+
+from logherd.raft.ground import Ground
+from logherd.replication.messages import ReplicaId
+from logherd.replication.rounds import Rounds
+
+__all__ = ["Lease"]
+
+
+class Lease:
+    """All three rest on when a round was *sent* that a quorum has answered.
+
+    A member that answered has reset its own election timer later than that, on a clock of about the same rate, and
+    votes for nobody before its shortest time-out has passed (also after a restart). Source: raft-log rule 5.6.
+    """
+
+    def __init__(self, ground: Ground, rounds: Rounds) -> None:
+        self._ground = ground
+        self._rounds = rounds
+        self._begun_at = ground.clock.now
+        self._trusted_from = ground.clock.now
+        self._given_up = False
+
+    def quorum_round(self) -> int:
+        """The newest round that a quorum has answered."""
+        return self._ground.members.current.agreed(self._round_of)
+
+    def quorum_heard_at(self) -> int:
+        """When the newest round was sent that a quorum has answered; the begin of the leadership before the first."""
+        return max(self._begun_at, self._sent_at())
+
+    def valid(self) -> bool:
+        """Whether a read may be served without asking."""
+        sent_at = self._sent_at()
+        return (
+            not self._given_up
+            and sent_at >= self._trusted_from
+            and self._rounds.last > 0
+            and self._ground.clock.now < sent_at + self._ground.options.lease_ms
+        )
+
+    def distrust(self) -> None:
+        """A pause was noticed: only rounds sent from now on count, and the quorum has a full time-out to be heard."""
+        self._trusted_from = self._begun_at = self._ground.clock.now
+
+    def give_up(self) -> None:
+        """Somebody has been told to stand for election: no lease for the rest of this term."""
+        self._given_up = True
+
+    def _sent_at(self) -> int:
+        return self._ground.members.current.agreed(self._heard_at)
+
+    def _round_of(self, member: ReplicaId) -> int:
+        return self._rounds.last if member == self._ground.identity else self._rounds.round_of(member)
+
+    def _heard_at(self, member: ReplicaId) -> int:
+        if member == self._ground.identity:
+            return self._ground.clock.now
+        heard = self._rounds.heard_at(member)
+        return -1 if heard is None else heard

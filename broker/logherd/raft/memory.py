@@ -1,0 +1,144 @@
+"""A log store in memory, for tests and for groups that keep nothing. The same contract as the mapped one."""
+
+from bisect import bisect_right
+from zlib import crc32
+
+from logherd.kit.errors import ensure
+from logherd.model.names import Epoch, Position
+from logherd.raft.record import HEADER_SIZE, Kind, Record, decode_records, encode_record
+from logherd.raft.store import HardState
+from logherd.replication.epochs import EpochHistory
+from logherd.replication.log import Image, Span, SpanDamagedError
+
+__all__ = ["MemoryLog"]
+
+
+class MemoryLog:
+    """Records in a list. Positions are bytes of imagined segments, so that they have gaps as real ones do."""
+
+    def __init__(self, segment_bytes: int = 1 << 20) -> None:
+        ensure(segment_bytes > HEADER_SIZE, "a segment holds a record", segment_bytes)
+        self._segment_bytes = segment_bytes
+        self._hard: HardState | None = None
+        self._history = EpochHistory()
+        self._base_seal = 0
+        self._records: list[Record] = []
+        self._ends: list[Position] = []
+        self._image: tuple[Image, bytes] | None = None
+        self._staged: tuple[str, bytes] = ("", b"")
+
+    @property
+    def end(self) -> Position:
+        """The end of the last record."""
+        return self._ends[-1] if self._ends else self._history.base.position
+
+    @property
+    def epochs(self) -> EpochHistory:
+        """The epoch table."""
+        return self._history
+
+    def hard_state(self) -> HardState | None:
+        """The newest hard state."""
+        return self._hard
+
+    def keep_hard_state(self, state: HardState) -> None:
+        """Replace it."""
+        self._hard = state
+
+    def seal_at(self, position: Position) -> int:
+        """The checksum of the record that ends at `position`."""
+        place = bisect_right(self._ends, position)
+        return self._records[place - 1].checksum if place else self._base_seal
+
+    def append(self, kind: Kind, epoch: Epoch, body: bytes) -> Position:
+        """Append one record, in the next segment if this one has no room for it."""
+        start, size = self.end, HEADER_SIZE + len(body)
+        room = self._segment_bytes - start % self._segment_bytes
+        if size > room and room < self._segment_bytes:
+            start = Position(start + room)
+        self._add(encode_record(kind, epoch, start, body, seal=self.seal_at(self.end)))
+        return self.end
+
+    def read(self, after: Position, bytes_max: int) -> Span:
+        """Whole records after `after`, one at least."""
+        first = last = bisect_right(self._ends, after)
+        ensure(first < len(self._records), "there is something to read", after, self.end)
+        size = 0
+        while last < len(self._records) and (last == first or size + len(self._records[last].frame) <= bytes_max):
+            size += len(self._records[last].frame)
+            last += 1
+        end = self._ends[last - 1]
+        data = b"".join(record.frame for record in self._records[first:last])
+        return Span(self._history.point_at(after), end, self._history.runs_between(after, end), data)
+
+    def records(self, after: Position, upto: Position) -> list[Record]:
+        """The records that end in (after, upto]."""
+        return self._records[bisect_right(self._ends, after) : bisect_right(self._ends, upto)]
+
+    def write(self, span: Span, after: Position) -> None:
+        """Append what of the span lies above `after`, the end of this log."""
+        ensure(after == self.end, "a range continues the log", after, self.end)
+        fresh = list(decode_records(span.data, after=after, seal=self.seal_at(after)))
+        if not fresh or fresh[-1].end != span.end:
+            raise SpanDamagedError(f"the range was to end at {span.end}")
+        for record in fresh:
+            self._add(record)
+
+    def truncate(self, at: Position) -> None:
+        """Drop the records above `at`."""
+        keep = bisect_right(self._ends, at)
+        ensure((self._ends[keep - 1] if keep else self._history.base.position) == at, "a cut is at a record's end", at)
+        del self._records[keep:], self._ends[keep:]
+        self._history = self._history.truncated(at)
+
+    def compact(self, at: Position) -> None:
+        """Drop the records up to `at`."""
+        ensure(self._image is not None and self._image[0].point.position >= at, "an image covers what is dropped", at)
+        keep, seal = bisect_right(self._ends, at), self.seal_at(at)
+        self._history = self._history.compacted(at, self.end)
+        del self._records[:keep], self._ends[:keep]
+        self._base_seal = seal
+
+    def image(self) -> Image | None:
+        """The newest image."""
+        return self._image[0] if self._image else None
+
+    def image_chunk(self, image: Image, offset: int, bytes_max: int) -> bytes | None:
+        """Bytes of the newest image; None for another one."""
+        if self._image is None or self._image[0] != image:
+            return None
+        return self._image[1][offset : offset + bytes_max]
+
+    def keep_image(self, image: Image, data: bytes) -> None:
+        """Keep an own image instead of the one before."""
+        ensure(image.size == len(data) and image.checksum == crc32(data), "an image is described truly", image)
+        self._image = (image, data)
+
+    def staged(self, image: Image) -> int:
+        """How much of a foreign image is here."""
+        return len(self._staged[1]) if self._staged[0] == image.identity else 0
+
+    def stage(self, image: Image, offset: int, data: bytes | memoryview) -> None:
+        """Add to a foreign image; another image replaces what was staged."""
+        have = self._staged[1] if self._staged[0] == image.identity else b""
+        ensure(offset == len(have), "a copy has no hole", offset, len(have))
+        self._staged = (image.identity, have + bytes(data))
+
+    def install(self, image: Image) -> None:
+        """Start from the staged image; records that continue it stay."""
+        data = self._staged[1] if self._staged[0] == image.identity else b""
+        self._staged = ("", b"")
+        if len(data) != image.size or crc32(data) != image.checksum:
+            raise SpanDamagedError(f"the staged copy of image {image.identity} is not that image")
+        self._image = (image, data)
+        if self._history.matches(image.point, self.end):
+            self.compact(image.point.position)
+            return
+        self._history, self._base_seal = EpochHistory(image.point), image.seal
+        self._records.clear()
+        self._ends.clear()
+
+    def _add(self, record: Record) -> None:
+        self._history = self._history.extended(record.epoch, self.end)
+        self._records.append(record)
+        self._ends.append(record.end)

@@ -1,0 +1,102 @@
+"""A store with a disk under it: what is written is seen at once, lasts only once flushed, and may last before that."""
+
+from collections.abc import Callable
+from copy import copy
+from random import Random
+
+from logherd.model.names import Position
+from logherd.raft.memory import MemoryLog
+from logherd.raft.record import Record
+from logherd.raft.store import HardState
+from logherd.replication.log import Image
+
+__all__ = ["SimStore"]
+
+_Change = tuple[str, tuple[object, ...]]
+
+
+class SimStore(MemoryLog):
+    """A memory log that remembers every change, with `disk` holding what has been flushed.
+
+    Records are the unit of tearing: a torn record fails its checksum at recovery, so the log ends before it.
+    """
+
+    def __init__(self, segment_bytes: int) -> None:
+        super().__init__(segment_bytes)
+        self.disk = MemoryLog(segment_bytes)
+        self.pending: list[_Change] = []
+        self.on_truncate: Callable[[Position, list[Record]], None] = lambda at, gone: None
+        self._recording = True
+
+    # ---- the changes -------------------------------------------------------------------------------------------
+
+    def keep_hard_state(self, state: HardState) -> None:
+        super().keep_hard_state(state)
+        self._note("keep_hard_state", state)
+
+    def keep_image(self, image: Image, data: bytes) -> None:
+        super().keep_image(image, data)
+        self._note("keep_image", image, data)
+
+    def truncate(self, at: Position) -> None:
+        self.on_truncate(at, self.records(at, self.end))
+        super().truncate(at)
+        self._note("truncate", at)
+
+    def compact(self, at: Position) -> None:
+        super().compact(at)
+        self._note("compact", at)
+
+    def stage(self, image: Image, offset: int, data: bytes | memoryview) -> None:
+        super().stage(image, offset, data)
+        self._note("stage", image, offset, bytes(data))
+
+    def install(self, image: Image) -> None:
+        if not self.epochs.matches(image.point, self.end):
+            self.on_truncate(image.point.position, self.records(image.point.position, self.end))
+        self._recording = False
+        super().install(image)
+        self._recording = True
+        self._note("install", image)
+
+    def _add(self, record: Record) -> None:
+        super()._add(record)
+        self._note("_add", record)
+
+    def _note(self, name: str, *arguments: object) -> None:
+        if self._recording:
+            self.pending.append((name, arguments))
+
+    # ---- the disk ----------------------------------------------------------------------------------------------
+
+    def flush(self, changes: int) -> None:
+        """The oldest `changes` changes are now durable."""
+        for change in self.pending[:changes]:
+            _apply(self.disk, change)
+        del self.pending[:changes]
+
+    def lose(self, draw: Random) -> None:
+        """Power loss: of the log and of the hard state each, any prefix of what was not flushed has made it."""
+        log = [change for change in self.pending if change[0] != "keep_hard_state"]
+        hard = [change for change in self.pending if change[0] == "keep_hard_state"]
+        for changes in (log, hard):
+            for change in changes[: draw.randint(0, len(changes))]:
+                _apply(self.disk, change)
+        self.pending.clear()
+
+    def reopened(self) -> "SimStore":
+        """The store as a new process finds and flushes it."""
+        fresh = SimStore(self._segment_bytes)
+        for change in self.pending:
+            _apply(self.disk, change)
+        self.pending.clear()
+        for store in (fresh, fresh.disk):
+            for name in ("_hard", "_history", "_base_seal", "_image", "_staged"):
+                setattr(store, name, getattr(self.disk, name))
+            store._records = copy(self.disk._records)
+            store._ends = copy(self.disk._ends)
+        return fresh
+
+
+def _apply(disk: MemoryLog, change: _Change) -> None:
+    getattr(disk, change[0])(*change[1])

@@ -1,0 +1,231 @@
+"""One run: members, network, clients, faults and observer on one heap of virtual time."""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from logherd.model.names import Position
+from logherd.raft.inputs import Linked, Propose, Read, Received
+from logherd.raft.options import RaftOptions
+from logherd.raft.output import Answer, Decided, ReadReady, Role
+from logherd.replication.messages import Envelope, ReplicaId
+from logherd.replication.sender import ShipOptions
+from sim.consensus.faults import Faults
+from sim.consensus.member import Member
+from sim.consensus.net import Net
+from sim.consensus.observer import Observer, Violation
+from sim.consensus.shape import Fault, Shape
+from sim.consensus.streams import stream
+from sim.consensus.trace import Trace
+from sim.consensus.words import say_envelope
+
+__all__ = ["LIVENESS_MS", "World"]
+
+LIVENESS_MS = 60_000
+
+
+class World:
+    """A run is a pure function of (seed, shape, plan)."""
+
+    def __init__(self, seed: int, shape: Shape, plan: list[Fault], *, keep: int = 400, messages: bool = False) -> None:
+        self.seed = seed
+        self.shape = shape
+        self.plan = plan
+        self.now_us = 0
+        self.trace = Trace(keep)
+        self.observer = Observer()
+        self.steps = 0
+        self.decided = 0
+        self.reads = 0
+        self.no_writes_until = 0
+        self._say_messages = messages
+        self._order = stream(seed, "order")
+        self._heap: list[tuple[int, int, int, Callable[[], None]]] = []
+        self._numbers = 0
+        self._floors: dict[int, Position] = {}
+        self._goal: Callable[[], bool] = lambda: False
+        self._draw = stream(seed, "client:all")
+        self.net = Net(seed, shape, self.at)
+        self.net.now_us = lambda: self.now_us
+        self.net.deliver = self._deliver
+        founders = tuple(ReplicaId(f"n{number}.0") for number in range(1, shape.founders + 1))
+        self.options = options_of(shape, founders)
+        names = [f"n{number}" for number in range(1, shape.founders + shape.spares + 1)]
+        self.members: dict[str, Member] = {}
+        for name in names:
+            self.members[name] = Member(self, name, founders)
+        self.faults = Faults(self)
+
+    # ---- time --------------------------------------------------------------------------------------------------
+
+    def at(self, when_us: int, action: Callable[[], None]) -> None:
+        """Plan an action; ties are broken by a stream of their own."""
+        self._numbers += 1
+        heappush(self._heap, (when_us, self._order.getrandbits(24), self._numbers, action))
+
+    def after(self, wait_us: int, action: Callable[[], None]) -> None:
+        """Plan an action from now."""
+        self.at(self.now_us + wait_us, action)
+
+    def note(self, node: str, event: str) -> None:
+        """Add a line to the trace."""
+        self.trace.note(self.now_us, node, event)
+
+    def _run_until(self, when_us: int, done: Callable[[], bool] = lambda: False) -> bool:
+        while self._heap and self._heap[0][0] <= when_us:
+            self.now_us, _, _, action = heappop(self._heap)
+            self.steps += 1
+            action()
+            if self.steps % 64 == 0 and done():
+                return True
+        self.now_us = when_us
+        return done()
+
+    # ---- the run -----------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Faults first, then the demand that a healed group works. Raises: Violation."""
+        for number in range(self.shape.clients):
+            self._plan_client(number)
+        for fault in self.plan:
+            self.at(fault.at_ms * 1000, lambda fault=fault: self.faults.begin(fault))
+        self.after(2_000_000, self._mend_members)
+        self._run_until(self.shape.faulty_ms * 1000)
+        self.note("-", "healed")
+        self.faults.heal()
+        if not self._run_until(self.now_us + LIVENESS_MS * 1000, self._recovered):
+            raise Violation(f"liveness: not recovered {LIVENESS_MS} ms after the last fault: {self.report()}")
+
+    def report(self) -> str:
+        """Where everybody is."""
+        lines = []
+        for member in self.members.values():
+            ground = member.core.ground
+            lines.append(
+                f"{member.identity} {member.core.role.value} term {ground.term} last {ground.last} "
+                f"commit {ground.progress.commit} applied {member.machine.position} {ground.members.current}"
+            )
+        return "; ".join(lines)
+
+    def leader(self) -> Member | None:
+        """The live leader of the newest term."""
+        leading = [member for member in self.members.values() if member.alive and member.core.role is Role.LEADER]
+        return max(leading, key=lambda member: member.core.ground.term, default=None)
+
+    def _recovered(self) -> bool:
+        """A ready leader; every member of its group has applied what was committed well after the healing."""
+        leader = self.leader()
+        if leader is None or leader.core.leading is None or not leader.core.leading.ready:
+            return False
+        ground = leader.core.ground
+        if ground.members.current.joint or ground.log.epochs.epoch_at(ground.progress.commit) != ground.term:
+            return False
+        if ground.progress.commit != ground.log.end:
+            return False
+        live = {member.identity: member for member in self.members.values()}
+        for peer in ground.members.current.members:
+            if peer in live and live[peer].machine.position != ground.log.end:
+                return False
+        return self.now_us > (self.shape.faulty_ms + 1_000) * 1000
+
+    # ---- clients and operator ----------------------------------------------------------------------------------
+
+    def _plan_client(self, number: int) -> None:
+        def act() -> None:
+            if self.now_us < (self.shape.faulty_ms + 500) * 1000:
+                self.after(1 + int(self._draw.expovariate(1 / (self.shape.op_gap_ms * 1000))), act)
+                self._operate(number)
+
+        self.after(1_000_000 + self._draw.randrange(50_000), act)
+
+    def _operate(self, number: int) -> None:
+        draw = self._draw
+        request = self.new_request()
+        chance = draw.random()
+        target = self._choose(write=chance < 0.5)
+        if chance < 0.5 and self.now_us < self.no_writes_until:
+            return
+        if chance < 0.5:
+            body = b"%d/%d " % (number, request) + bytes(draw.choice((0, 10, 100)))
+            target.feed(Propose(request, body))
+        else:
+            self._floors[request] = self.observer.answered
+            target.feed(Read(request, lease=chance < 0.75))
+
+    def _choose(self, *, write: bool) -> Member:
+        """Mostly who leads; for reads also who only believes so, and anybody."""
+        draw = self._draw
+        chance, leader = draw.random(), self.leader()
+        if leader is not None and chance < (0.8 if write else 0.4):
+            return leader
+        believers = [member for member in self.members.values() if member.alive and member.core.role is Role.LEADER]
+        if believers and chance < 0.7:
+            return draw.choice(believers)
+        return self.members[draw.choice(list(self.members))]
+
+    def new_request(self) -> int:
+        """A number that comes back in one answer."""
+        self._numbers += 1
+        return self._numbers
+
+    def answered(self, member: Member, answer: Answer) -> None:
+        """A member has answered a request."""
+        floor = self._floors.pop(answer.request, None)
+        if isinstance(answer, Decided):
+            self.decided += 1
+            self.observer.on_answered(min(answer.position, member.core.ground.progress.commit))
+        elif isinstance(answer, ReadReady) and floor is not None:
+            self.reads += 1
+            self.observer.on_read(member, floor)
+
+    def _mend_members(self) -> None:
+        """An operator replaces members whose disk is gone."""
+        self.faults.replace_dead()
+        self.after(1_000_000, self._mend_members)
+
+    # ---- messages ----------------------------------------------------------------------------------------------
+
+    def send(self, member: Member, envelope: Envelope) -> None:
+        """A member's shell puts a message on the wire."""
+        self.observer.on_send(member, envelope)
+        self.net.send(envelope)
+
+    def _deliver(self, name: str, envelope: Envelope) -> None:
+        member = self.members[name]
+        if member.alive:
+            if self._say_messages:
+                self.note(name, f"< {say_envelope(envelope)}")
+            member.feed(Received(envelope))
+
+    def relink(self, name: str) -> None:
+        """New connections between this process and everybody else."""
+        for other in self.members.values():
+            if other.name != name:
+                for pair in ((name, other.name), (other.name, name)):
+                    self.net.reconnect(pair)
+                    self.members[pair[0]].feed(Linked(self.members[pair[1]].identity))
+
+
+def options_of(shape: Shape, founders: tuple[ReplicaId, ...]) -> RaftOptions:
+    """The cores' settings: small limits, so that their edges are met often."""
+    ship = ShipOptions(
+        heartbeat_ms=150,
+        answer_ms=400,
+        backoff_ms_max=2_000,
+        message_bytes_max=shape.message_bytes,
+        window_messages=shape.window_messages,
+        window_bytes=4 * shape.message_bytes,
+        chunk_bytes=100,
+        chunks_ahead=2,
+        catch_up_bytes_per_second=200_000,
+    )
+    return RaftOptions(
+        election_ms=1_000,
+        election_spread_ms=1_000,
+        preferred=founders[: shape.preferred],
+        rank_delay_ms=200,
+        uncommitted_bytes_max=4_000,
+        uncommitted_records_max=40,
+        lease_reads=shape.lease_reads,
+        change_ms_max=5_000,
+        ship=ship,
+    )

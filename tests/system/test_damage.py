@@ -1,0 +1,81 @@
+"""Damage that a start meets is told with file, offset and the command to run; nothing is cut or served."""
+
+from pathlib import Path
+
+import pytest
+
+from system.blocking import BlockingClient
+from system.processes import BrokerProcess
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
+
+METADATA_TOPIC = b"rmq_sys_LOGHERD_METADATA"
+
+
+def test_a_damaged_metadata_record_of_a_closed_store_is_named(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, store={"segmentSize": "16MiB", "reservedPercent": 0})
+    broker.start()
+    try:
+        client = BlockingClient(broker.port)
+        client.send("T", 0, "v")
+        client.close()
+        assert broker.stop() == 0
+        segment = tmp_path / "data" / "commitlog" / ("0" * 20)
+        data = bytearray(segment.read_bytes())
+        at = data.index(METADATA_TOPIC)
+        data[at - 5] ^= 1  # inside the first record's body
+        segment.write_bytes(data)
+        with pytest.raises(RuntimeError) as refused:
+            broker.start()
+    finally:
+        broker.kill()
+    said = str(refused.value)
+    assert f"commitlog/{'0' * 20} at byte 0" in said
+    assert "logherd store" in said
+    assert segment.read_bytes() == bytes(data), "the store was changed"
+
+
+def test_a_damaged_message_is_told_and_never_served(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, store={"segmentSize": "16MiB", "reservedPercent": 0})
+    broker.start()
+    try:
+        client = BlockingClient(broker.port)
+        for number in range(3):
+            client.send("T", 0, f"message-{number}", padding=100)
+        client.close()
+        assert broker.stop() == 0
+        segment = tmp_path / "data" / "commitlog" / ("0" * 20)
+        data = bytearray(segment.read_bytes())
+        at = data.index(b"message-1....")
+        data[at + 20] ^= 1
+        segment.write_bytes(data)
+        broker.start()
+        client = BlockingClient(broker.port)
+        answer = client.ask(11, pull_header(0))
+        assert answer.code == 1
+        assert "commitlog" in (answer.remark or "")
+        assert "logherd store" in (answer.remark or "")
+        assert answer.body == b""
+        assert client.pull("T", 0, 2) == [(2, "message-2")]
+        assert client.send("T", 0, "message-3").offset == 3
+        assert client.pull("T", 0, 2) == [(2, "message-2"), (3, "message-3")]
+        client.close()
+        assert "damaged record met" in broker.log_path.read_text()
+    finally:
+        broker.kill()
+
+
+def pull_header(offset: int) -> dict[str, str]:
+    return {
+        "consumerGroup": "TOOLS_CONSUMER",
+        "topic": "T",
+        "queueId": "0",
+        "queueOffset": str(offset),
+        "maxMsgNums": "32",
+        "sysFlag": "4",
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "0",
+        "subscription": "*",
+        "subVersion": "0",
+        "expressionType": "TAG",
+    }

@@ -1,0 +1,235 @@
+"""What the core refuses, and what its outputs promise."""
+
+import pytest
+
+from logherd.kit.errors import InvariantError
+from logherd.model.names import Epoch, Position
+from logherd.raft.core import RaftCore, found_group
+from logherd.raft.inputs import Applied, Flushed, Propose, ProposeAll, Read, Received, RecoverQuorum, Tick
+from logherd.raft.memory import MemoryLog
+from logherd.raft.messages import VoteAnswer, VoteRequest
+from logherd.raft.options import Jitter, RaftOptions
+from logherd.raft.output import Decided, Refusal, Refused, Role, Strange
+from logherd.raft.record import Kind
+from logherd.raft.store import HardState, StoreMismatchError
+from logherd.replication.epochs import ORIGIN, Point
+from logherd.replication.messages import Append, AppendAck, ClusterId, Envelope, Heartbeat, ReplicaId, Stale
+from logherd.replication.sender import ShipOptions
+
+A, B, C = ReplicaId("a"), ReplicaId("b"), ReplicaId("c")
+CLUSTER = ClusterId("test")
+HARD = HardState(CLUSTER, A)
+
+
+def new_core(*voters: ReplicaId, options: RaftOptions | None = None) -> tuple[RaftCore, MemoryLog]:
+    log = MemoryLog()
+    found_group(log, HARD, voters)
+    return RaftCore(log, options or RaftOptions(), hard=HARD, seed=1, now=0), log
+
+
+def mail(
+    body: object, *, term: int, sender: ReplicaId = B, to: ReplicaId = A, cluster: ClusterId = CLUSTER
+) -> Received:
+    return Received(Envelope(cluster, sender, to, Epoch(term), body))
+
+
+def lead_alone() -> RaftCore:
+    core, _ = new_core(A)
+    now = 0
+    while core.leading is None:
+        now += 20
+        out = core.step(Tick(), now)
+        if out.flush is not None:
+            out = core.step(Flushed(out.flush), now)
+    core.step(Flushed(core.ground.durable.token), now)
+    return core
+
+
+@pytest.mark.parametrize(
+    "hard",
+    [HardState(CLUSTER, B), HardState(ClusterId("other"), A)],
+    ids=["another member's store", "another cluster's store"],
+)
+def test_a_store_of_somebody_else_is_refused_by_name(hard: HardState) -> None:
+    log = MemoryLog()
+    found_group(log, hard, (A, B))
+    with pytest.raises(StoreMismatchError, match="not of a in test"):
+        RaftCore(log, RaftOptions(), hard=HARD, seed=1, now=0)
+
+
+def test_an_empty_store_is_refused() -> None:
+    with pytest.raises(StoreMismatchError):
+        RaftCore(MemoryLog(), RaftOptions(), hard=HARD, seed=1, now=0)
+
+
+def test_a_store_is_founded_once() -> None:
+    log = MemoryLog()
+    found_group(log, HARD, (A,))
+    with pytest.raises(InvariantError):
+        found_group(log, HARD, (A,))
+
+
+@pytest.mark.parametrize(
+    "received",
+    [
+        mail(Heartbeat(1, Position(0)), term=9, cluster=ClusterId("other")),
+        mail(Heartbeat(1, Position(0)), term=9, cluster=ClusterId("test", 1)),
+        mail(Heartbeat(1, Position(0)), term=9, to=ReplicaId("a of old")),
+    ],
+    ids=["cluster", "reset", "identity"],
+)
+def test_a_message_of_another_cluster_or_for_another_life_changes_nothing(received: Received) -> None:
+    core, _ = new_core(A, B, C)
+    out = core.step(received, 10)
+    assert [type(event) for event in out.events] == [Strange]
+    assert out.messages == ()
+    assert core.ground.term == 0
+
+
+def test_an_unknown_message_is_reported_and_harmless() -> None:
+    core, _ = new_core(A, B, C)
+    assert "unknown message" in str(core.step(mail("what", term=0), 10).events)
+
+
+def test_a_vote_waits_for_the_disk_and_a_refusal_does_not() -> None:
+    core, _ = new_core(A, B, C)
+    granted = core.step(mail(VoteRequest(ORIGIN), term=1), 1_500)
+    assert granted.messages == ()
+    assert [envelope.body for envelope in granted.held] == [VoteAnswer(granted=True)]
+    assert granted.flush is not None
+    refused = core.step(mail(VoteRequest(ORIGIN), term=1, sender=C), 1_501)
+    assert [envelope.body for envelope in refused.messages] == [VoteAnswer(granted=False)]
+
+
+def test_a_higher_term_is_adopted_before_the_log_is_judged() -> None:
+    """openmessaging/dledger#325: judged the other way round, the group never agrees on a term."""
+    core, log = new_core(A, B, C)
+    log.append(Kind.DATA, Epoch(0), b"longer")
+    core.step(mail(VoteRequest(ORIGIN), term=7), 1_500)
+    assert core.ground.term == 7
+
+
+def test_a_pre_vote_changes_nothing() -> None:
+    core, _ = new_core(A, B, C)
+    out = core.step(mail(VoteRequest(ORIGIN, pre=True), term=7), 1_500)
+    assert out.flush is None
+    assert core.ground.term == 0
+    assert [(envelope.epoch, envelope.body) for envelope in out.messages] == [(7, VoteAnswer(granted=True, pre=True))]
+
+
+def test_a_leader_of_the_past_is_told_the_term() -> None:
+    core, _ = new_core(A, B, C)
+    core.step(mail(Stale(), term=5), 10)
+    out = core.step(mail(Heartbeat(1, Position(0)), term=4), 20)
+    assert [(envelope.epoch, envelope.body) for envelope in out.messages] == [(5, Stale())]
+
+
+def test_a_record_is_decided_only_when_it_is_flushed_even_alone() -> None:
+    core = lead_alone()
+    out = core.step(Propose(1, b"x"), 5_000)
+    assert out.answers == ()
+    assert out.flush is not None
+    assert [type(answer) for answer in core.step(Flushed(out.flush), 5_001).answers] == [Decided]
+
+
+def test_proposals_of_one_pass_are_shipped_together_and_decided_one_by_one() -> None:
+    core, log = new_core(A, B, C)
+    now = 0
+    while core.role is Role.FOLLOWER:
+        now += 20
+        core.step(Tick(), now)
+    core.step(mail(VoteAnswer(granted=True, pre=True), term=1), now)
+    core.step(Flushed(core.ground.durable.token), now)
+    core.step(mail(VoteAnswer(granted=True), term=1), now)
+    core.step(Flushed(core.ground.durable.token), now)
+    core.step(mail(AppendAck(1, log.end, log.end), term=1), now)
+    out = core.step(ProposeAll((Propose(1, b"x"), Propose(2, b"y"))), now)
+    assert [type(envelope.body) for envelope in out.messages] == [Append]
+    core.step(Flushed(core.ground.durable.token), now)
+    decided = core.step(mail(AppendAck(1, log.end, log.end), term=1), now).answers
+    assert [answer.request for answer in decided] == [1, 2]
+
+
+def test_a_follower_refuses_with_a_hint() -> None:
+    core, _ = new_core(A, B, C)
+    core.step(mail(Heartbeat(1, Position(0)), term=1), 10)
+    assert core.step(Propose(1, b"x"), 20).answers == (Refused(1, Refusal.NOT_LEADER, B),)
+
+
+def test_a_read_without_a_leader_is_refused() -> None:
+    core, _ = new_core(A, B, C)
+    assert core.step(Read(1), 20).answers == (Refused(1, Refusal.NOT_LEADER, None),)
+
+
+def test_quorum_recovery_is_refused_while_somebody_leads_or_by_wrong_words() -> None:
+    core, _ = new_core(A, B, C)
+    order = RecoverQuorum(1, 1, Epoch(9), ((A, ORIGIN),))
+    core.step(mail(Heartbeat(1, Position(0)), term=1), 10)
+    assert core.step(order, 20).answers == (Refused(1, Refusal.RUNNING, B),)
+    for wrong in (
+        RecoverQuorum(1, 2, Epoch(9), ((A, ORIGIN),)),
+        RecoverQuorum(1, 1, Epoch(1), ((A, ORIGIN),)),
+        RecoverQuorum(1, 1, Epoch(9), ((B, ORIGIN),)),
+        RecoverQuorum(1, 1, Epoch(9), ((A, Point(Epoch(1), Position(9))),)),
+        RecoverQuorum(1, 1, Epoch(9), ()),
+    ):
+        assert core.step(wrong, 3_000).answers == (Refused(1, Refusal.INVALID, None),)
+
+
+def test_quorum_recovery_outlives_a_restart() -> None:
+    """sofastack/sofa-jraft#676: a reset that is only in memory is undone by the next start."""
+    core, log = new_core(A, B, C)
+    core.step(RecoverQuorum(1, 1, Epoch(9), ((A, ORIGIN),)), 3_000)
+    again = RaftCore(log, RaftOptions(), hard=HARD, seed=2, now=0)
+    assert again.ground.hard.cluster.reset == 1
+    assert again.ground.members.current.voters == (A,)
+
+
+def test_the_clock_never_goes_back() -> None:
+    core, _ = new_core(A)
+    core.step(Tick(), 100)
+    with pytest.raises(InvariantError):
+        core.step(Tick(), 99)
+
+
+def test_what_is_not_committed_cannot_have_been_applied() -> None:
+    core, _ = new_core(A)
+    with pytest.raises(InvariantError):
+        core.step(Applied(Position(1)), 10)
+
+
+def test_two_leaders_in_one_term_stop_the_process() -> None:
+    core = lead_alone()
+    with pytest.raises(InvariantError):
+        core.step(mail(Heartbeat(1, Position(0)), term=core.ground.term), 9_000)
+
+
+def test_a_leader_of_one_is_ready_after_its_own_flush() -> None:
+    core = lead_alone()
+    assert core.role is Role.LEADER
+    assert core.leading is not None
+    assert core.leading.ready
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RaftOptions(election_ms=500),
+        lambda: RaftOptions(election_spread_ms=0),
+        lambda: RaftOptions(uncommitted_records_max=0),
+        lambda: ShipOptions(message_bytes_max=10, window_bytes=5),
+        lambda: ShipOptions(answer_ms=9_000),
+    ],
+)
+def test_limits_that_contradict_each_other_are_refused(make: object) -> None:
+    assert callable(make)
+    with pytest.raises(InvariantError):
+        make()
+
+
+def test_jitter_is_the_same_for_the_same_seed_and_spread() -> None:
+    one, two = Jitter(7), Jitter(7)
+    drawn = [one.below(1_000) for _ in range(200)]
+    assert drawn == [two.below(1_000) for _ in range(200)]
+    assert len(frozenset(drawn)) > 150
+    assert drawn != [Jitter(8).below(1_000) for _ in range(200)]

@@ -1,0 +1,246 @@
+"""Both sides of shipping against each other, without any election: the brokers' message log will use it like this."""
+
+from itertools import pairwise
+from zlib import crc32
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logherd.model.names import Epoch, Position
+from logherd.raft.memory import MemoryLog
+from logherd.raft.record import Kind
+from logherd.replication.durable import DurableEnd
+from logherd.replication.epochs import ORIGIN, Point
+from logherd.replication.log import Image, Span
+from logherd.replication.messages import Append, AppendAck, AppendReject, CopyAck, Heartbeat, HeartbeatAck, ReplicaId
+from logherd.replication.receiver import Flushed, FromLeader, Receiver
+from logherd.replication.sender import Mode, ShipOptions
+from logherd.replication.shipper import Shipper
+from logherd.replication.shipping import (
+    Beat,
+    Connected,
+    FollowersSet,
+    FromFollower,
+    Grown,
+    LostData,
+    MutedSet,
+    RefusedAck,
+    ShipperTick,
+)
+
+F, G = ReplicaId("f"), ReplicaId("g")
+SMALL = ShipOptions(message_bytes_max=80, window_messages=2, window_bytes=160, chunk_bytes=16, chunks_ahead=2)
+
+
+def log_of(*epochs: int) -> MemoryLog:
+    log = MemoryLog(256)
+    for number, epoch in enumerate(epochs):
+        log.append(Kind.DATA, Epoch(epoch), b"%d of %d" % (number, epoch))
+    return log
+
+
+def appends(messages: list[tuple[ReplicaId, object]], peer: ReplicaId) -> list[Append]:
+    return [body for to, body in messages if to == peer and isinstance(body, Append)]
+
+
+def in_step(log: MemoryLog, options: ShipOptions = SMALL) -> Shipper:
+    """A shipper whose two followers have everything."""
+    ship = Shipper(log, options, commit=Position(0), now=0)
+    ship.step(FollowersSet((F, G)), 0)
+    for peer in (F, G):
+        ship.step(FromFollower(peer, AppendAck(1, log.end, log.end)), 0)
+    return ship
+
+
+def test_a_slow_follower_fills_its_own_window_and_holds_up_nobody() -> None:
+    log = log_of(1)
+    ship = in_step(log)
+    sent = []
+    for _ in range(4):
+        log.append(Kind.DATA, Epoch(1), b"more")
+        sent += ship.step(Grown(), 1).messages
+        ship.step(FromFollower(G, AppendAck(1, log.end, log.end)), 1)
+    assert len(appends(sent, G)) == 4
+    assert len(appends(sent, F)) == 2
+    assert ship.match(G) == log.end
+
+
+def test_heartbeats_pass_a_full_window() -> None:
+    log = log_of(1)
+    ship = in_step(log)
+    for _ in range(4):
+        log.append(Kind.DATA, Epoch(1), b"more")
+        ship.step(Grown(), 1)
+    beats = ship.step(ShipperTick(), 150).messages
+    assert [to for to, body in beats if isinstance(body, Heartbeat)] == [F, G]
+
+
+def test_silence_is_asked_again_with_growing_gaps() -> None:
+    ship = Shipper(log_of(1), SMALL, commit=Position(0), now=0)
+    ship.step(FollowersSet((F,)), 0)
+    asked = [now for now in range(1, 12_000) if appends(ship.step(ShipperTick(), now).messages, F)]
+    gaps = [after - before for before, after in pairwise(asked)]
+    assert asked[0] == 500
+    assert gaps[:3] == [1_000, 2_000, 4_000]
+    assert max(gaps) <= SMALL.backoff_ms_max
+
+
+def test_a_lost_message_is_found_without_an_answer() -> None:
+    log = log_of(1)
+    ship = in_step(log)
+    log.append(Kind.DATA, Epoch(1), b"lost")
+    ship.step(Grown(), 10)
+    again = [m for now in range(11, 600) for m in appends(ship.step(ShipperTick(), now).messages, F)]
+    assert len(again) == 1
+    assert again[0].span.data == b""
+    assert again[0].generation == 2
+
+
+def test_a_refusal_of_an_old_generation_or_below_what_is_confirmed_moves_nothing() -> None:
+    log = log_of(1, 1, 1)
+    ship = in_step(log)
+    sender = ship.sender(F)
+    assert sender is not None
+    for refusal in (AppendReject(0, log.end, ORIGIN), AppendReject(1, log.end, ORIGIN)):
+        ship.step(FromFollower(F, refusal), 1)
+        assert (sender.mode, sender.next, sender.generation) == (Mode.REPLICATE, log.end, 1)
+
+
+def test_a_follower_that_confirms_what_it_was_never_sent_is_not_believed() -> None:
+    log = log_of(1)
+    ship = in_step(log)
+    out = ship.step(FromFollower(F, AppendAck(1, Position(10_000), Position(10_000))), 1)
+    assert out.events == [RefusedAck(F, Position(10_000), log.end)]
+    assert ship.match(F) == log.end
+
+
+def test_a_follower_that_lost_flushed_data_is_noticed_and_asked_again() -> None:
+    log = log_of(1, 1)
+    ship = in_step(log)
+    ship.step(Beat(), 10)
+    out = ship.step(FromFollower(F, HeartbeatAck(ship.rounds.last, Position(0))), 20)
+    assert out.events == [LostData(F, log.end, Position(0))]
+    assert ship.match(F) == 0
+    assert len(appends(out.messages, F)) == 1
+
+
+def test_a_late_answer_to_an_older_round_is_not_taken_for_lost_data() -> None:
+    log = log_of(1)
+    ship = Shipper(log, SMALL, commit=Position(0), now=0)
+    ship.step(FollowersSet((F,)), 0)
+    ship.step(Beat(), 0)
+    old = ship.rounds.last
+    ship.step(FromFollower(F, AppendAck(1, log.end, log.end)), 1)
+    assert ship.step(FromFollower(F, HeartbeatAck(old, Position(0))), 2).events == []
+
+
+def test_a_muted_leader_sends_no_heartbeat() -> None:
+    ship = in_step(log_of(1))
+    ship.step(MutedSet(muted=True), 0)
+    assert ship.step(ShipperTick(), 1_000).messages == []
+    ship.step(MutedSet(muted=False), 1_000)
+    assert len(ship.step(ShipperTick(), 1_001).messages) == 2
+
+
+def test_a_follower_taken_away_and_added_again_goes_on_counting_generations() -> None:
+    ship = in_step(log_of(1))
+    ship.step(Connected(F), 1)
+    ship.step(FollowersSet((G,)), 2)
+    out = ship.step(FollowersSet((F, G)), 3)
+    assert appends(out.messages, F)[0].generation == 3
+
+
+def test_a_straggler_of_an_old_connection_is_dropped() -> None:
+    log = log_of(1)
+    receiver = Receiver(log, DurableEnd(log.end), Position(0))
+    here = Span(log.epochs.point_at(log.end), log.end, (), b"")
+    assert receiver.step(FromLeader(Append(2, here, Position(0))), 0).answers
+    assert receiver.step(FromLeader(Append(1, here, Position(0))), 0).answers == ()
+
+
+def test_nothing_is_acknowledged_as_durable_before_its_flush() -> None:
+    leader, mine = log_of(1, 1, 1), log_of()
+    durable = DurableEnd(mine.end)
+    receiver = Receiver(mine, durable, Position(0))
+    out = receiver.step(FromLeader(Append(1, leader.read(Position(0), 10_000), Position(0))), 0)
+    assert (out.answers, out.wrote) == ((), True)
+    token = durable.wrote(mine.end, 0)
+    probe = Append(1, Span(leader.epochs.point_at(leader.end), leader.end, (), b""), Position(0))
+    assert receiver.step(FromLeader(probe), 0).answers == (AppendAck(1, leader.end, Position(0)),)
+    durable.flushed(token)
+    assert receiver.step(Flushed(), 0).answers == (AppendAck(1, leader.end, leader.end),)
+
+
+def test_an_image_of_no_bytes_is_a_place_to_begin_ranges_from() -> None:
+    """How a message log is copied in full: its kept part is sent as ordinary ranges, from where it begins."""
+    leader = log_of(1, 1, 2, 2)
+    cut = leader.records(Position(0), leader.end)[1].end
+    image = Image("kept", leader.epochs.point_at(cut), leader.seal_at(cut), 0, 0, b"")
+    leader.keep_image(image, b"")
+    leader.compact(cut)
+    mine = log_of(1)
+    converse(leader, mine, drops=[])
+    assert mine.epochs.base == Point(Epoch(1), cut)
+    assert mine.end == leader.end
+
+
+def converse(leader: MemoryLog, mine: MemoryLog, drops: list[int]) -> None:
+    """Let the two sides talk until they agree; the numbered messages are lost, every third flush is late."""
+    durable = DurableEnd(mine.end)
+    receiver = Receiver(mine, durable, mine.epochs.base.position)
+    ship = Shipper(leader, SMALL, commit=Position(0), now=0)
+    wire = list(ship.step(FollowersSet((F,)), 0).messages)
+    count = 0
+    for now in range(0, 200_000, 50):
+        wire += ship.step(ShipperTick(), now).messages
+        while wire:
+            (_, body), count = wire.pop(0), count + 1
+            if count in drops:
+                continue
+            out = receiver.step(FromLeader(body), now)
+            answers = list(out.answers)
+            if out.wrote:
+                durable.wrote(mine.end, now)
+            if count % 3:
+                durable.flushed(durable.token)
+                answers += receiver.step(Flushed(), now).answers
+            for answer in answers:
+                count += 1
+                if count not in drops:
+                    wire += ship.step(FromFollower(F, answer), now).messages
+        if ship.match(F) == leader.end:
+            return
+    raise AssertionError("they never agreed")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 5), max_size=8).map(sorted),
+    st.lists(st.integers(1, 5), max_size=8).map(sorted),
+    st.lists(st.integers(1, 60), max_size=25),
+    st.integers(0, 8),
+)
+def test_any_two_logs_become_one_whatever_is_lost(a: list[int], b: list[int], drops: list[int], kept: int) -> None:
+    """The two logs part where their epochs do; a leader of a newer epoch makes the follower's log its own."""
+    common = 0
+    while common < min(len(a), len(b)) and a[common] == b[common]:
+        common += 1
+    # After the logs part, one leader an epoch means that they share no epoch any more.
+    leader, mine = log_of(*a, 11), log_of(*a[:common], *(epoch + 5 for epoch in b[common:]))
+    if kept < len(a):
+        cut = leader.records(Position(0), leader.end)[kept].end
+        data = bytes(40)
+
+        leader.keep_image(Image("i", leader.epochs.point_at(cut), leader.seal_at(cut), crc32(data), 40, b""), data)
+        leader.compact(cut)
+    converse(leader, mine, drops)
+    assert mine.end == leader.end
+    assert mine.seal_at(mine.end) == leader.seal_at(leader.end)
+
+
+def test_a_copy_answer_for_another_image_is_ignored() -> None:
+    ship = in_step(log_of(1))
+    sender = ship.sender(F)
+    ship.step(FromFollower(F, CopyAck(1, "another", 50)), 1)
+    assert sender is not None
+    assert sender.mode is Mode.REPLICATE
