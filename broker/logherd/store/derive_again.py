@@ -1,7 +1,9 @@
 """Bringing the derived files up to the log when a store is opened: from the checkpoint on, or all of them anew."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from logherd.store.checkpoint import Checkpoint
 from logherd.store.consume_queue import UNIT_SIZE
