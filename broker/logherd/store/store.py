@@ -49,7 +49,7 @@ class MessageStore:
 
     __slots__ = (
         "_derived", "_extract", "_lock", "_log", "_options", "_reader", "_reserve_bytes", "_store_host", "_table",
-        "_writer", "committed_position", "recovery",
+        "_writer", "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
@@ -65,6 +65,8 @@ class MessageStore:
         self._reader = QueueReader(self._log, self._table)
         self.committed_position = self._log.end_position
         self.recovery: Recovery = recovered.report
+        self.retention = options.retention
+        """What `apply_retention` deletes; may be replaced at any time."""
 
     @staticmethod
     def open(directory: Path, options: StoreOptions, files: Files, *, clock: Clock) -> "MessageStore":
@@ -257,7 +259,7 @@ class MessageStore:
         checkpoint = self._writer.checkpoint.value
         derived_to = min(checkpoint.queues_dispatched, checkpoint.index_dispatched)
         count = self._log.expire(
-            self._options.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
+            self.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
             stored_at=self._stored_at, derived=self._derived.remove_below,
         )  # fmt: skip
         self._table.min_position = self._log.min_position
