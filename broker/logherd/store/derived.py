@@ -206,6 +206,11 @@ class Derived:
         self.reader.cache.forget(f"{self.reader.directory(topic)}/")
         self._writer.tasks.append(self._remove_files(topic, removed))
 
+    def empty(self, queue: QueueLog) -> None:
+        """Let a living queue begin anew at offset 0; its files are shortened when the next part is written."""
+        queue.go_back(0)
+        self._dirty[queue] = 0
+
     def _remove_files(self, topic: str, removed: list[QueueLog]) -> Task:
         yield from self._list_deleted(removed)
         self._units.remove_topic(topic)

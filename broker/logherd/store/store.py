@@ -6,7 +6,7 @@ order is always: append ... append, take_batch, (writer) write_and_flush, commit
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMessageStore.java
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -249,6 +249,25 @@ class MessageStore:
         """Forget the topic's queues: at once in memory, their files in the background. The log keeps the records until
         retention; a topic of this name that is made again begins at offset 0."""
         self._derived.remove_topic(topic)
+
+    def forget_deleted(self, deleted: Mapping[str, int]) -> list[str]:
+        """Empty again the queues that hold only records below the position where their topic was deleted: deriving
+        queues from the log brings them back, because the log does not know of deletions. Returns the topics.
+
+        Call it after opening, before anything is appended to these topics.
+        """
+        found: dict[str, None] = {}
+        for queue in list(self._table):
+            position = deleted.get(queue.topic)
+            if position is not None and queue.max_offset and self._ends_below(queue, position):
+                self._derived.empty(queue)
+                found[queue.topic] = None
+        return list(found)
+
+    def _ends_below(self, queue: QueueLog, position: int) -> bool:
+        if queue.min_offset == queue.max_offset:  # retention took its records, and `position` is above that
+            return self._log.min_position < position
+        return self._table.unit(queue, queue.max_offset - 1)[0] < position
 
     def apply_retention(self, now_ms: int, pinned: int) -> int:
         """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:
