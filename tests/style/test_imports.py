@@ -16,9 +16,9 @@ def lint_imports(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 
-# Pure cores whose process is still to be built. Until then the simulator is what runs them, and what it does not
-# reach there is dead all the same. Take a room out when `logherd.app` imports it.
-SIMULATED = ("logherd.raft.", "logherd.replication.", "logherd.controller.")
+# Pure cores whose process is still to be built, and their log on files (raftlog). Until then the simulator is what runs
+# them, and what it does not reach there is dead all the same. Take a room out when `logherd.app` imports it.
+SIMULATED = ("logherd.raft.", "logherd.raftlog.", "logherd.replication.", "logherd.controller.")
 
 
 def simulated() -> set[str]:

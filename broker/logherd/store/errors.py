@@ -1,11 +1,10 @@
 """What a store raises. Every message names the file or the value, and what to do about it."""
 
-
-
 from logherd.kit.errors import LogHerdError
 
 __all__ = [
-    "RecordTooLarge", "StoreDamaged", "StoreError", "StoreFull", "StoreInUse", "StoreStopped", "StoreVersionError",
+    "RecordTooLarge", "ReplicaDamaged", "StoreDamaged", "StoreError", "StoreFull", "StoreInUse", "StoreStopped",
+    "StoreVersionError",
 ]  # fmt: skip
 
 
@@ -22,6 +21,22 @@ class StoreDamaged(StoreError):
         self.what = what
         self.command = f"logherd store repair {directory}"
         super().__init__(f"{path} at byte {offset}: {what}; nothing was changed, look with `{self.command}`")
+
+
+class ReplicaDamaged(StoreError):
+    """The log of a group's member does not hold what the member may have promised to the others.
+
+    Nothing was changed. The member must not go on with these files: a vote or an acknowledgement could be given twice.
+    """
+
+    def __init__(self, path: str, offset: int, what: str) -> None:
+        self.path = path
+        self.offset = offset
+        self.what = what
+        super().__init__(
+            f"{path} at byte {offset}: {what}; nothing was changed. Move the directory away and "
+            "let this replica rejoin as a new member: the others hold what was committed"
+        )
 
 
 class StoreVersionError(StoreError):

@@ -13,11 +13,13 @@ import msgspec
 
 from logherd.store.files import Files
 from logherd.store.options import StoreOptions
+from logherd.store.whole_file import replace_file
 
 __all__ = ["FORMAT", "FormatFile", "FormatState", "decode_format", "format_path", "wanted_format", "write_format"]
 
 FORMAT = 1
 _PRODUCT = "logherd"
+_NAME = "store.json"
 
 
 class FormatState(Enum):
@@ -48,7 +50,7 @@ class FormatFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def format_path(root: str) -> str:
-    return f"{root}/store.json"
+    return f"{root}/{_NAME}"
 
 
 def decode_format(data: bytes | None) -> tuple[FormatState, FormatFile | None]:
@@ -76,12 +78,4 @@ def wanted_format(options: StoreOptions, segment_bytes: tuple[int, ...], *, adop
 
 def write_format(files: Files, root: str, value: FormatFile) -> None:
     """Replace the file, durably and whole."""
-    path = format_path(root)
-    files.unlink(f"{path}.new")
-    file = files.open(f"{path}.new", create=True)
-    file.write(0, (msgspec.json.encode(value),))
-    file.flush()
-    file.close()
-    files.sync_dir(root)  # else the old file of this name could be renamed, and this one be lost
-    files.rename(f"{path}.new", path)
-    files.sync_dir(root)
+    replace_file(files, root, _NAME, (msgspec.json.encode(value),))

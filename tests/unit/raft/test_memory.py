@@ -1,4 +1,4 @@
-"""The contract of a log store, shown on the one in memory; the mapped one must pass the same."""
+"""The contract of a log store, shown on the one in memory and on the one on files."""
 
 from collections.abc import Callable
 from zlib import crc32
@@ -10,14 +10,20 @@ from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
 from logherd.raft.record import HEADER_SIZE, Kind
 from logherd.raft.store import HardState, LogStore
+from logherd.raftlog import RaftLog, RaftLogOptions
 from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.log import Image, SpanDamagedError
 from logherd.replication.messages import ClusterId, ReplicaId
+from sim.disk import SimDisk
 
 SEGMENT = 128
 
 
-@pytest.fixture(params=[MemoryLog])
+def on_files(segment_bytes: int) -> LogStore:
+    return RaftLog.open(SimDisk(), "/raft", RaftLogOptions(segment_bytes=segment_bytes, reserve_bytes=0))
+
+
+@pytest.fixture(params=[MemoryLog, on_files])
 def log(request: pytest.FixtureRequest) -> LogStore:
     make: Callable[[int], LogStore] = request.param
     return make(SEGMENT)

@@ -1,0 +1,237 @@
+"""The writer thread's side of a member's log: changes become durable in their order.
+
+    promises          two slots: term and vote, the log's base, how far it was flushed (kept.py)
+    log/<position>    segments of records (raft/record.py)
+    images/<place>    the newest image and the one before it (image_file.py)
+
+Term and vote are written last in a batch: a member whose founding was cut short has promised nothing. A failed write or
+flush is final, because the system may have thrown the pages away and would answer a second flush with success.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from logherd.kit.errors import ensure
+from logherd.model.names import Position
+from logherd.raft.record import HEADER_SIZE
+from logherd.raft.store import HardState
+from logherd.raftlog.changes import Added, Change, Compacted, Cut, ImageKept, Restarted
+from logherd.raftlog.image_file import encode_image_head, image_name, image_place
+from logherd.raftlog.kept import Kept, encode_kept
+from logherd.raftlog.options import RaftLogOptions
+from logherd.raftlog.scan import next_start
+from logherd.store.errors import StoreFull, StoreStopped
+from logherd.store.files import Files
+from logherd.store.journal import Journal
+from logherd.store.slots import SlotPair
+from logherd.store.whole_file import replace_file
+
+__all__ = ["IMAGES_KEPT", "LogFiles", "image_directory", "log_directory", "promises_path"]
+
+IMAGES_KEPT = 2
+
+
+def log_directory(root: str) -> str:
+    """Where the segments are."""
+    return f"{root}/log"
+
+
+def image_directory(root: str) -> str:
+    """Where the images are."""
+    return f"{root}/images"
+
+
+def promises_path(root: str) -> str:
+    """The file of the slots."""
+    return f"{root}/promises"
+
+
+class LogFiles:
+    """Invariants: (1) changes are made in the order of the calls; (2) `flushed` is never above what was flushed without
+    an error; (3) after a failure nothing is ever called durable again. `full` may be read by the owner's thread.
+    """
+
+    def __init__(
+        self, files: Files, root: str, options: RaftLogOptions, *, journal: Journal, slots: SlotPair, kept: Kept,
+        imaged: Position | None,
+    ) -> None:  # fmt: skip
+        """Go on from `kept`, which is durable as is all of the log up to its mark; the newest image is at `imaged`."""
+        self._files = files
+        self._root = root
+        self._options = options
+        self._journal = journal
+        self._slots = slots
+        self._kept = kept
+        self._imaged = imaged
+        self._flushed = self._written = (kept.mark_position, kept.mark_seal)
+        self.failure: BaseException | None = None
+        self.full = False
+
+    def run(self, changes: deque[Change], hard: HardState | None) -> None:
+        """Make the changes durable, taking each from the deque once it is under way, then `hard`.
+
+        Raises: StoreFull: there is no space yet, what is left in `changes` is to be tried again; StoreStopped.
+        """
+        self._guarded(lambda: self._run(changes, hard))
+
+    def tend(self) -> bool:
+        """A short piece of what can be done ahead, when no batch waits: spare segments, zeros, the mark.
+
+        Blocks for some ms. True if there is more. Raises: StoreStopped.
+        """
+        return self._guarded(self._tend)
+
+    def close(self) -> None:
+        """Note how far the log is flushed, and close the files. Raises nothing after a failure."""
+        if self.failure is None:
+            self._guarded(self._note_mark)
+        self._journal.close()
+        self._slots.close()
+
+    def _guarded(self, action: "Callable[[], bool | None]") -> bool:
+        if self.failure is not None:
+            raise StoreStopped(f"{self._root}: stopped by an earlier failure: {self.failure}") from self.failure
+        try:
+            return bool(action())
+        except OSError as error:
+            self.failure = error
+            raise StoreStopped(f"{self._root}: {error}; restart to recover") from error
+
+    def _run(self, changes: deque[Change], hard: HardState | None) -> None:
+        while changes:
+            change = changes[0]
+            if isinstance(change, Added):
+                self._write_some(changes)
+                continue
+            self._flush_log()
+            match change:
+                case Cut():
+                    self._cut(change)
+                case ImageKept():
+                    self._keep_image(change)
+                case Compacted():
+                    self._compact(change)
+                case Restarted():
+                    self._restart(change)
+            changes.popleft()
+        self._flush_log()
+        if hard is not None and hard != self._kept.hard_state:
+            self._put(self._kept.with_hard_state(hard))
+        elif self._flushed[0] - self._kept.mark_position >= self._options.mark_bytes:
+            self._note_mark()
+        self._reserve()
+
+    # ---- records -----------------------------------------------------------------------------------------------
+
+    def _write_some(self, changes: deque[Change]) -> None:
+        """One write of records that lie one behind the other, at most a window of them. Raises: StoreFull."""
+        run: list[Added] = []
+        size = 0
+        for change in changes:
+            if not isinstance(change, Added) or (run and change.start != run[-1].end):
+                break
+            size += len(change.frame)
+            if run and size > self._options.window_bytes:
+                break
+            run.append(change)
+        first, last = run[0], run[-1]
+        ensure(first.start >= self._written[0], "records continue the log", first.start, self._written)
+        if last.end - self._flushed[0] > self._options.window_bytes:
+            self._flush_log()
+        self._journal.write(first.start, [change.frame for change in run])
+        for _ in run:
+            changes.popleft()
+        self._written = (last.end, last.seal)
+
+    def _flush_log(self) -> None:
+        self._journal.flush()
+        self._flushed = self._written
+
+    def _cut(self, cut: Cut) -> None:
+        """First the mark goes down, then the place where a record could begin becomes zero, then the rest.
+
+        A record begins at the end of the one before or at the next segment, so both places count. Whatever is written
+        afterwards, no record of the cut part can continue the log again.
+        """
+        self._flushed = self._written = (cut.at, cut.seal)
+        self._put(replace(self._kept, loose=max(self._kept.loose, cut.end)))
+        clear(self._journal, cut.at, cut.end)
+        self._kept = replace(self._kept, loose=0)
+
+    def _put(self, kept: Kept) -> None:
+        position, seal = self._flushed
+        self._kept = replace(kept, mark_position=position, mark_seal=seal)
+        self._slots.put(encode_kept(self._kept))
+
+    def _note_mark(self) -> None:
+        if self._kept.owner and self._flushed[0] != self._kept.mark_position:
+            self._put(self._kept)
+
+    # ---- images ------------------------------------------------------------------------------------------------
+
+    def _keep_image(self, change: ImageKept) -> None:
+        """An own image that finds no space is left out: the log below it then stays as well."""
+        self._note_mark()
+        directory, name = image_directory(self._root), image_name(change.image.point)
+        try:
+            replace_file(self._files, directory, name, (encode_image_head(change.image), change.data))
+        except StoreFull:
+            if change.needed:
+                raise
+            self.full = True
+            return
+        self._imaged = change.image.point.position
+        for other in self._files.list(directory):
+            if other != name and not self._is_wanted(other):
+                self._files.unlink(f"{directory}/{other}")
+
+    def _is_wanted(self, name: str) -> bool:
+        """Whether an image besides the newest is the one before it."""
+        names = [other for other in self._files.list(image_directory(self._root)) if image_place(other) is not None]
+        return name in names[-IMAGES_KEPT:]
+
+    def _compact(self, change: Compacted) -> None:
+        if self._imaged is None or self._imaged < change.base.position:
+            return
+        base = change.base
+        self._put(replace(self._kept, base_epoch=base.epoch, base_position=base.position, base_seal=change.seal))
+        self._journal.drop_below(base.position)
+
+    def _restart(self, change: Restarted) -> None:
+        """The image is durable: from here on the log begins at it. Before that the old log was whole."""
+        base = change.base
+        self._flushed = self._written = (base.position, change.seal)
+        self._put(
+            replace(self._kept, base_epoch=base.epoch, base_position=base.position, base_seal=change.seal,
+                    loose=max(self._kept.loose, change.end))
+        )  # fmt: skip
+        self._journal.drop_all()
+        self._kept = replace(self._kept, loose=0)
+
+    # ---- space -------------------------------------------------------------------------------------------------
+
+    def _reserve(self) -> None:
+        try:
+            self._journal.reserve(self._written[0], self._options.spare_segments)
+        except StoreFull:
+            self.full = True
+            return
+        self.full = self._files.free_bytes(self._root) < self._options.reserve_bytes
+
+    def _tend(self) -> bool:
+        self._reserve()
+        if self._journal.zero_ahead(self._written[0]):
+            return True
+        self._note_mark()
+        return False
+
+
+def clear(journal: Journal, at: int, end: int) -> None:
+    """Make the log end at `at`, durably, when old records or parts of them reach to `end`."""
+    for start in {at, next_start(at, journal.segment_bytes)}:
+        journal.zero(start, start + HEADER_SIZE)
+    journal.flush()
+    journal.zero(at, end)
+    journal.flush()
