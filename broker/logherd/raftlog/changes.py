@@ -21,10 +21,11 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Everything above `at` goes; the last record there ended at `end`."""
+    """Everything above `at` goes; the first record there begins at `first`, the last one ends at `end`."""
 
     at: Position
     seal: int
+    first: Position
     end: Position
 
 

@@ -72,6 +72,8 @@ class RaftLog(MemoryLog):
     def open(cls, files: Files, directory: str, options: RaftLogOptions) -> "RaftLog":
         """Lock the directory, recover what is in it, or make a new log. Blocks; everything found is durable then.
 
+        The directory is made if need be; that the one above it outlasts the machine is the caller's matter.
+
         Raises: StoreInUse, ReplicaDamaged (rejoin as a new member), StoreVersionError, StoreFull, OSError.
         """
         files.make_directory(directory)
@@ -115,10 +117,10 @@ class RaftLog(MemoryLog):
 
     def truncate(self, at: Position) -> None:
         """Drop the records above `at`."""
-        end = self.end
+        gone = self.records(at, self.end)
         super().truncate(at)
-        if end > at:
-            self._note(Cut(at, self.seal_at(at), end))
+        if gone:
+            self._note(Cut(at, self.seal_at(at), gone[0].start, gone[-1].end))
 
     def compact(self, at: Position) -> None:
         """Drop the records up to `at`."""

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from logherd.model.names import Position
-from logherd.raft.record import Record
+from logherd.raft.record import HEADER_SIZE, Record
 from logherd.raftlog.image_file import decode_image, image_name, image_place
 from logherd.raftlog.kept import Kept, decode_kept, encode_kept
 from logherd.raftlog.options import RaftLogOptions
@@ -25,7 +25,7 @@ from logherd.raftlog.rows import (
     Promise,
     TailAction,
 )
-from logherd.raftlog.scan import read_records, whole_records_in
+from logherd.raftlog.scan import next_start, read_records, whole_records_in
 from logherd.raftlog.writer import LogFiles, clear, image_directory, log_directory, promises_path
 from logherd.replication.log import Image
 from logherd.store.errors import ReplicaDamaged, StoreVersionError
@@ -212,10 +212,13 @@ class _Opening:
     def _make_good(self, records: list[Record], tail: _Tail) -> None:
         """Every step may be repeated after a crash in it, and ends at the same state."""
         self._slots.secure()
+        self._files.sync_dir(log_directory(self._root))  # the process before may have made segments and died
         for record in records:
             if record.end > self._kept.mark_position:
                 self._journal.write(record.start, (record.frame,))
-        clear(self._journal, tail.end, tail.behind)
+        at_next = next_start(tail.end, self._journal.segment_bytes)
+        self._journal.zero(at_next, at_next + HEADER_SIZE)
+        clear(self._journal, tail.end, tail.end, tail.behind)
         self._kept = replace(self._kept, mark_position=tail.end, mark_seal=tail.seal, loose=0)
         self._slots.put(encode_kept(self._kept))
         self._journal.drop_below(self._kept.base_position)
@@ -223,7 +226,6 @@ class _Opening:
         for name in self._damaged_images:
             self._files.unlink(f"{directory}/{name}")
         self._files.sync_dir(directory)
-        self._files.sync_dir(log_directory(self._root))
 
     def _begin_at(self, image: Image, tail: _Tail) -> None:
         point = image.point

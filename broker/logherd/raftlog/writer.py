@@ -21,7 +21,6 @@ from logherd.raftlog.changes import Added, Change, Compacted, Cut, ImageKept, Re
 from logherd.raftlog.image_file import encode_image_head, image_name, image_place
 from logherd.raftlog.kept import Kept, encode_kept
 from logherd.raftlog.options import RaftLogOptions
-from logherd.raftlog.scan import next_start
 from logherd.store.errors import StoreFull, StoreStopped
 from logherd.store.files import Files
 from logherd.store.journal import Journal
@@ -150,14 +149,14 @@ class LogFiles:
         self._flushed = self._written
 
     def _cut(self, cut: Cut) -> None:
-        """First the mark goes down, then the place where a record could begin becomes zero, then the rest.
+        """First the mark goes down, then the first record's header becomes zero, which is the cut; then the rest.
 
-        A record begins at the end of the one before or at the next segment, so both places count. Whatever is written
-        afterwards, no record of the cut part can continue the log again.
+        Each is durable before the next begins. Whatever is written afterwards, no record of the cut part can continue
+        the log again: the next one may begin in another place and would leave an old header as it is.
         """
         self._flushed = self._written = (cut.at, cut.seal)
         self._put(replace(self._kept, loose=max(self._kept.loose, cut.end)))
-        clear(self._journal, cut.at, cut.end)
+        clear(self._journal, cut.at, cut.first, cut.end)
         self._kept = replace(self._kept, loose=0)
 
     def _put(self, kept: Kept) -> None:
@@ -228,10 +227,9 @@ class LogFiles:
         return False
 
 
-def clear(journal: Journal, at: int, end: int) -> None:
-    """Make the log end at `at`, durably, when old records or parts of them reach to `end`."""
-    for start in {at, next_start(at, journal.segment_bytes)}:
-        journal.zero(start, start + HEADER_SIZE)
+def clear(journal: Journal, at: int, first: int, end: int) -> None:
+    """Make the log end at `at`, durably, when an old record may begin at `first`, and some may reach to `end`."""
+    journal.zero(first, first + HEADER_SIZE)
     journal.flush()
     journal.zero(at, end)
     journal.flush()
