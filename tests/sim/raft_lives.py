@@ -170,7 +170,7 @@ class Life:
 
     def live(self) -> None:
         """One process, until it crashes."""
-        self.disk.crash_after(self.draw.randint(1, 60))
+        self.disk.crash_after(self.draw.randint(1, self.draw.choice((30, 100, 300))))
         if self.draw.random() < 0.15:
             self.disk.failing_flush = self.draw.randrange(8)
         try:

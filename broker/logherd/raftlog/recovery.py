@@ -75,12 +75,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Tail:
-    """Where the records end, and how far something lies behind."""
+    """Where the records end, how far something lies behind, and how far something may lie on the disk."""
 
     row: str
     end: Position
     seal: int
     behind: int
+    limit: int
     doubtful: bool
 
 
@@ -144,7 +145,7 @@ class _Opening:
             self._files, self._root, self._options, journal=self._journal, slots=self._slots, kept=self._kept,
             imaged=image[0].point.position if image else None,
         )  # fmt: skip
-        recovered = Recovered(tuple(rows), max(cut, 0), tail.doubtful)
+        recovered = Recovered(tuple(rows), cut, tail.doubtful)
         return Found(self._kept, self._journal.segment_bytes, image, records, writer, recovered)
 
     # ---- facts -------------------------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ class _Opening:
             raise ReplicaDamaged(path, offset, f"{row.label}: {row.reason}")
         fresh = max(end, kept.loose)
         doubtful = last > fresh and whole_records_in(journal.read(fresh + 1, last - fresh - 1), fresh + 1)
-        return _Tail(row.label, end, seal, max(last, kept.loose, end), doubtful)
+        return _Tail(row.label, end, seal, last, limit, doubtful)
 
     def _judge_images(self) -> tuple[str, tuple[Image, bytes] | None]:
         kept, directory = self._kept, image_directory(self._root)
@@ -218,7 +219,8 @@ class _Opening:
                 self._journal.write(record.start, (record.frame,))
         at_next = next_start(tail.end, self._journal.segment_bytes)
         self._journal.zero(at_next, at_next + HEADER_SIZE)
-        clear(self._journal, tail.end, tail.end, tail.behind)
+        # Also where zeros are read: they may be in the cache only, of a cut that the process before did not finish.
+        clear(self._journal, tail.end, tail.end, tail.limit)
         self._kept = replace(self._kept, mark_position=tail.end, mark_seal=tail.seal, loose=0)
         self._slots.put(encode_kept(self._kept))
         self._journal.drop_below(self._kept.base_position)
