@@ -32,24 +32,24 @@ class SimStore(MemoryLog):
 
     def keep_hard_state(self, state: HardState) -> None:
         super().keep_hard_state(state)
-        self._note("keep_hard_state", state)
+        self._remember("keep_hard_state", state)
 
     def keep_image(self, image: Image, data: bytes) -> None:
         super().keep_image(image, data)
-        self._note("keep_image", image, data)
+        self._remember("keep_image", image, data)
 
     def truncate(self, at: Position) -> None:
         self.on_truncate(at, self.records(at, self.end))
         super().truncate(at)
-        self._note("truncate", at)
+        self._remember("truncate", at)
 
     def compact(self, at: Position) -> None:
         super().compact(at)
-        self._note("compact", at)
+        self._remember("compact", at)
 
     def stage(self, image: Image, offset: int, data: bytes | memoryview) -> None:
         super().stage(image, offset, data)
-        self._note("stage", image, offset, bytes(data))
+        self._remember("stage", image, offset, bytes(data))
 
     def install(self, image: Image) -> None:
         if not self.epochs.matches(image.point, self.end):
@@ -57,17 +57,21 @@ class SimStore(MemoryLog):
         self._recording = False
         super().install(image)
         self._recording = True
-        self._note("install", image)
+        self._remember("install", image)
 
     def _add(self, record: Record) -> None:
         super()._add(record)
-        self._note("_add", record)
+        self._remember("_add", record)
 
-    def _note(self, name: str, *arguments: object) -> None:
+    def _remember(self, name: str, *arguments: object) -> None:
         if self._recording:
             self.pending.append((name, arguments))
 
     # ---- the disk ----------------------------------------------------------------------------------------------
+
+    def begin_flush(self) -> int:
+        """A flush begins; gives how many changes it will have made durable when it ends."""
+        return len(self.pending)
 
     def flush(self, changes: int) -> None:
         """The oldest `changes` changes are now durable."""

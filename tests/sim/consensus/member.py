@@ -13,7 +13,6 @@ from logherd.raft.output import Output
 from logherd.raft.store import HardState
 from logherd.replication.log import Image
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId
-from sim.consensus.disk import SimStore
 from sim.consensus.machine import Machine
 from sim.consensus.streams import stream
 from sim.consensus.words import say_answer, say_event
@@ -47,13 +46,13 @@ class Member:
 
     def _make_disk(self, founders: tuple[ReplicaId, ...]) -> None:
         self.identity = ReplicaId(f"{self.name}.{self.wipes}")
-        self.store = SimStore(self.world.shape.segment_bytes)
+        self.store = self.world.make_store(self.world.shape.segment_bytes, self.draw)
         hard = HardState(CLUSTER, self.identity)
         if self.identity in founders:
             found_group(self.store, hard, founders)
         else:
             self.store.keep_hard_state(hard)
-        self.store.flush(len(self.store.pending))
+        self.store.flush(self.store.begin_flush())
         self._boot()
 
     # ---- life --------------------------------------------------------------------------------------------------
@@ -180,7 +179,7 @@ class Member:
 
     def _begin_flush(self) -> None:
         self.flushing = True
-        life, token, changes = self.life, self.flush_wanted, len(self.store.pending)
+        life, token, changes = self.life, self.flush_wanted, self.store.begin_flush()
         latency = 50 + int(self.draw.expovariate(1 / self.world.shape.flush_mean_us))
         at = max(self.world.now_us + latency, self.stalled_until)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from random import Random
 
 from logherd.model.names import Position
 from logherd.raft.inputs import Linked, Propose, Read, Received
@@ -9,6 +10,7 @@ from logherd.raft.options import RaftOptions
 from logherd.raft.output import Answer, Decided, ReadReady, Role
 from logherd.replication.messages import Envelope, ReplicaId
 from logherd.replication.sender import ShipOptions
+from sim.consensus.disk import SimStore
 from sim.consensus.faults import Faults
 from sim.consensus.member import Member
 from sim.consensus.net import Net
@@ -26,8 +28,18 @@ LIVENESS_MS = 60_000
 class World:
     """A run is a pure function of (seed, shape, plan)."""
 
-    def __init__(self, seed: int, shape: Shape, plan: list[Fault], *, keep: int = 400, messages: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        shape: Shape,
+        plan: list[Fault],
+        *,
+        keep: int = 400,
+        messages: bool = False,
+        make_store: Callable[[int, Random], SimStore],
+    ) -> None:
         self.seed = seed
+        self.make_store = make_store
         self.shape = shape
         self.plan = plan
         self.now_us = 0
