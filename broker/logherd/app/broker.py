@@ -14,6 +14,7 @@ from pathlib import Path
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
 from logherd.app.clock import SystemClock
+from logherd.app.descriptors import shares_for
 from logherd.app.engine import BrokerFailed, Engine
 from logherd.app.external_names import ExternalNames
 from logherd.app.names import EmbeddedNames
@@ -26,11 +27,14 @@ from logherd.service.identity import BrokerIdentity
 from logherd.service.names.registration import Registrar
 from logherd.settings.options import BrokerOptions, Endpoint
 from logherd.store import QueueLog
+from logherd.telemetry.log import Log
 
 __all__ = ["Broker", "BrokerFailed", "CannotListen"]
 
 STOP_SECONDS = 5.0
 _TICK_SECONDS = 0.1
+
+_log = Log("logherd.app")
 
 
 class CannotListen(LogHerdError):
@@ -67,9 +71,11 @@ class Broker:
         self._place = place
         self._clock = clock
         self._started_ms = clock.now_ms()
+        self._shares = shares_for(options)
         self._engine = Engine.open(
-            options, store_host=place.store_host, clock=clock, on_commit=self._committed, on_failure=on_failure
-        )
+            options, store_host=place.store_host, clock=clock, cached_files=self._shares.cached_files,
+            on_commit=self._committed, on_failure=on_failure,
+        )  # fmt: skip
         self._services = Services(options, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock)
         self._answers = WaitingAnswers(self._engine.store)
         self._guard = TaskGuard(on_end=self._task_ended)
@@ -150,7 +156,10 @@ class Broker:
             self._services.permission_hooks += [registrar.set_permission, names.permission_changed]
             return names
         path = Path(self._options.data_dir) / "names.json"
-        embedded = EmbeddedNames.prepare(listening, self._clock, key_values_path=path, expected=identity.name)
+        embedded = EmbeddedNames.prepare(
+            listening, self._clock, key_values_path=path, expected=identity.name,
+            connections=self._shares.name_connections,
+        )  # fmt: skip
         embedded.attach(identity, self._engine.metadata, self._clock)
         self._services.permission_hooks.append(embedded.set_permission)
         return embedded
@@ -160,7 +169,13 @@ class Broker:
         dispatcher = self._services.dispatcher()
         ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
         port = Port(dispatcher, self._answers, on_pass=self._engine.schedule, on_close=self._services.session_closed)
-        self._server = Server(port, net_limits(self._options), typed_sends=True)
+        limits = net_limits(self._options, connections=self._shares.broker_connections)
+        if limits.admission.connections_max < self._options.limits.connections:
+            _log.warning(
+                "fewer connections than the settings allow: the system grants too few descriptors",
+                connections=limits.admission.connections_max, settings=self._options.limits.connections,
+            )  # fmt: skip
+        self._server = Server(port, limits, typed_sends=True)
         await self._server.listen_on(listening)
         admin_host = self._options.admin_listen.host
         try:

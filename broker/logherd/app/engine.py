@@ -67,6 +67,7 @@ class Engine:
         *,
         store_host: bytes,
         clock: Clock,
+        cached_files: int,
         on_commit: Callable[[list[QueueLog], int], None],
         on_failure: Callable[[], None],
     ) -> "Engine":
@@ -76,7 +77,8 @@ class Engine:
         """
         directory = Path(options.data_dir)
         directory.mkdir(parents=True, exist_ok=True)
-        values = store_options(options, store_host=store_host, disk_bytes=shutil.disk_usage(directory).total)
+        disk_bytes = shutil.disk_usage(directory).total
+        values = store_options(options, store_host=store_host, disk_bytes=disk_bytes, cached_files=cached_files)
         store = MessageStore.open(directory, values, OsFiles(), clock=clock)
         found = store.recovery
         _log.info(

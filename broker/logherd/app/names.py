@@ -10,6 +10,7 @@ import msgspec
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.requests import Port, WaitingAnswers
 from logherd.kit.clock import Clock
+from logherd.net.limits import AdmissionLimits, NetLimits
 from logherd.net.server import Server
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
@@ -89,10 +90,13 @@ class EmbeddedNames:
         self.address = ""
 
     @staticmethod
-    def prepare(listening: socket.socket, clock: Clock, *, key_values_path: Path, expected: str) -> "EmbeddedNames":
+    def prepare(
+        listening: socket.socket, clock: Clock, *, key_values_path: Path, expected: str, connections: int
+    ) -> "EmbeddedNames":
         """Make the service around an address that was bound; it does not accept connections yet."""
         names = Names(clock, key_values_path=key_values_path, expected=(expected,))
-        return EmbeddedNames(names, Server(names.port()), listening)
+        limits = NetLimits(admission=AdmissionLimits(connections_max=connections))
+        return EmbeddedNames(names, Server(names.port(), limits), listening)
 
     def attach(self, identity: BrokerIdentity, metadata: Metadata, clock: Clock) -> None:
         """Follow the topics of this broker."""
