@@ -43,7 +43,8 @@ class BrokerProcess:
         path.write_text(json.dumps(config))
         ready = self.directory / "ready.json"
         ready.unlink(missing_ok=True)
-        command = [*self.under, sys.executable, "-m", "logherd", "broker", "--config", str(path), "--ready-file", str(ready)]
+        command = [*self.under, sys.executable, "-m", "logherd", "broker", "--config", str(path)]
+        command += ["--ready-file", str(ready)]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + _START_SECONDS_MAX
