@@ -87,6 +87,7 @@ class Recovery:
 class Recovered:
     """The parts of a store that is ready."""
 
+    root: str
     lock: Lock
     log: CommitLog
     writer: LogWriter
@@ -226,7 +227,7 @@ def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lo
         ),
     )  # fmt: skip
     report = _report(found, survey, tail, derived_report, position=position)
-    return Recovered(lock, log, writer, derived, report)
+    return Recovered(root, lock, log, writer, derived, report)
 
 
 def _believed(found: Look, options: StoreOptions) -> Checkpoint:

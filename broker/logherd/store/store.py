@@ -62,7 +62,7 @@ class MessageStore:
         self._derived = recovered.derived
         self._table = recovered.derived.table
         self._extract = recovered.derived.extract
-        self._reader = QueueReader(self._log, self._table)
+        self._reader = QueueReader(self._log, self._table, recovered.root)
         self.committed_position = self._log.end_position
         self.recovery: Recovery = recovered.report
 
