@@ -128,6 +128,35 @@ def test_foreign_files_in_every_folder_are_left_alone(tmp_path: Path) -> None:
         broker.kill()
 
 
+def test_values_of_the_name_service_that_cannot_be_read_are_refused_by_name(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "names.json").write_bytes(b"")
+    with pytest.raises(RuntimeError, match=r"names\.json: .*move it away"):
+        broker.start()
+    assert broker.process is not None
+    assert broker.process.poll() == 3
+    assert "Traceback" not in broker.log_path.read_text()
+
+
+def test_a_disk_that_fails_at_the_stop_is_told_by_the_exit_code(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, store={"segmentSize": "16MiB", "reservedPercent": 0})
+    (tmp_path / "data" / "abort").mkdir(parents=True)  # cannot be deleted as a file is
+    broker.start()
+    try:
+        client = BlockingClient(broker.port)
+        assert client.send("T", 0, "message-0").offset == 0
+        client.close()
+        assert broker.stop() == 4
+        assert "Traceback" not in broker.log_path.read_text()
+        broker.start()
+        client = BlockingClient(broker.port)
+        assert client.pull("T", 0, 0) == [(0, "message-0")]
+        client.close()
+    finally:
+        broker.kill()
+
+
 def pull_header(offset: int) -> dict[str, str]:
     return {
         "consumerGroup": "TOOLS_CONSUMER",

@@ -2,12 +2,10 @@
 
 import asyncio
 import socket
-from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.key_value_file import KeyValueFile
 from logherd.app.requests import Port, WaitingAnswers
 from logherd.kit.clock import Clock
 from logherd.net.limits import AdmissionLimits, NetLimits
@@ -34,13 +32,18 @@ _STOP_SECONDS = 2.0
 
 
 class Names:
-    """A name service. `key_values_path` keeps the KV configuration over restarts; None: in memory only."""
+    """A name service. `key_values_path` keeps the KV configuration over restarts; None: in memory only.
+
+    Raises: KeyValuesDamaged, OSError if that file cannot be read.
+    """
 
     def __init__(self, clock: Clock, *, key_values_path: Path | None, expected: tuple[str, ...] = ()) -> None:
         self._clock = clock
         self.routes = RouteTable(started_ms=clock.monotonic_ms(), grace_ms=_GRACE_MS, expected=expected)
-        self._path = key_values_path
-        self._values = KeyValues(self._load(), save=self._save)
+        file = None if key_values_path is None else KeyValueFile(key_values_path)
+        self._values = (
+            KeyValues(save=lambda _: None) if file is None else KeyValues(file.load(), save=file.save)
+        )
         self._brokers = BrokerNames(self.routes, self._values, clock)
 
     def port(self) -> Port:
@@ -60,17 +63,6 @@ class Names:
 
     def _closed(self, session: NetSession) -> None:
         self.routes.session_closed(session.id)
-
-    def _load(self) -> Mapping[str, Mapping[str, str]]:
-        if self._path is None or not self._path.exists():
-            return {}
-        return msgspec.json.decode(self._path.read_bytes(), type=dict[str, dict[str, str]])
-
-    def _save(self, table: Mapping[str, Mapping[str, str]]) -> None:
-        if self._path is not None:
-            part = self._path.with_name(self._path.name + ".part")
-            part.write_bytes(msgspec.json.encode(table))
-            part.replace(self._path)
 
 
 class _NoLog:
