@@ -90,6 +90,10 @@ class Engine:
         )
         try:
             metadata = Metadata.open(StoreLog(store, clock, host=store_host), clock)
+            metadata.topics.forget_deletions(store.min_position)
+            emptied = store.forget_deleted(metadata.topics.deleted)
+            if emptied:
+                _log.info("queues of deleted topics emptied", topics=len(emptied))
             if metadata.is_new:
                 _adopt(metadata, directory / "config")
         except BaseException:
@@ -138,6 +142,7 @@ class Engine:
         first = store.min_position
         count = store.apply_retention(now_ms, metadata.pinned_position)
         if count:
+            metadata.topics.forget_deletions(store.min_position)
             _log.info("segments deleted", count=count, from_position=first, to_position=store.min_position)
         elif metadata.pinned_position < store.min_position + self._segment_bytes < store.end_position:
             metadata.request_snapshot()

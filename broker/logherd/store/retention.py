@@ -5,8 +5,9 @@ log begins from now on, then files go from the oldest on, each name durably befo
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from logherd.store.files import Files
 from logherd.store.options import RetentionOptions

@@ -6,7 +6,7 @@ order is always: append ... append, take_batch, (writer) write_and_flush, commit
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMessageStore.java
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +49,7 @@ class MessageStore:
 
     __slots__ = (
         "_derived", "_extract", "_lock", "_log", "_options", "_reader", "_reserve_bytes", "_store_host", "_table",
-        "_writer", "committed_position", "recovery",
+        "_writer", "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
@@ -65,6 +65,8 @@ class MessageStore:
         self._reader = QueueReader(self._log, self._table)
         self.committed_position = self._log.end_position
         self.recovery: Recovery = recovered.report
+        self.retention = options.retention
+        """What `apply_retention` deletes; may be replaced at any time."""
 
     @staticmethod
     def open(directory: Path, options: StoreOptions, files: Files, *, clock: Clock) -> "MessageStore":
@@ -248,6 +250,25 @@ class MessageStore:
         retention; a topic of this name that is made again begins at offset 0."""
         self._derived.remove_topic(topic)
 
+    def forget_deleted(self, deleted: Mapping[str, int]) -> list[str]:
+        """Empty again the queues that hold only records below the position where their topic was deleted: deriving
+        queues from the log brings them back, because the log does not know of deletions. Returns the topics.
+
+        Call it after opening, before anything is appended to these topics.
+        """
+        found: dict[str, None] = {}
+        for queue in list(self._table):
+            position = deleted.get(queue.topic)
+            if position is not None and queue.max_offset and self._ends_below(queue, position):
+                self._derived.empty(queue)
+                found[queue.topic] = None
+        return list(found)
+
+    def _ends_below(self, queue: QueueLog, position: int) -> bool:
+        if queue.min_offset == queue.max_offset:  # retention took its records, and `position` is above that
+            return self._log.min_position < position
+        return self._table.unit(queue, queue.max_offset - 1)[0] < position
+
     def apply_retention(self, now_ms: int, pinned: int) -> int:
         """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:
         the lowest position that a consumer reads or that metadata still needs. Returns how many segments went.
@@ -257,7 +278,7 @@ class MessageStore:
         checkpoint = self._writer.checkpoint.value
         derived_to = min(checkpoint.queues_dispatched, checkpoint.index_dispatched)
         count = self._log.expire(
-            self._options.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
+            self.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
             stored_at=self._stored_at, derived=self._derived.remove_below,
         )  # fmt: skip
         self._table.min_position = self._log.min_position
