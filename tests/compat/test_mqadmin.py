@@ -47,6 +47,7 @@ STORE_TIMERS = (
 )
 ALLOWED = [
     Allowed("", r"TPS: \d+\.\d+", "a rate of the moment", "TPS: <rate>"),
+    Allowed("progress", r"(?<=CLUSTERING )\d+", "the rate again, rounded", "<rate>"),
     Allowed("statistics", r"\d+\.\d\d", "rates of the moment", "<rate>"),
     Allowed("clusters", r"V5_3_3 \d+\.\d\d\(0,0ms\) \d+\.\d\d\(", "rates of the moment", "V5_3_3 <rate>( <rate>("),
     Allowed("clusters", r"(?<=\) )\d+ \d+\.\d\d \d\.\d{4} true", "page cache wait, age and disk use", "<moment>"),
