@@ -50,12 +50,11 @@ class MessageStore:
     """
 
     __slots__ = (
-        "_derived", "_extract", "_lock", "_log", "_options", "_reader", "_reserve_bytes", "_store_host", "_table",
+        "_derived", "_extract", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_table",
         "_writer", "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
-        self._options = options
         self._reserve_bytes = options.log.reserve_bytes
         self._store_host = options.store_host
         self._lock = recovered.lock
@@ -316,7 +315,7 @@ class MessageStore:
     @property
     def disk(self) -> DiskState:
         """Space and refusals as of the last look, for `status` and health."""
-        free, reserve = self._writer.free_bytes, self._options.log.reserve_bytes
+        free, reserve = self._writer.free_bytes, self._reserve_bytes
         return DiskState(
             free_bytes=free, reserve_bytes=reserve, accepts_messages=self._writer.failure is None and free >= reserve,
             log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,
