@@ -6,7 +6,7 @@ order is always: append ... append, take_batch, (writer) write_and_flush, commit
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMessageStore.java
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,8 @@ class DiskState:
     stopped: BaseException | None
 
 _pack_unit = UNIT.pack
+_RECORD_OVERHEAD = 160
+"""Most that a record takes beside topic, body and properties, rounded up."""
 
 
 class MessageStore:
@@ -62,7 +64,7 @@ class MessageStore:
         self._derived = recovered.derived
         self._table = recovered.derived.table
         self._extract = recovered.derived.extract
-        self._reader = QueueReader(self._log, self._table)
+        self._reader = QueueReader(self._log, self._table, recovered.root)
         self.committed_position = self._log.end_position
         self.recovery: Recovery = recovered.report
         self.retention = options.retention
@@ -168,6 +170,30 @@ class MessageStore:
         log.end_position = position + size
         log.store_timestamp = store_timestamp
         return offset, position, size
+
+    def append_all(
+        self, queue: QueueLog, messages: Sequence[tuple[int, bytes | memoryview, bytes]], *, born_timestamp: int,
+        born_host: bytes, store_timestamp: int, sys_flag: int = 0, reconsume_times: int = 0,
+    ) -> tuple[int, list[int]]:  # fmt: skip
+        """Append messages, each (flag, body, properties) as for `append`, or none of them.
+
+        The result is the first one's queue offset, and the position of each. Raises as `append` does; when StoreStopped
+        comes in the middle, what was appended before never becomes durable.
+        """
+        overhead = len(queue.topic_part) + _RECORD_OVERHEAD
+        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
+        self._log.refuse(reserve=False)
+        self._log.ensure_room(sum(sizes), max(sizes))
+        first = queue.next_offset
+        positions = [
+            self.append(
+                queue, body, properties, born_timestamp=born_timestamp, born_host=born_host,
+                store_timestamp=store_timestamp, flag=flag, sys_flag=sys_flag, reconsume_times=reconsume_times,
+                reserve=True,  # the room was found above; what changes meanwhile must not end this half-way
+            )[1]
+            for flag, body, properties in messages
+        ]  # fmt: skip
+        return first, positions
 
     def take_batch(self) -> WriteBatch | None:
         """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
