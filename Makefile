@@ -65,9 +65,9 @@ sim: $(READY) ## Search: seeds of consensus from SEED on for SECONDS_EACH, then 
 	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH)
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.raft_bugs
 
-bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes
+bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes (ARGS=--quick: one)
 	@tools/need jdk maven
-	@$(BIN)/python -m bench
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.compare $(ARGS)
 
 ##@ House
 

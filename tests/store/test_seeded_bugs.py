@@ -76,7 +76,7 @@ def test_naming_index_entries_before_they_are_flushed_is_caught(monkeypatch):
 
 def test_promising_derived_files_before_they_are_written_is_caught(monkeypatch):
     def promise_first(self, dirty, entries, position, *, final):
-        from dataclasses import replace
+        from msgspec.structs import replace
 
         checkpoint = self._writer.checkpoint
         checkpoint.record(replace(checkpoint.value, queues_dispatched=position))

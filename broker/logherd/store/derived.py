@@ -8,8 +8,9 @@ Opening a store derives again whatever lies above the recorded positions.
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from logherd.kit.clock import Clock
 from logherd.store.consume_queue import UNIT_SIZE, QueueLog

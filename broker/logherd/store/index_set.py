@@ -1,9 +1,10 @@
 """All files of the key index: adding entries on the writer thread, looking keys up on the owner thread."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import islice
+
+from msgspec.structs import replace
 
 from logherd.store.checkpoint import Checkpoint
 from logherd.store.files import Files

@@ -5,7 +5,9 @@ cut before anything is derived or appended; the checkpoint promises derived file
 """
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from logherd.kit.clock import Clock
 from logherd.store.checkpoint import CHECKPOINT_SIZE, SLOT_VERSION, Checkpoint, decode_checkpoint, slot_version

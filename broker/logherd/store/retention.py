@@ -5,9 +5,10 @@ log begins from now on, then files go from the oldest on, each name durably befo
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from logherd.store.files import Files
 from logherd.store.options import RetentionOptions

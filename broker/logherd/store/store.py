@@ -50,12 +50,11 @@ class MessageStore:
     """
 
     __slots__ = (
-        "_derived", "_extract", "_lock", "_log", "_options", "_reader", "_reserve_bytes", "_store_host", "_table",
-        "_writer", "committed_position", "recovery",
+        "_derived", "_extract", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_table",
+        "_writer", "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
-        self._options = options
         self._reserve_bytes = options.log.reserve_bytes
         self._store_host = options.store_host
         self._lock = recovered.lock
@@ -67,6 +66,8 @@ class MessageStore:
         self._reader = QueueReader(self._log, self._table, recovered.root)
         self.committed_position = self._log.end_position
         self.recovery: Recovery = recovered.report
+        self.retention = options.retention
+        """What `apply_retention` deletes; may be replaced at any time."""
 
     @staticmethod
     def open(directory: Path, options: StoreOptions, files: Files, *, clock: Clock) -> "MessageStore":
@@ -302,7 +303,7 @@ class MessageStore:
         checkpoint = self._writer.checkpoint.value
         derived_to = min(checkpoint.queues_dispatched, checkpoint.index_dispatched)
         count = self._log.expire(
-            self._options.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
+            self.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
             stored_at=self._stored_at, derived=self._derived.remove_below,
         )  # fmt: skip
         self._table.min_position = self._log.min_position
@@ -314,7 +315,7 @@ class MessageStore:
     @property
     def disk(self) -> DiskState:
         """Space and refusals as of the last look, for `status` and health."""
-        free, reserve = self._writer.free_bytes, self._options.log.reserve_bytes
+        free, reserve = self._writer.free_bytes, self._reserve_bytes
         return DiskState(
             free_bytes=free, reserve_bytes=reserve, accepts_messages=self._writer.failure is None and free >= reserve,
             log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,

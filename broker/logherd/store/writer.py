@@ -13,9 +13,10 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/CommitLog
 import errno
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
 from enum import Enum
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from logherd.kit.clock import Clock
 from logherd.kit.errors import ensure
