@@ -53,7 +53,11 @@ def repair(directory: Path, *, apply: bool, files: Files | None = None) -> Repai
     files, root = files or OsFiles(), str(directory)
     if not files.list(f"{root}/commitlog") and all(files.size(f"{root}/{name}") is None for name in _OWN_FILES):
         raise StoreError(f"{root} holds no store")
-    return repair_files(files, root, apply=apply)
+    plan = repair_files(files, root, apply=False)
+    derive = not plan.steps and any(
+        row.problems for row in verify(directory, files).rows if row.kind in ("queue", "queue list", "index")
+    )
+    return repair_files(files, root, apply=apply, derive=derive) if apply or derive else plan
 
 
 def export_rocketmq(directory: Path, out: Path | None, config: Mapping[str, bytes], *, clock: Clock) -> ExportReport:
