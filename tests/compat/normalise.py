@@ -13,7 +13,7 @@ VOLATILE = [
     (r"(?m)^\d\d:\d\d:\d\d,\d{3} \|-.*\n", ""),  # the tool's own logger starting up
     (r"(?m)^\s+at .*\n", ""),  # stack trace
     (r"(?m)^\s+\.\.\. \d+ more\n", ""),
-    (r"(?m)^(For more information|See https).*\n?", ""),
+    (r"(?m)^(For more information, please visit the url, \S+|See https\S+ for further details\.)\n?", ""),
     # A remark says in words what the code says already, and ours are meant to be clearer (issue 3).
     (r"CODE: (\d+)  ?DESC: [^\n]*", r"CODE: \1"),
     (r"\S+@(\w+)-\d+", r"<client \1>"),

@@ -102,7 +102,7 @@ def others(server: Server, directory: Path) -> None:
     """The clients that speak only JSON here: Go, and Java 5.2.0 for request-reply."""
     program = build_go(HERE / "go")
     for verb in ("sync", "batch", "oneway", "push"):
-        flags = [f"-nameserver={server.name_server}", "-topic=GoldenGo", "-count=2", "-group=golden-go"]
+        flags = [f"-nameserver={server.name_server}", "-topic=GoldenGo", "-count=2", "-tag=A", "-group=golden-go"]
         subprocess.run([str(program), *flags, verb], check=True, timeout=60, stdout=subprocess.DEVNULL)
     reply = HERE / "java-5.2.0"
     classes = compile_java(reply / "src" / "main" / "java", pom=reply / "pom.xml")

@@ -12,7 +12,7 @@ import pytest
 from compat.driver import Driver, message
 from compat.logherd_server import start_logherd
 from compat.payloads import every_kind
-from compat.processes import free_port
+from compat.processes import free_port, until
 from compat.rocketmq import RocketMQOptions, start_rocketmq
 from compat.server import Server
 
@@ -101,6 +101,10 @@ def test_store_of_rocketmq_is_read_in_full_from_logherd(
         reader.call("query.stop")
         if clean:
             theirs.stop()
+        else:
+            # RocketMQ writes offsets down every five seconds; what it has not written is not in its store.
+            offsets = theirs.store / "config" / "consumerOffset.json"
+            until(lambda: GROUP in offsets.read_text(), seconds=20, what="committed offsets on disk")
     shutil.copytree(theirs.store, tmp_path / "ours" / "store")
     with start_logherd(tmp_path / "ours", broker_port=port, **LOGHERD) as ours:
         check(reader, ours, written)

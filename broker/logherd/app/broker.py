@@ -160,7 +160,7 @@ class Broker:
         dispatcher = self._services.dispatcher()
         ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
         port = Port(dispatcher, self._answers, on_pass=self._engine.schedule, on_close=self._services.session_closed)
-        self._server = Server(port, net_limits(self._options))
+        self._server = Server(port, net_limits(self._options), typed_sends=True)
         await self._server.listen_on(listening)
         admin_host = self._options.admin_listen.host
         try:
@@ -199,6 +199,8 @@ class Broker:
             if passes % 10 == 0:
                 services.stats.tick(self._clock.monotonic_ms(), self._clock.now_ms())
                 self._engine.tick()
+            if passes % 20 == 0:
+                self._engine.apply_retention(self._clock.now_ms())
             if passes % 100 == 0:
                 services.heartbeats.tick()
                 services.locks.tick()

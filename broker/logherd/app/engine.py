@@ -40,11 +40,13 @@ class Engine:
         store: MessageStore,
         metadata: Metadata,
         *,
+        segment_bytes: int,
         on_commit: Callable[[list[QueueLog], int], None],
         on_failure: Callable[[], None],
     ) -> None:
         loop = asyncio.get_running_loop()
         self.store = store
+        self._segment_bytes = segment_bytes
         self.metadata = metadata
         self._failure: BrokerFailed | None = None
         self._on_failure = on_failure
@@ -93,7 +95,9 @@ class Engine:
         except BaseException:
             store.close()
             raise
-        return Engine(store, metadata, on_commit=on_commit, on_failure=on_failure)
+        return Engine(
+            store, metadata, segment_bytes=options.store.segment_bytes, on_commit=on_commit, on_failure=on_failure
+        )
 
     @property
     def healthy(self) -> bool:
@@ -127,6 +131,16 @@ class Engine:
         """About once a second: what follows time instead of traffic."""
         self.store.tick()
         self.schedule()
+
+    def apply_retention(self, now_ms: int) -> None:
+        """Every 2 s or so: let old segments go, and make room for that when metadata holds them (H2)."""
+        store, metadata = self.store, self.metadata
+        first = store.min_position
+        count = store.apply_retention(now_ms, metadata.pinned_position)
+        if count:
+            _log.info("segments deleted", count=count, from_position=first, to_position=store.min_position)
+        elif metadata.pinned_position < store.min_position + self._segment_bytes < store.end_position:
+            metadata.request_snapshot()
 
     async def close(self, *, orderly: bool, seconds: float) -> None:
         """End the writer; with `orderly` flush everything first and mark the store as closed in order."""

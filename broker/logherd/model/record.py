@@ -23,7 +23,8 @@ from logherd.kit.errors import LogHerdError
 
 __all__ = [
     "BLANK_MAGIC", "BLANK_SIZE_MIN", "CHECKSUM_SIZE", "MAGIC_V1", "MAGIC_V2", "Record", "RecordError", "SysFlag",
-    "body_crc", "decode_record", "encode_blank", "encode_record", "record_size",
+    "body_crc", "decode_record", "encode_blank", "encode_record", "encode_record_for",
+    "encode_topic", "record_size",
 ]  # fmt: skip
 
 MAGIC_V1 = 0xDAA320A7
@@ -33,6 +34,7 @@ BLANK_SIZE_MIN = 8
 CHECKSUM_SIZE = 20
 TOPIC_BYTES_V1_MAX = 127
 _TOPIC_BYTES_V2_MAX = 0xFFFF
+_TOPIC_PART_V1_MAX = TOPIC_BYTES_V1_MAX + 1
 _CHECKSUM_NAME = b"__CRC32#\x01"
 _CHECKSUM_MASK = 0x7FFFFFFF
 
@@ -44,6 +46,8 @@ _U32X2 = struct.Struct(">II")
 _I16 = struct.Struct(">h")
 _U16 = struct.Struct(">H")
 _Q = struct.Struct(">q")
+_pack_head = _HEAD.pack
+_pack_i16 = _I16.pack
 
 
 class SysFlag:
@@ -94,24 +98,44 @@ def encode_record(
 
     Raises: RecordError if topic or properties do not fit their length fields.
     """
-    topic_length, body_length = len(topic), len(body)
+    return encode_record_for(
+        encode_topic(topic), body, properties, queue_id, queue_offset, position, store_timestamp, store_host,
+        born_timestamp, born_host, flag, sys_flag, reconsume_times, prepared_position,
+    )  # fmt: skip
+
+
+def encode_topic(topic: bytes) -> bytes:
+    """The topic as it stands in a record, behind its length. Raises RecordError if it is too long."""
+    length = len(topic)
+    if length <= TOPIC_BYTES_V1_MAX:
+        return bytes((length,)) + topic
+    if length > _TOPIC_BYTES_V2_MAX:
+        raise RecordError(f"the topic takes {length} bytes, at most {_TOPIC_BYTES_V2_MAX} fit")
+    return _U16.pack(length) + topic
+
+
+def encode_record_for(
+    topic_part: bytes, body: bytes | memoryview, properties: bytes, queue_id: int, queue_offset: int, position: int,
+    store_timestamp: int, store_host: bytes, born_timestamp: int, born_host: bytes, flag: int, sys_flag: int,
+    reconsume_times: int, prepared_position: int,
+) -> bytes:  # fmt: skip
+    """`encode_record` with the topic as `encode_topic` makes it, once per queue.
+
+    All arguments by position: this runs for every message, and naming fourteen of them costs a fifth of it.
+    """
+    body_length = len(body)
     properties_length = len(properties) + CHECKSUM_SIZE
-    if topic_length <= TOPIC_BYTES_V1_MAX:
-        magic, topic_part = MAGIC_V1, bytes((topic_length,)) + topic
-    else:
-        if topic_length > _TOPIC_BYTES_V2_MAX:
-            raise RecordError(f"the topic takes {topic_length} bytes, at most {_TOPIC_BYTES_V2_MAX} fit")
-        magic, topic_part = MAGIC_V2, _U16.pack(topic_length) + topic
     if properties_length > 0x7FFF:
         raise RecordError(f"properties take {properties_length} bytes with the checksum; at most 32767 fit")
     crc_of_body = crc32(body) & _CHECKSUM_MASK
+    magic = MAGIC_V1 if len(topic_part) <= _TOPIC_PART_V1_MAX else MAGIC_V2
     # Whatever a client said about hosts, these two bits tell how long ours are.
     sys_flag &= ~_HOSTS_V6
     if len(born_host) == 8 and len(store_host) == 8:
-        total = 90 + body_length + len(topic_part) + properties_length
-        head = _HEAD.pack(
-            total, magic, crc_of_body, queue_id, flag, queue_offset, position, sys_flag, born_timestamp, born_host,
-            store_timestamp, store_host, reconsume_times, prepared_position, body_length,
+        head = _pack_head(
+            90 + body_length + len(topic_part) + properties_length, magic, crc_of_body, queue_id, flag, queue_offset,
+            position, sys_flag, born_timestamp, born_host, store_timestamp, store_host, reconsume_times,
+            prepared_position, body_length,
         )  # fmt: skip
     else:
         total = 74 + len(born_host) + len(store_host) + body_length + len(topic_part) + properties_length
@@ -122,9 +146,9 @@ def encode_record(
             born_host, _Q.pack(store_timestamp), store_host,
             _MIDDLE.pack(reconsume_times, prepared_position, body_length),
         ))  # fmt: skip
-    tail = topic_part + _I16.pack(properties_length) + properties
-    checksum = crc32(tail, crc32(body, crc32(head))) & _CHECKSUM_MASK
-    return b"".join((head, body, tail, _CHECKSUM_NAME, (b"%010d" % checksum)[::-1], b"\x02"))
+    data = b"".join((head, body, topic_part, _pack_i16(properties_length), properties))
+    # One pass over the joined bytes costs less than one call for each piece.
+    return b"".join((data, _CHECKSUM_NAME, (b"\x02%010d" % (crc32(data) & _CHECKSUM_MASK))[::-1]))
 
 
 def encode_blank(size: int) -> bytes:

@@ -49,7 +49,7 @@ class Channel(asyncio.Protocol):
         self.remote_host = b""
         self._hub = hub
         self._transport: asyncio.Transport | None = None
-        self._reader = FrameReader(hub.limits.wire)
+        self._reader = FrameReader(hub.limits.wire, typed_sends=hub.typed_sends)
         self._intake = Intake(hub.limits.flow, hub.budget)
         self._outbox = Outbox()
         self._budget = hub.budget

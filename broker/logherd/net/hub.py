@@ -41,9 +41,11 @@ class Hub:
     def __init__(
         self, handler: FrameHandler, limits: NetLimits, *,
         now: Callable[[], float], defer: Callable[[Callable[[], None]], object], log: Log,
+        typed_sends: bool = False,
     ) -> None:  # fmt: skip
         self.handler = handler
         self.limits = limits
+        self.typed_sends = typed_sends
         self.now = now
         self.log = log
         self.admission = Admission(limits.admission)

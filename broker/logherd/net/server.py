@@ -20,11 +20,15 @@ class Server:
     `limits` bounds what peers can take; `handler` answers. Nothing is written to disk.
     """
 
-    def __init__(self, handler: FrameHandler, limits: NetLimits | None = None, *, log: Log | None = None) -> None:
+    def __init__(
+        self, handler: FrameHandler, limits: NetLimits | None = None, *, log: Log | None = None,
+        typed_sends: bool = False,
+    ) -> None:  # fmt: skip
+        """With `typed_sends` the handler gets ordinary sends as SendFrame."""
         self._loop = asyncio.get_running_loop()
         self._hub = Hub(
             handler, limits or NetLimits(), now=self._loop.time, defer=self._loop.call_soon,
-            log=log or Log("logherd.net"),
+            log=log or Log("logherd.net"), typed_sends=typed_sends,
         )  # fmt: skip
         self._listeners: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None

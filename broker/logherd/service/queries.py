@@ -54,7 +54,8 @@ class Queries:
         )
         records: list[memoryview] = []
         size = 0
-        for position in positions:
+        # The index finds the newest first; RocketMQ answers in the order of the log, which is what users see.
+        for position in sorted(positions):
             record = self._store.record_at(position)
             if record is not None and (not records or size + len(record) <= BODY_BYTES_MAX):
                 records.append(record)

@@ -1,10 +1,11 @@
 """`python -m logherd.settings FILE [path.to.key=value ...]`: prints the checked options as JSON, or what is wrong."""
 
+import json
 import sys
 from pathlib import Path
 
 from logherd.settings.errors import SettingsError
-from logherd.settings.load import load_broker_options, options_to_json
+from logherd.settings.load import load_checked_values
 
 EXIT_WRONG = 2
 
@@ -12,11 +13,11 @@ EXIT_WRONG = 2
 def main(arguments: list[str]) -> int:
     """Exit code 0 with JSON on standard output, or 2 with sentences on standard error."""
     try:
-        options = load_broker_options(Path(arguments[0]), arguments[1:])
+        values = load_checked_values(Path(arguments[0]), arguments[1:])
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_WRONG
-    sys.stdout.buffer.write(options_to_json(options))
+    json.dump(values, sys.stdout)
     return 0
 
 

@@ -2,20 +2,20 @@
 
 from typing import Any
 
-import msgspec
 from pydantic import ValidationError
 
 from logherd.settings.complaints import complain
 from logherd.settings.errors import SettingsError
 from logherd.settings.models import BrokerSettings
-from logherd.settings.options import BrokerOptions
 from logherd.settings.properties import set_properties
 
 __all__ = ["check_document"]
 
 
-def check_document(document: dict[str, Any], *, source: str) -> BrokerOptions:
-    """Option structs of a document with the file's camelCase keys; `properties` win over the other keys.
+def check_document(document: dict[str, Any], *, source: str) -> dict[str, Any]:
+    """Values by the option structs' names of a document with the file's keys; `properties` win over the other keys.
+
+    The result is plain data that JSON can carry, so that a process which only checks needs no structs.
 
     Raises: SettingsError whose first line names `source`, then one line for each fault.
     """
@@ -28,4 +28,4 @@ def check_document(document: dict[str, Any], *, source: str) -> BrokerOptions:
         raise SettingsError(f"{source}: the configuration is wrong\n{complain(BrokerSettings, error)}") from error
     except SettingsError as error:
         raise SettingsError(f"{source}: properties: {error}") from error
-    return msgspec.convert(checked.model_dump(mode="json", by_alias=False, exclude={"properties"}), type=BrokerOptions)
+    return checked.model_dump(mode="json", by_alias=False, exclude={"properties"})

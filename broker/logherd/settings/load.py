@@ -3,34 +3,38 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from logherd.settings.errors import SettingsError
-from logherd.settings.options import BrokerOptions
 
-__all__ = ["load_broker_options", "options_to_json"]
+if TYPE_CHECKING:
+    from logherd.settings.options import BrokerOptions
+
+__all__ = ["load_broker_options", "load_checked_values"]
 
 _FILE_BYTES_MAX = 1 << 20
 
 
-def load_broker_options(path: Path, overrides: Sequence[str] = ()) -> BrokerOptions:
+def load_broker_options(path: Path, overrides: Sequence[str] = ()) -> "BrokerOptions":
     """Read, check and convert a YAML or JSON file; each override is `path.to.key=value` and wins over the file.
 
     Raises: SettingsError that names the file and every fault in it.
     """
+    import msgspec
+
+    from logherd.settings.options import BrokerOptions
+
+    return msgspec.convert(load_checked_values(path, overrides), type=BrokerOptions)
+
+
+def load_checked_values(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The same as plain data, for a process that hands it on. Raises as `load_broker_options`."""
     from logherd.settings.checked import check_document
 
     document = _read(path)
     for override in overrides:
         _override(document, override)
     return check_document(document, source=str(path))
-
-
-def options_to_json(options: BrokerOptions) -> bytes:
-    """The form in which one process hands options to another."""
-    return msgspec.json.encode(options)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -5,10 +5,12 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/config/Me
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logherd.settings.errors import SettingsError
-from logherd.settings.options import BrokerOptions
+
+if TYPE_CHECKING:
+    from logherd.settings.options import BrokerOptions
 
 __all__ = ["describe_options", "property_names", "set_properties"]
 
@@ -81,7 +83,7 @@ def property_names() -> list[str]:
     return [name for name, entry in _PROPERTIES.items() if entry.read is not None]
 
 
-def describe_options(options: BrokerOptions) -> dict[str, str]:
+def describe_options(options: "BrokerOptions") -> dict[str, str]:
     """Every known property with its value in RocketMQ's spelling, sorted by name."""
     return {name: entry.show(_value_at(options, entry.path)) for name, entry in _PROPERTIES.items()}
 

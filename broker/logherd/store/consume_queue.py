@@ -43,13 +43,13 @@ class QueueLog:
 
     __slots__ = (
         "_min_offset", "_min_position", "_table", "deleted", "entry_at", "first_offset", "max_offset", "next_offset",
-        "queue_id", "stale_end", "tail", "tail_start", "topic", "topic_bytes", "topic_hash", "written",
+        "queue_id", "stale_end", "tail", "tail_start", "topic", "topic_hash", "topic_part", "written",
     )  # fmt: skip
 
-    def __init__(self, table: _Table, topic: str, queue_id: int, *, topic_bytes: bytes, hash_of_topic: int) -> None:
+    def __init__(self, table: _Table, topic: str, queue_id: int, *, topic_part: bytes, hash_of_topic: int) -> None:
         self.topic = topic
         self.queue_id = queue_id
-        self.topic_bytes = topic_bytes
+        self.topic_part = topic_part
         self.topic_hash = hash_of_topic
         self.max_offset = self.next_offset = self.written = self.tail_start = 0
         self.tail = bytearray()

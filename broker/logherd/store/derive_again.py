@@ -103,13 +103,31 @@ def _continue(
 
 
 def _check_queue_files(files: Files, root: str, entries: list[QueueEntry], units_per_file: int) -> None:
+    """Every queue has its files from its first to its last unit."""
     for entry in entries:
-        if entry.units:
-            first = (entry.units - 1) // units_per_file * units_per_file
-            path = f"{queue_directory(root, entry.topic, entry.queue_id)}/{queue_file_name(first)}"
-            size = files.size(path)
-            if size is None or size < (entry.units - first) * UNIT_SIZE:
-                raise _NotWhole(f"{path} has {size} bytes, {entry.units - first} units should be in it")
+        if not entry.units:
+            continue
+        directory = queue_directory(root, entry.topic, entry.queue_id)
+        last = (entry.units - 1) // units_per_file * units_per_file
+        if last > entry.first:
+            _check_earlier_files(files, directory, entry, units_per_file)
+        path = f"{directory}/{queue_file_name(last)}"
+        size = files.size(path)
+        if size is None or size < (entry.units - last) * UNIT_SIZE:
+            raise _NotWhole(f"{path} has {size} bytes, {entry.units - last} units should be in it")
+
+
+def _check_earlier_files(files: Files, directory: str, entry: QueueEntry, units_per_file: int) -> None:
+    starts = [int(name) // UNIT_SIZE for name in files.list(directory) if name.isdigit()]
+    starts = [start for start in starts if start < entry.units]
+    if not starts or starts != list(range(starts[0], entry.units, units_per_file)):
+        raise _NotWhole(f"{directory} lacks a file between its first and its last")
+    for start in starts[:-1]:
+        path = f"{directory}/{queue_file_name(start)}"
+        if files.size(path) != units_per_file * UNIT_SIZE:
+            raise _NotWhole(f"{path} has {files.size(path)} bytes, {units_per_file} units should be in it")
+    if starts[0] > entry.first:
+        raise _NotWhole(f"{directory} begins with unit {starts[0]}, should with {entry.first}")
 
 
 def _remove_gone(files: Files, root: str, gone: frozenset[tuple[str, int]]) -> None:

@@ -87,8 +87,13 @@ class Derived:
     def tick(self) -> None:
         """Seal if it is time although no batch came by."""
         self._trim(_TRIMMED_QUEUES_MAX)
-        if not self._running and self._dirty and self._is_due():
+        if not self._running and (self._dirty or self._index_is_behind()) and self._is_due():
             self.seal()
+
+    def _index_is_behind(self) -> bool:
+        """Whether the index's progress should be recorded although nothing is new: retention waits for it."""
+        behind = self._writer.checkpoint.value.index_dispatched < self.position
+        return behind and self._clock.monotonic_ms() >= self._index_due
 
     def _is_due(self) -> bool:
         return (
@@ -123,7 +128,7 @@ class Derived:
         yield from self._write_queues(dirty)
         writer.checkpoint.record(replace(writer.checkpoint.value, queues_dispatched=position))
         yield from self.index.add(entries)
-        if self._index_is_due(position, final=final):
+        if not self.index.unsynced or self._index_is_due(position, final=final):
             yield from self.index.sync()
             self._index_due = self._clock.monotonic_ms() + _INDEX_SYNC_MS
             writer.checkpoint.record(self.index.recorded(replace(writer.checkpoint.value, index_dispatched=position)))
@@ -219,7 +224,11 @@ class Derived:
 
     def _remove_below(self, queues: list[QueueLog], files: list[IndexFile], min_position: int) -> Task:
         for queue in queues:
-            self._units.remove_files_below(queue.topic, queue.queue_id, min_position)
+            first = self._units.first_kept(queue.topic, queue.queue_id, min_position)
+            if first > queue.first_offset and not queue.deleted:
+                queue.first_offset = first  # said before files go, so that none counts as missing
+                yield from self._list([(queue, queue.written)])
+                self._units.remove_before(queue.topic, queue.queue_id, first)
             yield None
         writer = self._writer
         if files:

@@ -16,6 +16,7 @@ _DELAY_MS = [
     for seconds in (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 ]
 _TAG_CODES_MAX = 65536
+_pack_pending = PENDING.pack
 
 
 def has_unit(sys_flag: int) -> bool:
@@ -26,12 +27,29 @@ def has_unit(sys_flag: int) -> bool:
 class Extractor:
     """Finds tags and keys; collects entries for the index in `pending` until they are taken away."""
 
-    __slots__ = ("_hasher", "_tag_codes", "pending")
+    __slots__ = ("_hash_id", "_tag_codes", "pending")
 
     def __init__(self) -> None:
-        self._hasher = KeyHasher()
+        self._hash_id = KeyHasher().hash_id
         self._tag_codes: dict[bytes, int] = {}
         self.pending = bytearray()
+
+    def extract(
+        self, properties: bytes, unique_key: bytes | None, topic_hash: int, position: int, store_timestamp: int
+    ) -> int:
+        """The tags code of an appended message; its keys are put among the waiting index entries.
+
+        `unique_key` is the value of UNIQ_KEY if the caller knows it; None: it is looked for.
+        """
+        # The names without what stands before them may also be part of another name or value; absent is absent.
+        marked = b"\x02" + properties if unique_key is None or b"TAGS\x01" in properties else b""
+        if unique_key is None:
+            self.add_keys(marked, topic_hash, position, store_timestamp)
+        else:
+            self.pending += _pack_pending(self._hash_id(topic_hash, unique_key), position, store_timestamp)
+            if b"KEYS\x01" in properties:
+                self._add_tokens(b"\x02" + properties, topic_hash, position, store_timestamp)
+        return self.tags_code(marked) if marked else 0
 
     def tags_code(self, marked: bytes) -> int:
         """hashCode of TAGS, 0 without; `marked` are the properties with 0x02 put before them."""
@@ -56,14 +74,18 @@ class Extractor:
             end = marked.find(b"\x02", at)
             key = marked[at:end] if end >= 0 else marked[at:]
             if key:
-                self.pending += PENDING.pack(self._hasher.hash_id(topic_hash, key), position, store_timestamp)
+                self.pending += _pack_pending(self._hash_id(topic_hash, key), position, store_timestamp)
+        self._add_tokens(marked, topic_hash, position, store_timestamp)
+
+    def _add_tokens(self, marked: bytes, topic_hash: int, position: int, store_timestamp: int) -> None:
+        """Put the tokens of KEYS among the waiting index entries."""
         at = marked.find(_KEYS)
         if at >= 0:
             at += len(_KEYS)
             end = marked.find(b"\x02", at)
             for key in (marked[at:end] if end >= 0 else marked[at:]).split(b" "):
                 if key:
-                    self.pending += PENDING.pack(hash_key(topic_hash, key), position, store_timestamp)
+                    self.pending += _pack_pending(hash_key(topic_hash, key), position, store_timestamp)
 
     def replayed_tags_code(self, topic: str, marked: bytes, store_timestamp: int) -> int:
         """As `tags_code`; in RocketMQ's schedule topic, which adopted stores have, the time of delivery in ms."""

@@ -111,8 +111,8 @@ class IndexSet:
 
     def sync(self) -> Task:
         """Make all that was added durable, in small steps; `state` may be recorded then."""
-        self.unsynced = 0
-        if self.files:
+        if self.unsynced:
+            self.unsynced = 0
             yield from self.files[-1].flush_slots(_FLUSH_STEP_BYTES)
 
     def recorded(self, checkpoint: Checkpoint) -> Checkpoint:

@@ -8,38 +8,56 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/index/Ind
 
 from struct import Struct
 
-from logherd.kit.javahash import extend_hash, java_hash
+from logherd.kit.javahash import extend_hash, hash_ascii, java_hash
 
 __all__ = ["PENDING", "KeyHasher", "hash_key"]
 
 PENDING = Struct(">Iqq")
 """A waiting entry: key hash, position, store ms."""
 
-_PREFIX_LENGTH = 20  # what one client's UNIQ_KEYs have in common: address, process, class loader
-_PREFIXES_MAX = 4096
+_ID_LENGTH_MIN = 12
+_ID_LENGTH_MAX = 64
+_REMEMBERED_MAX = 1024
+_POWER_OF = tuple(int(pow(31, n, 1 << 32)) for n in range(_ID_LENGTH_MAX + 1))
 _SIGN = 0x80000000
 
 
 class KeyHasher:
-    """Hashes keys, remembering the hash of the part that a client's ids share."""
+    """Hashes ids of messages, remembering the hashes of the parts that they share.
 
-    __slots__ = ("_prefixes",)
+    A client's ids differ in their last 12 characters, those of one millisecond only in the last 4. Both parts are
+    remembered without the topic, already multiplied for what follows them.
+    """
+
+    __slots__ = ("_beginnings", "_clients")
 
     def __init__(self) -> None:
-        self._prefixes: dict[tuple[int, bytes], int] = {}
+        self._clients: dict[bytes, int] = {}
+        self._beginnings: dict[bytes, int] = {}
 
     def hash_id(self, topic_hash: int, key: bytes) -> int:
-        """The index's hash of a UNIQ_KEY; equal to `hash_key`, faster where prefixes repeat."""
-        if not key.isascii():
+        """The index's hash of a UNIQ_KEY; equal to `hash_key`, faster where beginnings repeat."""
+        length = len(key)
+        if not _ID_LENGTH_MIN <= length <= _ID_LENGTH_MAX or not key.isascii():
             return hash_key(topic_hash, key)
-        prefix = (topic_hash, key[:_PREFIX_LENGTH])
-        known = self._prefixes.get(prefix)
-        if known is None:
-            if len(self._prefixes) >= _PREFIXES_MAX:
-                self._prefixes.clear()
-            known = self._prefixes[prefix] = extend_hash(topic_hash, prefix[1])
-        value = extend_hash(known, key[_PREFIX_LENGTH:])
+        beginning = self._beginnings.get(key[:-4])
+        if beginning is None:
+            beginning = self._add_beginning(key[:-4])
+        a, b, c, d = key[-4:]
+        value = (topic_hash * _POWER_OF[length] + beginning + 29791 * a + 961 * b + 31 * c + d) & 0xFFFFFFFF
         return value if value < _SIGN else (-value) & (_SIGN - 1)
+
+    def _add_beginning(self, beginning: bytes) -> int:
+        client = beginning[:-8]
+        known = self._clients.get(client)
+        if known is None:
+            if len(self._clients) >= _REMEMBERED_MAX:
+                self._clients.clear()
+            known = self._clients[client] = hash_ascii(client)
+        if len(self._beginnings) >= _REMEMBERED_MAX:
+            self._beginnings.clear()
+        found = self._beginnings[beginning] = extend_hash(known, beginning[-8:]) * 923521 & 0xFFFFFFFF
+        return found
 
 
 def hash_key(topic_hash: int, key: bytes) -> int:

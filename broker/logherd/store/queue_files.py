@@ -162,18 +162,20 @@ class UnitWriter:
         if self._files.list(queues_directory(self._root)):
             self._files.sync_dir(queues_directory(self._root))
 
-    def remove_files_below(self, topic: str, queue_id: int, min_position: int) -> int:
-        """Delete the queue's files whose records are all below `min_position`, never its last; how many."""
+    def first_kept(self, topic: str, queue_id: int, min_position: int) -> int:
+        """The first unit of the first file that has a record at or above `min_position`, or of the last file."""
         directory = queue_directory(self._root, topic, queue_id)
         names = self._files.list(directory)
-        removed = 0
         for name in names[:-1]:
-            path = f"{directory}/{name}"
-            file = self.cache.get(path)
-            last = file.read((self._units - 1) * UNIT_SIZE, 8)
+            last = self.cache.get(f"{directory}/{name}").read((self._units - 1) * UNIT_SIZE, 8)
             if len(last) == 8 and int.from_bytes(last) >= min_position:
-                break
-            self.cache.forget(path)
-            self._files.unlink(path)
-            removed += 1
-        return removed
+                return int(name) // UNIT_SIZE
+        return int(names[-1]) // UNIT_SIZE if names else 0
+
+    def remove_before(self, topic: str, queue_id: int, unit: int) -> None:
+        """Delete the queue's files before the one that begins with `unit`."""
+        directory = queue_directory(self._root, topic, queue_id)
+        for name in self._files.list(directory):
+            if name < queue_file_name(unit):
+                self.cache.forget(f"{directory}/{name}")
+                self._files.unlink(f"{directory}/{name}")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from logherd.kit.errors import ensure
+from logherd.model.record import encode_topic
 from logherd.store.consume_queue import UNIT, UNIT_SIZE, QueueLog, topic_hash
 
 __all__ = ["QueueTable", "UnitSource"]
@@ -41,10 +42,12 @@ class QueueTable:
         if queue is None:
             sibling = next(iter(queues.values()), None)
             if sibling is None:
-                queue = QueueLog(self, topic, queue_id, topic_bytes=topic.encode(), hash_of_topic=topic_hash(topic))
+                queue = QueueLog(
+                    self, topic, queue_id, topic_part=encode_topic(topic.encode()), hash_of_topic=topic_hash(topic)
+                )
             else:
                 queue = QueueLog(
-                    self, sibling.topic, queue_id, topic_bytes=sibling.topic_bytes, hash_of_topic=sibling.topic_hash
+                    self, sibling.topic, queue_id, topic_part=sibling.topic_part, hash_of_topic=sibling.topic_hash
                 )
             queues[queue_id] = queue
         return queue

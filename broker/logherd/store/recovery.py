@@ -114,7 +114,9 @@ def look(files: Files, root: str) -> Look:
         path = format_path(root) if state is FormatState.GARBAGE else f"{root}/commitlog"
         raise StoreDamaged(path, 0, f"{row.label}: {row.reason}", root)
     if row.action is StoreAction.REFUSE_VERSION:
-        found = f"format {format_file.format}" if format_file is not None else f"checkpoint version {version}"
+        found = f"checkpoint version {version}"
+        if format_file is not None and state is FormatState.UNKNOWN:
+            found = f"format {format_file.format}"
         raise StoreVersionError(
             f"{root} is of {found}, this release knows format {FORMAT} and checkpoint version {SLOT_VERSION}: "
             f"{row.reason}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from logherd.kit.clock import Clock
 from logherd.kit.errors import ensure
-from logherd.model.record import RecordError, encode_record
+from logherd.model.record import RecordError, encode_record_for
 from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
 from logherd.store.errors import RecordTooLarge
 from logherd.store.extract import has_unit
@@ -36,6 +36,8 @@ class DiskState:
     log_bytes: int
     stopped: BaseException | None
 
+_pack_unit = UNIT.pack
+
 
 class MessageStore:
     """A store that was opened and recovered.
@@ -46,12 +48,14 @@ class MessageStore:
     """
 
     __slots__ = (
-        "_derived", "_extract", "_lock", "_log", "_options", "_reader", "_table", "_writer", "committed_position",
-        "recovery",
+        "_derived", "_extract", "_lock", "_log", "_options", "_reader", "_reserve_bytes", "_store_host", "_table",
+        "_writer", "committed_position", "recovery",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
         self._options = options
+        self._reserve_bytes = options.log.reserve_bytes
+        self._store_host = options.store_host
         self._lock = recovered.lock
         self._log = recovered.log
         self._writer = recovered.writer
@@ -117,37 +121,45 @@ class MessageStore:
         Reserve: metadata may be appended when the disk is at its reserve; messages of clients may not.
         Raises:  StoreFull, StoreStopped, RecordTooLarge; then nothing was appended.
         """
-        log = self._log
-        writer = self._writer
-        if writer.failure is not None or writer.free_bytes < self._options.log.reserve_bytes:
-            log.refuse(reserve=reserve)
         ensure(has_unit(sys_flag) and not queue.deleted, "only whole messages of living queues are appended", queue)
+        return self.append_plain(
+            queue, body, properties, None, born_timestamp, born_host, store_timestamp, flag, sys_flag,
+            reconsume_times, prepared_position, reserve,
+        )  # fmt: skip
+
+    def append_plain(
+        self, queue: QueueLog, body: bytes | memoryview, properties: bytes, unique_key: bytes | None,
+        born_timestamp: int, born_host: bytes, store_timestamp: int, flag: int, sys_flag: int, reconsume_times: int,
+        prepared_position: int = 0, reserve: bool = False,
+    ) -> tuple[int, int]:  # fmt: skip
+        """`append` for the path that nearly all messages take: arguments by position, `sys_flag` without transaction
+        bits, a living queue, and the value of UNIQ_KEY in `properties` from who knows it (None: it is looked for).
+        """
+        log = self._log
+        if self._writer.failure is not None or self._writer.free_bytes < self._reserve_bytes:
+            log.refuse(reserve=reserve)
         offset = queue.next_offset
         position = log.end_position
         while True:
             try:
-                record = encode_record(
-                    queue.topic_bytes, body, properties, queue_id=queue.queue_id, queue_offset=offset,
-                    position=position, store_timestamp=store_timestamp, store_host=self._options.store_host,
-                    born_timestamp=born_timestamp, born_host=born_host, flag=flag, sys_flag=sys_flag,
-                    reconsume_times=reconsume_times, prepared_position=prepared_position,
+                record = encode_record_for(
+                    queue.topic_part, body, properties, queue.queue_id, offset, position, store_timestamp,
+                    self._store_host, born_timestamp, born_host, flag, sys_flag, reconsume_times, prepared_position,
                 )  # fmt: skip
             except RecordError as error:
                 raise RecordTooLarge(str(error)) from error
-            if position + len(record) <= log.append_limit:
+            size = len(record)
+            if position + size <= log.append_limit:
                 break
-            moved = log.make_room(len(record), reserve=reserve)
+            moved = log.make_room(size, reserve=reserve)
             if moved == position:
                 break
             position = moved
-        marked = b"\x02" + properties
-        extract = self._extract
-        queue.tail += UNIT.pack(position, len(record), extract.tags_code(marked))
-        extract.add_keys(marked, queue.topic_hash, position, store_timestamp)
-        queue.next_offset = offset + 1
+        tags_code = self._extract.extract(properties, unique_key, queue.topic_hash, position, store_timestamp)
+        queue.tail += _pack_unit(position, size, tags_code)
+        log.touched[queue] = queue.next_offset = offset + 1
         log.parts.append(record)
-        log.touched[queue] = offset + 1
-        log.end_position = position + len(record)
+        log.end_position = position + size
         log.store_timestamp = store_timestamp
         return offset, position
 

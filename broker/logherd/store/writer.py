@@ -39,6 +39,8 @@ class NoSpace(Enum):
 Task = Iterator[NoSpace | None]
 """Background work cut into steps of a few milliseconds at most; each `next` does one."""
 
+_STEP_INTERVAL_MS = 20
+_STEPS_BETWEEN_BATCHES = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -131,7 +133,8 @@ class LogWriter:
 
     __slots__ = (
         "_active", "_async_due", "_checkpoint_due", "_clock", "_directory", "_files", "_options", "_space_due",
-        "_unflushed", "_written", "checkpoint", "failure", "flushed_position", "free_bytes", "next_segment", "tasks",
+        "_step_due", "_unflushed", "_written", "checkpoint", "failure", "flushed_position", "free_bytes",
+        "next_segment", "tasks",
     )  # fmt: skip
 
     def __init__(
@@ -145,7 +148,7 @@ class LogWriter:
         self._active = active
         self._written = position
         self._unflushed: dict[Segment, None] = {}
-        self._checkpoint_due = self._async_due = self._space_due = 0
+        self._checkpoint_due = self._async_due = self._space_due = self._step_due = 0
         self.checkpoint = checkpoint
         self.failure: BaseException | None = None
         self.flushed_position = position
@@ -170,6 +173,12 @@ class LogWriter:
         log = self._options.log
         if log.flush == "sync" or self._written - self.flushed_position > log.async_unflushed_bytes_max:
             self._flush_log()
+        now = self._clock.monotonic_ms()
+        if now >= self._step_due:  # batches always wait: background work gets its share between them
+            self._step_due = now + _STEP_INTERVAL_MS
+            for _ in range(_STEPS_BETWEEN_BATCHES):
+                if not self._step() or self._clock.monotonic_ms() > now + 1:
+                    break
 
     def _flush_log(self) -> None:
         for segment in self._unflushed:
@@ -183,10 +192,11 @@ class LogWriter:
     def background_work(self) -> bool:
         """Do one small step of what waits. Blocks for a few ms at most. True if more could be done at once.
 
-        Call it whenever no batch waits, and about every 20 ms when batches always wait.
+        Call it whenever no batch waits; when batches always wait, `write` does some of it between them.
         Raises: StoreStopped as `write` does.
         """
         self._refuse_after_failure()
+        self._step_due = self._clock.monotonic_ms() + _STEP_INTERVAL_MS
         return self.guarded(self._step)
 
     def _step(self) -> bool:

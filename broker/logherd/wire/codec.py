@@ -16,10 +16,12 @@ from logherd.wire.errors import FrameError, LimitError, shorten
 from logherd.wire.frame import Frame, Serialize
 from logherd.wire.json_header import decode_json_header, encode_json_header
 from logherd.wire.limits import DEFAULT_LIMITS, FRAME_OVERHEAD, WireLimits
+from logherd.wire.send_frame import decode_typed_send, typed_header_max
 
 __all__ = ["FrameReader", "encode_frame", "encode_head"]
 
 _U32X2 = Struct(">II")
+_unpack_start = _U32X2.unpack_from
 _U32 = Struct(">I")
 _HEADER_LENGTH_MASK = 0xFFFFFF
 _TYPE_SHIFT = 24
@@ -54,15 +56,18 @@ class FrameReader:
     1. Frames come out in the order of the bytes, each exactly once, however the bytes are cut.
     2. Never more than one frame's bytes are kept, and only bytes that arrived.
     3. After an error nothing is read any more: each later call raises the same error, without frames.
+
+    With `typed_sends` ordinary sends come out as SendFrame, which has their fields decoded.
     """
 
-    __slots__ = ("_buffer", "_error", "_limits", "_needed")
+    __slots__ = ("_buffer", "_error", "_limits", "_needed", "_typed_max")
 
-    def __init__(self, limits: WireLimits = DEFAULT_LIMITS) -> None:
+    def __init__(self, limits: WireLimits = DEFAULT_LIMITS, *, typed_sends: bool = False) -> None:
         self._limits = limits
         self._buffer = bytearray()
         self._needed = FRAME_OVERHEAD
         self._error: str | None = None
+        self._typed_max = typed_header_max(limits) if typed_sends else 0
 
     @property
     def mid_frame(self) -> bool:
@@ -86,22 +91,14 @@ class FrameReader:
         """
         if self._error is not None:
             raise FrameError(self._error)
-        buffer = self._buffer
+        source = data if type(data) is bytes else bytes(data)
         frames: list[Frame] = []
         try:
-            if not buffer:
-                source: bytes | memoryview = data if type(data) is bytes else memoryview(data)
-                used = self._take(source, frames)
-                if used < len(data):
-                    buffer += data[used:]
-                return frames
-            buffer += data
-            # The first length is checked with four bytes, because fewer than eight may be all that ever comes.
-            if len(buffer) < self._needed and self._needed > FRAME_OVERHEAD:
-                return frames
-            with memoryview(buffer) as view:
-                used = self._take(view, frames)
-            del buffer[:used]
+            at = self._complete(source, frames) if self._buffer else 0
+            if at < len(source):
+                at = self._take(source, at, frames)
+                if at < len(source):
+                    self._buffer += source[at:]
         except FrameError as error:
             self._error = str(error)
             self._buffer = bytearray()
@@ -109,31 +106,48 @@ class FrameReader:
             raise
         return frames
 
-    def _take(self, data: bytes | memoryview, frames: list[Frame]) -> int:
-        """Append the whole frames of `data`, set `_needed` for the rest, return the number of bytes used."""
-        limits = self._limits
+    def _complete(self, data: bytes, frames: list[Frame]) -> int:
+        """Finish the frame that has begun, which may take all of `data`; the number of bytes used for it.
+
+        Only this frame passes through the buffer: what follows it is taken from `data` without being copied first.
+        """
+        buffer, at = self._buffer, 0
+        while buffer and at < len(data):
+            piece = data[at : at + self._needed - len(buffer)]
+            buffer += piece
+            at += len(piece)
+            # The first length is checked with four bytes, because fewer than eight may be all that ever comes.
+            if len(buffer) >= self._needed or self._needed == FRAME_OVERHEAD:
+                used = self._take(bytes(buffer), 0, frames)
+                del buffer[:used]
+        return at
+
+    def _take(self, data: bytes, at: int, frames: list[Frame]) -> int:
+        """Append the whole frames from `at` on, set `_needed` for the rest, return where that begins."""
+        limits, typed_max = self._limits, self._typed_max
         # The limit counts the length field, the length does not.
         frame_max, header_max = limits.frame_bytes_max - 3, limits.header_bytes_max
-        at, end = 0, len(data)
+        end = len(data)
         while end - at >= FRAME_OVERHEAD:
-            length, marker = _U32X2.unpack_from(data, at)
+            length, marker = _unpack_start(data, at)
             header_length = marker & _HEADER_LENGTH_MASK
             if length >= frame_max or header_length > header_max or header_length + 4 > length or marker >= _TYPES_END:
-                self._refuse(length, marker, bytes(data[at : at + FRAME_OVERHEAD]))
+                self._refuse(length, marker, data[at : at + FRAME_OVERHEAD])
             stop = at + 4 + length
             if stop > end:
                 self._needed = 4 + length
                 return at
             body_start = at + FRAME_OVERHEAD + header_length
-            body = bytes(data[body_start:stop])
+            body = data[body_start:stop]
             header = data[at + FRAME_OVERHEAD : body_start]
             if marker == header_length:
-                frames.append(decode_json_header(header, body, limits))
+                frame = decode_typed_send(header, body) if header_length <= typed_max else None
+                frames.append(decode_json_header(header, body, limits) if frame is None else frame)
             else:
-                frames.append(decode_binary_header(bytes(header), body, limits))
+                frames.append(decode_binary_header(header, body, limits))
             at = stop
         if end - at >= 4 and _U32.unpack_from(data, at)[0] >= frame_max:
-            self._refuse(_U32.unpack_from(data, at)[0], 0, bytes(data[at : at + 4]))
+            self._refuse(_U32.unpack_from(data, at)[0], 0, data[at : at + 4])
         self._needed = FRAME_OVERHEAD
         return at
 

@@ -39,6 +39,8 @@ class Running:
 
     state: GroupState
     process: subprocess.Popen[bytes]
+    log_begin: int
+    """Bytes that the log file held before this start."""
 
 
 def start_group(group: BrokerGroup, folder: Folder, options: StartOptions) -> Running:
@@ -59,7 +61,7 @@ def start_group(group: BrokerGroup, folder: Folder, options: StartOptions) -> Ru
         if served is None:
             raise _give_up(folder, running, options)
         folder.write(served)
-        return Running(served, running.process)
+        return Running(served, running.process, running.log_begin)
 
 
 def _check_owner(folder: Folder, name: str) -> None:
@@ -88,7 +90,9 @@ def _start_broker(group: BrokerGroup, folder: Folder, options: StartOptions) -> 
     folder.write_text(config, json.dumps(render_broker_config(group, place), indent=2))
     ready_file.unlink(missing_ok=True)
     command = [sys.executable, "-m", "logherd", "broker", "--config", str(config), "--ready-file", str(ready_file)]
-    process = start_process(command, output=folder.log(BROKER_ID) if options.detach else None)
+    log = folder.log(BROKER_ID)
+    log_begin = log.stat().st_size if log.exists() else 0
+    process = start_process(command, output=log if options.detach else None)
     started = ProcessState(
         broker_id=BROKER_ID, pid=process.pid, started_ticks=started_ticks(process.pid) or 0,
         address=place.listen, admin_address=place.admin_listen,
@@ -97,7 +101,7 @@ def _start_broker(group: BrokerGroup, folder: Folder, options: StartOptions) -> 
     name_server = external[0] if external else place.name_service_listen
     state = GroupState(group=group.metadata.name, name_server=name_server, processes=(started,))
     folder.write(state)
-    return Running(state, process)
+    return Running(state, process, log_begin)
 
 
 def _wait_until_ready(running: Running, folder: Folder, seconds: float) -> GroupState | None:
@@ -134,13 +138,13 @@ def _give_up(folder: Folder, running: Running, options: StartOptions) -> LocalEr
     else:
         what = f"ended with code {code} before it was ready"
     folder.write(GroupState(group=running.state.group, name_server=running.state.name_server))
-    said = _last_words(folder.log(BROKER_ID)) if options.detach else ""
+    said = _last_words(folder.log(BROKER_ID), running.log_begin) if options.detach else ""
     return LocalError(f"broker {BROKER_ID} {what}{said}")
 
 
-def _last_words(log: Path) -> str:
+def _last_words(log: Path, begin: int) -> str:
     try:
-        lines = log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
+        lines = log.read_bytes()[begin:].decode(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
     except OSError:
         return ""
     return "\n".join([f"; the last lines of {log}:", *(f"  {line}" for line in lines)])

@@ -153,6 +153,12 @@ def test_a_broker_that_dies_at_once_is_quoted(run: Run) -> None:
     assert run("down").stdout == "orders: nothing is running\n"
 
 
+def test_only_the_words_of_this_start_are_quoted(run: Run) -> None:
+    for _ in range(2):
+        answer = up(run, mode="dies")
+        assert answer.stderr.count("the store is damaged: say why") == 1
+
+
 def test_a_broker_that_never_gets_ready_is_stopped(run: Run) -> None:
     answer = up(run, "--wait", "1", mode="never-ready")
     assert answer.returncode == 1

@@ -316,7 +316,7 @@ def test_a_store_that_takes_nothing_is_14(rig: Rig, monkeypatch: pytest.MonkeyPa
     def refuse(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(type(rig.store), "append", refuse)
+    monkeypatch.setattr(type(rig.store), "append_plain", refuse)
     answer = sent(rig)
     assert answer.code == 14
     assert str(error) in (answer.remark or "")

@@ -109,8 +109,7 @@ class PullHandler:
         moved = self._moved_by_reset(group, queue)
         if moved is not None:
             return moved
-        messages_max = min(header.messages_max, self._options.messages_max)
-        result = self._read(queue, header.queue_offset, messages_max, tag_codes)
+        result = self._read(queue, header.queue_offset, self._count(header), tag_codes)
         if result.status is ReadStatus.FOUND:
             return self._found(result, group, topic.name)
         if _may_wait(result, header):
@@ -139,10 +138,6 @@ class PullHandler:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
                 f"queueId is {header.queue_id}, topic {topic.name} has read queues 0 to {topic.read_queues - 1}",
-            )
-        if header.messages_max < 1:
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER, f"maxMsgNums is {header.messages_max}, it must be at least 1"
             )
         return topic
 
@@ -174,6 +169,10 @@ class PullHandler:
         ext = _ends(pending, queue.min_offset, queue.max_offset)
         return ReplyAfter(position, Reply(ResponseCode.PULL_OFFSET_MOVED, ext, remark=_RESET))
 
+    def _count(self, header: PullMessageHeader) -> int:
+        # The pull consumer of the Go client asks for 0 messages; it gets one at a time, as from RocketMQ.
+        return max(1, min(header.messages_max, self._options.messages_max))
+
     def _read(self, queue: QueueLog, offset: int, messages_max: int, tag_codes: frozenset[int] | None) -> ReadResult:
         return self._store.read(
             queue, offset, messages_max=messages_max, bytes_max=self._options.bytes_max, tag_codes=tag_codes
@@ -196,7 +195,7 @@ class PullHandler:
         suspend_ms = min(header.suspend_timeout_ms, self._options.suspend_ms_max)
         waiter = Waiter(
             Request(frame, header, now_ms), session, queue, result.next_offset, group=header.consumer_group,
-            messages_max=min(header.messages_max, self._options.messages_max), tag_codes=tag_codes,
+            messages_max=self._count(header), tag_codes=tag_codes,
             deadline_ms=now_ms + suspend_ms,
         )  # fmt: skip
         self.hold.park(waiter, now_ms)

@@ -12,7 +12,7 @@ from logherd.wire.frame import VERSION
 
 __all__ = ["SendAnswers"]
 
-_U32X2 = Struct(">II")
+_pack_start = Struct(">II").pack
 _encode = msgspec.json.Encoder().encode
 
 
@@ -20,30 +20,34 @@ class SendAnswers:
     """Builds answers for one broker."""
 
     def __init__(self, *, store_host: bytes, region: str, trace_on: bool) -> None:
-        self._host = store_host.hex().upper()
+        self._host = store_host.hex().upper().encode()
         # `%` in a configured text would be taken for a placeholder.
-        fixed = f'"MSG_REGION":{_text(region)},"TRACE_ON":"{"true" if trace_on else "false"}"'.replace("%", "%%")
-        head = f'{{"code":0,"extFields":{{{fixed},"msgId":"%s","queueId":"%d","queueOffset":"%d"'
-        tail = f'}},"flag":1,"language":"PYTHON","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
-        self._without_key = head + tail
-        self._with_key = head + ',"transactionId":%s' + tail
-        self._one = self._host + "%016X"
+        fixed = b'"MSG_REGION":%b,"TRACE_ON":"%b"' % (_encode(region), b"true" if trace_on else b"false")
+        head = b'{"code":0,"extFields":{%b,"msgId":"' % fixed.replace(b"%", b"%%")
+        place = b'","queueId":"%d","queueOffset":"%d"'
+        tail = b'},"flag":1,"language":"PYTHON","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
+        self._ordinary = head + self._host + b"%016X" + place + b',"transactionId":"%b"' + tail
+        self._with_key = head + b"%b" + place + b',"transactionId":%b' + tail
+        self._without_key = head + b"%b" + place + tail
 
-    def message_id(self, position: int) -> str:
+    def message_id(self, position: int) -> bytes:
         """The offsetMsgId of the record at this position."""
-        return self._one % position
+        return b"%b%016X" % (self._host, position)
 
-    def frame(self, message_id: str, queue_id: int, queue_offset: int, *, unique_key: str, opaque: int) -> bytes:
+    def of_one(self, position: int, queue_id: int, queue_offset: int, unique_key: bytes, opaque: int) -> bytes:
+        """The whole frame for one message, which lies at `position`."""
+        # isalnum takes what JSON would not have to escape, and what every stock client sends.
+        if not unique_key.isalnum():
+            return self.frame(self.message_id(position), queue_id, queue_offset, unique_key=unique_key, opaque=opaque)
+        header = self._ordinary % (position, queue_id, queue_offset, unique_key, opaque)
+        length = len(header)
+        return _pack_start(4 + length, length) + header
+
+    def frame(self, message_id: bytes, queue_id: int, queue_offset: int, *, unique_key: bytes, opaque: int) -> bytes:
         """The whole frame. `message_id` is one id or a comma-separated list."""
         if unique_key:
-            # isalnum takes what JSON would not have to escape, and what every stock client sends.
-            key = f'"{unique_key}"' if unique_key.isascii() and unique_key.isalnum() else _text(unique_key)
-            header = (self._with_key % (message_id, queue_id, queue_offset, key, opaque)).encode()
+            header = self._with_key % (message_id, queue_id, queue_offset, _encode(unique_key.decode()), opaque)
         else:
-            header = (self._without_key % (message_id, queue_id, queue_offset, opaque)).encode()
+            header = self._without_key % (message_id, queue_id, queue_offset, opaque)
         length = len(header)
-        return _U32X2.pack(4 + length, length) + header
-
-
-def _text(value: str) -> str:
-    return _encode(value).decode()
+        return _pack_start(4 + length, length) + header

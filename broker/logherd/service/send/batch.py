@@ -43,7 +43,7 @@ def split_batch(body: bytes, batch_properties: str, stamper: Stamper) -> tuple[l
             text = format_properties(shared | parse_properties(text))
         elif suffix:
             text = f"{text}\x02{suffix}" if text and text[-1] != "\x02" else text + suffix
-        units.append(BatchUnit(message.flag, message.body, stamper.stamp(text).encoded))
+        units.append(BatchUnit(message.flag, message.body, stamper.stamp(text)[0]))
     return units, batch_key
 
 

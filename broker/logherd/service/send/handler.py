@@ -26,6 +26,7 @@ from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header
 from logherd.wire.headers.send import SendMessageHeader, SendMessageHeaderV2
+from logherd.wire.send_frame import SendFrame
 
 __all__ = ["PutCounter", "SendHandler"]
 
@@ -77,7 +78,11 @@ class SendHandler:
         Raises: RequestError with the codes of the sheet (1, 2, 3, 13, 14, 16, 17, 26, 29); HeaderError.
         """
         code = frame.code
-        header = decode_header(SendMessageHeader if code == _LONG_KEYS else SendMessageHeaderV2, frame.ext)
+        header: SendMessageHeader
+        if type(frame) is SendFrame:
+            header = frame.header
+        else:
+            header = decode_header(SendMessageHeader if code == _LONG_KEYS else SendMessageHeaderV2, frame.ext)
         target = self._targets.get(header.topic) or self._resolve(header)
         if target.config.order and not self.permission & Permission.WRITE:
             raise RequestError(
@@ -101,24 +106,17 @@ class SendHandler:
         if store.unwritten_bytes > self._options.unwritten_bytes_max:
             self._refuse_busy()
         try:
-            queue_offset, position = store.append(
-                queue, body, encoded,
-                born_timestamp=header.born_timestamp, born_host=session.remote_host,
-                store_timestamp=self._clock.now_ms(), flag=header.flag, sys_flag=sys_flag,
-                reconsume_times=header.reconsume_times or 0,
+            queue_offset, position = store.append_plain(
+                queue, body, encoded, unique_key, header.born_timestamp, session.remote_host,
+                self._clock.now_ms(), header.flag, sys_flag, header.reconsume_times or 0,
             )  # fmt: skip
         except (StoreFull, StoreStopped, RecordTooLarge) as error:
             raise _store_refused(error) from error
         end = store.end_position
         self._counter.count_put(queue.topic, 1, end - position)
-        answers = self._answers
         return ReplyAfter(
-            end,
-            answers.frame(
-                answers.message_id(position), queue.queue_id, queue_offset,
-                unique_key=unique_key, opaque=frame.opaque,
-            ),
-        )  # fmt: skip
+            end, self._answers.of_one(position, queue.queue_id, queue_offset, unique_key, frame.opaque)
+        )
 
     def _store_batch(self, frame: Frame, session: Session, header: SendMessageHeader, target: Target) -> ReplyAfter:
         queue = target.queue(header.queue_id)
@@ -136,7 +134,7 @@ class SendHandler:
         first_offset = queue.next_offset
         start = store.end_position
         now = self._clock.now_ms()
-        identifiers: list[str] = []
+        identifiers: list[bytes] = []
         for flag, body, encoded in units:
             try:
                 _, position = store.append(
@@ -150,7 +148,7 @@ class SendHandler:
         end = store.end_position
         self._counter.count_put(queue.topic, len(units), end - start)
         answer = self._answers.frame(
-            ",".join(identifiers), queue.queue_id, first_offset, unique_key=batch_key, opaque=frame.opaque
+            b",".join(identifiers), queue.queue_id, first_offset, unique_key=batch_key.encode(), opaque=frame.opaque
         )
         return ReplyAfter(end, answer)
 

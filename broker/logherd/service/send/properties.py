@@ -5,29 +5,23 @@ occurs at all is taken apart.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from logherd.model.properties import PROPERTIES_BYTES_MAX, Name, format_properties, parse_properties
 from logherd.model.record import CHECKSUM_SIZE
 from logherd.service.errors import RequestError
 from logherd.wire.codes import ResponseCode
 
-__all__ = ["Stamped", "Stamper", "refuse_features"]
+__all__ = ["Stamper", "refuse_features"]
 
 _ROOM_MAX = PROPERTIES_BYTES_MAX - CHECKSUM_SIZE
 _UNIQUE = f"{Name.UNIQ_KEY}\x01"
 _UNIQUE_LENGTH = len(_UNIQUE)
+_ENDING_LENGTH_MAX = 256
+_ENDINGS_MAX = 256
 _MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 
 _TIMERS = (Name.TIMER_DELAY_SEC, Name.TIMER_DELAY_MS, Name.TIMER_DELIVER_MS)
 _TIMER_DELETE = "TIMER_DEL_UNIQKEY"
-
-
-class Stamped(NamedTuple):
-    """Properties as they are stored, and the message's UNIQ_KEY in them."""
-
-    encoded: bytes
-    unique_key: str
 
 
 class Stamper:
@@ -39,16 +33,26 @@ class Stamper:
             Name.MSG_REGION: region, Name.TRACE_ON: "true" if trace_on else "false", Name.CLUSTER: cluster,
         }  # fmt: skip
         self._suffix = format_properties(self._stamps)
+        self._endings: dict[str, bytes] = {}
 
-    def stamp(self, text: str) -> Stamped:
-        """Check and complete one message's properties.
+    def stamp(self, text: str) -> tuple[bytes, bytes]:
+        """Check and complete one message's properties: as they are stored, and the UNIQ_KEY in them.
 
         Raises: RequestError 13 if they do not fit a record or are not encodable; 3 for a feature that is not there.
         """
-        if (
-            "DELAY" in text or "TIMER_" in text or "TRAN_MSG" in text or "INNER_" in text or "POP_CK" in text
-            or "MSG_REGION" in text or "TRACE_ON" in text or "CLUSTER" in text or "__CRC32#" in text
-        ):  # fmt: skip
+        at = text.find(_UNIQUE)
+        if at == 0 or (at > 0 and text[at - 1] == "\x02" and not _asks(text[:at])):
+            # A client's messages differ up to the key and are the same behind it.
+            start = at + _UNIQUE_LENGTH
+            end = text.find("\x02", start)
+            ending = self._endings.get(text[end:]) if end > start else None
+            if ending is not None and end + len(ending) <= _ROOM_MAX and text.isascii():
+                encoded = text[:end].encode()
+                return encoded + ending, encoded[start:]
+        return self._stamp_any(text)
+
+    def _stamp_any(self, text: str) -> tuple[bytes, bytes]:
+        if _asks(text):
             text = self._rewrite(text)
         at = text.find(_UNIQUE)
         if at > 0:
@@ -60,6 +64,8 @@ class Stamper:
             key = text[start:end] if end >= 0 else text[start:]
             if not key:
                 text = self._rewrite(text)
+            elif end >= 0:
+                self._remember(text[end:])
         else:
             key = ""
         if text and text[-1] != "\x02":
@@ -78,7 +84,15 @@ class Stamper:
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"properties take {len(encoded)} bytes with those the broker adds, at most {_ROOM_MAX} are stored",
             )
-        return Stamped(encoded, key)
+        return encoded, key.encode()
+
+    def _remember(self, ending: str) -> None:
+        """Keep how this ending, which asks for nothing, is stored."""
+        if len(ending) <= _ENDING_LENGTH_MAX and ending.isascii() and not _asks(ending):
+            if len(self._endings) >= _ENDINGS_MAX:
+                self._endings.clear()
+            separator = "" if ending[-1] == "\x02" else "\x02"
+            self._endings[ending] = (ending + separator + self._suffix).encode()
 
     def _rewrite(self, text: str) -> str:
         properties = parse_properties(text)
@@ -86,6 +100,14 @@ class Stamper:
         for name in (Name.POP_CK, Name.CRC32, *self._stamps):
             properties.pop(name, None)
         return format_properties(properties)
+
+
+def _asks(text: str) -> bool:
+    """Whether a name may occur in it that the broker refuses, removes or sets itself."""
+    return (
+        "DELAY" in text or "TIMER_" in text or "TRAN_MSG" in text or "INNER_" in text or "POP_CK" in text
+        or "MSG_REGION" in text or "TRACE_ON" in text or "CLUSTER" in text or "__CRC32#" in text
+    )  # fmt: skip
 
 
 def refuse_features(properties: dict[str, str]) -> None:

@@ -80,7 +80,7 @@ class ReplyHandler:
 
     def _keep(self, request: Request, header: SendMessageHeader, session: Session) -> None:
         target = self._targets.ensure(reply_topic(self._options.cluster_name))
-        encoded = self._stamper.stamp(header.properties or "").encoded
+        encoded = self._stamper.stamp(header.properties or "")[0]
         # The copy is a service to people, not part of the promise: a full disk does not stop replies.
         with suppress(StoreFull, StoreStopped, RecordTooLarge):
             self._store.append(

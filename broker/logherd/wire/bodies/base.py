@@ -69,13 +69,14 @@ def decode_body(cls: type[_BodyType], data: bytes | memoryview, *, bytes_max: in
     try:
         decoded: _BodyType = decoder.decode(data)
     except _DECODE_ERRORS as error:
-        decoded = _decode_fastjson(decoder, data, error)
+        decoded = _decode_fastjson(cls, data, error)
     return decoded
 
 
-def _decode_fastjson(decoder: msgspec.json.Decoder[Any], data: bytes | memoryview, first: Exception) -> Any:
+def _decode_fastjson(cls: type[Any], data: bytes | memoryview, first: Exception) -> Any:
+    # fastjson also takes a number in quotes: the Go client sends `"codeSet":["-123"]`.
     try:
-        return decoder.decode(normalise(data))
+        return msgspec.json.decode(normalise(data), type=cls, strict=False)
     except (*_DECODE_ERRORS, BodyError) as error:
         start = shorten(bytes(data[:65]))
         raise BodyError(f"the body has not the shape that was expected: {first}; it starts {start}") from error

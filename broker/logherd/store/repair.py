@@ -1,0 +1,201 @@
+"""`logherd store repair`: cut the log where its damage begins, after saying what that drops, keeping a copy of it.
+
+The log is a sequence: what lies behind a damaged record cannot be kept without inventing queue offsets for what is
+lost, so repair ends the log before the damage. Everything behind goes, byte for byte, into `dropped/`; with a replica
+the better way is to let it come again from there.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from logherd.store.checkpoint import (
+    CHECKPOINT_SIZE,
+    SLOT_OFFSETS,
+    Checkpoint,
+    decode_checkpoint,
+    encode_slot,
+    slot_version,
+)
+from logherd.store.errors import StoreInUse, StoreVersionError
+from logherd.store.files import Files
+from logherd.store.format_file import FormatState, decode_format, format_path
+from logherd.store.scan import ScanEnd, scan_records
+from logherd.store.segment import Segment
+from logherd.store.tail import cut_tail, find_record_from, last_written_byte
+from logherd.store.verify import FileReport, open_segments, scan_log
+
+__all__ = ["RepairPlan", "RepairStep", "repair_files"]
+
+_COPY_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RepairStep:
+    """One thing to do. `bytes` and `records` are what the log loses by it; `copy` is where they are kept."""
+
+    what: str
+    path: str
+    bytes: int = 0
+    records: int = 0
+    copy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """Steps in order; none if there is nothing to repair. `end_position` is where the log will end (bytes)."""
+
+    steps: tuple[RepairStep, ...]
+    end_position: int
+    applied: bool
+
+    @property
+    def dropped_records(self) -> int:
+        return sum(step.records for step in self.steps)
+
+
+def repair_files(files: Files, root: str, *, apply: bool) -> RepairPlan:
+    """See tools.repair. Raises StoreInUse, StoreVersionError, OSError."""
+    lock = files.lock(f"{root}/lock")
+    if lock is None:
+        raise StoreInUse(f"another process holds {root}/lock")
+    try:
+        return _repair(files, root, apply=apply)
+    finally:
+        lock.release()
+
+
+def _read(files: Files, path: str, size: int) -> bytes | None:
+    if files.size(path) is None:
+        return None
+    file = files.open(path)
+    try:
+        return file.read(0, size)
+    finally:
+        file.close()
+
+
+def _repair(files: Files, root: str, *, apply: bool) -> RepairPlan:
+    state, _ = decode_format(_read(files, format_path(root), 1 << 16))
+    page = _read(files, f"{root}/checkpoint", CHECKPOINT_SIZE) or b""
+    checkpoint = decode_checkpoint(page)
+    if state is FormatState.UNKNOWN or (checkpoint is None and slot_version(page) not in (None, 1)):
+        raise StoreVersionError(f"{root} was written by a later release; repair it with that one")
+    segments = open_segments(files, root)
+    believed = checkpoint or Checkpoint(bare_end=1 << 62 if slot_version(page) is None else 0)
+    chain = _chain(segments)
+    end = _end_of_records(chain, believed)
+    steps: list[RepairStep] = []
+    if state is FormatState.GARBAGE:
+        what = "move away what is no format file"
+        steps.append(RepairStep(what, format_path(root), copy=f"{root}/dropped/store.json"))
+    if _is_damaged(segments, chain, believed, end):
+        steps += _cut_steps(root, segments, chain, end, believed.bare_end)
+    if chain and chain[0].start > believed.log_start:
+        steps.append(RepairStep(f"let the log begin at position {chain[0].start}", chain[0].path))
+    if steps and apply:
+        _apply(files, root, steps, segments=segments, chain=chain, end=end, checkpoint=believed)
+    for segment in segments:
+        segment.close()
+    return RepairPlan(tuple(steps), end, applied=bool(steps) and apply)
+
+
+def _chain(segments: list[Segment]) -> list[Segment]:
+    """The segments from the first on that follow each other without a gap."""
+    chain: list[Segment] = []
+    for segment in segments:
+        if chain and segment.start != chain[-1].end:
+            break
+        chain.append(segment)
+    return chain
+
+
+def _end_of_records(chain: list[Segment], checkpoint: Checkpoint) -> int:
+    """The position behind the last record that follows from the first without anything else between."""
+    end = chain[0].start if chain else 0
+    for segment in chain:
+        for found in scan_records(segment.view, segment.start, 0, checkpoint.bare_end):
+            if isinstance(found, ScanEnd):
+                end = segment.start + found.offset
+                if found.reason is not None:
+                    return end
+    return end
+
+
+def _is_damaged(segments: list[Segment], chain: list[Segment], checkpoint: Checkpoint, end: int) -> bool:
+    """Whether opening refuses because of the log; a torn tail it cuts by itself."""
+    behind = find_record_from(chain, end + checkpoint.window, checkpoint.bare_end) if chain else None
+    return end < checkpoint.flushed or behind is not None or len(segments) > len(chain)
+
+
+def _cut_steps(
+    root: str, segments: list[Segment], chain: list[Segment], end: int, bare_end: int
+) -> Iterator[RepairStep]:
+    reports = [FileReport(segment.path, "segment") for segment in segments]
+    lost = [record.position for record in scan_log(segments, reports, bare_end) if record.position >= end]
+    for segment in segments:
+        if segment.end <= end:
+            continue
+        first = max(segment.start, end)
+        used = last_written_byte([segment], first, segment.end) - first
+        inside = sum(segment.start <= position < segment.end for position in lost)
+        what = f"drop everything from position {first} on" if segment in chain else "drop a file that does not follow"
+        copy = f"{root}/dropped/{first:020d}" if used else ""
+        yield RepairStep(what, segment.path, used, inside, copy)
+    yield RepairStep("derive queues and index from the log when it is opened", f"{root}/queues")
+
+
+def _apply(
+    files: Files, root: str, steps: list[RepairStep], *, segments: list[Segment], chain: list[Segment], end: int,
+    checkpoint: Checkpoint,
+) -> None:  # fmt: skip
+    """Copies first and durably, then the cut, then the checkpoint: a crash in between leaves the damage to be found."""
+    files.make_directory(f"{root}/dropped")
+    cut = [segment for segment in segments if segment.end > end]
+    for step in steps:
+        if step.copy:
+            start = max(end - int(step.path.rpartition("/")[2]), 0) if step.path.startswith(f"{root}/commitlog") else 0
+            _copy(files, step.path, step.copy, start)
+    files.sync_dir(f"{root}/dropped")
+    files.sync_dir(root)
+    if any(step.path == format_path(root) for step in steps):
+        files.unlink(format_path(root))
+    if any(step.path == f"{root}/queues" for step in steps):
+        for segment in reversed(cut):
+            if segment.start >= end and segment is not chain[0]:
+                segment.close()
+                files.unlink(segment.path)
+                files.sync_dir(f"{root}/commitlog")
+        kept = [segment for segment in cut if segment.start < end or segment is chain[0]]
+        if kept:
+            cut_tail(kept, end, kept[-1].end)
+        files.unlink(f"{root}/queues")
+    _write_checkpoint(files, root, chain, end, checkpoint)
+    files.sync_dir(root)
+
+
+def _copy(files: Files, path: str, copy: str, start: int) -> None:
+    source, target = files.open(path), files.open(copy, create=True)
+    try:
+        for first, stop in source.written_ranges(start):
+            for at in range(first, stop, _COPY_BYTES):
+                target.write(at - start, (source.read(at, min(_COPY_BYTES, stop - at)),))
+        target.flush()
+    finally:
+        source.close()
+        target.close()
+
+
+def _write_checkpoint(files: Files, root: str, chain: list[Segment], end: int, checkpoint: Checkpoint) -> None:
+    """Promise what is left, and nothing of what is derived."""
+    start = chain[0].start if chain else 0
+    value = replace(
+        checkpoint, log_start=start, flushed=min(checkpoint.flushed, end), queues_dispatched=start,
+        index_dispatched=start, index_name=0, index_count=0, index_used_slots=0, index_files=0, closed=False,
+        bare_end=min(checkpoint.bare_end, end),
+    )  # fmt: skip
+    file = files.open(f"{root}/checkpoint", create=True)
+    for step in (1, 2):
+        counter = checkpoint.counter + step
+        file.write(SLOT_OFFSETS[counter % 2], (encode_slot(replace(value, counter=counter)),))
+    file.flush()
+    file.close()

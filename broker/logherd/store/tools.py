@@ -1,0 +1,93 @@
+"""What can be done with a store while no broker has it open: verify, repair, hand over to RocketMQ.
+
+Functions with typed results; the command line prints them. None of them knows what metadata means: the content of
+RocketMQ's config files is made elsewhere and passed in.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from logherd.kit.clock import Clock
+from logherd.store.checkpoint import CHECKPOINT_SIZE, decode_checkpoint
+from logherd.store.errors import StoreError
+from logherd.store.export import ExportReport, export_files
+from logherd.store.files import Files
+from logherd.store.files_os import OsFiles
+from logherd.store.format_file import FormatFile, decode_format, format_path
+from logherd.store.options import DerivedOptions, LogOptions, StoreOptions
+from logherd.store.repair import RepairPlan, RepairStep, repair_files
+from logherd.store.store import MessageStore
+from logherd.store.verify import FileReport, VerifyReport, verify_files
+
+__all__ = [
+    "ExportReport", "FileReport", "RepairPlan", "RepairStep", "VerifyReport", "export_rocketmq", "options_of", "repair",
+    "verify",
+]  # fmt: skip
+
+
+def verify(directory: Path, files: Files | None = None) -> VerifyReport:
+    """Read a closed store in full: every record's checksums, every unit of every queue, the index's chains.
+
+    Changes nothing. Blocks for as long as reading takes, about 1 s per 200 MB.
+    Raises: StoreInUse, StoreError if there is no log, OSError.
+    """
+    files, root = files or OsFiles(), str(directory)
+    if not files.list(f"{root}/commitlog"):
+        raise StoreError(f"{root} holds no commit log")
+    options = options_of(directory, files).derived
+    page = _content(files, f"{root}/checkpoint", CHECKPOINT_SIZE)
+    checkpoint = decode_checkpoint(page) if page is not None else None
+    return verify_files(
+        files, root, checkpoint=checkpoint, units_per_file=options.queue_file_units, index_slots=options.index_slots
+    )
+
+
+def repair(directory: Path, *, apply: bool, files: Files | None = None) -> RepairPlan:
+    """Say what must be dropped so that the store opens again, and with `apply` do it, keeping copies in `dropped/`.
+
+    No steps: there is nothing to repair (a torn tail is cut when the store is opened).
+    Raises: StoreInUse, StoreVersionError, OSError.
+    """
+    return repair_files(files or OsFiles(), str(directory), apply=apply)
+
+
+def export_rocketmq(directory: Path, out: Path | None, config: Mapping[str, bytes], *, clock: Clock) -> ExportReport:
+    """Make a closed store one that RocketMQ 5.3 opens: in place (`out` None), or as a copy in an empty directory.
+
+    `config` maps file names ("topics.json") to their content. In place the store is RocketMQ's afterwards; opening it
+    with LogHerd again adopts it, which reads the whole log.
+    Raises: StoreError if its files have lengths that RocketMQ does not open; what MessageStore.open raises; OSError.
+    """
+    options = options_of(directory)
+    MessageStore.open(directory, options, OsFiles(), clock=clock).close()  # brings all derived files up to the log
+    derived = options.derived
+    return export_files(
+        directory, out, config, queue_units=derived.queue_file_units,
+        index_geometry=(derived.index_slots, derived.index_entries),
+    )  # fmt: skip
+
+
+def options_of(directory: Path, files: Files | None = None) -> StoreOptions:
+    """Options under which opening the store changes none of its lengths; defaults where `store.json` is missing."""
+    files = files or OsFiles()
+    _, found = decode_format(_content(files, format_path(str(directory)), 1 << 16))
+    known = found or FormatFile(product="", format=0)
+    log, derived = LogOptions(), DerivedOptions()
+    return StoreOptions(
+        log=LogOptions(segment_bytes=max(known.segment_bytes, default=log.segment_bytes), reserve_bytes=0),
+        derived=DerivedOptions(
+            queue_file_units=known.queue_file_units or derived.queue_file_units,
+            index_slots=known.index_slots or derived.index_slots,
+            index_entries=known.index_entries or derived.index_entries,
+        ),
+    )
+
+
+def _content(files: Files, path: str, size: int) -> bytes | None:
+    if files.size(path) is None:
+        return None
+    file = files.open(path)
+    try:
+        return file.read(0, size)
+    finally:
+        file.close()

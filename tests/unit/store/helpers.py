@@ -1,0 +1,65 @@
+"""A small store on a simulated disk or a directory, and the few calls that every test makes."""
+
+from pathlib import Path
+
+from logherd.store import DerivedOptions, LogOptions, MessageStore, RetentionOptions, StoreOptions
+from sim.disk import SimDisk
+from sim.history import HOST, SimClock
+
+ROOT = Path("/data")
+__all__ = ["HOST", "ROOT", "SimClock", "SimDisk", "append", "bodies", "flush", "open_store", "settle", "small_options"]
+
+
+def small_options(*, log=None, derived=None, retention=None) -> StoreOptions:
+    return StoreOptions(
+        log=LogOptions(**{"segment_bytes": 8192, "record_bytes_max": 2000, "reserve_bytes": 0, "zero_ahead_bytes": 0,
+                          "batch_bytes_max": 2000, **(log or {})}),
+        derived=DerivedOptions(**{"queue_file_units": 16, "index_slots": 32, "index_entries": 20, "interval_ms": 0,
+                                  "index_sync_entries": 1, **(derived or {})}),
+        retention=RetentionOptions(**{"age_ms": None, **(retention or {})}),
+        free_space_check_ms=0,
+    )  # fmt: skip
+
+
+def open_store(disk, directory=ROOT, clock=None, **options) -> MessageStore:
+    return MessageStore.open(directory, small_options(**options), disk, clock=clock or SimClock())
+
+
+def append(store, topic="T", queue_id=0, *, body=b"x" * 100, properties=b"", at=1000, **more):
+    queue = store.queue(topic, queue_id)
+    return store.append(queue, body, properties, born_timestamp=1, born_host=HOST, store_timestamp=at, **more)
+
+
+def flush(store) -> None:
+    """Write and commit all that was appended."""
+    while (batch := store.take_batch()) is not None:
+        batch.write_and_flush()
+        store.commit(batch)
+
+
+def settle(store) -> None:
+    """Let background work finish."""
+    store.tick()
+    while store.background_work():
+        store.tick()
+
+
+def bodies(store, topic="T", queue_id=0):
+    """Bodies of all readable messages of a queue."""
+    from logherd.model.record import decode_record
+
+    queue = store.find_queue(topic, queue_id)
+    if queue is None:
+        return []
+    found = []
+    offset = queue.min_offset
+    while offset < queue.max_offset:
+        result = store.read(queue, offset, messages_max=32, bytes_max=1 << 20)
+        data = b"".join(result.slices)
+        at = 0
+        while at < len(data):
+            record = decode_record(data, at)
+            found.append(bytes(record.body))
+            at += record.size
+        offset = result.next_offset
+    return found

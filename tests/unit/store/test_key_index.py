@@ -1,0 +1,33 @@
+"""Hashes of ids are those of any key, whatever was hashed before."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logherd.kit.javahash import java_hash
+from logherd.store.consume_queue import topic_hash
+from logherd.store.key_index import KeyHasher, hash_key
+
+keys = st.one_of(
+    st.from_regex(rb"\A7F00000100[0-9A-F]{22}\Z"), st.binary(max_size=80), st.text(max_size=20).map(str.encode)
+)
+
+
+@given(st.lists(keys, max_size=20))
+def test_an_id_is_hashed_like_any_key(found: list[bytes]) -> None:
+    hasher = KeyHasher()
+    for topic in ("orders", "t\xf6pic"):
+        for key in found * 2:
+            assert hasher.hash_id(topic_hash(topic), key) == hash_key(topic_hash(topic), key)
+
+
+def test_an_id_is_hashed_as_java_does() -> None:
+    assert KeyHasher().hash_id(topic_hash("t"), b"7F0000010000000000000000000000A1") == abs(
+        java_hash("t#7F0000010000000000000000000000A1")
+    )
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    hasher = KeyHasher()
+    for number in range(5000):
+        hasher.hash_id(7, b"%020d%08d%04d" % (number, number, number))
+    assert max(len(hasher._beginnings), len(hasher._clients)) <= 1024
