@@ -55,7 +55,7 @@ def _fenced(group: Group, command: AlterSyncSet) -> Verdict | None:
     if tenure.epoch != command.epoch:
         return refused(group, Refusal.FENCED_EPOCH, f"the epoch is {tenure.epoch}, not {command.epoch}")
     if tenure.registration != command.registration:
-        return refused(group, Refusal.FENCED_PROCESS, f"registration {command.registration} is not the latest")
+        return refused(group, Refusal.NOT_MASTER, f"registration {command.registration} is not the master's")
     if group.sync.version != command.version:
         return refused(group, Refusal.FENCED_VERSION, f"the version is {group.sync.version}, not {command.version}")
     return None

@@ -9,6 +9,7 @@ Source: controller-ha R1, R2, R10, R12, R19, R21; design H4.
 """
 
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from logherd.controller.agenda import Agenda
 from logherd.controller.choosing import SeenOf, absent_members, best_of, choose, founders
@@ -167,9 +168,8 @@ class Office:
         if isinstance(command, Elect) and verdict.refusal is None and group.tenure is not None:
             # Long enough for the new master to hear of it; it holds no lease until then.
             self._leases.expect(group.key, group.tenure, now)
-        if isinstance(command, (Register, Release)) and verdict.refusal is None:
-            # What a process said before it started again, or before it let go, says nothing about now.
-            self._forget(group, command.broker_id, keep=isinstance(command, Register))
+        if verdict.refusal is None and _silences(command, group):
+            self._forget(group, command)
         self._agenda.hasten(group.key, now)
 
     def dropped(self, command: Command) -> None:
@@ -184,11 +184,11 @@ class Office:
             if self._electing[key] == 0:
                 del self._electing[key]
 
-    def _forget(self, group: Group, broker_id: BrokerId, *, keep: bool) -> None:
-        replica, seen = group.replica(broker_id), self._seen.get((group.key, broker_id))
-        if seen is None or (keep and replica is not None and seen.report.registration == replica.registration):
-            return
-        del self._seen[group.key, broker_id]
+    def _forget(self, group: Group, command: Register | Release) -> None:
+        replica, seen = group.replica(command.broker_id), self._seen.get((group.key, command.broker_id))
+        started = isinstance(command, Register) and replica is not None
+        if seen is not None and not (started and replica and seen.report.registration == replica.registration):
+            del self._seen[group.key, command.broker_id]
 
     # ---- deciding ----------------------------------------------------------------------------------------------
 
@@ -298,6 +298,16 @@ def view_of(group: Group) -> RoleView:
         learners=tuple(replica.broker_id for replica in group.replicas if replica.learner),
         min_in_sync=group.rules.min_in_sync,
     )
+
+
+def _silences(command: Command, group: Group) -> TypeGuard[Register | Release]:
+    """Whether what the process said before says nothing about now: it is another one, or it is about to stop.
+
+    Whoever lets go because a transfer was planned goes on as a follower.
+    """
+    if isinstance(command, Release):
+        return command.exited or group.transfer is None
+    return isinstance(command, Register)
 
 
 def elect_command(

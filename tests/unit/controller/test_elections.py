@@ -330,7 +330,6 @@ def test_r10_a_planned_transfer_asks_the_master_to_let_go_and_keeps_everybody_in
     assert answer.hand_over == 3
     desk.beat(2, end=point(1, 50))
     desk.release(1, exited=False)
-    desk.beat(1)
     assert [election.broker_id for election in desk.wait(50)] == [3]
     assert desk.group.sync.members == (1, 2, 3)
     assert desk.group.transfer is None
