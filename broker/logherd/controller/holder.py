@@ -36,6 +36,11 @@ class LeaseHolder:
             return None
         return self._epoch
 
+    @property
+    def resigned(self) -> Epoch:
+        """What each heartbeat must say from now on."""
+        return self._resigned
+
     def resign(self, epoch: Epoch) -> None:
         """Lead no more in this epoch or an earlier one, whatever arrives; to be done before a release is sent."""
         self._resigned = max(self._resigned, epoch)

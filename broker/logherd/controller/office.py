@@ -73,7 +73,8 @@ class Office:
             return Refusal.FENCED_PROCESS
         before = self._seen.get((report.group, report.broker_id))
         self._seen[report.group, report.broker_id] = Seen(report, now)
-        if before is None or report.address != replica.address or not self.leads(group, now):
+        changed = before is None or (report.address, report.resigned) != (replica.address, before.report.resigned)
+        if changed or not self.leads(group, now):
             self._agenda.hasten(report.group, now)
         return None
 
@@ -88,6 +89,8 @@ class Office:
         view, tenure = view_of(group), group.tenure
         if tenure is None or tenure.ended or tenure.registration != report.registration:
             return Withheld(view, None)
+        if report.resigned >= tenure.epoch:
+            return Withheld(view, Refusal.RESIGNED)
         if not report.healthy:
             return Withheld(view, Refusal.NOT_FIT)
         if group.key in self._electing:
@@ -194,7 +197,7 @@ class Office:
 
     def _examine(self, group: Group, now: int) -> tuple[Command | None, int]:
         """The one thing that this group needs most, and when to look again."""
-        moved = self._moved(group, now)
+        moved = self._moved(group, now) or self._resigned(group, now)
         if moved is not None:
             return moved, now + self._options.retry_ms
         if not group.founded:
@@ -212,6 +215,17 @@ class Office:
                     address=seen.report.address,
                 )  # fmt: skip
         return None
+
+    def _resigned(self, group: Group, now: int) -> Command | None:
+        """The release that the master sent, and that was lost; else it would neither lead nor be replaced."""
+        tenure, master = group.tenure, group.master
+        seen = self.seen(master, group.key, now) if master is not None else None
+        if tenure is None or seen is None or seen.report.resigned < tenure.epoch:
+            return None
+        return Release(
+            group=group.key, broker_id=tenure.broker_id, store_id=tenure.store_id, incarnation=tenure.incarnation,
+            exited=False, committed=seen.report.committed,
+        )  # fmt: skip
 
     def _found(self, group: Group, now: int) -> tuple[Command | None, int]:
         """The first election (R12): by everybody who is configured, or by nobody."""

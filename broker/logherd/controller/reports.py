@@ -24,6 +24,8 @@ class Report:
     space: bool = True
     priority: int = 0
     """Smaller is better; compared only between equally long logs."""
+    resigned: Epoch = Epoch(0)  # noqa: RUF009
+    """The latest epoch in which this process will not lead any more, said again and again: a release may be lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class Refusal(Enum):
     LEASE_RUNS = "the lease of the latest master may still run"
     NOBODY = "nobody can be elected without loss"
     BELOW_MINIMUM = "too few would be in sync"
+    RESIGNED = "the broker has let go of this leadership"
     RUNNING = "another change is running"
     WRONG_RULES = "the rules do not fit this group"
 

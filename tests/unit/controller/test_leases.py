@@ -1,5 +1,7 @@
 """R1, R2: two clocks that nobody has compared never let two leaderships overlap."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +9,7 @@ from logherd.controller.holder import LeaseHolder
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.reports import Granted, RoleView, Withheld
 from logherd.controller.values import BrokerId, Registration
+from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
 from unit.controller.desk import KEY, Desk
 
@@ -161,3 +164,16 @@ def test_h17_the_name_is_withdrawn_when_the_lease_is_not_renewed() -> None:
     desk.found(1, 2, 3, master=1)
     desk.now += desk.terms.holder_ms
     assert desk.office.serving(desk.group, desk.now) is None
+
+
+def test_r19_a_release_that_was_lost_is_made_up_for_by_the_next_heartbeat() -> None:
+    """Else the master would be granted leases that it does not take, and nobody would lead."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    report = replace(desk.report(1), resigned=desk.group.epoch)
+    desk.office.hear(report, desk.now)
+    answer = desk.office.renew(report, desk.now)
+    assert isinstance(answer, Withheld)
+    assert answer.refusal is Refusal.RESIGNED
+    assert [election.broker_id for election in desk.wait(150, 2, 3)] == [2]
+    assert desk.group.epoch == 2

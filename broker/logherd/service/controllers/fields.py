@@ -54,6 +54,7 @@ class HeartbeatHeader(BrokerHeartbeatHeader, frozen=True, kw_only=True):
     committed_epoch: Int64 = field(name="logherdConfirmEpoch", default=0)
     healthy: bool = field(name="logherdHealthy", default=True)
     space: bool = field(name="logherdSpace", default=True)
+    resigned: Int64 = field(name="logherdResigned", default=0)
 
 
 class LeaseAnswer(Header, frozen=True, kw_only=True):
