@@ -108,15 +108,19 @@ def _any_exit_releases(patch: Patch) -> None:
 
 BUGS = {
     "no-wait": Bug("R2: an election does not wait for the lease", _no_wait, 0, "believes in its lease"),
-    "no-bound": Bug("R1: nobody allows for clocks of other rates", _no_bound, 0, "believes in its lease"),
-    "no-confirmation": Bug("R1: a deposed controller grants leases", _no_confirmation, 0, "believes|believers"),
-    "grant-while-electing": Bug("a lease is granted during an election", _grant_while_electing, 0, "believes|b"),
-    "count-from-the-answer": Bug("R1: a broker counts its lease from the answer", _count_from_the_answer, 0, "b"),
-    "trust-every-store": Bug("R11: a lost volume stays in sync", _trust_every_store, 0, "lacks committed|cuts|history"),
-    "elect-anybody": Bug("R10: election outside the in-sync set", _elect_anybody, 0, "lacks committed"),
-    "eligible-for-ever": Bug("R10: who left stays eligible for ever", _eligible_for_ever, 0, "lacks committed"),
-    "same-epoch": Bug("R13, DX-6: a restarted master keeps its epoch", _same_epoch_after_a_restart, 0, "one process"),
-    "any-exit": Bug("H14: any exit of a broker releases its lease", _any_exit_releases, 0, "believes in its lease"),
+    "no-bound": Bug("R1: nobody allows for clocks of other rates", _no_bound, 1, "believes in its lease"),
+    "no-confirmation": Bug("R1: a deposed controller grants leases", _no_confirmation, 5, "believes in its lease"),
+    "grant-while-electing": Bug(
+        "a lease is granted during an election", _grant_while_electing, 8, "believes in its lease"
+    ),
+    "count-from-the-answer": Bug(
+        "R1: a broker counts its lease from the answer", _count_from_the_answer, 5, "believes in its lease"
+    ),
+    "trust-every-store": Bug("R11: a lost volume stays in sync", _trust_every_store, 13, "lacks committed"),
+    "elect-anybody": Bug("R10: election outside the in-sync set", _elect_anybody, 1, "lacks committed"),
+    "eligible-for-ever": Bug("R10: who left stays eligible for ever", _eligible_for_ever, 3, "lacks committed"),
+    "same-epoch": Bug("R13, DX-6: a restarted master keeps its epoch", _same_epoch_after_a_restart, 3, "one process"),
+    "any-exit": Bug("H14: any exit of a broker releases its lease", _any_exit_releases, 31, "believes in its lease"),
 }
 
 

@@ -162,6 +162,9 @@ class World:
                 for broker in leading:
                     self._part(broker.name, name, 3_000_000)
             elif self.draw.random() < 0.5:
-                controller.pause(1_500_000)
+                # It wakes up cut off from its peers, still thinking that it leads, and only the master finds it.
+                controller.pause(self.draw.choice((900_000, 1_500_000)))
+                for peer in self.controllers:
+                    self._part(name, peer, 3_000_000)
             else:
                 controller.crash(1_500_000)
