@@ -36,7 +36,7 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 
 ##@ Parts
 
-.PHONY: fmt lint types imports unit compat system bench
+.PHONY: fmt lint types imports unit compat system sim bench
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
@@ -58,6 +58,12 @@ compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ again
 
 system: $(READY) ## Real processes: kill -9 under load, hostile peers at a live port
 	@$(PYTEST) -q tests/system
+
+SEED ?= 1000000
+SECONDS_EACH ?= 600
+sim: $(READY) ## Search: seeds of consensus from SEED on for SECONDS_EACH, then every seeded defect from scratch
+	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH)
+	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.raft_bugs
 
 bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes
 	@tools/need jdk maven

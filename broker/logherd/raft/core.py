@@ -23,6 +23,7 @@ from logherd.raft.inputs import (
     Input,
     Linked,
     Propose,
+    ProposeAll,
     Read,
     Received,
     RecoverQuorum,
@@ -87,7 +88,8 @@ class RaftCore:
             raise StoreMismatchError(f"the store is of {found}, not of {hard.owner} in {hard.cluster.name}")
         self._ground = Ground(options, log, found, seed=seed, now=now)
         if log.epochs.last_epoch > found.term:
-            # The records reached the disk, the term that came with them did not; nothing was promised in it.
+            # The records reached the disk, the term that came with them did not; nothing was promised in it. Hardly
+            # ever seen: a leader sends records only to whom has confirmed durably that it is in the leader's term.
             self._ground.promise(log.epochs.last_epoch, None)
         self._role: Follower | PreCandidate | Candidate | Leader = Follower(self._ground, None)
 
@@ -130,7 +132,11 @@ class RaftCore:
                 self._ground.applied(event.position)
             case ImageKept():
                 self._on_image(event.image)
-            case Propose() | Read() | ChangeMembers() | Transfer() | RecoverQuorum():
+            case ProposeAll():
+                self._on_proposals(event.proposals)
+            case Propose():
+                self._on_proposals((event,))
+            case Read() | ChangeMembers() | Transfer() | RecoverQuorum():
                 self._on_request(event)
             case Linked():
                 if isinstance(self._role, Leader):
@@ -149,7 +155,14 @@ class RaftCore:
         if gap >= options.election_ms and isinstance(self._role, Follower):
             self._role.rearm()
 
-    def _on_request(self, event: Propose | Read | ChangeMembers | Transfer | RecoverQuorum) -> None:
+    def _on_proposals(self, proposals: tuple[Propose, ...]) -> None:
+        if isinstance(self._role, Leader):
+            self._role.on_propose(proposals)
+            return
+        for propose in proposals:
+            self._ground.refuse(propose.request, Refusal.NOT_LEADER, self._role.leader)
+
+    def _on_request(self, event: Read | ChangeMembers | Transfer | RecoverQuorum) -> None:
         role = self._role
         if isinstance(event, Read):
             role.on_read(event)
@@ -157,8 +170,6 @@ class RaftCore:
             self._on_recover(event)
         elif not isinstance(role, Leader):
             self._ground.refuse(event.request, Refusal.NOT_LEADER, role.leader)
-        elif isinstance(event, Propose):
-            role.on_propose(event)
         elif isinstance(event, ChangeMembers):
             self._turn(role.on_change(event))
         else:

@@ -17,6 +17,7 @@ __all__ = [
     "Input",
     "Linked",
     "Propose",
+    "ProposeAll",
     "Read",
     "Received",
     "RecoverQuorum",
@@ -57,6 +58,13 @@ class Propose:
 
     request: int
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeAll:
+    """Everything that was proposed in one pass of the loop: each is a record, shipped and flushed together."""
+
+    proposals: tuple[Propose, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +134,7 @@ Input = (
     | Linked
     | Flushed
     | Propose
+    | ProposeAll
     | Read
     | Applied
     | ImageKept

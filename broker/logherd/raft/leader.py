@@ -175,14 +175,15 @@ class Leader:
 
     # ---- requests ----------------------------------------------------------------------------------------------
 
-    def on_propose(self, propose: Propose) -> None:
-        """Append, or say why not; one gate for everything that grows the log."""
-        reason = self._refusal(len(propose.body))
-        if reason is not None:
-            self._ground.refuse(propose.request, reason, self._ground.identity)
-            return
-        end = self._ground.append(Kind.DATA, propose.body)
-        self._proposals.add(end, len(propose.body), propose.request)
+    def on_propose(self, proposals: tuple[Propose, ...]) -> None:
+        """Append each, or say why not; one gate for everything that grows the log, and one shipment for all."""
+        for propose in proposals:
+            reason = self._refusal(len(propose.body))
+            if reason is not None:
+                self._ground.refuse(propose.request, reason, self._ground.identity)
+            else:
+                end = self._ground.append(Kind.DATA, propose.body)
+                self._proposals.add(end, len(propose.body), propose.request)
         self._shipped(Grown())
 
     def _refusal(self, size: int) -> Refusal | None:

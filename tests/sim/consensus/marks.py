@@ -43,7 +43,6 @@ MARKS = {
     "image-installed": "a follower started from the leader's image",
     "image-over-longer-log": "an image was installed below records that stayed",
     "copy-resumed": "a process started with part of an image on its disk",
-    "term-from-log": "records survived a power loss and their term did not",
     "vote-lost": "a hard state was lost before its flush",
     "tail-lost": "records were lost before their flush",
     "busy": "a proposal was refused because too much was uncommitted",
@@ -140,11 +139,4 @@ class Marks:
 
     def on_boot(self, member: "Member") -> None:
         """A process has begun."""
-        hard, disk = member.store.hard_state(), member.store.disk
-        self.hits["term-from-log"] += hard is not None and disk.epochs.last_epoch == hard.term != self._durable(disk)
         self.hits["copy-resumed"] += bool(member.store._staged[1])
-
-    @staticmethod
-    def _durable(disk: object) -> object:
-        hard = disk.hard_state()  # type: ignore[attr-defined]
-        return hard.term if hard else None

@@ -27,6 +27,7 @@ def result_of(seed: int) -> Result:
     return _results[seed]
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_fixed_seeds_are_clean(group: int) -> None:
     failures = [
@@ -37,6 +38,7 @@ def test_fixed_seeds_are_clean(group: int) -> None:
     assert failures == []
 
 
+@pytest.mark.timeout(240)
 def test_seeds_do_work_and_reach_rare_states() -> None:
     results = [result_of(seed) for seed in range(GROUPS * SEEDS_EACH)]
     hits: Counter[str] = Counter()
@@ -48,6 +50,7 @@ def test_seeds_do_work_and_reach_rare_states() -> None:
     assert sum(result.leaders > 1 for result in results) > GROUPS * SEEDS_EACH // 2
 
 
+@pytest.mark.timeout(120)
 def test_a_run_depends_on_its_seed_alone() -> None:
     """The same seeds in two processes with other hash seeds, and after other runs in this one: the same traces."""
     seeds = f"range(100, {100 + REPEATED})"

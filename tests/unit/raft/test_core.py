@@ -5,7 +5,7 @@ import pytest
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch, Position
 from logherd.raft.core import RaftCore, found_group
-from logherd.raft.inputs import Applied, Flushed, Propose, Read, Received, RecoverQuorum, Tick
+from logherd.raft.inputs import Applied, Flushed, Propose, ProposeAll, Read, Received, RecoverQuorum, Tick
 from logherd.raft.memory import MemoryLog
 from logherd.raft.messages import VoteAnswer, VoteRequest
 from logherd.raft.options import Jitter, RaftOptions
@@ -13,7 +13,7 @@ from logherd.raft.output import Decided, Refusal, Refused, Role, Strange
 from logherd.raft.record import Kind
 from logherd.raft.store import HardState, StoreMismatchError
 from logherd.replication.epochs import ORIGIN, Point
-from logherd.replication.messages import ClusterId, Envelope, Heartbeat, ReplicaId, Stale
+from logherd.replication.messages import Append, AppendAck, ClusterId, Envelope, Heartbeat, ReplicaId, Stale
 from logherd.replication.sender import ShipOptions
 
 A, B, C = ReplicaId("a"), ReplicaId("b"), ReplicaId("c")
@@ -130,6 +130,24 @@ def test_a_record_is_decided_only_when_it_is_flushed_even_alone() -> None:
     assert out.answers == ()
     assert out.flush is not None
     assert [type(answer) for answer in core.step(Flushed(out.flush), 5_001).answers] == [Decided]
+
+
+def test_proposals_of_one_pass_are_shipped_together_and_decided_one_by_one() -> None:
+    core, log = new_core(A, B, C)
+    now = 0
+    while core.role is Role.FOLLOWER:
+        now += 20
+        core.step(Tick(), now)
+    core.step(mail(VoteAnswer(granted=True, pre=True), term=1), now)
+    core.step(Flushed(core.ground.durable.token), now)
+    core.step(mail(VoteAnswer(granted=True), term=1), now)
+    core.step(Flushed(core.ground.durable.token), now)
+    core.step(mail(AppendAck(1, log.end, log.end), term=1), now)
+    out = core.step(ProposeAll((Propose(1, b"x"), Propose(2, b"y"))), now)
+    assert [type(envelope.body) for envelope in out.messages] == [Append]
+    core.step(Flushed(core.ground.durable.token), now)
+    decided = core.step(mail(AppendAck(1, log.end, log.end), term=1), now).answers
+    assert [answer.request for answer in decided] == [1, 2]
 
 
 def test_a_follower_refuses_with_a_hint() -> None:
