@@ -51,13 +51,13 @@ imports: $(READY) ## Check who imports whom
 	@$(BIN)/lint-imports --no-logo
 
 unit: $(READY) ## Unit, property, contract and style tests
-	@$(PYTEST) -n $(PARALLEL) -q $(UNIT_TESTS)
+	@$(PYTEST) -n $(PARALLEL) --no-header $(UNIT_TESTS)
 
 compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ against LogHerd
-	@$(PYTEST) -q tests/compat
+	@$(PYTEST) --no-header tests/compat
 
 system: $(READY) ## Real processes: kill -9 under load, hostile peers at a live port
-	@$(PYTEST) -q tests/system
+	@$(PYTEST) --no-header tests/system
 
 SEED ?= 1000000
 SECONDS_EACH ?= 600
@@ -65,9 +65,9 @@ sim: $(READY) ## Search: seeds of consensus from SEED on for SECONDS_EACH, then 
 	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH)
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.raft_bugs
 
-bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes
+bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes (ARGS=--quick: one)
 	@tools/need jdk maven
-	@$(BIN)/python -m bench
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.compare $(ARGS)
 
 ##@ House
 

@@ -47,8 +47,9 @@ PROPERTIES = """
 ## RocketMQ's names
 
 Under `properties` (and in a BrokerGroup under `config`) settings can be given by these RocketMQ names, in RocketMQ's
-units. `mqadmin getBrokerConfig` shows them. `mqadmin updateBrokerConfig` can change `brokerPermission` and
-`autoCreateTopicEnable` until the next start; the others need a start with another file.
+units. `mqadmin getBrokerConfig` shows them. `mqadmin updateBrokerConfig` can change `brokerPermission`,
+`autoCreateTopicEnable`, `autoCreateSubscriptionGroup` and `fileReservedTime` until the next start; the others need a
+start with another file.
 
 """
 

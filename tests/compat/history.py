@@ -133,6 +133,11 @@ class Teller:
             self.history.ids[answer["msgId"]] = f"<id of {name}>"
             self.history.ids[answer["offsetMsgId"]] = f"<offset id of {name}>"
 
+    def counted(self) -> bool:
+        """Whether the broker's statistics have seen everything; it samples its counters every ten seconds."""
+        wanted = {"TOPIC_PUT_NUMS": (ORDERS, 7), "GROUP_GET_NUMS": (f"{ORDERS}@{GROUP}", 6)}
+        return all(self.server.minute_sum(name, key) >= count for name, (key, count) in wanted.items())
+
     def consume(self, count: int) -> None:
         """The group reads everything, commits by its orderly end, and comes back to be looked at."""
         call, options = self.driver.call, {"topic": ORDERS, "group": GROUP, "nameServer": self.server.name_server}
@@ -156,6 +161,7 @@ def tell(driver: Driver, server: Server) -> History:
     teller.send(ORDERS, 2, ["order-6"], tags="void")
     teller.send("Auto", None, ["auto-1"])
     teller.consume(5)
+    until(teller.counted, seconds=40, what="statistics of all messages")
     teller.run(LOOK)
     driver.call("consumer.stop", name="c")
     driver.call("producer.stop", name="p")

@@ -49,6 +49,11 @@ class Server:
         header, _ = ask(self.broker_port, 14, fields)
         return None if header["code"] else int(header["extFields"]["offset"])
 
+    def minute_sum(self, statistic: str, key: str) -> int:
+        """What a counter grew by in the last minute, as far as the broker has sampled it."""
+        header, body = ask(self.broker_port, 315, {"statsName": statistic, "statsKey": key})
+        return 0 if header["code"] else int(json.loads(body)["statsMinute"]["sum"])
+
     def create_topic(self, name: str, queues: int = 4) -> str:
         """Create it at the broker and wait until clients see it."""
         fields = {

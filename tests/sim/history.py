@@ -75,8 +75,8 @@ class Beside:
             self.answered.pop(key, None)
 
     def allowed(self, key: tuple[str, int, int]) -> set[bytes]:
-        """Bodies that may be found there."""
-        if any(other[:2] == key[:2] for other in self.answered):
+        """Bodies that may be found there: a queue that was made anew begins at 0, and then nothing older is left."""
+        if (*key[:2], 0) in self.answered:
             return self.appended.get(key, set())
         return self.appended.get(key, set()) | self.before_deletion.get(key, set())
 
@@ -85,6 +85,7 @@ class History:
     """One store's life on one disk."""
 
     def __init__(self, seed: int, disk: SimDisk | None = None) -> None:
+        self.seed = seed
         self.random = Random(seed)
         self.disk = disk or SimDisk()
         self.options = options(self.random)

@@ -11,7 +11,7 @@ from sim.lives import run_history
 STATES = int(os.environ.get("LOGHERD_CRASH_STATES", "5000"))
 MARKS = (
     "crashed while recovering", "refused rot", "stopped by a failed flush", "refused for want of space",
-    "some of the log was deleted", "store: new", "store: checkpoint lost",
+    "some of the log was deleted", "derived files equal those derived anew", "store: new", "store: checkpoint lost",
     "store: ours", "tail: end", "tail: torn", "tail: torn, head lost", "derived: whole", "derived: files damaged",
 )  # fmt: skip
 

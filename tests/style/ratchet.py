@@ -20,9 +20,9 @@ CLASSES: dict[str, int] = {
     "logherd.app.services:Services": 17,
     "logherd.net.channel:Channel": 17,
     "logherd.net.connection:Connection": 14,
-    "logherd.net.hub:Hub": 13,
+    "logherd.net.hub:Hub": 14,
     "logherd.store.consume_queue:QueueLog": 16,
     "logherd.store.derived:Derived": 17,
     "logherd.store.log:CommitLog": 16,
-    "logherd.store.writer:LogWriter": 16,
+    "logherd.store.writer:LogWriter": 17,
 }

@@ -9,6 +9,7 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 from logherd.net.connection import connect
@@ -166,4 +167,8 @@ def anonymous_bytes(pid: int) -> int:
 
 def open_sockets(pid: int) -> int:
     """Number of open sockets of a process: what a connection that was not let go of would hold."""
-    return sum(os.readlink(entry).startswith("socket:") for entry in Path(f"/proc/{pid}/fd").iterdir())
+    count = 0
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since it was listed
+            count += os.readlink(entry).startswith("socket:")
+    return count

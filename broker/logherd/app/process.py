@@ -1,6 +1,7 @@
 """One broker process from start to exit code."""
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -48,6 +49,8 @@ async def _main(options: BrokerOptions, ready_file: Path | None) -> int:
         sys.stderr.write(f"logherd broker: {error}\n")
         _log.error("the broker cannot start", kind=type(error).__name__)
         return EXIT_CANNOT_START
+    # What was imported and built stays for good: a full collection (15 to 50 ms of silence) need not look at it.
+    gc.freeze()
     loop.set_exception_handler(lambda _loop, context: _unhandled(broker, context))
     if ready_file is not None:
         _write_whole(ready_file, json.dumps(broker.addresses() | {"pid": os.getpid()}))

@@ -6,7 +6,7 @@ that waits for less than the one before it waits a little longer), so releasing 
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
@@ -29,35 +29,45 @@ class CommittedLog(Protocol):
 
 
 class WaitingAnswers:
-    """Answers that may leave only when the log is committed up to their position. Loop thread only."""
+    """Answers that may leave only when the log is committed up to their position. Loop thread only.
+
+    Ready answers of one slice of requests wait together, for the position of the last one: they leave in one piece.
+    """
 
     def __init__(self, log: CommittedLog) -> None:
         self._log = log
-        self._waiting: deque[tuple[int, NetSession, Frame, Reply | bytes]] = deque()
+        self._waiting: deque[tuple[int, NetSession, list[Frame], list[bytes] | Reply]] = deque()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return sum(len(frames) for _, _, frames, _ in self._waiting)
 
-    def add(self, session: NetSession, frame: Frame, answer: ReplyAfter) -> None:
+    def add(self, session: NetSession, frame: Frame, position: int, reply: Reply) -> None:
         """Keep an answer, or send it at once if its position is committed and nothing older waits."""
-        if not self._waiting and answer.position <= self._log.committed_position:
-            _send(session, frame, answer.reply)
-        else:
-            self._waiting.append((answer.position, session, frame, answer.reply))
+        self._add(position, session, [frame], reply)
+
+    def add_ready(self, session: NetSession, frames: list[Frame], position: int, answers: list[bytes]) -> None:
+        """The same for encoded answers to `frames`, all of which wait for `position`."""
+        self._add(position, session, frames, answers)
 
     def release(self, committed_position: int) -> None:
         """Send everything that waited for at most this position."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= committed_position:
-            _, session, frame, reply = waiting.popleft()
-            _send(session, frame, reply)
+            _, session, frames, answers = waiting.popleft()
+            _send(session, frames, answers)
+
+    def _add(self, position: int, session: NetSession, frames: list[Frame], answers: list[bytes] | Reply) -> None:
+        if not self._waiting and position <= self._log.committed_position:
+            _send(session, frames, answers)
+        else:
+            self._waiting.append((position, session, frames, answers))
 
 
-def _send(session: NetSession, frame: Frame, reply: Reply | bytes) -> None:
-    if type(reply) is bytes:
-        session.send_encoded(frame, reply)
-    elif isinstance(reply, Reply):
-        session.reply(Request(frame, None, 0), reply)
+def _send(session: NetSession, frames: list[Frame], answers: list[bytes] | Reply) -> None:
+    if isinstance(answers, Reply):
+        session.reply(Request(frames[0], None, 0), answers)
+    else:
+        session.send_encoded(frames, answers)
 
 
 def _internal_error(frame: Frame, error: Exception) -> Reply | None:
@@ -89,7 +99,9 @@ class Port:
         """Nothing is kept for a connection before it says something."""
 
     def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
-        handle, answers = self._handle, self._answers
+        handle, position = self._handle, 0
+        served: list[Frame] = []
+        ready: list[bytes] = []
         for frame in frames:
             try:
                 answer = handle(frame, session)
@@ -98,11 +110,19 @@ class Port:
             except Exception as error:
                 answer = _internal_error(frame, error)
             if type(answer) is ReplyAfter:
-                answers.add(session, frame, answer)
-            elif isinstance(answer, Reply):
-                session.reply(Request(frame, None, 0), answer)
+                reply = answer.reply
+                if type(reply) is bytes:
+                    served.append(frame)
+                    ready.append(reply)
+                    position = answer.position
+                else:
+                    self._answers.add(session, frame, answer.position, cast("Reply", reply))
+            elif answer is not None:
+                session.reply(Request(frame, None, 0), cast("Reply", answer))
             elif not frame.flag & Flag.ONEWAY:
                 session.park(Request(frame, None, 0))
+        if ready:
+            self._answers.add_ready(session, served, position, ready)
         self._on_pass()
 
     def on_close(self, session: NetSession) -> None:

@@ -4,6 +4,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from logherd.app.option_values import pull_options, send_options
@@ -47,6 +48,21 @@ class Place(NamedTuple):
 
     identity: BrokerIdentity
     store_host: bytes
+
+
+class _Age:
+    """The age limit of a store's messages, as something that can be set; ms, 0 for none."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+
+    @property
+    def age_ms(self) -> int:
+        return self._store.retention.age_ms or 0
+
+    @age_ms.setter
+    def age_ms(self, value: int) -> None:
+        self._store.retention = replace(self._store.retention, age_ms=value)
 
 
 class Services:
@@ -141,6 +157,8 @@ class Services:
             identity,
             permitted=(self.send, self.pull),
             creation=self.targets,
+            groups=(self.heartbeats, self.pull),
+            retention=_Age(self._store),
             on_permission=self._permission_changed,
             fixed=shown_settings(self._options, identity),
         )

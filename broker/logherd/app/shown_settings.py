@@ -7,7 +7,10 @@ from logherd.settings.properties import describe_options
 __all__ = ["shown_settings"]
 
 # The service itself knows the present value of these.
-_TOLD_ELSEWHERE = ("autoCreateTopicEnable", "brokerClusterName", "brokerId", "brokerName")
+_TOLD_ELSEWHERE = (
+    "autoCreateSubscriptionGroup", "autoCreateTopicEnable", "brokerClusterName", "brokerId", "brokerName",
+    "fileReservedTime",
+)  # fmt: skip
 
 
 def shown_settings(options: BrokerOptions, identity: BrokerIdentity) -> dict[str, object]:

@@ -2,16 +2,21 @@
 
 One batch at a time goes in; its outcome comes back to the event loop. While one batch is being flushed the next one
 collects in the store, so under load one flush covers every request that arrived meanwhile (group commit), and with one
-sender nothing waits for company. Between batches the thread does the store's background work (zeroing ahead).
+sender nothing waits for company. Between batches the thread does the store's background work (zeroing ahead, derived
+files). However many batches come, it gets a turn between two of them when it is due, and at most a fifth of the time.
 """
 
 import asyncio
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 __all__ = ["Batch", "Writer", "WriterFailed"]
+
+_PAUSE_FACTOR = 4
+"""After a step of background work at least this many times its length belongs to batches."""
 
 
 class Batch(Protocol):
@@ -40,7 +45,8 @@ class Writer(Generic[BatchT]):
     ) -> None:  # fmt: skip
         """`on_done` runs on the loop after each batch, and without one when the background work failed.
 
-        `background` runs on the thread while it is idle and returns whether there is more to do at once.
+        `background` runs on the thread between batches and returns whether there is more to do at once; if there is
+        not, it is asked again after `idle_seconds`.
         """
         self._loop = loop
         self._on_done = on_done
@@ -69,12 +75,16 @@ class Writer(Generic[BatchT]):
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        more = True
+        background_due = 0.0
         while True:
+            wait = background_due - monotonic()
             try:
-                batch = self._inbox.get_nowait() if more else self._inbox.get(timeout=self._idle_seconds)
+                batch = self._inbox.get(timeout=wait) if wait > 0 else self._inbox.get_nowait()
             except Empty:
+                started = monotonic()
                 more = self._run_background()
+                ended = monotonic()
+                background_due = ended + (_PAUSE_FACTOR * (ended - started) if more else self._idle_seconds)
                 continue
             if batch is None:
                 return
@@ -84,7 +94,6 @@ class Writer(Generic[BatchT]):
             except BaseException as failure:  # the loop decides; this thread only reports
                 error = failure
             self._report(batch, error)
-            more = False
 
     def _run_background(self) -> bool:
         """Whether there is more to do. A failure is as final as one of a batch: the disk may have dropped pages."""

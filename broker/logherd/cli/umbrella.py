@@ -65,13 +65,17 @@ def describe(
 
 
 def run_umbrella(arguments: Sequence[str]) -> int:
-    """Run one command line; a LogHerdError becomes one sentence, Ctrl-C a code."""
+    """Run one command line; an error of ours or of the system becomes one sentence, Ctrl-C a code."""
     try:
         app(args=list(arguments), standalone_mode=True)
     except SystemExit as ending:
         return ending.code if isinstance(ending.code, int) else exits.FAILED
     except LogHerdError as error:
         sys.stderr.write(f"logherd: {error}\n")
+        return exits.FAILED
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"logherd: {named}{error.strerror or error}\n")
         return exits.FAILED
     except KeyboardInterrupt:
         return exits.INTERRUPTED

@@ -57,17 +57,21 @@ def format_properties(properties: dict[str, str]) -> str:
 def find_property(properties: bytes, name: bytes) -> bytes | None:
     """The value of one property in encoded form, without parsing the others; None when absent or empty.
 
-    Several times faster than `parse_properties` where only two or three names matter. The first value counts, as
-    stored records never repeat a name.
+    Several times faster than `parse_properties` where only two or three names matter. The first value that is not
+    empty counts; stored records never repeat a name.
     """
     wanted = name + b"\x01"
-    length = len(wanted)
-    if properties.startswith(wanted):
-        start = length
-    else:
-        at = properties.find(b"\x02" + wanted)
-        if at < 0:
-            return None
-        start = at + 1 + length
-    end = properties.find(b"\x02", start)
-    return (properties[start:] if end < 0 else properties[start:end]) or None
+    start = len(wanted) if properties.startswith(wanted) else _after(properties, wanted, 0)
+    while start:
+        end = properties.find(b"\x02", start)
+        value = properties[start:] if end < 0 else properties[start:end]
+        if value:
+            return value
+        start = _after(properties, wanted, start)
+    return None
+
+
+def _after(properties: bytes, wanted: bytes, start: int) -> int:
+    """Where the value behind the next `wanted` begins; 0 if there is none."""
+    at = properties.find(b"\x02" + wanted, start)
+    return 0 if at < 0 else at + 1 + len(wanted)

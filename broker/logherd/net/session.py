@@ -91,11 +91,11 @@ class NetSession(Channel):
             self._intake.answered(request)
             self._send_slices(head, body)
 
-    def send_encoded(self, request: Frame, answer: bytes) -> None:
-        """Send an answer that is already a whole encoded frame, for a delivered request that is not oneway."""
+    def send_encoded(self, requests: list[Frame], answers: list[bytes]) -> None:
+        """Send answers that are whole encoded frames, one for each of these delivered requests; none is oneway."""
         if self._transport is not None:
-            self._intake.answered(request)
-            self._send(answer)
+            self._intake.answered_all(requests)
+            self._send(answers[0] if len(answers) == 1 else b"".join(answers))
 
     def park(self, request: _Request) -> None:
         """The handler keeps this request for long (a long poll): it counts as parked, no longer as running."""

@@ -11,6 +11,8 @@ from logherd.service.errors import RequestError
 from logherd.service.metadata import MetadataRefusedError
 from logherd.service.ports import PARKED, Answer, Handler, Reply, Request, Session
 from logherd.service.routing import ROUTES, Role, Where, refusal
+from logherd.store import StoreDamaged
+from logherd.telemetry.log import Log
 from logherd.wire.codes import ResponseCode
 from logherd.wire.errors import BodyError, HeaderError
 from logherd.wire.frame import Flag, Frame
@@ -18,6 +20,8 @@ from logherd.wire.headers import decode_header, encode_header
 from logherd.wire.table import REQUESTS
 
 __all__ = ["Dispatcher", "RawHandler", "response_frame"]
+
+_log = Log("logherd.service")
 
 RawHandler = Callable[[Frame, Session], Answer]
 
@@ -60,6 +64,9 @@ class Dispatcher:
             answer = Reply(error.code, remark=error.remark)
         except (HeaderError, BodyError) as error:
             answer = Reply(ResponseCode.INVALID_PARAMETER, remark=str(error))
+        except StoreDamaged as error:
+            _log.error("damaged record met", code=frame.code, file=error.path, offset=error.offset, what=error.what)
+            answer = Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
         except MetadataRefusedError as error:
             answer = Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=str(error))
         if answer is PARKED or frame.flag & Flag.ONEWAY:

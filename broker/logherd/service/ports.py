@@ -51,17 +51,14 @@ class Reply:
         self.remark = remark
 
 
-class ReplyAfter:
+class ReplyAfter(msgspec.Struct, gc=False):
     """An answer that may leave only when the log is committed up to `position` (exclusive end, bytes).
 
     The answer is a Reply, or on the hot path the bytes of a whole response frame.
     """
 
-    __slots__ = ("position", "reply")
-
-    def __init__(self, position: int, reply: Reply | bytes) -> None:
-        self.position = position
-        self.reply = reply
+    position: int
+    reply: Reply | bytes
 
 
 class _Parked(Enum):

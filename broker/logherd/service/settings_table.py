@@ -12,7 +12,7 @@ from logherd.service.errors import RequestError
 from logherd.service.properties_text import parse_properties_text
 from logherd.wire.codes import ResponseCode
 
-__all__ = ["Setting", "SettingsError", "SettingsTable", "boolean", "one_of", "text", "update_from_text"]
+__all__ = ["Setting", "SettingsError", "SettingsTable", "boolean", "integer", "one_of", "text", "update_from_text"]
 
 
 class SettingsError(LogHerdError):
@@ -28,6 +28,16 @@ class Kind(NamedTuple):
 
 def boolean() -> Kind:
     return Kind(_parse_boolean, "true or false")
+
+
+def integer(least: int, most: int) -> Kind:
+    def parse(value: str) -> object:
+        number = int(value)
+        if not least <= number <= most:
+            raise ValueError(value)
+        return number
+
+    return Kind(parse, f"a whole number from {least} to {most}")
 
 
 def one_of(*values: str) -> Kind:

@@ -125,8 +125,16 @@ class BrokerStats:
         counter = self._put.get(topic)
         if counter is None:
             counter = self._put[topic] = _Counter(self._epoch, self._now_ms)
-        self._count(counter, messages, size)
-        self._count(self._totals[0], messages, size)
+        total = self._totals[0]
+        if counter.epoch != self._epoch or total.epoch != self._epoch:
+            self._roll(counter)
+            self._roll(total)
+        counter.value += messages
+        counter.size += size
+        counter.calls += 1
+        total.value += messages
+        total.size += size
+        total.calls += 1
 
     def count_get(self, group: str, topic: str, messages: int, size: int) -> None:
         """One pull of a group took `messages` of together `size` bytes; 0 if it found none."""
@@ -141,11 +149,14 @@ class BrokerStats:
         self._count(self._totals[1], messages, size)
 
     def _count(self, counter: _Counter, messages: int, size: int) -> None:
-        if counter.epoch != self._epoch:
-            counter.roll(self._epoch, [boundaries[-1] for boundaries in self._boundaries])
+        self._roll(counter)
         counter.value += messages
         counter.size += size
         counter.calls += 1
+
+    def _roll(self, counter: _Counter) -> None:
+        if counter.epoch != self._epoch:
+            counter.roll(self._epoch, [boundaries[-1] for boundaries in self._boundaries])
 
     # -- time
 

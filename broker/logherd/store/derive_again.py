@@ -1,7 +1,9 @@
 """Bringing the derived files up to the log when a store is opened: from the checkpoint on, or all of them anew."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from logherd.store.checkpoint import Checkpoint
 from logherd.store.consume_queue import UNIT_SIZE
@@ -119,7 +121,8 @@ def _check_queue_files(files: Files, root: str, entries: list[QueueEntry], units
 
 def _check_earlier_files(files: Files, directory: str, entry: QueueEntry, units_per_file: int) -> None:
     starts = [int(name) // UNIT_SIZE for name in files.list(directory) if name.isdigit()]
-    starts = [start for start in starts if start < entry.units]
+    begin = entry.first - entry.first % units_per_file  # what lies before is left from a queue that was deleted
+    starts = [start for start in starts if begin <= start < entry.units]
     if not starts or starts != list(range(starts[0], entry.units, units_per_file)):
         raise _NotWhole(f"{directory} lacks a file between its first and its last")
     for start in starts[:-1]:

@@ -8,8 +8,9 @@ Opening a store derives again whatever lies above the recorded positions.
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from logherd.kit.clock import Clock
 from logherd.store.consume_queue import UNIT_SIZE, QueueLog
@@ -204,6 +205,11 @@ class Derived:
             self._dirty.pop(queue, None)
         self.reader.cache.forget(f"{self.reader.directory(topic)}/")
         self._writer.tasks.append(self._remove_files(topic, removed))
+
+    def empty(self, queue: QueueLog) -> None:
+        """Let a living queue begin anew at offset 0; its files are shortened when the next part is written."""
+        queue.go_back(0)
+        self._dirty[queue] = 0
 
     def _remove_files(self, topic: str, removed: list[QueueLog]) -> Task:
         yield from self._list_deleted(removed)

@@ -35,21 +35,18 @@ class Extractor:
         self.pending = bytearray()
 
     def extract(
-        self, properties: bytes, unique_key: bytes | None, topic_hash: int, position: int, store_timestamp: int
+        self, properties: bytes, sole_key: bytes | None, topic_hash: int, position: int, store_timestamp: int
     ) -> int:
         """The tags code of an appended message; its keys are put among the waiting index entries.
 
-        `unique_key` is the value of UNIQ_KEY if the caller knows it; None: it is looked for.
+        `sole_key` is the value of UNIQ_KEY where the caller knows that there are neither TAGS nor KEYS.
         """
-        # The names without what stands before them may also be part of another name or value; absent is absent.
-        marked = b"\x02" + properties if unique_key is None or b"TAGS\x01" in properties else b""
-        if unique_key is None:
-            self.add_keys(marked, topic_hash, position, store_timestamp)
-        else:
-            self.pending += _pack_pending(self._hash_id(topic_hash, unique_key), position, store_timestamp)
-            if b"KEYS\x01" in properties:
-                self._add_tokens(b"\x02" + properties, topic_hash, position, store_timestamp)
-        return self.tags_code(marked) if marked else 0
+        if sole_key is not None:
+            self.pending += _pack_pending(self._hash_id(topic_hash, sole_key), position, store_timestamp)
+            return 0
+        marked = b"\x02" + properties
+        self.add_keys(marked, topic_hash, position, store_timestamp)
+        return self.tags_code(marked)
 
     def tags_code(self, marked: bytes) -> int:
         """hashCode of TAGS, 0 without; `marked` are the properties with 0x02 put before them."""
@@ -75,10 +72,6 @@ class Extractor:
             key = marked[at:end] if end >= 0 else marked[at:]
             if key:
                 self.pending += _pack_pending(self._hash_id(topic_hash, key), position, store_timestamp)
-        self._add_tokens(marked, topic_hash, position, store_timestamp)
-
-    def _add_tokens(self, marked: bytes, topic_hash: int, position: int, store_timestamp: int) -> None:
-        """Put the tokens of KEYS among the waiting index entries."""
         at = marked.find(_KEYS)
         if at >= 0:
             at += len(_KEYS)

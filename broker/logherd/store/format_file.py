@@ -82,5 +82,6 @@ def write_format(files: Files, root: str, value: FormatFile) -> None:
     file.write(0, (msgspec.json.encode(value),))
     file.flush()
     file.close()
+    files.sync_dir(root)  # else the old file of this name could be renamed, and this one be lost
     files.rename(f"{path}.new", path)
     files.sync_dir(root)

@@ -24,6 +24,8 @@ ENTRY_SIZE = 20
 _HEADER = Struct(">qqqqii")
 _ENTRY = Struct(">iqii")
 _I32 = Struct(">i")
+_pack_entry = _ENTRY.pack
+_slot_at = _I32.unpack_from
 _SECONDS_MAX = 0x7FFFFFFF
 
 
@@ -78,25 +80,32 @@ class IndexFile:
 
         Nothing is changed but this object's header values.
         """
-        parts = []
         if self.count == 1:
             _, self.begin_position, self.begin_timestamp = waiting[0]
+        # Plain names instead of attributes and calls: this runs for every message.
+        parts, view, slots, begin = list[bytes](), self._view, self._slots, self.begin_timestamp
+        used, number = self.used_slots, self.count
         for key_hash, position, timestamp in waiting:
-            slot = key_hash % self._slots
+            slot = key_hash % slots
             previous = overlay.get(slot)
             if previous is None:
-                previous = self._newest_below(slot, self.count)
+                previous = _slot_at(view, HEADER_SIZE + 4 * slot)[0]
+                if previous >= number:
+                    previous = self._newest_below(previous, number)
             if previous == 0:
-                self.used_slots += 1
-            seconds = min(max(timestamp - self.begin_timestamp, 0) // 1000, _SECONDS_MAX)
-            parts.append(_ENTRY.pack(key_hash, position, seconds, previous))
-            overlay[slot] = self.count
-            self.count += 1
+                used += 1
+            seconds = (timestamp - begin) // 1000
+            if not 0 <= seconds <= _SECONDS_MAX:
+                seconds = 0 if seconds < 0 else _SECONDS_MAX
+            parts.append(_pack_entry(key_hash, position, seconds, previous))
+            overlay[slot] = number
+            number += 1
+        self.used_slots, self.count = used, number
         _, self.end_position, self.end_timestamp = waiting[-1]
         return b"".join(parts)
 
-    def _newest_below(self, slot: int, number: int) -> int:
-        found: int = _I32.unpack_from(self._view, HEADER_SIZE + 4 * slot)[0]
+    def _newest_below(self, found: int, number: int) -> int:
+        """Down the chain of entry `found` to the first one below `number`."""
         while found >= number:
             found = self.entry(found)[3]
         return found
@@ -106,9 +115,9 @@ class IndexFile:
 
     def name_entries(self, slots: list[tuple[int, int]]) -> None:
         """Let slots name new entries, which must be durable; durable itself after `flush_slots`."""
-        view = self._view
+        view, name = self._view, _I32.pack_into
         for slot, number in slots:
-            _I32.pack_into(view, HEADER_SIZE + 4 * slot, number)
+            name(view, HEADER_SIZE + 4 * slot, number)
 
     def write_header(self) -> None:
         _HEADER.pack_into(

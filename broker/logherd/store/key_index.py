@@ -8,7 +8,7 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/index/Ind
 
 from struct import Struct
 
-from logherd.kit.javahash import extend_hash, hash_ascii, java_hash
+from logherd.kit.javahash import extend_hash, java_hash
 
 __all__ = ["PENDING", "KeyHasher", "hash_key"]
 
@@ -18,46 +18,52 @@ PENDING = Struct(">Iqq")
 _ID_LENGTH_MIN = 12
 _ID_LENGTH_MAX = 64
 _REMEMBERED_MAX = 1024
-_POWER_OF = tuple(int(pow(31, n, 1 << 32)) for n in range(_ID_LENGTH_MAX + 1))
 _SIGN = 0x80000000
 
 
 class KeyHasher:
-    """Hashes ids of messages, remembering the hashes of the parts that they share.
+    """Hashes ids of messages, remembering the hashes of what they begin with.
 
-    A client's ids differ in their last 12 characters, those of one millisecond only in the last 4. Both parts are
-    remembered without the topic, already multiplied for what follows them.
+    A client's ids differ in their last 12 characters, those of one millisecond only in the last 4. What is remembered
+    is of one topic: messages of one topic come in runs.
     """
 
-    __slots__ = ("_beginnings", "_clients")
+    __slots__ = ("_beginnings", "_clients", "_topic_hash")
 
     def __init__(self) -> None:
+        self._topic_hash = -1
         self._clients: dict[bytes, int] = {}
         self._beginnings: dict[bytes, int] = {}
 
     def hash_id(self, topic_hash: int, key: bytes) -> int:
         """The index's hash of a UNIQ_KEY; equal to `hash_key`, faster where beginnings repeat."""
-        length = len(key)
-        if not _ID_LENGTH_MIN <= length <= _ID_LENGTH_MAX or not key.isascii():
-            return hash_key(topic_hash, key)
+        if topic_hash != self._topic_hash:
+            self._topic_hash = topic_hash
+            self._clients = {}
+            self._beginnings = {}
         beginning = self._beginnings.get(key[:-4])
-        if beginning is None:
-            beginning = self._add_beginning(key[:-4])
+        if beginning is None or not key.isascii():
+            return self._add(key)
         a, b, c, d = key[-4:]
-        value = (topic_hash * _POWER_OF[length] + beginning + 29791 * a + 961 * b + 31 * c + d) & 0xFFFFFFFF
+        value = (beginning + 29791 * a + 961 * b + 31 * c + d) & 0xFFFFFFFF
         return value if value < _SIGN else (-value) & (_SIGN - 1)
 
-    def _add_beginning(self, beginning: bytes) -> int:
-        client = beginning[:-8]
+    def _add(self, key: bytes) -> int:
+        """Remember how the key begins; its hash."""
+        if len(key) < _ID_LENGTH_MIN or len(key) > _ID_LENGTH_MAX or not key.isascii():
+            return hash_key(self._topic_hash, key)
+        client = key[:-12]
         known = self._clients.get(client)
         if known is None:
             if len(self._clients) >= _REMEMBERED_MAX:
                 self._clients.clear()
-            known = self._clients[client] = hash_ascii(client)
+            known = self._clients[client] = extend_hash(self._topic_hash, client)
         if len(self._beginnings) >= _REMEMBERED_MAX:
             self._beginnings.clear()
-        found = self._beginnings[beginning] = extend_hash(known, beginning[-8:]) * 923521 & 0xFFFFFFFF
-        return found
+        found = extend_hash(known, key[-12:-4])
+        self._beginnings[key[:-4]] = found * 923521 & 0xFFFFFFFF
+        value = extend_hash(found, key[-4:])
+        return value if value < _SIGN else (-value) & (_SIGN - 1)
 
 
 def hash_key(topic_hash: int, key: bytes) -> int:

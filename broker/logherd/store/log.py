@@ -10,7 +10,7 @@ from collections.abc import Callable
 from logherd.kit.errors import ensure
 from logherd.model.record import BLANK_SIZE_MIN, encode_blank
 from logherd.store.consume_queue import QueueLog
-from logherd.store.errors import RecordTooLarge, StoreFull, StoreStopped
+from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreFull, StoreStopped
 from logherd.store.files import Buffer, Files
 from logherd.store.options import LogOptions, RetentionOptions
 from logherd.store.retention import delete_segments, expired_segments
@@ -84,6 +84,26 @@ class CommitLog:
         self._set_limit()
         return self.end_position
 
+    def ensure_room(self, size: int, largest: int) -> None:
+        """Prepare for records of `size` bytes together, none above `largest`, that are to be appended all or none.
+
+        Raises: RecordTooLarge, StoreFull; nothing is to be appended then.
+        """
+        options = self._options
+        if largest > options.record_bytes_limit:
+            raise RecordTooLarge(f"a record takes {largest} bytes, the limit is {options.record_bytes_limit}")
+        left = self.active.end - self.end_position - BLANK_SIZE_MIN
+        if self.upcoming is None and size > left - min(options.metadata_bytes, self.active.size // _AHEAD_DIVISOR):
+            self._create_upcoming(reserve=False)
+            self._set_limit()
+            if self.upcoming is None:
+                raise StoreFull(f"the log needs a further segment and {self._writer.free_bytes} bytes of disk are free")
+        if self.upcoming is not None:
+            beyond = size - (left - largest) - (self.upcoming.size - largest)
+            further = -(-max(beyond, 0) // (options.segment_bytes - largest))
+            if further and self._writer.free_bytes - further * options.segment_bytes < options.reserve_bytes:
+                raise StoreFull(f"the log needs {further} further segments, {self._writer.free_bytes} bytes are free")
+
     @property
     def _ahead_bytes(self) -> int:
         return self.active.size // _AHEAD_DIVISOR
@@ -140,6 +160,12 @@ class CommitLog:
         batch = self._ready.popleft()
         self.taken_position = batch.end
         return batch
+
+    def damaged(self, position: int, what: str) -> StoreDamaged:
+        """The error for damage found at a position."""
+        segment = self.segment_of(position)
+        path, start = (self._directory, 0) if segment is None else (segment.path, segment.start)
+        return StoreDamaged(path, position - start, what, self._directory)
 
     def segment_of(self, position: int) -> Segment | None:
         """The segment that holds `position`, None if it was deleted or not yet begun."""

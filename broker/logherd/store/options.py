@@ -60,7 +60,7 @@ class DerivedOptions:
     queue_file_units: int = 300_000
     index_slots: int = 5_000_000
     index_entries: int = 20_000_000
-    index_sync_entries: int = 250_000
+    index_sync_entries: int = 100_000
     """The index's slots, 20 MB of them scattered, are flushed once per so many entries and when the store closes."""
     open_files_max: int = 512
     tail_units_max: int = 1024

@@ -93,6 +93,7 @@ class QueueList:
         file.write(0, (b"".join(parts),))
         file.flush()
         file.close()
+        files.sync_dir(root)  # else the old file of this name could be renamed, and this one be lost
         files.rename(f"{root}/queues.new", f"{root}/queues")
         files.sync_dir(root)
         return cls(files, root, files.open(f"{root}/queues")), placed

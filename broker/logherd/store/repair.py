@@ -6,7 +6,9 @@ the better way is to let it come again from there.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from logherd.store.checkpoint import (
     CHECKPOINT_SIZE,

@@ -6,15 +6,15 @@ order is always: append ... append, take_batch, (writer) write_and_flush, commit
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMessageStore.java
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from logherd.kit.clock import Clock
-from logherd.kit.errors import ensure
+from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
 from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
-from logherd.store.errors import RecordTooLarge
+from logherd.store.errors import RecordTooLarge, StoreDamaged
 from logherd.store.extract import has_unit
 from logherd.store.files import Files
 from logherd.store.options import StoreOptions
@@ -37,6 +37,8 @@ class DiskState:
     stopped: BaseException | None
 
 _pack_unit = UNIT.pack
+_RECORD_OVERHEAD = 160
+"""Most that a record takes beside topic, body and properties, rounded up."""
 
 
 class MessageStore:
@@ -48,12 +50,11 @@ class MessageStore:
     """
 
     __slots__ = (
-        "_derived", "_extract", "_lock", "_log", "_options", "_reader", "_reserve_bytes", "_store_host", "_table",
-        "_writer", "committed_position", "recovery",
+        "_derived", "_extract", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_table",
+        "_writer", "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
-        self._options = options
         self._reserve_bytes = options.log.reserve_bytes
         self._store_host = options.store_host
         self._lock = recovered.lock
@@ -62,9 +63,11 @@ class MessageStore:
         self._derived = recovered.derived
         self._table = recovered.derived.table
         self._extract = recovered.derived.extract
-        self._reader = QueueReader(self._log, self._table)
+        self._reader = QueueReader(self._log, self._table, recovered.root)
         self.committed_position = self._log.end_position
         self.recovery: Recovery = recovered.report
+        self.retention = options.retention
+        """What `apply_retention` deletes; may be replaced at any time."""
 
     @staticmethod
     def open(directory: Path, options: StoreOptions, files: Files, *, clock: Clock) -> "MessageStore":
@@ -121,23 +124,27 @@ class MessageStore:
         Reserve: metadata may be appended when the disk is at its reserve; messages of clients may not.
         Raises:  StoreFull, StoreStopped, RecordTooLarge; then nothing was appended.
         """
-        ensure(has_unit(sys_flag) and not queue.deleted, "only whole messages of living queues are appended", queue)
-        return self.append_plain(
+        ensure(has_unit(sys_flag), "only whole messages are appended", queue)
+        offset, position, _ = self.append_plain(
             queue, body, properties, None, born_timestamp, born_host, store_timestamp, flag, sys_flag,
             reconsume_times, prepared_position, reserve,
         )  # fmt: skip
+        return offset, position
 
     def append_plain(
-        self, queue: QueueLog, body: bytes | memoryview, properties: bytes, unique_key: bytes | None,
+        self, queue: QueueLog, body: bytes | memoryview, properties: bytes, sole_key: bytes | None,
         born_timestamp: int, born_host: bytes, store_timestamp: int, flag: int, sys_flag: int, reconsume_times: int,
         prepared_position: int = 0, reserve: bool = False,
-    ) -> tuple[int, int]:  # fmt: skip
+    ) -> tuple[int, int, int]:  # fmt: skip
         """`append` for the path that nearly all messages take: arguments by position, `sys_flag` without transaction
-        bits, a living queue, and the value of UNIQ_KEY in `properties` from who knows it (None: it is looked for).
+        bits. `sole_key` is the value of UNIQ_KEY where the caller knows that `properties` have neither
+        TAGS nor KEYS, else None. Returns (queue offset, position, size in bytes).
         """
         log = self._log
         if self._writer.failure is not None or self._writer.free_bytes < self._reserve_bytes:
             log.refuse(reserve=reserve)
+        if queue.deleted:
+            raise InvariantError(f"only living queues get messages: {queue}")
         offset = queue.next_offset
         position = log.end_position
         while True:
@@ -155,13 +162,37 @@ class MessageStore:
             if moved == position:
                 break
             position = moved
-        tags_code = self._extract.extract(properties, unique_key, queue.topic_hash, position, store_timestamp)
+        tags_code = self._extract.extract(properties, sole_key, queue.topic_hash, position, store_timestamp)
         queue.tail += _pack_unit(position, size, tags_code)
         log.touched[queue] = queue.next_offset = offset + 1
         log.parts.append(record)
         log.end_position = position + size
         log.store_timestamp = store_timestamp
-        return offset, position
+        return offset, position, size
+
+    def append_all(
+        self, queue: QueueLog, messages: Sequence[tuple[int, bytes | memoryview, bytes]], *, born_timestamp: int,
+        born_host: bytes, store_timestamp: int, sys_flag: int = 0, reconsume_times: int = 0,
+    ) -> tuple[int, list[int]]:  # fmt: skip
+        """Append messages, each (flag, body, properties) as for `append`, or none of them.
+
+        The result is the first one's queue offset, and the position of each. Raises as `append` does; when StoreStopped
+        comes in the middle, what was appended before never becomes durable.
+        """
+        overhead = len(queue.topic_part) + _RECORD_OVERHEAD
+        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
+        self._log.refuse(reserve=False)
+        self._log.ensure_room(sum(sizes), max(sizes))
+        first = queue.next_offset
+        positions = [
+            self.append(
+                queue, body, properties, born_timestamp=born_timestamp, born_host=born_host,
+                store_timestamp=store_timestamp, flag=flag, sys_flag=sys_flag, reconsume_times=reconsume_times,
+                reserve=True,  # the room was found above; what changes meanwhile must not end this half-way
+            )[1]
+            for flag, body, properties in messages
+        ]  # fmt: skip
+        return first, positions
 
     def take_batch(self) -> WriteBatch | None:
         """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
@@ -195,7 +226,8 @@ class MessageStore:
 
         At least one record is found if there is one, however large; then as many as fit both limits (bytes of whole
         records). With `tag_codes` only records with one of these codes; hash collisions are for the client to sort out.
-        Never waits for the disk unless the pages are not cached. Raises OSError if they cannot be read.
+        Never waits for the disk unless the pages are not cached.
+        Raises: StoreDamaged for a record that is not as it was written; OSError if it cannot be read.
         """
         return self._reader.read(
             queue, offset, messages_max=messages_max, bytes_max=bytes_max, tag_codes=tag_codes
@@ -204,6 +236,10 @@ class MessageStore:
     def record_at(self, position: int) -> memoryview | None:
         """The committed record that begins at `position`; None if none does."""
         return self._reader.record_at(position, self.committed_position)
+
+    def damaged(self, position: int, what: str) -> StoreDamaged:
+        """The error for a record that a reader found damaged: its file, offset and what to run."""
+        return self._log.damaged(position, what)
 
     def unit(self, queue: QueueLog, offset: int) -> tuple[int, int, int] | None:
         """(position, size, tags code) of one committed message, None outside [min_offset, max_offset)."""
@@ -239,6 +275,25 @@ class MessageStore:
         retention; a topic of this name that is made again begins at offset 0."""
         self._derived.remove_topic(topic)
 
+    def forget_deleted(self, deleted: Mapping[str, int]) -> list[str]:
+        """Empty again the queues that hold only records below the position where their topic was deleted: deriving
+        queues from the log brings them back, because the log does not know of deletions. Returns the topics.
+
+        Call it after opening, before anything is appended to these topics.
+        """
+        found: dict[str, None] = {}
+        for queue in list(self._table):
+            position = deleted.get(queue.topic)
+            if position is not None and queue.max_offset and self._ends_below(queue, position):
+                self._derived.empty(queue)
+                found[queue.topic] = None
+        return list(found)
+
+    def _ends_below(self, queue: QueueLog, position: int) -> bool:
+        if queue.min_offset == queue.max_offset:  # retention took its records, and `position` is above that
+            return self._log.min_position < position
+        return self._table.unit(queue, queue.max_offset - 1)[0] < position
+
     def apply_retention(self, now_ms: int, pinned: int) -> int:
         """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:
         the lowest position that a consumer reads or that metadata still needs. Returns how many segments went.
@@ -248,7 +303,7 @@ class MessageStore:
         checkpoint = self._writer.checkpoint.value
         derived_to = min(checkpoint.queues_dispatched, checkpoint.index_dispatched)
         count = self._log.expire(
-            self._options.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
+            self.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
             stored_at=self._stored_at, derived=self._derived.remove_below,
         )  # fmt: skip
         self._table.min_position = self._log.min_position
@@ -260,7 +315,7 @@ class MessageStore:
     @property
     def disk(self) -> DiskState:
         """Space and refusals as of the last look, for `status` and health."""
-        free, reserve = self._writer.free_bytes, self._options.log.reserve_bytes
+        free, reserve = self._writer.free_bytes, self._reserve_bytes
         return DiskState(
             free_bytes=free, reserve_bytes=reserve, accepts_messages=self._writer.failure is None and free >= reserve,
             log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,

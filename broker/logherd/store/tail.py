@@ -42,11 +42,14 @@ def last_written_byte(segments: list[Segment], position: int, end: int) -> int:
 
 
 def look_behind(segments: list[Segment], position: int, window: int, *, bare_end: int) -> tuple[Seen, int]:
-    """What is there, and the position (bytes) that settles it: of the record found, or behind the last byte written."""
+    """What is there, and the position (bytes) that settles it: of the record found, or behind the last byte written.
+
+    Without a window (nobody knows how much was unflushed) any record is one too many, and all else is remains.
+    """
     record = find_record_from(segments, position + window, bare_end)
     if record is not None:
         return Seen.RECORDS, record.position
-    end = last_written_byte(segments, position, position + window)
+    end = last_written_byte(segments, position, position + window if window else segments[-1].end)
     return (Seen.REMAINS if end > position else Seen.NOTHING), end
 
 

@@ -13,9 +13,10 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/CommitLog
 import errno
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
 from enum import Enum
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from logherd.kit.clock import Clock
 from logherd.kit.errors import ensure
@@ -28,7 +29,7 @@ from logherd.store.segment import Segment
 
 _T = TypeVar("_T")
 
-__all__ = ["CheckpointFile", "LogWriter", "NoSpace", "Task", "WriteBatch", "patiently"]
+__all__ = ["CheckpointFile", "LogWriter", "NoSpace", "Task", "WriteBatch", "patiently", "with_descriptor"]
 
 class NoSpace(Enum):
     """What a task yields when it cannot go on before the disk has space again."""
@@ -42,17 +43,34 @@ Task = Iterator[NoSpace | None]
 _STEP_INTERVAL_MS = 20
 _STEPS_BETWEEN_BATCHES = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 def patiently(writer: "LogWriter", action: Callable[[], _T]) -> Generator[NoSpace, None, _T]:
-    """Do what may be repeated (writes, never flushes) until there is space for it. Raises other OSErrors."""
+    """Do what may be repeated (writes, never flushes) until there is space and a descriptor for it.
+
+    Raises other OSErrors.
+    """
     while True:
         try:
             return action()
         except OSError as error:
-            if error.errno not in _FULL:
+            if error.errno in _FULL:
+                writer.free_bytes = 0
+            elif error.errno not in _NO_DESCRIPTOR:
                 raise
-            writer.free_bytes = 0
+        yield NoSpace.WAITING
+
+
+def with_descriptor(action: Callable[[], None]) -> Task:
+    """Do what opens a file for itself, once there is a descriptor for it: until then nothing of it was done, so this
+    may be a flush of a directory."""
+    while True:
+        try:
+            return action()
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTOR:
+                raise
         yield NoSpace.WAITING
 
 
@@ -173,12 +191,8 @@ class LogWriter:
         log = self._options.log
         if log.flush == "sync" or self._written - self.flushed_position > log.async_unflushed_bytes_max:
             self._flush_log()
-        now = self._clock.monotonic_ms()
-        if now >= self._step_due:  # batches always wait: background work gets its share between them
-            self._step_due = now + _STEP_INTERVAL_MS
-            for _ in range(_STEPS_BETWEEN_BATCHES):
-                if not self._step() or self._clock.monotonic_ms() > now + 1:
-                    break
+        if self._clock.monotonic_ms() >= self._step_due:
+            self._take_share()
 
     def _flush_log(self) -> None:
         for segment in self._unflushed:
@@ -205,17 +219,31 @@ class LogWriter:
             self._async_due = now + self._options.log.async_flush_ms
             self._flush_log()
             return True
+        self._tend(now)
+        if self._zero_step(self._options.log.zero_ahead_bytes // 4):
+            return True
+        if self._task_step():
+            return True
+        return self._zero_step(self._options.log.zero_ahead_bytes)
+
+    def _tend(self, now: int) -> None:
+        """What is due by time and short: the checkpoint's way to the disk, a look at the free space."""
         if now >= self._checkpoint_due:
             self._checkpoint_due = now + self._options.checkpoint_sync_ms
             self.checkpoint.sync()
         if now >= self._space_due:
             self._space_due = now + self._options.free_space_check_ms
             self.free_bytes = self._files.free_bytes(self._directory)
-        if self._zero_step(self._options.log.zero_ahead_bytes // 4):
-            return True
-        if self._task_step():
-            return True
-        return self._zero_step(self._options.log.zero_ahead_bytes)
+
+    def _take_share(self) -> None:
+        """Batches always wait: let background work have about a tenth of the thread's time between them."""
+        now = self._clock.monotonic_ms()
+        self._step_due = now + _STEP_INTERVAL_MS
+        self._tend(now)
+        for _ in range(_STEPS_BETWEEN_BATCHES):
+            if not self._task_step() or self._clock.monotonic_ms() > now + 1:
+                break
+        self._zero_step(self._options.log.zero_ahead_bytes // 4)
 
     def _task_step(self) -> bool:
         """One step of the oldest task; False if there is none or it waits for space."""

@@ -24,8 +24,8 @@ class FakeSession:
     def reply(self, request: Request, reply: Reply) -> None:
         self.sent.append((request.frame.opaque, reply.code))
 
-    def send_encoded(self, frame: Frame, answer: bytes) -> None:
-        self.sent.append((frame.opaque, answer))
+    def send_encoded(self, frames: list[Frame], answers: list[bytes]) -> None:
+        self.sent += [(frame.opaque, answer) for frame, answer in zip(frames, answers, strict=True)]
 
     def park(self, request: Request) -> None:
         self.parked.append(request.frame.opaque)
@@ -73,7 +73,7 @@ def test_a_committed_position_is_answered_at_once() -> None:
     log = FakeLog()
     log.committed_position = 10
     answers, session = WaitingAnswers(log), FakeSession()
-    answers.add(cast(NetSession, session), Frame(2, 1), ReplyAfter(10, Reply(0)))
+    answers.add(cast(NetSession, session), Frame(2, 1), 10, Reply(0))
     assert session.sent == [(1, 0)]
 
 

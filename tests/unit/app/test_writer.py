@@ -105,3 +105,31 @@ def test_failed_background_work_is_reported_once_and_ends_writing() -> None:
     batch, _, calls = asyncio.run(scenario())
     assert batch is None
     assert calls == 1
+
+
+def test_background_work_gets_its_turn_while_batches_never_stop() -> None:
+    async def drive() -> tuple[int, int]:
+        done = asyncio.Event()
+        steps = batches = 0
+
+        def background() -> bool:
+            nonlocal steps
+            steps += 1
+            return steps % 2 == 0
+
+        writer: Writer[FakeBatch] = Writer(
+            asyncio.get_running_loop(), on_done=lambda _b, _e: done.set(), background=background, idle_seconds=0.001
+        )
+        writer.start()
+        async with asyncio.timeout(10):
+            while steps < 20:
+                writer.submit(FakeBatch())
+                await done.wait()
+                done.clear()
+                batches += 1
+        assert await asyncio.to_thread(writer.stop, 5)
+        return steps, batches
+
+    steps, batches = asyncio.run(drive())
+    assert steps >= 20
+    assert batches >= 1

@@ -20,6 +20,8 @@ from unit.service.small_broker import IDENTITY, SmallBroker
 class Obeying:
     permission: int = Permission.READ_WRITE
     auto_create = True
+    auto_create_groups = True
+    age_ms = 72 * 3_600_000
 
 
 class Admin(SmallBroker):
@@ -29,7 +31,8 @@ class Admin(SmallBroker):
         self.in_routes: list[int] = []
         self.stats = BrokerStats(now_ms=0, wall_ms=self.clock.wall)
         settings = broker_settings(
-            IDENTITY, permitted=(self.sends, self.pulls), creation=self.sends, on_permission=self.in_routes.append,
+            IDENTITY, permitted=(self.sends, self.pulls), creation=self.sends, groups=(self.sends, self.pulls),
+            retention=self.sends, on_permission=self.in_routes.append,
             fixed={"listenPort": 10911, "flushDiskType": "SYNC_FLUSH"},
         )  # fmt: skip
         runtime = RuntimeSource(self.store, self.stats, self.clock, self.clock.wall, lambda: DiskSpace(1000, 250))
@@ -50,8 +53,8 @@ def admin(tmp_path: Path) -> Iterator[Admin]:
 def test_settings_are_told_as_lines_with_their_version(admin: Admin) -> None:
     reply = admin.desk.ask(RequestCode.GET_BROKER_CONFIG)
     assert reply.body == (
-        b"autoCreateTopicEnable=true\nbrokerClusterName=C\nbrokerId=0\nbrokerName=a\nbrokerPermission=6\n"
-        b"flushDiskType=SYNC_FLUSH\nlistenPort=10911\n"
+        b"autoCreateSubscriptionGroup=true\nautoCreateTopicEnable=true\nbrokerClusterName=C\nbrokerId=0\nbrokerName=a\nbrokerPermission=6\n"
+        b"fileReservedTime=72\nflushDiskType=SYNC_FLUSH\nlistenPort=10911\n"
     )
     assert encode_header(reply.header) == {  # type: ignore[arg-type]
         "version": f'{{"counter":0,"stateVersion":0,"timestamp":{admin.clock.wall}}}'
@@ -71,7 +74,7 @@ def test_automatic_topics_are_switched(admin: Admin) -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("brokerPermision=4", "no setting is called 'brokerPermision'; there are autoCreateTopicEnable"),
+        ("brokerPermision=4", "no setting is called 'brokerPermision'; there are autoCreateSubscriptionGroup"),
         ("brokerPermission=5", "right is 0 or 2 or 4 or 6"),
         ("brokerName=b", "brokerName is a and is fixed"),
         ("autoCreateTopicEnable=yes", "right is true or false"),
@@ -119,3 +122,18 @@ def test_a_single_leader_has_no_followers(admin: Admin) -> None:
     assert isinstance(told, dict)
     assert (told["master"], told["inSyncSlaveNums"], told["haConnectionInfo"]) == (True, 0, [])
     assert told["masterCommitLogMaxOffset"] == admin.store.end_position
+
+
+def test_groups_and_retention_obey_at_once(admin: Admin) -> None:
+    assert admin.update("autoCreateSubscriptionGroup=false\nfileReservedTime=24\n") == (0, "")
+    assert (admin.sends.auto_create_groups, admin.pulls.auto_create_groups) == (False, False)
+    assert admin.sends.age_ms == 24 * 3_600_000
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "a day", "87601"])
+def test_a_wrong_retention_is_refused_and_changes_nothing(admin: Admin, value: str) -> None:
+    code, remark = admin.update(f"autoCreateSubscriptionGroup=false\nfileReservedTime={value}\n")
+    assert code == 29
+    assert f"fileReservedTime is '{value}'; right is a whole number from 1 to 87600" in remark
+    assert admin.sends.auto_create_groups
+    assert admin.sends.age_ms == 72 * 3_600_000

@@ -34,6 +34,7 @@ def pass_ends(metadata: Metadata, log: MemoryLog) -> None:
 def state_of(metadata: Metadata) -> dict[str, object]:
     return {
         "topics": {config.name: config for config in metadata.topics},
+        "deleted": dict(metadata.topics.deleted),
         "groups": {config.name: config for config in metadata.groups},
         "offsets": {(g, t, q): o for g, t, queues in metadata.offsets for q, o in queues.items()},
         "resets": {(g, t, q): o for g, t, queues in metadata.offsets.resets() for q, o in queues.items()},
@@ -167,6 +168,25 @@ def test_a_pending_reset_refuses_commits_until_it_was_told() -> None:
     assert metadata.offsets.commit("g", "t", 0, 11)
     pass_ends(metadata, log)
     assert state_of(opened(log)) == state_of(metadata)
+
+
+def test_a_deletion_is_remembered_with_its_position_until_the_log_begins_above_it() -> None:
+    log = MemoryLog()
+    metadata = opened(log)
+    metadata.topics.put(TopicConfig("orders"))
+    position = metadata.topics.delete("orders")
+    metadata.topics.put(TopicConfig("orders"))
+    metadata.request_snapshot()
+    for _ in range(5):
+        pass_ends(metadata, log)
+    log.cut_below(metadata.pinned_position)
+    rebuilt = opened(log)
+    assert rebuilt.topics.deleted == {"orders": position}
+    assert "orders" in rebuilt.topics
+    rebuilt.topics.forget_deletions(position - 1)
+    assert rebuilt.topics.deleted == {"orders": position}
+    rebuilt.topics.forget_deletions(position)
+    assert rebuilt.topics.deleted == {}
 
 
 def test_hooks_hear_each_topic_change_once_with_its_position() -> None:

@@ -38,10 +38,12 @@ def flush(store) -> None:
 
 
 def settle(store) -> None:
-    """Let background work finish."""
-    store.tick()
-    while store.background_work():
+    """Let background work finish: what is being written, what came meanwhile, and the trimming after both."""
+    for _ in range(3):
         store.tick()
+        while store.background_work():
+            pass
+    store.tick()
 
 
 def bodies(store, topic="T", queue_id=0):

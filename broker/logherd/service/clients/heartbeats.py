@@ -48,7 +48,7 @@ class Heartbeats:
         self._registry = registry
         self._metadata = metadata
         self._clock = clock
-        self._options = options
+        self.auto_create_groups = options.auto_create_groups
 
     def handlers(self) -> dict[RequestCode, Handler]:
         return {
@@ -133,7 +133,7 @@ class Heartbeats:
         config = groups.get(name)
         position = 0
         if config is None:
-            if not self._options.auto_create_groups and not is_system_group(name):
+            if not self.auto_create_groups and not is_system_group(name):
                 raise RequestError(
                     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                     f"subscription group {name} does not exist and autoCreateSubscriptionGroup is false",

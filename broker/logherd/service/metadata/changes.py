@@ -2,7 +2,7 @@
 
     ["epoch", epoch, start position, ms, format]            barrier: a new leadership or start
     ["topic", name, read queues, write queues, permission, system flag, order, attributes, version]
-    ["topic-", name, version]                               also forgets the topic's offsets
+    ["topic-", name, version, position]                     also forgets the topic's offsets; see TopicDeleted
     ["group", name, seventeen fields of GroupConfig in order..., version]
     ["group-", name, clean offsets, version]
     ["offsets", [[group, topic, [queue, offset, queue, offset, ...]], ...]]
@@ -75,8 +75,12 @@ class TopicPut(msgspec.Struct, frozen=True, array_like=True, tag="topic"):
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, array_like=True, tag="topic-"):
+    """Messages of the topic below `position` are deleted with it. 0: those below the record's own end, as it stands in
+    the log; a snapshot says it, because its records stand elsewhere."""
+
     name: str
     version: Version
+    position: int = 0
 
 
 class GroupPut(msgspec.Struct, frozen=True, array_like=True, tag="group"):

@@ -94,8 +94,8 @@ class SnapshotWriter:
         return start, end
 
 
-def find_snapshot(log: MetadataLog, apply: Callable[[Change], None]) -> Snapshot | None:
-    """Find the newest complete snapshot and apply its parts; None if there is none.
+def find_snapshot(log: MetadataLog, apply: Callable[[Change, int], None]) -> Snapshot | None:
+    """Find the newest complete snapshot and apply its parts, with the snapshot's end; None if there is none.
 
     Raises: MetadataDamagedError if a snapshot has an end but not what the end promises.
     """
@@ -117,7 +117,7 @@ def _record_at(log: MetadataLog, queue_offset: int) -> tuple[Entry, SnapshotReco
 
 
 def _read_snapshot(
-    log: MetadataLog, end: SnapshotEnd, end_entry: Entry, apply: Callable[[Change], None]
+    log: MetadataLog, end: SnapshotEnd, end_entry: Entry, apply: Callable[[Change, int], None]
 ) -> Snapshot | None:
     begin_offset = end_entry.queue_offset - end.parts - 1
     begin_entry, begin = _record_at(log, begin_offset) if begin_offset >= log.bounds(SNAPSHOTS)[0] else (None, None)
@@ -139,6 +139,6 @@ def _read_snapshot(
         raise MetadataDamagedError(f"snapshot {end.number} differs from the digest in its end")
     for part in parts:
         for change in part.changes:
-            apply(change)
+            apply(change, end_entry.end)
     size = end_entry.end - begin_entry.position
     return Snapshot(end.number, begin.change_offset, begin_entry.position, end_entry.end, size)

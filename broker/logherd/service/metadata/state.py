@@ -174,6 +174,8 @@ class Metadata:
         # Lazy, over copies of the keys: what changes meanwhile is applied on top by whoever reads the snapshot.
         for epoch, start in tuple(self.epochs):
             yield Barrier(epoch, start, 0)
+        for name, position in tuple(self.topics.deleted.items()):
+            yield TopicDeleted(name, self.topics.version, position)
         for config in self.topics:
             yield TopicPut.of(config, self.topics.version)
         for group in self.groups:
@@ -197,7 +199,7 @@ class Metadata:
             raise MetadataDamagedError(f"metadata changes {start} to {first - 1} are gone, and no snapshot covers them")
         count = start
         for entry in log.read(CHANGES, start):
-            self._apply(decode_change(entry.body, entry.queue_offset))
+            self._apply(decode_change(entry.body, entry.queue_offset), entry.end)
             self._journal.bytes_since_snapshot += entry.end - entry.position
             count += 1
         if count != end:
@@ -212,14 +214,14 @@ class Metadata:
         for table in (self.topics, self.groups):
             table.version = Version(epoch, table.version.timestamp or self._clock.now_ms(), table.version.counter)
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: Change, end: int) -> None:
         match change:
             case OffsetsCommitted():
                 self.offsets.apply_committed(change)
             case TopicPut():
                 self.topics.apply_put(change)
             case TopicDeleted():
-                self.topics.apply_delete(change)
+                self.topics.apply_delete(change, end)
             case GroupPut():
                 self.groups.apply_put(change)
             case GroupDeleted():

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from logherd.kit.clock import Clock
-from logherd.model.record import decode_record
+from logherd.model.record import Record, RecordError, decode_record
 from logherd.service.metadata.errors import MetadataRefusedError
 from logherd.service.metadata.journal import CHANGES, METADATA_TOPIC, SNAPSHOTS, Entry
-from logherd.store import MessageStore, RecordTooLarge, StoreFull, StoreStopped
+from logherd.store import MessageStore, QueueLog, RecordTooLarge, StoreFull, StoreStopped
 
 __all__ = ["StoreLog"]
 
@@ -48,20 +48,31 @@ class StoreLog:
         return queue.min_offset, queue.next_offset
 
     def read(self, queue_id: int, queue_offset: int) -> Iterator[Entry]:
-        """See MetadataLog. Raises RecordError for a damaged record, OSError from the disk."""
+        """See MetadataLog. Raises StoreDamaged for a damaged record, OSError from the disk."""
         queue = self._queues[queue_id]
         while queue_offset < queue.max_offset:
             result = self._store.read(
                 queue, queue_offset, messages_max=_READ_MESSAGES, bytes_max=_READ_BYTES, tag_codes=None
             )
+            reading = queue_offset
             for view in result.slices:
                 at = 0
                 while at < len(view):
-                    record = decode_record(view, at)
+                    record = self._decode(queue, reading, view, at)
                     at += record.size
                     yield Entry(
                         record.queue_offset, record.position, record.position + record.size, bytes(record.body)
                     )
+                    reading += 1
             if result.next_offset <= queue_offset:
                 return
             queue_offset = result.next_offset
+
+    def _decode(self, queue: QueueLog, queue_offset: int, view: memoryview, at: int) -> Record:
+        try:
+            return decode_record(view, at)
+        except RecordError as error:
+            unit = self._store.unit(queue, queue_offset)
+            position = unit[0] if unit is not None else self._store.min_position
+            what = f"metadata record {queue_offset} is damaged: {error}"
+            raise self._store.damaged(position, what) from error

@@ -29,6 +29,8 @@ class Topics:
         self._clock = clock
         self._table: dict[str, TopicConfig] = {}
         self.version = Version()
+        self.deleted: dict[str, int] = {}
+        """Topics that were deleted, and the position below which their messages are: the log still holds them."""
         self.hooks: list[Callable[[TopicChange], None]] = []
         self.get = self._table.get
         """`get(name)` -> TopicConfig | None. The dict's own method: every send asks it."""
@@ -58,7 +60,7 @@ class Topics:
             return self._journal.position
         change = TopicDeleted(name, self._next_version())
         position = self._journal.append(change)
-        self.apply_delete(change)
+        self.apply_delete(change, position)
         self._tell(TopicChange(name, None, position))
         return position
 
@@ -67,11 +69,16 @@ class Topics:
         self._table[change.name] = change.config()
         self.version = change.version
 
-    def apply_delete(self, change: TopicDeleted) -> None:
-        """Take a change that is in the log already."""
+    def apply_delete(self, change: TopicDeleted, end: int) -> None:
+        """Take a change that is in the log already, in the record that ends at `end`."""
         self._table.pop(change.name, None)
         self._offsets.forget_topic(change.name)
+        self.deleted[change.name] = change.position or end
         self.version = change.version
+
+    def forget_deletions(self, below: int) -> None:
+        """The log begins at `below` now: deletions of what lay lower need not be remembered."""
+        self.deleted = {name: position for name, position in self.deleted.items() if position > below}
 
     def _next_version(self) -> Version:
         return Version(self.version.state_version, self._clock.now_ms(), self.version.counter + 1)

@@ -64,6 +64,7 @@ class PullHandler:
         self._rules = rules
         self.hold = Hold(recheck_ms=options.recheck_ms, parked_max=options.parked_max)
         self.permission: int = Permission.READ_WRITE
+        self.auto_create_groups = options.auto_create_groups
 
     def raw_handlers(self) -> dict[int, RawHandler]:
         return {RequestCode.PULL_MESSAGE: self.handle, RequestCode.LITE_PULL_MESSAGE: self.handle}
@@ -143,7 +144,7 @@ class PullHandler:
 
     def _create_group(self, name: str) -> GroupConfig:
         check_group_name(name)
-        if not self._options.auto_create_groups and not is_system_group(name):
+        if not self.auto_create_groups and not is_system_group(name):
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"group {name} does not exist and is not created by a pull; make it with updateSubGroup",

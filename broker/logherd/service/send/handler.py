@@ -58,8 +58,8 @@ class SendHandler:
         self._store = store
         self._metadata = metadata
         self._targets = targets
-        self._clock = clock
-        self._counter = counter
+        self._now_ms = clock.now_ms
+        self._count_put = counter.count_put
         self._options = options
         self._stamper = stamper
         self._answers = SendAnswers(
@@ -94,29 +94,27 @@ class SendHandler:
         properties = header.properties or ""
         if target.retry_group is not None:
             target, properties = self._route_retry(header, target, properties)
-        queue = target.queue(header.queue_id)
+        queue = target.queues.get(header.queue_id) or target.queue(header.queue_id)
         body = frame.body
         sys_flag = header.sys_flag
         if sys_flag & _CHECKED_FLAGS:
             sys_flag = _check_flags(sys_flag)
         if len(body) > self._options.body_bytes_max:
             self._refuse_body(len(body))
-        encoded, unique_key = self._stamper.stamp(properties)
+        encoded, unique_key, plain = self._stamper.stamp(properties)
         store = self._store
         if store.unwritten_bytes > self._options.unwritten_bytes_max:
             self._refuse_busy()
         try:
-            queue_offset, position = store.append_plain(
-                queue, body, encoded, unique_key, header.born_timestamp, session.remote_host,
-                self._clock.now_ms(), header.flag, sys_flag, header.reconsume_times or 0,
+            queue_offset, position, size = store.append_plain(
+                queue, body, encoded, unique_key if plain else None, header.born_timestamp, session.remote_host,
+                self._now_ms(), header.flag, sys_flag, header.reconsume_times or 0,
             )  # fmt: skip
         except (StoreFull, StoreStopped, RecordTooLarge) as error:
             raise _store_refused(error) from error
-        end = store.end_position
-        self._counter.count_put(queue.topic, 1, end - position)
-        return ReplyAfter(
-            end, self._answers.of_one(position, queue.queue_id, queue_offset, unique_key, frame.opaque)
-        )
+        self._count_put(queue.topic, 1, size)
+        answer = self._answers.of_one(position, queue.queue_id, queue_offset, unique_key, frame.opaque)
+        return ReplyAfter(position + size, answer)
 
     def _store_batch(self, frame: Frame, session: Session, header: SendMessageHeader, target: Target) -> ReplyAfter:
         queue = target.queue(header.queue_id)
@@ -131,22 +129,17 @@ class SendHandler:
         store = self._store
         if store.unwritten_bytes > self._options.unwritten_bytes_max:
             self._refuse_busy()
-        first_offset = queue.next_offset
         start = store.end_position
-        now = self._clock.now_ms()
-        identifiers: list[bytes] = []
-        for flag, body, encoded in units:
-            try:
-                _, position = store.append(
-                    queue, body, encoded,
-                    born_timestamp=header.born_timestamp, born_host=session.remote_host, store_timestamp=now,
-                    flag=flag, sys_flag=sys_flag, reconsume_times=header.reconsume_times or 0,
-                )  # fmt: skip
-            except (StoreFull, StoreStopped, RecordTooLarge) as error:
-                raise _store_refused(error) from error
-            identifiers.append(self._answers.message_id(position))
+        try:
+            first_offset, positions = store.append_all(
+                queue, units, born_timestamp=header.born_timestamp, born_host=session.remote_host,
+                store_timestamp=self._now_ms(), sys_flag=sys_flag, reconsume_times=header.reconsume_times or 0,
+            )  # fmt: skip
+        except (StoreFull, StoreStopped, RecordTooLarge) as error:
+            raise _store_refused(error) from error
+        identifiers = [self._answers.message_id(position) for position in positions]
         end = store.end_position
-        self._counter.count_put(queue.topic, len(units), end - start)
+        self._count_put(queue.topic, len(units), end - start)
         answer = self._answers.frame(
             b",".join(identifiers), queue.queue_id, first_offset, unique_key=batch_key.encode(), opaque=frame.opaque
         )

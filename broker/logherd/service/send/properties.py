@@ -33,10 +33,11 @@ class Stamper:
             Name.MSG_REGION: region, Name.TRACE_ON: "true" if trace_on else "false", Name.CLUSTER: cluster,
         }  # fmt: skip
         self._suffix = format_properties(self._stamps)
-        self._endings: dict[str, bytes] = {}
+        self._endings: dict[str, tuple[bytes, bool]] = {}
 
-    def stamp(self, text: str) -> tuple[bytes, bytes]:
-        """Check and complete one message's properties: as they are stored, and the UNIQ_KEY in them.
+    def stamp(self, text: str) -> tuple[bytes, bytes, bool]:
+        """Check and complete one message's properties: as they are stored, the UNIQ_KEY in them, and whether it is
+        sure that neither TAGS nor KEYS are among them.
 
         Raises: RequestError 13 if they do not fit a record or are not encodable; 3 for a feature that is not there.
         """
@@ -46,12 +47,12 @@ class Stamper:
             start = at + _UNIQUE_LENGTH
             end = text.find("\x02", start)
             ending = self._endings.get(text[end:]) if end > start else None
-            if ending is not None and end + len(ending) <= _ROOM_MAX and text.isascii():
+            if ending is not None and end + len(ending[0]) <= _ROOM_MAX and text.isascii():
                 encoded = text[:end].encode()
-                return encoded + ending, encoded[start:]
+                return encoded + ending[0], encoded[start:], at == 0 and ending[1]
         return self._stamp_any(text)
 
-    def _stamp_any(self, text: str) -> tuple[bytes, bytes]:
+    def _stamp_any(self, text: str) -> tuple[bytes, bytes, bool]:
         if _asks(text):
             text = self._rewrite(text)
         at = text.find(_UNIQUE)
@@ -62,9 +63,9 @@ class Stamper:
             start = at + _UNIQUE_LENGTH
             end = text.find("\x02", start)
             key = text[start:end] if end >= 0 else text[start:]
-            if not key:
-                text = self._rewrite(text)
-            elif end >= 0:
+            if not key:  # empty pairs are dropped, and another pair of the name may stand behind
+                return self._stamp_any(self._rewrite(text))
+            if end >= 0:
                 self._remember(text[end:])
         else:
             key = ""
@@ -84,7 +85,7 @@ class Stamper:
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"properties take {len(encoded)} bytes with those the broker adds, at most {_ROOM_MAX} are stored",
             )
-        return encoded, key.encode()
+        return encoded, key.encode(), False
 
     def _remember(self, ending: str) -> None:
         """Keep how this ending, which asks for nothing, is stored."""
@@ -92,7 +93,8 @@ class Stamper:
             if len(self._endings) >= _ENDINGS_MAX:
                 self._endings.clear()
             separator = "" if ending[-1] == "\x02" else "\x02"
-            self._endings[ending] = (ending + separator + self._suffix).encode()
+            plain = "TAGS" not in ending and "KEYS" not in ending
+            self._endings[ending] = (ending + separator + self._suffix).encode(), plain
 
     def _rewrite(self, text: str) -> str:
         properties = parse_properties(text)

@@ -1,0 +1,226 @@
+"""Verify, repair and export of closed stores."""
+
+import json
+
+import pytest
+
+from logherd.store import StoreDamaged, StoreInUse, StoreVersionError
+from logherd.store.errors import StoreError
+from logherd.store.files_os import OsFiles
+from logherd.store.tools import export_rocketmq, options_of, repair, verify
+from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, open_store
+
+LOG = "/data/commitlog/00000000000000000000"
+KEYS = b"UNIQ_KEY\x01u\x02"
+
+
+@pytest.fixture
+def disk():
+    disk = SimDisk()
+    store = open_store(disk)
+    for number in range(60):
+        append(store, "AB"[number % 2], body=b"%05d" % number * 20, properties=KEYS)
+    flush(store)
+    store.close()
+    return disk
+
+
+def rows(report, kind):
+    return [row for row in report.rows if row.kind == kind]
+
+
+def problems(report):
+    return [problem for row in report.rows for problem in row.problems]
+
+
+def test_a_whole_store_is_verified_with_its_numbers(disk):
+    report = verify(ROOT, disk)
+    assert report.whole, problems(report)
+    assert sum(row.records for row in rows(report, "segment")) == 60
+    assert [row.records for row in rows(report, "queue")] == [30, 30]
+    assert sum(row.records for row in rows(report, "index")) == 60
+    assert rows(report, "segment")[0].first == 0
+    assert report.end_position == open_store(disk).end_position
+
+
+def test_verify_changes_nothing(disk):
+    before = {path: inode.content() for path, inode in disk.names.items()}
+    verify(ROOT, disk)
+    assert {path: inode.content() for path, inode in disk.names.items()} == before
+
+
+def test_verify_finds_a_flipped_byte_and_what_follows_it(disk):
+    disk.names[LOG].base[500] ^= 1
+    report = verify(ROOT, disk)
+    assert sum(row.records for row in rows(report, "segment")) == 59
+    (problem,) = rows(report, "segment")[0].problems
+    assert "whole records follow" in problem
+
+
+def test_verify_finds_a_wrong_unit_and_a_missing_queue_file(disk):
+    disk.names["/data/consumequeue/A/0/00000000000000000000"].base[7] ^= 1
+    disk.unlink("/data/consumequeue/B/0/00000000000000000320")
+    found = problems(verify(ROOT, disk))
+    assert "unit 0 does not name the record at position 0" in found
+    assert "the file of unit 16 is missing" in found
+
+
+def test_verify_finds_a_promise_that_the_log_does_not_keep(disk):
+    for path in sorted(path for path in disk.names if "/commitlog/" in path)[1:]:
+        disk.unlink(path)
+    assert any("flushed up to" in problem for problem in problems(verify(ROOT, disk)))
+
+
+def test_verify_and_repair_leave_a_running_store_alone(disk):
+    open_store(disk)
+    with pytest.raises(StoreInUse):
+        verify(ROOT, disk)
+    with pytest.raises(StoreInUse):
+        repair(ROOT, apply=True, files=disk)
+
+
+def test_verify_of_something_else_says_so():
+    with pytest.raises(StoreError, match="no commit log"):
+        verify(ROOT, SimDisk())
+
+
+def test_a_whole_store_needs_no_repair(disk):
+    plan = repair(ROOT, apply=True, files=disk)
+    assert (plan.steps, plan.applied) == ((), False)
+
+
+@pytest.fixture
+def damaged(disk):
+    store = open_store(disk, derived={"interval_ms": 10**9, "bytes_max": 1 << 40})
+    for number in range(20):
+        append(store, "A", body=b"late%d" % number, properties=KEYS)
+        flush(store)
+    disk.locks.clear()
+    start = store.record_at(store.unit(store.find_queue("A", 0), 40)[0])
+    position = int.from_bytes(start[28:36])
+    disk.names["/data/commitlog/00000000000000008192"].base[position - 8192 + 90] ^= 1
+    with pytest.raises(StoreDamaged):
+        open_store(disk)
+    return disk, position
+
+
+def test_repair_says_what_it_would_drop_and_changes_nothing(damaged):
+    disk, position = damaged
+    before = {path: inode.content() for path, inode in disk.names.items()}
+    plan = repair(ROOT, apply=False, files=disk)
+    assert (plan.end_position, plan.applied, plan.dropped_records) == (position, False, 9)
+    assert {path: inode.content() for path, inode in disk.names.items()} == before
+
+
+def test_repair_cuts_before_the_damage_and_keeps_a_copy(damaged):
+    disk, position = damaged
+    segment = disk.names["/data/commitlog/00000000000000008192"].content()
+    plan = repair(ROOT, apply=True, files=disk)
+    assert plan.applied
+    copy = disk.names[f"/data/dropped/{position:020d}"].content()
+    assert copy.rstrip(b"\0") == segment[position - 8192 :].rstrip(b"\0")
+    store = open_store(disk)
+    assert store.end_position == position
+    assert len(bodies(store, "A")) == 40
+    assert len(bodies(store, "B")) == 30
+    append(store, "A", body=b"again")
+    flush(store)
+    assert bodies(store, "A")[-1] == b"again"
+    store.close()
+    assert verify(ROOT, disk).whole
+
+
+def test_repair_moves_files_behind_a_gap_away(disk):
+    store = open_store(disk)
+    for _ in range(40):
+        append(store, "A", body=b"y" * 200)
+    flush(store)
+    store.close()
+    first, middle, last, *_ = sorted(path for path in disk.names if "/commitlog/" in path)
+    content = disk.names[last].content()
+    disk.unlink(middle)
+    with pytest.raises(StoreDamaged):
+        open_store(disk)
+    disk.locks.clear()
+    plan = repair(ROOT, apply=True, files=disk)
+    assert next(step.path for step in plan.steps if step.records) == last
+    assert disk.names["/data/dropped/00000000000000016384"].content().rstrip(b"\0") == content.rstrip(b"\0")
+    store = open_store(disk)
+    assert store.end_position == 8192
+    assert first in disk.names
+
+
+def test_repair_of_a_later_format_is_refused(disk):
+    inode = disk.names["/data/store.json"]
+    inode.base[:] = inode.base.replace(b'"format":1', b'"format":8')
+    with pytest.raises(StoreVersionError):
+        repair(ROOT, apply=True, files=disk)
+
+
+def test_repair_replaces_what_is_no_format_file(disk):
+    inode = disk.names["/data/store.json"]
+    inode.base[:] = b"what is this"
+    repair(ROOT, apply=True, files=disk)
+    assert disk.names["/data/dropped/store.json"].content() == b"what is this"
+    assert len(bodies(open_store(disk), "A")) == 30
+
+
+# ---- export, on a real disk
+
+
+@pytest.fixture
+def written(tmp_path):
+    store = open_store(OsFiles(), tmp_path / "store", log={"segment_bytes": 65536},
+                       derived={"queue_file_units": 300_000, "index_slots": 5_000_000, "index_entries": 20_000_000})
+    for number in range(500):
+        append(store, "T", number % 2, body=b"%05d" % number * 40, properties=KEYS, at=1_700_000_000_000 + number)
+    flush(store)
+    store.close()
+    return tmp_path / "store"
+
+
+def test_export_completes_a_copy_that_rocketmq_opens(written, tmp_path):
+    before = {path: path.stat().st_size for path in written.rglob("*") if path.is_file()}
+    config = {"topics.json": json.dumps({"topicConfigTable": {}}).encode()}
+    report = export_rocketmq(written, tmp_path / "out", config, clock=SimClock())
+    assert (report.queues, report.index_files, report.segment_bytes) == (2, 1, 65536)
+    assert any("mappedFileSizeCommitLog=65536" in note for note in report.notes)
+    for path in (tmp_path / "out" / "consumequeue").rglob("0*"):
+        if path.is_file():
+            assert path.stat().st_size == 6_000_000
+    (index,) = (tmp_path / "out" / "index").iterdir()
+    assert index.stat().st_size == 40 + 5_000_000 * 4 + 20_000_000 * 20
+    assert index.stat().st_blocks * 512 < 1 << 26
+    assert {path.stat().st_size for path in (tmp_path / "out" / "commitlog").iterdir()} == {65536}
+    assert (tmp_path / "out" / "config" / "topics.json").read_bytes() == config["topics.json"]
+    checkpoint = (tmp_path / "out" / "checkpoint").read_bytes()
+    assert int.from_bytes(checkpoint[:8]) == 1_700_000_000_499
+    assert not any(checkpoint[40:])
+    assert not (tmp_path / "out" / "abort").exists()
+    assert not (tmp_path / "out" / "store.json").exists()
+    assert {path: path.stat().st_size for path in before} == before
+
+
+def test_a_store_exported_in_place_is_rocketmqs_and_is_adopted_again(written):
+    export_rocketmq(written, None, {}, clock=SimClock())
+    store = open_store(OsFiles(), written, log={"segment_bytes": 65536})
+    assert store.recovery.store == "RocketMQ's"
+    assert len(bodies(store, "T", 0)) == 250
+    store.close()
+
+
+def test_export_refuses_what_rocketmq_would_not_open(tmp_path):
+    store = open_store(OsFiles(), tmp_path / "store")
+    append(store)
+    flush(store)
+    store.close()
+    with pytest.raises(StoreError, match="queue files of 16 units"):
+        export_rocketmq(tmp_path / "store", None, {}, clock=SimClock())
+    assert options_of(tmp_path / "store").derived.queue_file_units == 16
+
+
+def test_export_does_not_write_into_a_used_directory(written, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "x").write_text("")
+    with pytest.raises(StoreError, match="not empty"):
+        export_rocketmq(written, tmp_path / "out", {}, clock=SimClock())

@@ -1,0 +1,110 @@
+"""The Files protocol on a real disk."""
+
+import errno
+import os
+
+import pytest
+
+from logherd.store.files_os import OsFiles
+
+
+@pytest.fixture
+def files():
+    return OsFiles()
+
+
+def test_parts_are_written_one_after_the_other_however_many(files, tmp_path):
+    file = files.open(f"{tmp_path}/f", create=True)
+    parts = [b"%d," % n for n in range(3000)]
+    file.write(5, parts)
+    assert file.read(5, 1 << 20) == b"".join(parts)
+    assert file.size() == 5 + len(b"".join(parts))
+    file.close()
+
+
+def test_a_short_write_is_continued_to_its_end(files, tmp_path, monkeypatch):
+    file = files.open(f"{tmp_path}/f", create=True)
+    writev, write = os.pwritev, os.pwrite
+    monkeypatch.setattr(os, "pwritev", lambda fd, parts, at: writev(fd, [b"".join(parts)[:3]], at))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: write(fd, data[:2], at))
+    file.write(0, [b"abcd", b"efgh", b"ij"])
+    assert file.read(0, 99) == b"abcdefghij"
+
+
+def test_a_write_that_writes_nothing_is_an_error(files, tmp_path, monkeypatch):
+    file = files.open(f"{tmp_path}/f", create=True)
+    monkeypatch.setattr(os, "pwritev", lambda *_: 0)
+    monkeypatch.setattr(os, "pwrite", lambda *_: 0)
+    with pytest.raises(OSError, match="no byte") as failed:
+        file.write(0, [b"abcd"])
+    assert failed.value.errno == errno.EIO
+
+
+def test_allocated_bytes_are_zero_and_on_the_disk(files, tmp_path):
+    file = files.open(f"{tmp_path}/f", create=True)
+    file.allocate(1 << 20)
+    assert file.read(0, 1 << 20) == bytes(1 << 20)
+    assert os.stat(f"{tmp_path}/f").st_blocks * 512 >= 1 << 20
+
+
+def test_views_follow_writes_and_outlive_close_and_unlink(files, tmp_path):
+    file = files.open(f"{tmp_path}/f", create=True)
+    file.allocate(8192)
+    view = file.map(8192)
+    file.write(100, [b"later"])
+    assert bytes(view[100:105]) == b"later"
+    assert view.readonly
+    file.close()
+    files.unlink(f"{tmp_path}/f")
+    assert bytes(view[100:105]) == b"later"
+
+
+def test_writable_views_reach_the_file(files, tmp_path):
+    file = files.open(f"{tmp_path}/f", create=True)
+    file.allocate(8192)
+    view = file.map_writable(8192)
+    view[5000:5003] = b"abc"
+    file.flush(4096, 4096)
+    file.flush()
+    assert file.read(5000, 3) == b"abc"
+
+
+def test_only_written_ranges_are_named(files, tmp_path):
+    file = files.open(f"{tmp_path}/f", create=True)
+    file.allocate(1 << 22)
+    file.write(1 << 21, [b"x"])
+    file.flush()
+    ranges = list(file.written_ranges(0))
+    assert any(start <= 1 << 21 < end for start, end in ranges)
+    assert sum(end - start for start, end in ranges) <= 1 << 22
+    assert list(file.written_ranges(1 << 22)) == []
+
+
+def test_a_lock_is_held_once_until_released(files, tmp_path):
+    lock = files.lock(f"{tmp_path}/lock")
+    assert lock is not None
+    assert files.lock(f"{tmp_path}/lock") is None
+    lock.release()
+    again = files.lock(f"{tmp_path}/lock")
+    assert again is not None
+    again.release()
+
+
+def test_names_are_listed_renamed_and_removed(files, tmp_path):
+    root = str(tmp_path)
+    files.make_directory(f"{root}/d/e")
+    for name in ("b", "a"):
+        files.open(f"{root}/d/{name}", create=True).close()
+    assert files.list(f"{root}/d") == ["a", "b", "e"]
+    files.rename(f"{root}/d/a", f"{root}/d/b")
+    assert files.list(f"{root}/d") == ["b", "e"]
+    files.sync_dir(f"{root}/d")
+    assert files.list(f"{root}/none") == []
+    assert files.size(f"{root}/none") is None
+    files.unlink(f"{root}/none")
+    files.remove_directory(f"{root}/none")
+    files.remove_directory(f"{root}/d")
+    assert files.list(root) == []
+    assert files.free_bytes(root) > 0
+    with pytest.raises(FileNotFoundError):
+        files.open(f"{root}/none")
