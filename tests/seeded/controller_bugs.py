@@ -114,7 +114,7 @@ BUGS = {
         "a lease is granted during an election", _grant_while_electing, 8, "believes in its lease"
     ),
     "count-from-the-answer": Bug(
-        "R1: a broker counts its lease from the answer", _count_from_the_answer, 5, "believes in its lease"
+        "R1: a broker counts its lease from the answer", _count_from_the_answer, 21, "believes in its lease"
     ),
     "trust-every-store": Bug("R11: a lost volume stays in sync", _trust_every_store, 13, "lacks committed"),
     "elect-anybody": Bug("R10: election outside the in-sync set", _elect_anybody, 1, "lacks committed"),

@@ -189,8 +189,8 @@ class Office:
 
     def _forget(self, group: Group, command: Register | Release) -> None:
         replica, seen = group.replica(command.broker_id), self._seen.get((group.key, command.broker_id))
-        started = isinstance(command, Register) and replica is not None
-        if seen is not None and not (started and replica and seen.report.registration == replica.registration):
+        same = replica is not None and seen is not None and seen.report.registration == replica.registration
+        if seen is not None and not (same and isinstance(command, Register)):
             del self._seen[group.key, command.broker_id]
 
     # ---- deciding ----------------------------------------------------------------------------------------------
@@ -248,9 +248,11 @@ class Office:
         """A master that may lead: only see that planned things end, and begin."""
         retry = now + self._options.retry_ms
         if group.transfer is not None:
-            if self._lasting(group, f"transfer {group.transfer.request}", now) < self.options.transfer_ms:
+            request, target = group.transfer.request, group.transfer.target
+            # The master takes no writes meanwhile, so a target that cannot lead is not waited for.
+            fit = target in group.sync.members and best_of(group, [target], self._seen_in(group, now)) is not None
+            if fit and self._lasting(group, f"transfer {request}", now) < self.options.transfer_ms:
                 return None, retry
-            request = group.transfer.request
             return CancelTransfer(group=group.key, expected_epoch=group.epoch, request=request), retry
         patience, over = self.options.prefer_after_ms, self.over_at(group)
         wanted = self._preferred(group, now) if patience > 0 else None

@@ -26,7 +26,7 @@ class OfficeOptions:
     """A report of a broker counts this long: three heartbeats."""
     gather_ms: int = 500
     """How long an election waits for the reports of other members, to elect the longest log of them."""
-    transfer_ms: int = 10_000
+    transfer_ms: int = 2_000
     """How long a planned transfer may take before the master goes on."""
     prefer_after_ms: int = 0
     """How long the preferred broker must have been in sync before it is given the leadership; 0: never by itself."""

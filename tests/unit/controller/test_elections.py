@@ -349,6 +349,20 @@ def test_a_transfer_that_takes_too_long_is_given_up_and_the_master_goes_on() -> 
     assert answer.hand_over is None
 
 
+def test_a_transfer_to_a_broker_that_falls_silent_is_given_up_at_once() -> None:
+    """The master takes no writes while it waits for the target."""
+    desk = Desk(options=OfficeOptions(transfer_ms=60_000))
+    desk.found(1, 2, 3, master=1)
+    command = ask(desk, 3)
+    assert isinstance(command, PlanTransfer)
+    desk.submit(command)
+    desk.wait(1_000, 1, 2, 3)
+    assert desk.group.transfer is not None
+    desk.wait(desk.options.fresh_ms + 200, 1, 2)
+    assert desk.group.transfer is None
+    assert desk.group.epoch == 1
+
+
 @pytest.mark.parametrize(
     ("target", "epoch", "why"),
     [
