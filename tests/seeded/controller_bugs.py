@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from logherd.controller import choosing, machine, mastership, membership, office
 from logherd.controller.choosing import best_of
 from logherd.controller.commands import Release
+from logherd.controller.holder import LeaseHolder
 from logherd.controller.leases import LeaseTable, LeaseTerms
 from logherd.controller.office import Office
 from logherd.controller.values import SyncSet
@@ -106,7 +107,21 @@ def _any_exit_releases(patch: Patch) -> None:
     patch.setitem(machine._RULES, Release, release)
 
 
+def _no_fencing(patch: Patch) -> None:
+    patch.setattr(LeaseHolder, "epoch_at", lambda self, now: self._epoch if self._until is not None else None)
+
+
+def _reversed_scan(patch: Patch) -> None:
+    def seen(self: Office, replica: Any, key: Any, now: int) -> Any:
+        found = self._seen.get((key, replica.broker_id))
+        return found if found is not None and now - found.at >= self._options.fresh_ms else None
+
+    patch.setattr(Office, "seen", seen)
+
+
 BUGS = {
+    "no-fencing": Bug("B05: an old master goes on", _no_fencing, 0, "believes in its lease|'b"),
+    "reversed-scan": Bug("B12: who reports is taken for dead", _reversed_scan, 0, "nobody"),
     "no-wait": Bug("R2: an election does not wait for the lease", _no_wait, 0, "believes in its lease"),
     "no-bound": Bug("R1: nobody allows for clocks of other rates", _no_bound, 1, "believes in its lease"),
     "no-confirmation": Bug("R1: a deposed controller grants leases", _no_confirmation, 5, "believes in its lease"),

@@ -235,15 +235,18 @@ class Broker(Process):
 
     def _advance(self, view: RoleView) -> None:
         """R6: committed is what everybody of the committed and the pending set has, if enough are in it."""
-        needed = {*view.members, *(member.broker_id for member in (self._pending.members if self._pending else ()))}
         if len(view.members) < view.min_in_sync:
             return
-        ends = [self.acked[each][1] if each in self.acked else 0 for each in needed if each != self.id]
+        ends = [self.acked[each][1] if each in self.acked else 0 for each in self._needed(view) if each != self.id]
         reached = min([len(self.log), *ends])
         # Of one's own epoch only: the barrier first.
         if reached > self.committed and self.log[reached - 1][0] == self._led:
             self.committed = reached
             self.world.observer.on_committed(self, self.log[:reached])
+
+    def _needed(self, view: RoleView) -> set[int]:
+        """Whose acknowledgement counts: the set that is known, and the one that may have been decided."""
+        return {*view.members, *(member.broker_id for member in (self._pending.members if self._pending else ()))}
 
     def _mind_the_set(self, epoch: Epoch, view: RoleView) -> None:
         now = self.now_ms()

@@ -105,7 +105,7 @@ class Observer:
         machines = [controller.machine for controller in self.world.controllers.values()]
         group = max(machines, key=lambda machine: sum(each.epoch for each in machine)).group(KEY)
         assert group is not None
-        assert group.founded
+        assert group.founded, "nobody founded the group"
         at_risk = not any(self._can_lead(broker_id) for broker_id in (*group.sync.members, *group.sync.eligible))
         assert at_risk or self.world.now_us - self.led_us < 4_000_000, f"nobody leads: {group}"
 
