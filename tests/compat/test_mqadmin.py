@@ -53,11 +53,11 @@ ALLOWED = [
     Allowed("clusters", r"V5_3_3 \d+\.\d\d\(0,0ms\) \d+\.\d\d\(", "rates of the moment", "V5_3_3 <rate>( <rate>("),
     Allowed("clusters", r"(?<=\) )\d+ \d+\.\d\d \d\.\d{4} true", "page cache wait, age and disk use", "<moment>"),
     Allowed(
-        "broker status", rf"(?m)^(<broker> )?({STORE_TIMERS})\s?:.*\n",
+        "broker status", rf"(?m)^(<broker> )?({STORE_TIMERS})\s*:.*\n",
         "RocketMQ's timing of its own locks and maps, and its ratio for each of several log directories",
     ),
     Allowed(
-        "broker status", r"(?m)^(<broker> )?(\w+?)(_/\S+)?\s?:.*$", "figures of the moment; their names are compared",
+        "broker status", r"(?m)^(<broker> )?(\w+?)(_/\S+)?(\s*:.*)$", "figures of the moment; their names are compared",
         r"\1\2",
     ),
     Allowed("broker config", r"(?m) =.*$", "values of another program; the names are compared"),
@@ -129,7 +129,8 @@ def test_mqadmin_prints_what_it_prints_for_rocketmq(told: tuple[dict[str, str], 
         # A hash table's order on the way; both sides are sets.
         theirs, ours = sorted(theirs), sorted(ours)
     changed = list(difflib.unified_diff(theirs, ours, "RocketMQ 5.3.3", "LogHerd", lineterm="", n=1))
-    assert not changed, "\n".join(changed)
+    said = ["RocketMQ said:", repr(told[0][step]), "LogHerd said:", repr(told[1][step])]
+    assert not changed, "\n".join([*changed, *said])
 
 
 @pytest.mark.skipif(KIND == "rocketmq", reason="compares RocketMQ with itself, which differs in nothing")
