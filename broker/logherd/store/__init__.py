@@ -3,6 +3,7 @@
 Synchronous, single owner, reaches files only through the Files protocol. Knows no socket, event loop or wire header.
 """
 
+from logherd.store.append_run import RunMessage
 from logherd.store.consume_queue import QueueLog
 from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreFull, StoreInUse, StoreStopped, StoreVersionError
 from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
@@ -12,6 +13,6 @@ from logherd.store.writer import WriteBatch
 
 __all__ = [
     "DerivedOptions", "LogOptions", "MessageStore", "QueueLog", "ReadResult", "ReadStatus", "RecordTooLarge",
-    "RetentionOptions", "StoreDamaged", "StoreFull", "StoreInUse", "StoreOptions", "StoreStopped", "StoreVersionError",
-    "WriteBatch",
+    "RetentionOptions", "RunMessage", "StoreDamaged", "StoreFull", "StoreInUse", "StoreOptions", "StoreStopped",
+    "StoreVersionError", "WriteBatch",
 ]  # fmt: skip

@@ -13,6 +13,8 @@ from pathlib import Path
 from logherd.kit.clock import Clock
 from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
+from logherd.model.record_run import run_encoder
+from logherd.store.append_run import RunMessage, append_run
 from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
 from logherd.store.errors import RecordTooLarge, StoreDamaged
 from logherd.store.extract import has_unit
@@ -48,7 +50,7 @@ class MessageStore:
     """
 
     __slots__ = (
-        "_derived", "_extract", "_lock", "_log", "_options", "_reader", "_reserve_bytes", "_store_host", "_table",
+        "_derived", "_extract", "_lock", "_log", "_options", "_reader", "_reserve_bytes", "_store_host",
         "_writer", "committed_position", "recovery", "retention",
     )  # fmt: skip
 
@@ -60,9 +62,8 @@ class MessageStore:
         self._log = recovered.log
         self._writer = recovered.writer
         self._derived = recovered.derived
-        self._table = recovered.derived.table
         self._extract = recovered.derived.extract
-        self._reader = QueueReader(self._log, self._table)
+        self._reader = QueueReader(self._log, self._derived.table)
         self.committed_position = self._log.end_position
         self.recovery: Recovery = recovered.report
         self.retention = options.retention
@@ -101,15 +102,15 @@ class MessageStore:
 
     def queue(self, topic: str, queue_id: int) -> QueueLog:
         """The queue's handle; made in memory if there is none. Keep it: handles are what is fast."""
-        return self._table.get(topic, queue_id)
+        return self._derived.table.get(topic, queue_id)
 
     def find_queue(self, topic: str, queue_id: int) -> QueueLog | None:
         """The queue's handle, None if nothing ever asked for it or wrote to it."""
-        return self._table.find(topic, queue_id)
+        return self._derived.table.find(topic, queue_id)
 
     def queues(self) -> Iterator[QueueLog]:
         """All handles, in no promised order; do not create or delete queues meanwhile."""
-        return iter(self._table)
+        return iter(self._derived.table)
 
     def append(
         self, queue: QueueLog, body: bytes | memoryview, properties: bytes, *, born_timestamp: int, born_host: bytes,
@@ -169,6 +170,19 @@ class MessageStore:
         log.store_timestamp = store_timestamp
         return offset, position, size
 
+    def append_run(
+        self, messages: list[RunMessage], born_host: bytes, store_timestamp: int
+    ) -> list[tuple[int, int]]:
+        """`append_plain` for messages to one topic that came together: (position, queue offset) of each.
+
+        Ends before the first one that needs anything but to be appended, be it that it is refused; that one is for
+        `append_plain`. Raises: nothing.
+        """
+        encode = run_encoder(born_host, store_timestamp, self._store_host)
+        if encode is None or self._writer.failure is not None or self._writer.free_bytes < self._reserve_bytes:
+            return []
+        return append_run(self._log, self._extract, encode, messages, store_timestamp)
+
     def take_batch(self) -> WriteBatch | None:
         """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
 
@@ -220,7 +234,7 @@ class MessageStore:
         """(position, size, tags code) of one committed message, None outside [min_offset, max_offset)."""
         if not queue.min_offset <= offset < queue.max_offset:
             return None
-        return self._table.unit(queue, offset)
+        return self._derived.table.unit(queue, offset)
 
     def store_timestamp(self, queue: QueueLog, offset: int) -> int | None:
         """When the message was stored (ms), None if the queue has no such message."""
@@ -257,7 +271,7 @@ class MessageStore:
         Call it after opening, before anything is appended to these topics.
         """
         found: dict[str, None] = {}
-        for queue in list(self._table):
+        for queue in list(self._derived.table):
             position = deleted.get(queue.topic)
             if position is not None and queue.max_offset and self._ends_below(queue, position):
                 self._derived.empty(queue)
@@ -267,7 +281,7 @@ class MessageStore:
     def _ends_below(self, queue: QueueLog, position: int) -> bool:
         if queue.min_offset == queue.max_offset:  # retention took its records, and `position` is above that
             return self._log.min_position < position
-        return self._table.unit(queue, queue.max_offset - 1)[0] < position
+        return self._derived.table.unit(queue, queue.max_offset - 1)[0] < position
 
     def apply_retention(self, now_ms: int, pinned: int) -> int:
         """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:
@@ -281,7 +295,7 @@ class MessageStore:
             self.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
             stored_at=self._stored_at, derived=self._derived.remove_below,
         )  # fmt: skip
-        self._table.min_position = self._log.min_position
+        self._derived.table.min_position = self._log.min_position
         return count
 
     def _stored_at(self, position: int) -> int | None:
