@@ -11,7 +11,7 @@ from logherd.store.checkpoint import Checkpoint
 from logherd.store.files import Files
 from logherd.store.index_file import IndexFile, index_name, index_timestamp
 from logherd.store.key_index import PENDING
-from logherd.store.writer import LogWriter, Task, patiently
+from logherd.store.writer import LogWriter, Task, patiently, with_descriptor
 
 __all__ = ["IndexDamaged", "IndexSet", "index_directory"]
 
@@ -95,11 +95,11 @@ class IndexSet:
     def _begin_file(self, timestamp: int) -> Task:
         if not self.files:
             yield from patiently(self._writer, partial(self._files.make_directory, self._directory))
-            self._files.sync_dir(self._root)
+            yield from with_descriptor(partial(self._files.sync_dir, self._root))
         name = max(int(index_name(timestamp)), self.files[-1].name + 1 if self.files else 0)
         create = partial(IndexFile.open, self._files, self._directory, name, slots=self._slots, writable=True)
         self.files.append((yield from patiently(self._writer, create)))
-        self._files.sync_dir(self._directory)
+        yield from with_descriptor(partial(self._files.sync_dir, self._directory))
         yield None
 
     def recorded(self, checkpoint: Checkpoint) -> Checkpoint:

@@ -6,7 +6,7 @@ order is always: append ... append, take_batch, (writer) write_and_flush, commit
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMessageStore.java
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +39,8 @@ class DiskState:
     stopped: BaseException | None
 
 _pack_unit = UNIT.pack
+_RECORD_OVERHEAD = 160
+"""Most that a record takes beside topic, body and properties, rounded up."""
 
 
 class MessageStore:
@@ -50,20 +52,20 @@ class MessageStore:
     """
 
     __slots__ = (
-        "_derived", "_extract", "_lock", "_log", "_options", "_reader", "_reserve_bytes", "_store_host",
+        "_derived", "_extract", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_table",
         "_writer", "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
-        self._options = options
         self._reserve_bytes = options.log.reserve_bytes
         self._store_host = options.store_host
         self._lock = recovered.lock
         self._log = recovered.log
         self._writer = recovered.writer
         self._derived = recovered.derived
+        self._table = recovered.derived.table
         self._extract = recovered.derived.extract
-        self._reader = QueueReader(self._log, self._derived.table)
+        self._reader = QueueReader(self._log, self._table, recovered.root)
         self.committed_position = self._log.end_position
         self.recovery: Recovery = recovered.report
         self.retention = options.retention
@@ -102,15 +104,15 @@ class MessageStore:
 
     def queue(self, topic: str, queue_id: int) -> QueueLog:
         """The queue's handle; made in memory if there is none. Keep it: handles are what is fast."""
-        return self._derived.table.get(topic, queue_id)
+        return self._table.get(topic, queue_id)
 
     def find_queue(self, topic: str, queue_id: int) -> QueueLog | None:
         """The queue's handle, None if nothing ever asked for it or wrote to it."""
-        return self._derived.table.find(topic, queue_id)
+        return self._table.find(topic, queue_id)
 
     def queues(self) -> Iterator[QueueLog]:
         """All handles, in no promised order; do not create or delete queues meanwhile."""
-        return iter(self._derived.table)
+        return iter(self._table)
 
     def append(
         self, queue: QueueLog, body: bytes | memoryview, properties: bytes, *, born_timestamp: int, born_host: bytes,
@@ -183,6 +185,30 @@ class MessageStore:
             return []
         return append_run(self._log, self._extract, encode, messages, store_timestamp)
 
+    def append_all(
+        self, queue: QueueLog, messages: Sequence[tuple[int, bytes | memoryview, bytes]], *, born_timestamp: int,
+        born_host: bytes, store_timestamp: int, sys_flag: int = 0, reconsume_times: int = 0,
+    ) -> tuple[int, list[int]]:  # fmt: skip
+        """Append messages, each (flag, body, properties) as for `append`, or none of them.
+
+        The result is the first one's queue offset, and the position of each. Raises as `append` does; when StoreStopped
+        comes in the middle, what was appended before never becomes durable.
+        """
+        overhead = len(queue.topic_part) + _RECORD_OVERHEAD
+        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
+        self._log.refuse(reserve=False)
+        self._log.ensure_room(sum(sizes), max(sizes))
+        first = queue.next_offset
+        positions = [
+            self.append(
+                queue, body, properties, born_timestamp=born_timestamp, born_host=born_host,
+                store_timestamp=store_timestamp, flag=flag, sys_flag=sys_flag, reconsume_times=reconsume_times,
+                reserve=True,  # the room was found above; what changes meanwhile must not end this half-way
+            )[1]
+            for flag, body, properties in messages
+        ]  # fmt: skip
+        return first, positions
+
     def take_batch(self) -> WriteBatch | None:
         """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
 
@@ -234,7 +260,7 @@ class MessageStore:
         """(position, size, tags code) of one committed message, None outside [min_offset, max_offset)."""
         if not queue.min_offset <= offset < queue.max_offset:
             return None
-        return self._derived.table.unit(queue, offset)
+        return self._table.unit(queue, offset)
 
     def store_timestamp(self, queue: QueueLog, offset: int) -> int | None:
         """When the message was stored (ms), None if the queue has no such message."""
@@ -271,7 +297,7 @@ class MessageStore:
         Call it after opening, before anything is appended to these topics.
         """
         found: dict[str, None] = {}
-        for queue in list(self._derived.table):
+        for queue in list(self._table):
             position = deleted.get(queue.topic)
             if position is not None and queue.max_offset and self._ends_below(queue, position):
                 self._derived.empty(queue)
@@ -281,7 +307,7 @@ class MessageStore:
     def _ends_below(self, queue: QueueLog, position: int) -> bool:
         if queue.min_offset == queue.max_offset:  # retention took its records, and `position` is above that
             return self._log.min_position < position
-        return self._derived.table.unit(queue, queue.max_offset - 1)[0] < position
+        return self._table.unit(queue, queue.max_offset - 1)[0] < position
 
     def apply_retention(self, now_ms: int, pinned: int) -> int:
         """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:
@@ -295,7 +321,7 @@ class MessageStore:
             self.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
             stored_at=self._stored_at, derived=self._derived.remove_below,
         )  # fmt: skip
-        self._derived.table.min_position = self._log.min_position
+        self._table.min_position = self._log.min_position
         return count
 
     def _stored_at(self, position: int) -> int | None:
@@ -304,7 +330,7 @@ class MessageStore:
     @property
     def disk(self) -> DiskState:
         """Space and refusals as of the last look, for `status` and health."""
-        free, reserve = self._writer.free_bytes, self._options.log.reserve_bytes
+        free, reserve = self._writer.free_bytes, self._reserve_bytes
         return DiskState(
             free_bytes=free, reserve_bytes=reserve, accepts_messages=self._writer.failure is None and free >= reserve,
             log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,

@@ -124,20 +124,15 @@ class SendHandler:
         store = self._store
         if store.unwritten_bytes > self._options.unwritten_bytes_max:
             self._refuse_busy()
-        first_offset = queue.next_offset
         start = store.end_position
-        now = self._now_ms()
-        identifiers: list[bytes] = []
-        for flag, body, encoded in units:
-            try:
-                _, position = store.append(
-                    queue, body, encoded,
-                    born_timestamp=header.born_timestamp, born_host=session.remote_host, store_timestamp=now,
-                    flag=flag, sys_flag=sys_flag, reconsume_times=header.reconsume_times or 0,
-                )  # fmt: skip
-            except (StoreFull, StoreStopped, RecordTooLarge) as error:
-                raise _store_refused(error) from error
-            identifiers.append(self._answers.message_id(position))
+        try:
+            first_offset, positions = store.append_all(
+                queue, units, born_timestamp=header.born_timestamp, born_host=session.remote_host,
+                store_timestamp=self._now_ms(), sys_flag=sys_flag, reconsume_times=header.reconsume_times or 0,
+            )  # fmt: skip
+        except (StoreFull, StoreStopped, RecordTooLarge) as error:
+            raise _store_refused(error) from error
+        identifiers = [self._answers.message_id(position) for position in positions]
         end = store.end_position
         self._count_put(queue.topic, len(units), end - start)
         answer = self._answers.frame(
