@@ -3,6 +3,7 @@
 Synchronous, single owner, reaches files only through the Files protocol. Knows no socket, event loop or wire header.
 """
 
+from logherd.store.append_run import RunMessage
 from logherd.store.consume_queue import QueueLog
 from logherd.store.errors import (
     RecordTooLarge,
@@ -20,6 +21,6 @@ from logherd.store.writer import WriteBatch
 
 __all__ = [
     "DerivedOptions", "LogOptions", "MessageStore", "QueueLog", "ReadResult", "ReadStatus", "RecordTooLarge",
-    "RetentionOptions", "StoreDamaged", "StoreError", "StoreFull", "StoreInUse", "StoreOptions", "StoreStopped",
-    "StoreVersionError", "WriteBatch",
+    "RetentionOptions", "RunMessage", "StoreDamaged", "StoreError", "StoreFull", "StoreInUse", "StoreOptions",
+    "StoreStopped", "StoreVersionError", "WriteBatch",
 ]  # fmt: skip

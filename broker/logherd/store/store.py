@@ -13,6 +13,8 @@ from pathlib import Path
 from logherd.kit.clock import Clock
 from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
+from logherd.model.record_run import run_encoder
+from logherd.store.append_run import RunMessage, append_run
 from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
 from logherd.store.errors import RecordTooLarge, StoreDamaged
 from logherd.store.extract import has_unit
@@ -169,6 +171,19 @@ class MessageStore:
         log.end_position = position + size
         log.store_timestamp = store_timestamp
         return offset, position, size
+
+    def append_run(
+        self, messages: list[RunMessage], born_host: bytes, store_timestamp: int
+    ) -> list[tuple[int, int]]:
+        """`append_plain` for messages to one topic that came together: (position, queue offset) of each.
+
+        Ends before the first one that needs anything but to be appended, be it that it is refused; that one is for
+        `append_plain`. Raises: nothing.
+        """
+        encode = run_encoder(born_host, store_timestamp, self._store_host)
+        if encode is None or self._writer.failure is not None or self._writer.free_bytes < self._reserve_bytes:
+            return []
+        return append_run(self._log, self._extract, encode, messages, store_timestamp)
 
     def append_all(
         self, queue: QueueLog, messages: Sequence[tuple[int, bytes | memoryview, bytes]], *, born_timestamp: int,
