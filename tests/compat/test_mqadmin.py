@@ -19,6 +19,7 @@ from compat.normalise import normalise
 from compat.rocketmq import start_rocketmq
 from compat.server import Server
 
+KIND = os.environ.get("LOGHERD_COMPAT_AGAINST", "logherd")
 # The history is told once for all of these, which takes a minute of mostly waiting.
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300), pytest.mark.xdist_group("mqadmin")]
 
@@ -47,15 +48,16 @@ STORE_TIMERS = (
 )
 ALLOWED = [
     Allowed("", r"TPS: \d+\.\d+", "a rate of the moment", "TPS: <rate>"),
+    Allowed("progress", r"(?<=CLUSTERING )\d+", "the rate again, rounded", "<rate>"),
     Allowed("statistics", r"\d+\.\d\d", "rates of the moment", "<rate>"),
     Allowed("clusters", r"V5_3_3 \d+\.\d\d\(0,0ms\) \d+\.\d\d\(", "rates of the moment", "V5_3_3 <rate>( <rate>("),
     Allowed("clusters", r"(?<=\) )\d+ \d+\.\d\d \d\.\d{4} true", "page cache wait, age and disk use", "<moment>"),
     Allowed(
-        "broker status", rf"(?m)^(<broker> )?({STORE_TIMERS})\s?: .*\n",
+        "broker status", rf"(?m)^(<broker> )?({STORE_TIMERS})\s*:.*\n",
         "RocketMQ's timing of its own locks and maps, and its ratio for each of several log directories",
     ),
     Allowed(
-        "broker status", r"(?m)^(<broker> )?(\w+?)(_/\S+)?\s?: .*$", "figures of the moment; their names are compared",
+        "broker status", r"(?m)^(<broker> )?(\w+?)(_/\S+)?(\s*:.*)$", "figures of the moment; their names are compared",
         r"\1\2",
     ),
     Allowed("broker config", r"(?m) =.*$", "values of another program; the names are compared"),
@@ -106,7 +108,7 @@ def play(java_classes: str, directory: Path, kind: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def told(java_classes: str, workspace: Path) -> tuple[dict[str, str], dict[str, str]]:
     """The history of RocketMQ and of the server under test, told at the same time."""
-    kinds = ("rocketmq", os.environ.get("LOGHERD_COMPAT_AGAINST", "logherd"))
+    kinds = ("rocketmq", KIND)
     with ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(play, java_classes, workspace / f"told-{i}-{kind}", kind) for i, kind in enumerate(kinds)]
         theirs, ours = (job.result() for job in jobs)
@@ -116,7 +118,7 @@ def told(java_classes: str, workspace: Path) -> tuple[dict[str, str], dict[str, 
 @pytest.mark.parametrize("step", [step for step, _ in (*CREATE, *LOOK, *CHANGE)])
 def test_mqadmin_prints_what_it_prints_for_rocketmq(told: tuple[dict[str, str], dict[str, str]], step: str) -> None:
     theirs, ours = (without_allowed(step, side[step]).splitlines() for side in told)
-    if step in OURS and os.environ.get("LOGHERD_COMPAT_AGAINST") != "rocketmq":
+    if step in OURS and KIND != "rocketmq":
         pattern, why = OURS[step]
         assert re.fullmatch(pattern, "\n".join(ours)), why
         return
@@ -127,9 +129,11 @@ def test_mqadmin_prints_what_it_prints_for_rocketmq(told: tuple[dict[str, str], 
         # A hash table's order on the way; both sides are sets.
         theirs, ours = sorted(theirs), sorted(ours)
     changed = list(difflib.unified_diff(theirs, ours, "RocketMQ 5.3.3", "LogHerd", lineterm="", n=1))
-    assert not changed, "\n".join(changed)
+    said = ["RocketMQ said:", repr(told[0][step]), "LogHerd said:", repr(told[1][step])]
+    assert not changed, "\n".join([*changed, *said])
 
 
+@pytest.mark.skipif(KIND == "rocketmq", reason="compares RocketMQ with itself, which differs in nothing")
 def test_every_allowed_difference_occurs(told: tuple[dict[str, str], dict[str, str]]) -> None:
     unused = {allowed for allowed in ALLOWED if allowed.always}
     for side in told:

@@ -49,7 +49,7 @@ def options(random: Random) -> StoreOptions:
         derived=DerivedOptions(
             interval_ms=random.choice([0, 50, 1000]), bytes_max=random.choice([1000, 8000]),
             queue_file_units=random.choice([4, 16]), index_slots=random.choice([7, 64]),
-            index_entries=random.choice([8, 40]), index_sync_entries=random.choice([1, 20]), open_files_max=3,
+            index_entries=random.choice([8, 40]), index_write_entries=random.choice([1, 20]), open_files_max=3,
             tail_units_max=random.choice([0, 8]),
         ),
         retention=RetentionOptions(age_ms=None, bytes_max=random.choice([None, 6_000])),

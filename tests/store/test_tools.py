@@ -57,6 +57,41 @@ def test_verify_finds_a_flipped_byte_and_what_follows_it(disk):
     assert "whole records follow" in problem
 
 
+def test_verify_finds_a_missing_first_file_and_what_is_no_format_file(disk):
+    disk.unlink(LOG)
+    (problem,) = problems(verify(ROOT, disk))
+    assert "the log should begin at position 0" in problem
+    disk.names["/data/store.json"].base[:] = b""
+    assert [row.problems for row in rows(verify(ROOT, disk), "format")] == [["no store wrote this"]]
+
+
+@pytest.mark.parametrize("count", [0, 5, 40])
+def test_a_topic_that_was_deleted_and_began_anew_is_whole(disk, count):
+    store = open_store(disk)
+    store.delete_topic("A")
+    for number in range(count):
+        append(store, "A", body=b"new%05d" % number)
+    flush(store)
+    store.close()
+    report = verify(ROOT, disk)
+    assert report.whole, problems(report)
+    assert repair(ROOT, apply=False, files=disk).steps == ()
+
+
+@pytest.mark.parametrize("place", [3, 9])
+def test_repair_derives_again_what_is_derived_and_wrong(disk, place):
+    path = "/data/consumequeue/A/0/00000000000000000000"
+    disk.names[path].base[place] ^= 1
+    plan = repair(ROOT, apply=False, files=disk)
+    assert [(step.path, step.records, step.bytes) for step in plan.steps] == [("/data/queues", 0, 0)]
+    assert not verify(ROOT, disk).whole
+    assert repair(ROOT, apply=True, files=disk).applied
+    store = open_store(disk)
+    assert bodies(store, "A") == [b"%05d" % number * 20 for number in range(0, 60, 2)]
+    store.close()
+    assert verify(ROOT, disk).whole
+
+
 def test_verify_finds_a_wrong_unit_and_a_missing_queue_file(disk):
     disk.names["/data/consumequeue/A/0/00000000000000000000"].base[7] ^= 1
     disk.unlink("/data/consumequeue/B/0/00000000000000000320")

@@ -24,6 +24,8 @@ class BrokerProcess:
         self.port = 0
         self.admin_port = 0
         self.log_path = directory / "broker.log"
+        self.under: tuple[str, ...] = ()
+        """A command to start it under, as `prlimit`."""
 
     def start(self) -> None:
         """Start and wait until it is ready. Raises RuntimeError with its log if it is not in time."""
@@ -41,7 +43,8 @@ class BrokerProcess:
         path.write_text(json.dumps(config))
         ready = self.directory / "ready.json"
         ready.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "logherd", "broker", "--config", str(path), "--ready-file", str(ready)]
+        command = [*self.under, sys.executable, "-m", "logherd", "broker", "--config", str(path)]
+        command += ["--ready-file", str(ready)]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + _START_SECONDS_MAX

@@ -14,6 +14,7 @@ from pathlib import Path
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
 from logherd.app.clock import SystemClock
+from logherd.app.descriptors import DescriptorShares, shares_for
 from logherd.app.engine import BrokerFailed, Engine
 from logherd.app.external_names import ExternalNames
 from logherd.app.names import EmbeddedNames
@@ -26,11 +27,14 @@ from logherd.service.identity import BrokerIdentity
 from logherd.service.names.registration import Registrar
 from logherd.settings.options import BrokerOptions, Endpoint
 from logherd.store import QueueLog
+from logherd.telemetry.log import Log
 
 __all__ = ["Broker", "BrokerFailed", "CannotListen"]
 
 STOP_SECONDS = 5.0
 _TICK_SECONDS = 0.1
+
+_log = Log("logherd.app")
 
 
 class CannotListen(LogHerdError):
@@ -60,6 +64,7 @@ class Broker:
         place: Place,
         clock: SystemClock,
         *,
+        shares: DescriptorShares,
         names_socket: socket.socket | None,
         on_failure: Callable[[], None],
     ) -> None:
@@ -68,14 +73,15 @@ class Broker:
         self._clock = clock
         self._started_ms = clock.now_ms()
         self._engine = Engine.open(
-            options, store_host=place.store_host, clock=clock, on_commit=self._committed, on_failure=on_failure
-        )
+            options, store_host=place.store_host, clock=clock, cached_files=shares.cached_files,
+            on_commit=self._committed, on_failure=on_failure,
+        )  # fmt: skip
         self._services = Services(options, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock)
         self._answers = WaitingAnswers(self._engine.store)
         self._guard = TaskGuard(on_end=self._task_ended)
         self._server: Server | None = None
         self._admin = AdminHttp({"/status": self._status, "/health": self._health, "/ready": self._ready})
-        self._names = self._name_service(names_socket)
+        self._names = self._name_service(names_socket, shares.name_connections)
         self._bound: dict[str, str] = {}
 
     @staticmethod
@@ -95,14 +101,17 @@ class Broker:
                 BrokerIdentity(options.cluster_name, options.broker_group, options.broker_id, str(advertised)),
                 host_of(advertised.host, advertised.port),
             )
-            broker = Broker(options, place, SystemClock(), names_socket=names_socket, on_failure=on_failure)
+            shares = shares_for(options)
+            broker = Broker(
+                options, place, SystemClock(), shares=shares, names_socket=names_socket, on_failure=on_failure
+            )
         except BaseException:
             listening.close()
             if names_socket is not None:
                 names_socket.close()
             raise
         try:
-            await broker._serve(listening, str(Endpoint(host=host, port=port)))
+            await broker._serve(listening, str(Endpoint(host=host, port=port)), shares.broker_connections)
         except BaseException:
             listening.close()
             await broker.abandon()
@@ -141,7 +150,7 @@ class Broker:
 
     # ---- start and stop
 
-    def _name_service(self, listening: socket.socket | None) -> EmbeddedNames | ExternalNames:
+    def _name_service(self, listening: socket.socket | None, connections: int) -> EmbeddedNames | ExternalNames:
         identity = self._place.identity
         if listening is None:
             registrar = Registrar(identity, self._engine.metadata, ha_address=identity.address)
@@ -150,17 +159,25 @@ class Broker:
             self._services.permission_hooks += [registrar.set_permission, names.permission_changed]
             return names
         path = Path(self._options.data_dir) / "names.json"
-        embedded = EmbeddedNames.prepare(listening, self._clock, key_values_path=path, expected=identity.name)
+        embedded = EmbeddedNames.prepare(
+            listening, self._clock, key_values_path=path, expected=identity.name, connections=connections
+        )
         embedded.attach(identity, self._engine.metadata, self._clock)
         self._services.permission_hooks.append(embedded.set_permission)
         return embedded
 
-    async def _serve(self, listening: socket.socket, address: str) -> None:
+    async def _serve(self, listening: socket.socket, address: str, connections: int) -> None:
         await self._engine.begin(self._options)
         dispatcher = self._services.dispatcher()
         ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
         port = Port(dispatcher, self._answers, on_pass=self._engine.schedule, on_close=self._services.session_closed)
-        self._server = Server(port, net_limits(self._options), typed_sends=True)
+        limits = net_limits(self._options, connections=connections)
+        if connections < self._options.limits.connections:
+            _log.warning(
+                "fewer connections than the settings allow: the system grants too few descriptors",
+                connections=connections, settings=self._options.limits.connections,
+            )  # fmt: skip
+        self._server = Server(port, limits, typed_sends=True)
         await self._server.listen_on(listening)
         admin_host = self._options.admin_listen.host
         try:

@@ -19,7 +19,7 @@ from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
 from logherd.service.metadata.rocketmq import CONFIG_FILES, adopt_config
 from logherd.service.metadata.store_log import StoreLog
 from logherd.settings.options import BrokerOptions
-from logherd.store import MessageStore, QueueLog, WriteBatch
+from logherd.store import MessageStore, QueueLog, StoreError, WriteBatch
 from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
 
@@ -67,6 +67,7 @@ class Engine:
         *,
         store_host: bytes,
         clock: Clock,
+        cached_files: int,
         on_commit: Callable[[list[QueueLog], int], None],
         on_failure: Callable[[], None],
     ) -> "Engine":
@@ -76,7 +77,8 @@ class Engine:
         """
         directory = Path(options.data_dir)
         directory.mkdir(parents=True, exist_ok=True)
-        values = store_options(options, store_host=store_host, disk_bytes=shutil.disk_usage(directory).total)
+        disk_bytes = shutil.disk_usage(directory).total
+        values = store_options(options, store_host=store_host, disk_bytes=disk_bytes, cached_files=cached_files)
         store = MessageStore.open(directory, values, OsFiles(), clock=clock)
         found = store.recovery
         _log.info(
@@ -148,12 +150,18 @@ class Engine:
             metadata.request_snapshot()
 
     async def close(self, *, orderly: bool, seconds: float) -> None:
-        """End the writer; with `orderly` flush everything first and mark the store as closed in order."""
+        """End the writer; with `orderly` flush everything first and mark the store as closed in order.
+
+        A disk that fails at that is told by `check`.
+        """
         if orderly:
             await self._pipeline.drained()
         ended = await asyncio.to_thread(self._writer.stop, seconds)
         if orderly and ended:
-            self.store.close()
+            try:
+                self.store.close()
+            except (StoreError, OSError) as error:
+                self.fail(error)
 
     def _written(self, batch: WriteBatch | None, error: BaseException | None) -> None:
         self._pipeline.done(batch, error)

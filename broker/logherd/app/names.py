@@ -2,14 +2,13 @@
 
 import asyncio
 import socket
-from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.key_value_file import KeyValueFile
 from logherd.app.requests import Port, WaitingAnswers
 from logherd.kit.clock import Clock
+from logherd.net.limits import AdmissionLimits, NetLimits
 from logherd.net.server import Server
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
@@ -33,13 +32,18 @@ _STOP_SECONDS = 2.0
 
 
 class Names:
-    """A name service. `key_values_path` keeps the KV configuration over restarts; None: in memory only."""
+    """A name service. `key_values_path` keeps the KV configuration over restarts; None: in memory only.
+
+    Raises: KeyValuesDamaged, OSError if that file cannot be read.
+    """
 
     def __init__(self, clock: Clock, *, key_values_path: Path | None, expected: tuple[str, ...] = ()) -> None:
         self._clock = clock
         self.routes = RouteTable(started_ms=clock.monotonic_ms(), grace_ms=_GRACE_MS, expected=expected)
-        self._path = key_values_path
-        self._values = KeyValues(self._load(), save=self._save)
+        file = None if key_values_path is None else KeyValueFile(key_values_path)
+        self._values = (
+            KeyValues(save=lambda _: None) if file is None else KeyValues(file.load(), save=file.save)
+        )
         self._brokers = BrokerNames(self.routes, self._values, clock)
 
     def port(self) -> Port:
@@ -60,17 +64,6 @@ class Names:
     def _closed(self, session: NetSession) -> None:
         self.routes.session_closed(session.id)
 
-    def _load(self) -> Mapping[str, Mapping[str, str]]:
-        if self._path is None or not self._path.exists():
-            return {}
-        return msgspec.json.decode(self._path.read_bytes(), type=dict[str, dict[str, str]])
-
-    def _save(self, table: Mapping[str, Mapping[str, str]]) -> None:
-        if self._path is not None:
-            part = self._path.with_name(self._path.name + ".part")
-            part.write_bytes(msgspec.json.encode(table))
-            part.replace(self._path)
-
 
 class _NoLog:
     """The name service has no log: none of its answers waits."""
@@ -89,10 +82,13 @@ class EmbeddedNames:
         self.address = ""
 
     @staticmethod
-    def prepare(listening: socket.socket, clock: Clock, *, key_values_path: Path, expected: str) -> "EmbeddedNames":
+    def prepare(
+        listening: socket.socket, clock: Clock, *, key_values_path: Path, expected: str, connections: int
+    ) -> "EmbeddedNames":
         """Make the service around an address that was bound; it does not accept connections yet."""
         names = Names(clock, key_values_path=key_values_path, expected=(expected,))
-        return EmbeddedNames(names, Server(names.port()), listening)
+        limits = NetLimits(admission=AdmissionLimits(connections_max=connections))
+        return EmbeddedNames(names, Server(names.port(), limits), listening)
 
     def attach(self, identity: BrokerIdentity, metadata: Metadata, clock: Clock) -> None:
         """Follow the topics of this broker."""

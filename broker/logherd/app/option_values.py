@@ -14,7 +14,9 @@ _RECORD_OVERHEAD = 128 * 1024
 """What a record may need beside its body: properties (32 KiB), topic, fixed fields."""
 
 
-def store_options(options: BrokerOptions, *, store_host: bytes, disk_bytes: int) -> StoreOptions:
+def store_options(
+    options: BrokerOptions, *, store_host: bytes, disk_bytes: int, cached_files: int
+) -> StoreOptions:
     """`disk_bytes` is the size of the file system, of which a share is the reserve."""
     storage = options.store
     return StoreOptions(
@@ -31,6 +33,7 @@ def store_options(options: BrokerOptions, *, store_host: bytes, disk_bytes: int)
             queue_file_units=storage.queue_file_entries,
             index_slots=storage.index_slots,
             index_entries=storage.index_entries,
+            open_files_max=cached_files,
         ),
         retention=RetentionOptions(age_ms=storage.retention.age_ms, bytes_max=storage.retention.size_bytes),
     )
@@ -50,10 +53,11 @@ def pull_options(options: BrokerOptions) -> PullOptions:
     return PullOptions(auto_create_groups=options.topics.auto_create_groups)
 
 
-def net_limits(options: BrokerOptions) -> NetLimits:
+def net_limits(options: BrokerOptions, *, connections: int) -> NetLimits:
+    """`connections` is what the process has descriptors for, at most what the settings allow."""
     limits = options.limits
     return NetLimits(
-        admission=AdmissionLimits(limits.connections, limits.connections_per_address),
+        admission=AdmissionLimits(connections, limits.connections_per_address),
         patience=PatienceLimits(
             first_frame_seconds=limits.first_frame_ms / 1000,
             frame_seconds=limits.frame_ms / 1000,

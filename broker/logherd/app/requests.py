@@ -11,7 +11,7 @@ from typing import Protocol, cast
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
-from logherd.service.ports import Reply, ReplyAfter, Request
+from logherd.service.ports import Answer, Reply, ReplyAfter, Request
 from logherd.telemetry.log import Log
 from logherd.wire.codes import ResponseCode
 from logherd.wire.frame import Flag, Frame
@@ -19,6 +19,11 @@ from logherd.wire.frame import Flag, Frame
 __all__ = ["Port", "WaitingAnswers"]
 
 _log = Log("logherd.app.requests")
+
+_RUN_LENGTH_MIN = 4
+"""Fewer requests are carried out one by one: preparing a run costs as much as it saves for two or three."""
+
+_SHORT_RUNS_MAX = 3
 
 
 class CommittedLog(Protocol):
@@ -78,6 +83,17 @@ def _internal_error(frame: Frame, error: Exception) -> Reply | None:
     return Reply(ResponseCode.SYSTEM_ERROR, remark=f"internal error ({type(error).__name__}), see the broker's log")
 
 
+class _Ready:
+    """Encoded answers of one slice of requests, with what they answer and the position that the last one waits for."""
+
+    __slots__ = ("answers", "frames", "position")
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.answers: list[bytes] = []
+        self.position = 0
+
+
 class Port:
     """A `FrameHandler`: one listening port's requests, answered by one dispatcher."""
 
@@ -91,6 +107,7 @@ class Port:
     ) -> None:
         """`on_pass` hears that requests were handled in this pass of the loop; `on_close` that a client is gone."""
         self._handle = dispatcher.handle
+        self._handle_run = dispatcher.handle_run
         self._answers = answers
         self._on_pass = on_pass
         self._on_close = on_close
@@ -99,31 +116,67 @@ class Port:
         """Nothing is kept for a connection before it says something."""
 
     def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
-        handle, position = self._handle, 0
-        served: list[Frame] = []
-        ready: list[bytes] = []
-        for frame in frames:
-            try:
-                answer = handle(frame, session)
-            except InvariantError:
-                raise  # the log may be broken: whoever runs the loop ends the process
-            except Exception as error:
-                answer = _internal_error(frame, error)
-            if type(answer) is ReplyAfter:
-                reply = answer.reply
-                if type(reply) is bytes:
-                    served.append(frame)
-                    ready.append(reply)
-                    position = answer.position
-                else:
-                    self._answers.add(session, frame, answer.position, cast("Reply", reply))
-            elif answer is not None:
-                session.reply(Request(frame, None, 0), cast("Reply", answer))
-            elif not frame.flag & Flag.ONEWAY:
-                session.park(Request(frame, None, 0))
-        if ready:
-            self._answers.add_ready(session, served, position, ready)
+        at, count = 0, len(frames)
+        ready = _Ready()
+        short_runs = 0
+        while at < count:
+            length = 0
+            # Requests that take turns with others are not looked at twice.
+            if count - at >= _RUN_LENGTH_MIN and short_runs < _SHORT_RUNS_MAX:
+                length = self._run(frames, at, session, ready)
+                short_runs += length < _RUN_LENGTH_MIN
+            if length == 0:
+                length = 1
+                self._one(frames[at], session, ready)
+            at += length
+        if ready.answers:
+            self._answers.add_ready(session, ready.frames, ready.position, ready.answers)
         self._on_pass()
+
+    def _run(self, frames: list[Frame], at: int, session: NetSession, ready: _Ready) -> int:
+        """Carry out together what can be from `at` on; the number of requests.
+
+        After a defect of ours it is not known what was done: all that may have been among them hear of an error.
+        """
+        try:
+            run = self._handle_run(frames, at, session)
+        except InvariantError:
+            raise
+        except Exception as error:
+            for frame in frames[at:]:
+                reply = _internal_error(frame, error)
+                if reply is not None:
+                    session.reply(Request(frame, None, 0), reply)
+            return len(frames) - at
+        if run is None:
+            return 0
+        length = len(run.answers)
+        ready.frames += frames[at : at + length]
+        ready.answers += run.answers
+        ready.position = run.position
+        return length
+
+    def _one(self, frame: Frame, session: NetSession, ready: _Ready) -> None:
+        """Carry out one request."""
+        answer: Answer | None
+        try:
+            answer = self._handle(frame, session)
+        except InvariantError:
+            raise  # the log may be broken: whoever runs the loop ends the process
+        except Exception as error:
+            answer = _internal_error(frame, error)
+        if type(answer) is ReplyAfter:
+            reply = answer.reply
+            if type(reply) is bytes:
+                ready.frames.append(frame)
+                ready.answers.append(reply)
+                ready.position = answer.position
+            else:
+                self._answers.add(session, frame, answer.position, cast("Reply", reply))
+        elif answer is not None:
+            session.reply(Request(frame, None, 0), cast("Reply", answer))
+        elif not frame.flag & Flag.ONEWAY:
+            session.park(Request(frame, None, 0))
 
     def on_close(self, session: NetSession) -> None:
         self._on_close(session)

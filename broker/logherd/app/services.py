@@ -118,6 +118,7 @@ class Services:
             self._clock,
             typed=self._typed(),
             raw={**self.send.raw_handlers(), **self.pull.raw_handlers()},
+            runs=self.send.handle_run,
         )
 
     def committed(self, touched: Iterable[QueueLog]) -> None:

@@ -4,6 +4,7 @@ An entry point's name is the command's name, its object a typer application. So 
 `down` while the broker package knows nothing of it.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -73,10 +74,21 @@ def run_umbrella(arguments: Sequence[str]) -> int:
     except LogHerdError as error:
         sys.stderr.write(f"logherd: {error}\n")
         return exits.FAILED
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        sys.stderr.write(f"logherd: an argument or the input is not UTF-8 text: {error.reason}\n")
+        return exits.USAGE
     except OSError as error:
+        _forget_output()
         named = f"{error.filename}: " if error.filename else ""
         sys.stderr.write(f"logherd: {named}{error.strerror or error}\n")
         return exits.FAILED
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     return exits.OK
+
+
+def _forget_output() -> None:
+    """It may be the output that fails: what could not be written is not tried again when the interpreter ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -4,12 +4,12 @@ A typed handler gets its header decoded; a raw one (send, pull) reads the few fi
 because they carry nearly all the traffic.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from logherd.kit.clock import Clock
 from logherd.service.errors import RequestError
 from logherd.service.metadata import MetadataRefusedError
-from logherd.service.ports import PARKED, Answer, Handler, Reply, Request, Session
+from logherd.service.ports import PARKED, Answer, Handler, Reply, Request, Run, RunHandler, Session
 from logherd.service.routing import ROUTES, Role, Where, refusal
 from logherd.store import StoreDamaged
 from logherd.telemetry.log import Log
@@ -34,12 +34,15 @@ class Dispatcher:
     """
 
     def __init__(
-        self, role: Role, clock: Clock, *, typed: Mapping[int, Handler], raw: Mapping[int, RawHandler] | None = None
-    ) -> None:
+        self, role: Role, clock: Clock, *, typed: Mapping[int, Handler], raw: Mapping[int, RawHandler] | None = None,
+        runs: RunHandler | None = None,
+    ) -> None:  # fmt: skip
+        """`runs` takes requests that came together, before the handlers of their codes."""
         self._role = role
         self._clock = clock
         self._typed = dict(typed)
         self._raw = dict(raw or {})
+        self.handle_run: RunHandler = runs or _no_run
 
     @property
     def missing(self) -> list[int]:
@@ -80,6 +83,10 @@ class Dispatcher:
         spec = REQUESTS[frame.code]
         header = None if spec.header is None else decode_header(spec.header, frame.ext)
         return handler(Request(frame, header, self._clock.monotonic_ms()), session)
+
+
+def _no_run(_frames: Sequence[Frame], _at: int, _session: Session) -> Run | None:
+    return None
 
 
 def response_frame(request: Frame, reply: Reply) -> Frame:

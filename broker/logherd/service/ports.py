@@ -1,6 +1,6 @@
 """What a service needs from outside, as protocols; `net` and `app` fit them by shape."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, Protocol
 
@@ -8,7 +8,7 @@ import msgspec
 
 from logherd.wire.frame import Frame
 
-__all__ = ["PARKED", "Answer", "Handler", "Reply", "ReplyAfter", "Request", "Session"]
+__all__ = ["PARKED", "Answer", "Handler", "Reply", "ReplyAfter", "Request", "Run", "RunHandler", "Session"]
 
 
 class Session(Protocol):
@@ -85,3 +85,17 @@ class Request:
 
 
 Handler = Callable[[Request, Session], Answer]
+
+
+class Run(msgspec.Struct, gc=False):
+    """Requests that were carried out together: the encoded answers of all of them, which may leave when the log is
+    committed up to `position` (exclusive end, bytes)."""
+
+    position: int
+    answers: list[bytes]
+
+
+RunHandler = Callable[[Sequence[Frame], int, Session], Run | None]
+"""Carries out frames from a place in the sequence on, as many as are alike; there is one answer for each of them.
+
+None if already the first is not of the kind, or something stands against it: then it is for the ordinary handler."""

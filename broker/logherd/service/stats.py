@@ -120,8 +120,8 @@ class BrokerStats:
 
     # -- counting, on the hot path
 
-    def count_put(self, topic: str, messages: int, size: int) -> None:
-        """`messages` of together `size` bytes were appended to a topic by one request."""
+    def count_put(self, topic: str, messages: int, size: int, requests: int = 1) -> None:
+        """`messages` of together `size` bytes were appended to a topic by this many requests."""
         counter = self._put.get(topic)
         if counter is None:
             counter = self._put[topic] = _Counter(self._epoch, self._now_ms)
@@ -131,10 +131,10 @@ class BrokerStats:
             self._roll(total)
         counter.value += messages
         counter.size += size
-        counter.calls += 1
+        counter.calls += requests
         total.value += messages
         total.size += size
-        total.calls += 1
+        total.calls += requests
 
     def count_get(self, group: str, topic: str, messages: int, size: int) -> None:
         """One pull of a group took `messages` of together `size` bytes; 0 if it found none."""

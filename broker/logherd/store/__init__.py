@@ -3,8 +3,17 @@
 Synchronous, single owner, reaches files only through the Files protocol. Knows no socket, event loop or wire header.
 """
 
+from logherd.store.append_run import RunMessage
 from logherd.store.consume_queue import QueueLog
-from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreFull, StoreInUse, StoreStopped, StoreVersionError
+from logherd.store.errors import (
+    RecordTooLarge,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreInUse,
+    StoreStopped,
+    StoreVersionError,
+)
 from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.store.read import ReadResult, ReadStatus
 from logherd.store.store import MessageStore
@@ -12,6 +21,6 @@ from logherd.store.writer import WriteBatch
 
 __all__ = [
     "DerivedOptions", "LogOptions", "MessageStore", "QueueLog", "ReadResult", "ReadStatus", "RecordTooLarge",
-    "RetentionOptions", "StoreDamaged", "StoreFull", "StoreInUse", "StoreOptions", "StoreStopped", "StoreVersionError",
-    "WriteBatch",
+    "RetentionOptions", "RunMessage", "StoreDamaged", "StoreError", "StoreFull", "StoreInUse", "StoreOptions",
+    "StoreStopped", "StoreVersionError", "WriteBatch",
 ]  # fmt: skip

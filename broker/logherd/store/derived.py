@@ -18,7 +18,7 @@ from logherd.store.extract import Extractor
 from logherd.store.files import Files
 from logherd.store.index_file import IndexFile
 from logherd.store.index_set import IndexSet
-from logherd.store.key_index import PENDING, hash_key
+from logherd.store.key_index import PENDING, find_waiting, hash_key
 from logherd.store.options import StoreOptions
 from logherd.store.queue_files import UnitReader, UnitWriter
 from logherd.store.queue_list import QueueEntry, QueueList
@@ -29,9 +29,8 @@ __all__ = ["Derived"]
 
 _TRIMMED_QUEUES_MAX = 64
 _LISTED_QUEUES = 64
-_WAITING_BYTES_MAX = 16384 * PENDING.size
-_INDEX_SYNC_MS = 30_000
-_INDEX_SYNC_BYTES = 256 << 20
+_INDEX_INTERVAL_MS = 30_000
+_INDEX_LAG_BYTES_MAX = 256 << 20
 
 
 class Derived:
@@ -66,7 +65,7 @@ class Derived:
         self._running = False
         self._sealed_entries: bytes | bytearray = b""
         self._due = clock.monotonic_ms() + derived.interval_ms
-        self._index_due = clock.monotonic_ms() + _INDEX_SYNC_MS
+        self._index_due = clock.monotonic_ms() + _INDEX_INTERVAL_MS
         self.position = self._sealed_position = 0
 
     def committed(self, batch: WriteBatch) -> None:
@@ -98,7 +97,7 @@ class Derived:
 
     def _is_due(self) -> bool:
         return (
-            len(self.extract.pending) >= _WAITING_BYTES_MAX
+            self._index_is_full()
             or self.position - self._sealed_position >= self._options.derived.bytes_max
             or self._clock.monotonic_ms() >= self._due
         )
@@ -109,40 +108,49 @@ class Derived:
             return False
         self._trim(None)
         self._due = self._clock.monotonic_ms() + self._options.derived.interval_ms
+        indexed = final or self._index_is_due()
+        self._sealed_entries = self._take_entries() if indexed else b""
+        dirty, self._dirty = self._dirty, {}
+        self._sealed_position = self.position
+        self._running = True
+        self._writer.tasks.append(self._write(dirty, self._sealed_entries, self.position, indexed=indexed))
+        return True
+
+    def _take_entries(self) -> bytes:
+        """The waiting index entries of committed records."""
         waiting = self.extract.pending
         end = PENDING.size * bisect_left(
             range(len(waiting) // PENDING.size), self.position,
             key=lambda number: int(PENDING.unpack_from(waiting, number * PENDING.size)[1]),
         )  # fmt: skip
-        self._sealed_entries = bytes(waiting[:end])
+        entries = bytes(waiting[:end])
         del waiting[:end]
-        dirty, self._dirty = self._dirty, {}
-        self._sealed_position = self.position
-        self._running = True
-        self._writer.tasks.append(self._write(dirty, self._sealed_entries, self.position, final=final))
-        return True
+        return entries
 
-    def _write(self, dirty: dict[QueueLog, int], entries: bytes | bytearray, position: int, *, final: bool) -> Task:
+    def _write(self, dirty: dict[QueueLog, int], entries: bytes, position: int, *, indexed: bool) -> Task:
         """The sealed part's task. Writer thread."""
         writer = self._writer
         writer.flush_for_derived()
         yield from self._write_queues(dirty)
         writer.checkpoint.record(replace(writer.checkpoint.value, queues_dispatched=position))
-        yield from self.index.add(entries)
-        if not self.index.unsynced or self._index_is_due(position, final=final):
-            yield from self.index.sync()
-            self._index_due = self._clock.monotonic_ms() + _INDEX_SYNC_MS
+        if indexed:
+            yield from self.index.add(entries)
+            self._index_due = self._clock.monotonic_ms() + _INDEX_INTERVAL_MS
             writer.checkpoint.record(self.index.recorded(replace(writer.checkpoint.value, index_dispatched=position)))
         self._sealed_entries = b""
         self._trimming = iter(dirty)
         self._running = False
 
-    def _index_is_due(self, position: int, *, final: bool) -> bool:
-        lag = position - self._writer.checkpoint.value.index_dispatched
+    def _index_is_full(self) -> bool:
+        return len(self.extract.pending) >= self._options.derived.index_write_entries * PENDING.size
+
+    def _index_is_due(self) -> bool:
+        """Each write of the index touches its slots, 20 MB of them, all over: so it comes seldom."""
+        lag = self.position - self._writer.checkpoint.value.index_dispatched
         return (
-            final
-            or self.index.unsynced >= self._options.derived.index_sync_entries
-            or lag >= _INDEX_SYNC_BYTES
+            not self.extract.pending
+            or self._index_is_full()
+            or lag >= _INDEX_LAG_BYTES_MAX
             or self._clock.monotonic_ms() >= self._index_due
         )
 
@@ -248,8 +256,7 @@ class Derived:
         """Committed positions of records with a key of this hash, newest first; some may come twice. Owner thread."""
         wanted = hash_key(topic_hash, key)
         for waiting in (self.extract.pending, self._sealed_entries):
-            found = [p for key_hash, p, _ in PENDING.iter_unpack(waiting) if key_hash == wanted and p < self.position]
-            yield from reversed(found)
+            yield from (position for position in find_waiting(waiting, wanted) if position < self.position)
         yield from self.index.positions(wanted)
 
     def close(self) -> None:

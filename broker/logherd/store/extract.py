@@ -1,5 +1,7 @@
 """From a record's properties to what the derived files hold of it: the tags code of its unit, its keys in the index."""
 
+from itertools import repeat
+
 from logherd.kit.javahash import java_hash
 from logherd.model.record import SysFlag
 from logherd.store.key_index import PENDING, KeyHasher, hash_key
@@ -27,10 +29,12 @@ def has_unit(sys_flag: int) -> bool:
 class Extractor:
     """Finds tags and keys; collects entries for the index in `pending` until they are taken away."""
 
-    __slots__ = ("_hash_id", "_tag_codes", "pending")
+    __slots__ = ("_hash_id", "_hash_ids", "_tag_codes", "pending")
 
     def __init__(self) -> None:
-        self._hash_id = KeyHasher().hash_id
+        hasher = KeyHasher()
+        self._hash_id = hasher.hash_id
+        self._hash_ids = hasher.hash_ids
         self._tag_codes: dict[bytes, int] = {}
         self.pending = bytearray()
 
@@ -47,6 +51,11 @@ class Extractor:
         marked = b"\x02" + properties
         self.add_keys(marked, topic_hash, position, store_timestamp)
         return self.tags_code(marked)
+
+    def add_ids(self, topic_hash: int, keys: list[bytes], positions: list[int], store_timestamp: int) -> None:
+        """Put the UNIQ_KEYs of messages that were stored together among the waiting index entries."""
+        hashes = self._hash_ids(topic_hash, keys)
+        self.pending += b"".join(map(_pack_pending, hashes, positions, repeat(store_timestamp)))
 
     def tags_code(self, marked: bytes) -> int:
         """hashCode of TAGS, 0 without; `marked` are the properties with 0x02 put before them."""

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from stat import S_ISREG
 
 from logherd.store.files import Buffer, File, Files, Lock
 
@@ -111,14 +112,15 @@ class OsFiles:
 
     def size(self, path: str) -> int | None:
         try:
-            return os.stat(path).st_size  # noqa: PTH116 - asked once per queue at start; Path costs twice as much
-        except FileNotFoundError:
+            found = os.stat(path)  # noqa: PTH116 - asked once per queue at start; Path costs twice as much
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        return found.st_size if S_ISREG(found.st_mode) else None
 
     def list(self, directory: str) -> list[str]:
         try:
             return sorted(os.listdir(directory))  # noqa: PTH208 - as above
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def make_directory(self, path: str) -> None:
@@ -131,7 +133,7 @@ class OsFiles:
         Path(path).unlink(missing_ok=True)
 
     def remove_directory(self, path: str) -> None:
-        if Path(path).exists():
+        if Path(path).is_dir():
             shutil.rmtree(path)
 
     def sync_dir(self, path: str) -> None:

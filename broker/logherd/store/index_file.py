@@ -11,7 +11,9 @@ chain of its slot down to the first entry below n, and the file becomes what it 
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/index/IndexFile.java
 """
 
-from collections.abc import Iterator
+import sys
+from array import array
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from struct import Struct
 
@@ -25,8 +27,8 @@ _HEADER = Struct(">qqqqii")
 _ENTRY = Struct(">iqii")
 _I32 = Struct(">i")
 _pack_entry = _ENTRY.pack
-_slot_at = _I32.unpack_from
 _SECONDS_MAX = 0x7FFFFFFF
+_SWAPPED = sys.byteorder == "little"
 
 
 def index_name(timestamp: int) -> str:
@@ -43,16 +45,18 @@ def index_timestamp(name: str) -> int | None:
 class IndexFile:
     """An open index file; `name` is its name as a number, `count` the number of the next entry."""
 
-    __slots__ = ("_entries_at", "_slots", "_view", "begin_position", "begin_timestamp", "count", "end_position",
-                 "end_timestamp", "file", "name", "path", "used_slots")  # fmt: skip
+    __slots__ = (
+        "_entries_at", "_view", "_words", "begin_position", "begin_timestamp", "count", "end_position",
+        "end_timestamp", "file", "name", "path", "used_slots",
+    )  # fmt: skip
 
     def __init__(self, path: str, name: int, file: File, *, slots: int, view: memoryview) -> None:
         self.path = path
         self.name = name
         self.file = file
-        self._slots = slots
         self._entries_at = HEADER_SIZE + 4 * slots
         self._view = view
+        self._words = view[HEADER_SIZE : HEADER_SIZE + 4 * slots].cast("I")
         (
             self.begin_timestamp, self.end_timestamp, self.begin_position, self.end_position, self.used_slots, count
         ) = _HEADER.unpack_from(view)  # fmt: skip
@@ -78,31 +82,43 @@ class IndexFile:
     def encode(self, waiting: list[tuple[int, int, int]], overlay: dict[int, int]) -> bytes:
         """The entries for (hash, position, store ms), numbered from `count` on; their slots are put in `overlay`.
 
-        Nothing is changed but this object's header values.
+        Nothing is changed but this object's header values. One step after the other for all entries, because most of
+        the steps are then no code of ours: this runs for every message.
         """
         if self.count == 1:
             _, self.begin_position, self.begin_timestamp = waiting[0]
-        # Plain names instead of attributes and calls: this runs for every message.
-        parts, view, slots, begin = list[bytes](), self._view, self._slots, self.begin_timestamp
-        used, number = self.used_slots, self.count
-        for key_hash, position, timestamp in waiting:
-            slot = key_hash % slots
-            previous = overlay.get(slot)
-            if previous is None:
-                previous = _slot_at(view, HEADER_SIZE + 4 * slot)[0]
-                if previous >= number:
-                    previous = self._newest_below(previous, number)
-            if previous == 0:
-                used += 1
-            seconds = (timestamp - begin) // 1000
-            if not 0 <= seconds <= _SECONDS_MAX:
-                seconds = 0 if seconds < 0 else _SECONDS_MAX
-            parts.append(_pack_entry(key_hash, position, seconds, previous))
-            overlay[slot] = number
-            number += 1
-        self.used_slots, self.count = used, number
-        _, self.end_position, self.end_timestamp = waiting[-1]
-        return b"".join(parts)
+        hashes, positions, timestamps = zip(*waiting, strict=True)
+        slot_count, begin = len(self._words), self.begin_timestamp
+        slots = [key_hash % slot_count for key_hash in hashes]
+        previous = self._newest(slots, overlay)
+        seconds = [(timestamp - begin) // 1000 for timestamp in timestamps]
+        if min(seconds) < 0 or max(seconds) > _SECONDS_MAX:
+            seconds = [0 if value < 0 else min(value, _SECONDS_MAX) for value in seconds]
+        self.used_slots += previous.count(0)
+        self.count += len(slots)
+        self.end_position, self.end_timestamp = positions[-1], timestamps[-1]
+        return b"".join(map(_pack_entry, hashes, positions, seconds, previous))
+
+    def _newest(self, slots: list[int], overlay: dict[int, int]) -> list[int]:
+        """What the slots of entries from `count` on name before each of them, who then stands in the overlay."""
+        number, words = self.count, self._words
+        named = array("I", [words[slot] for slot in slots])
+        if _SWAPPED:
+            named.byteswap()
+        if max(named) >= number:
+            named = array("I", [self._newest_below(found, number) for found in named])
+        previous = named.tolist()
+        for at, found in enumerate(map(overlay.get, slots)):
+            if found is not None:
+                previous[at] = found
+        if len(set(slots)) < len(slots):
+            last: dict[int, int] = {}
+            for at, slot in enumerate(slots):
+                if slot in last:
+                    previous[at] = last[slot]
+                last[slot] = number + at
+        overlay.update(zip(slots, range(number, number + len(slots)), strict=True))
+        return previous
 
     def _newest_below(self, found: int, number: int) -> int:
         """Down the chain of entry `found` to the first one below `number`."""
@@ -113,23 +129,20 @@ class IndexFile:
     def write_entries(self, number: int, data: bytes) -> None:
         self.file.write(self._entries_at + number * ENTRY_SIZE, (data,))
 
-    def name_entries(self, slots: list[tuple[int, int]]) -> None:
-        """Let slots name new entries, which must be durable; durable itself after `flush_slots`."""
-        view, name = self._view, _I32.pack_into
-        for slot, number in slots:
-            name(view, HEADER_SIZE + 4 * slot, number)
+    def name_entries(self, slots: Iterable[int], numbers: Iterable[int]) -> None:
+        """Let slots name new entries, which must be durable; durable itself after a flush of the file."""
+        named = array("I", numbers)
+        if _SWAPPED:
+            named.byteswap()
+        words = self._words
+        for slot, word in zip(slots, named, strict=True):
+            words[slot] = word
 
     def write_header(self) -> None:
         _HEADER.pack_into(
             self._view, 0, self.begin_timestamp, self.end_timestamp, self.begin_position, self.end_position,
             self.used_slots, self.count,
         )  # fmt: skip
-
-    def flush_slots(self, step_bytes: int) -> Iterator[None]:
-        """Make header and slots durable, a part each step."""
-        for at in range(0, self._entries_at, step_bytes):
-            self.file.flush(at, min(step_bytes, self._entries_at - at))
-            yield None
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
         """(key hash, position, seconds, previous). Zeros if the file ends before it."""
@@ -141,7 +154,7 @@ class IndexFile:
 
     def positions(self, key_hash: int) -> Iterator[int]:
         """Positions of records whose key has this hash, newest first."""
-        number: int = _I32.unpack_from(self._view, HEADER_SIZE + 4 * (key_hash % self._slots))[0]
+        number: int = _I32.unpack_from(self._view, HEADER_SIZE + 4 * (key_hash % len(self._words)))[0]
         while number > 0:
             found_hash, position, _, previous = self.entry(number)
             if found_hash == key_hash:

@@ -1,5 +1,6 @@
 """All files of the key index: adding entries on the writer thread, looking keys up on the owner thread."""
 
+from array import array
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -10,12 +11,12 @@ from logherd.store.checkpoint import Checkpoint
 from logherd.store.files import Files
 from logherd.store.index_file import IndexFile, index_name, index_timestamp
 from logherd.store.key_index import PENDING
-from logherd.store.writer import LogWriter, Task, patiently
+from logherd.store.writer import LogWriter, Task, patiently, with_descriptor
 
 __all__ = ["IndexDamaged", "IndexSet", "index_directory"]
 
 _CHUNK_ENTRIES = 512  # about 0.5 ms of work between two looks at the queue of batches
-_FLUSH_STEP_BYTES = 1 << 20
+_REGION_SLOTS = 1 << 18  # 1 MiB
 
 
 def index_directory(root: str) -> str:
@@ -29,11 +30,10 @@ class IndexDamaged(Exception):
 class IndexSet:
     """The index's files, oldest first.
 
-    Entries of one `add` become visible together at its end; until then their owner keeps them in memory. `unsynced`
-    counts entries that slots name and that are not yet sure to be named after a loss of power.
+    Entries of one `add` are all visible at its end; until then their owner keeps them in memory.
     """
 
-    __slots__ = ("_directory", "_entries", "_files", "_root", "_slots", "_writer", "files", "unsynced")
+    __slots__ = ("_directory", "_entries", "_files", "_root", "_slots", "_writer", "files")
 
     def __init__(self, files: Files, root: str, writer: LogWriter, *, slots: int, entries: int) -> None:
         self._files = files
@@ -43,7 +43,6 @@ class IndexSet:
         self._slots = slots
         self._entries = entries
         self.files: list[IndexFile] = []
-        self.unsynced = 0
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Open what the checkpoint names; later files, which hold only what is derived again, are deleted.
@@ -76,7 +75,7 @@ class IndexSet:
         self._files.remove_directory(self._directory)
 
     def add(self, data: bytes | bytearray) -> Task:
-        """Add waiting entries (PENDING, in order of position), in small steps."""
+        """Add waiting entries (PENDING, in order of position), durably, in small steps."""
         waiting = PENDING.iter_unpack(data)
         left = len(data) // PENDING.size
         while left:
@@ -90,34 +89,21 @@ class IndexSet:
                 yield None
             yield from patiently(self._writer, partial(file.write_entries, first, b"".join(parts)))
             file.file.flush()
-            named = list(overlay.items())
-            for at in range(0, len(named), _CHUNK_ENTRIES):
-                file.name_entries(named[at : at + _CHUNK_ENTRIES])
-                yield None
-            file.write_header()
-            self.unsynced += group
+            yield from _name_entries(file, overlay)
             left -= group
 
     def _begin_file(self, timestamp: int) -> Task:
-        if self.files:
-            yield from self.files[-1].flush_slots(_FLUSH_STEP_BYTES)
-        else:
+        if not self.files:
             yield from patiently(self._writer, partial(self._files.make_directory, self._directory))
-            self._files.sync_dir(self._root)
+            yield from with_descriptor(partial(self._files.sync_dir, self._root))
         name = max(int(index_name(timestamp)), self.files[-1].name + 1 if self.files else 0)
         create = partial(IndexFile.open, self._files, self._directory, name, slots=self._slots, writable=True)
         self.files.append((yield from patiently(self._writer, create)))
-        self._files.sync_dir(self._directory)
+        yield from with_descriptor(partial(self._files.sync_dir, self._directory))
         yield None
 
-    def sync(self) -> Task:
-        """Make all that was added durable, in small steps; `state` may be recorded then."""
-        if self.unsynced:
-            self.unsynced = 0
-            yield from self.files[-1].flush_slots(_FLUSH_STEP_BYTES)
-
     def recorded(self, checkpoint: Checkpoint) -> Checkpoint:
-        """The checkpoint with what it should say of the index after `sync`."""
+        """The checkpoint with what it should say of the index after `add`."""
         if not self.files:
             return replace(checkpoint, index_name=0, index_count=0, index_used_slots=0, index_files=0)
         newest = self.files[-1]
@@ -147,3 +133,24 @@ class IndexSet:
         for file in self.files:
             file.file.close()
         self.files = []
+
+
+def _name_entries(file: IndexFile, overlay: dict[int, int]) -> Task:
+    """Let the slots name the new entries, durably: region by region, so that one flush has little to write."""
+    regions: dict[int, array[int]] = {}
+    for count, slot in enumerate(overlay, 1):
+        region = slot // _REGION_SLOTS
+        if region not in regions:
+            regions[region] = array("I")
+        regions[region].append(slot)
+        if count % _CHUNK_ENTRIES == 0:
+            yield None
+    file.write_header()
+    for _, slots in sorted(regions.items()):
+        for at in range(0, len(slots), _CHUNK_ENTRIES):
+            chunk = slots[at : at + _CHUNK_ENTRIES]
+            file.name_entries(chunk, map(overlay.__getitem__, chunk))
+            yield None
+        # Not the mapping's own flush: that would hold the interpreter until the disk is done.
+        file.file.flush()
+        yield None

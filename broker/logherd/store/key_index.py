@@ -6,14 +6,16 @@ and each blank-separated token of KEYS.
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/index/IndexService.java
 """
 
+from collections.abc import Iterator
 from struct import Struct
 
 from logherd.kit.javahash import extend_hash, java_hash
 
-__all__ = ["PENDING", "KeyHasher", "hash_key"]
+__all__ = ["PENDING", "KeyHasher", "find_waiting", "hash_key"]
 
 PENDING = Struct(">Iqq")
 """A waiting entry: key hash, position, store ms."""
+_HASH = Struct(">I")
 
 _ID_LENGTH_MIN = 12
 _ID_LENGTH_MAX = 64
@@ -48,6 +50,11 @@ class KeyHasher:
         value = (beginning + 29791 * a + 961 * b + 31 * c + d) & 0xFFFFFFFF
         return value if value < _SIGN else (-value) & (_SIGN - 1)
 
+    def hash_ids(self, topic_hash: int, keys: list[bytes]) -> list[int]:
+        """`hash_id` of each."""
+        hash_id = self.hash_id
+        return [hash_id(topic_hash, key) for key in keys]
+
     def _add(self, key: bytes) -> int:
         """Remember how the key begins; its hash."""
         if len(key) < _ID_LENGTH_MIN or len(key) > _ID_LENGTH_MAX or not key.isascii():
@@ -75,3 +82,13 @@ def hash_key(topic_hash: int, key: bytes) -> int:
         units = len(text.encode("utf-16-le", "surrogatepass")) // 2
         value = (topic_hash * pow(31, units, 1 << 32) + java_hash(text)) & 0xFFFFFFFF
     return value if value < _SIGN else (-value) & (_SIGN - 1)
+
+
+def find_waiting(waiting: bytes | bytearray, key_hash: int) -> Iterator[int]:
+    """Positions of waiting entries with this hash, newest first. `waiting` must not change meanwhile."""
+    wanted, size = _HASH.pack(key_hash), PENDING.size
+    end = len(waiting)
+    while (at := waiting.rfind(wanted, 0, end)) >= 0:
+        if at % size == 0:
+            yield PENDING.unpack_from(waiting, at)[1]
+        end = at + len(wanted) - 1

@@ -84,6 +84,26 @@ class CommitLog:
         self._set_limit()
         return self.end_position
 
+    def ensure_room(self, size: int, largest: int) -> None:
+        """Prepare for records of `size` bytes together, none above `largest`, that are to be appended all or none.
+
+        Raises: RecordTooLarge, StoreFull; nothing is to be appended then.
+        """
+        options = self._options
+        if largest > options.record_bytes_limit:
+            raise RecordTooLarge(f"a record takes {largest} bytes, the limit is {options.record_bytes_limit}")
+        left = self.active.end - self.end_position - BLANK_SIZE_MIN
+        if self.upcoming is None and size > left - min(options.metadata_bytes, self.active.size // _AHEAD_DIVISOR):
+            self._create_upcoming(reserve=False)
+            self._set_limit()
+            if self.upcoming is None:
+                raise StoreFull(f"the log needs a further segment and {self._writer.free_bytes} bytes of disk are free")
+        if self.upcoming is not None:
+            beyond = size - (left - largest) - (self.upcoming.size - largest)
+            further = -(-max(beyond, 0) // (options.segment_bytes - largest))
+            if further and self._writer.free_bytes - further * options.segment_bytes < options.reserve_bytes:
+                raise StoreFull(f"the log needs {further} further segments, {self._writer.free_bytes} bytes are free")
+
     @property
     def _ahead_bytes(self) -> int:
         return self.active.size // _AHEAD_DIVISOR

@@ -60,8 +60,9 @@ class DerivedOptions:
     queue_file_units: int = 300_000
     index_slots: int = 5_000_000
     index_entries: int = 20_000_000
-    index_sync_entries: int = 100_000
-    """The index's slots, 20 MB of them scattered, are flushed once per so many entries and when the store closes."""
+    index_write_entries: int = 65_536
+    """Keys wait in memory until there are so many (or 30 s, 256 MiB of log, or the store closes): each write of the
+    index touches nearly all pages of its 20 MB of slots."""
     open_files_max: int = 512
     tail_units_max: int = 1024
     """Newest units of a busy queue that stay in memory, so that consumers at the end need no system call."""

@@ -6,9 +6,11 @@ used of which are closed when there are too many.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from logherd.store.consume_queue import UNIT_SIZE, QueueLog
 from logherd.store.files import File, Files
+from logherd.store.writer import Task, with_descriptor
 
 __all__ = ["FileCache", "UnitReader", "UnitWriter", "queue_directory", "queue_file_name", "queues_directory"]
 
@@ -128,13 +130,13 @@ class UnitWriter:
         parents = (directory, f"{queues_directory(self._root)}/{topic}", queues_directory(self._root), self._root)
         self._new_directories.update(dict.fromkeys(parents))
 
-    def sync_names(self) -> Iterator[None]:
+    def sync_names(self) -> Task:
         """Make the names of new files durable, one directory a step."""
         while self._new_directories:
             directory = next(iter(self._new_directories))
-            self._files.sync_dir(directory)
+            yield from with_descriptor(partial(self._files.sync_dir, directory))
             del self._new_directories[directory]
-            yield
+            yield None
 
     def cut(self, topic: str, queue_id: int, units: int) -> None:
         """Drop all units from number `units` on."""

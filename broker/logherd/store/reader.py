@@ -3,8 +3,10 @@
 from struct import Struct
 
 from logherd.model.record import MAGIC_V1, MAGIC_V2, RecordError, SysFlag, check_record
-from logherd.store.consume_queue import UNIT, QueueLog
+from logherd.store.consume_queue import UNIT, UNIT_SIZE, QueueLog
+from logherd.store.errors import StoreDamaged
 from logherd.store.log import CommitLog
+from logherd.store.queue_files import queue_directory
 from logherd.store.queues import QueueTable
 from logherd.store.read import ReadResult, ReadStatus
 
@@ -15,22 +17,28 @@ SCANNED_UNITS_MAX = 800
 
 _I32 = Struct(">i")
 _I64 = Struct(">q")
+_PLACE = Struct(">i4xq")
+_PLACE_AT = 12  # the record's queue id, flag and queue offset
 _HEAD_SIZE = 76  # up to and with the store timestamp, whatever the born host
 
 
 class QueueReader:
     """Reads of the owner thread. Slices are taken from the log's mappings, never copied.
 
-    What this process did not write itself is compared with its checksums whenever it is read, so that damage of the
-    disk is told and never served. What it wrote comes from the page cache, which holds what was checksummed.
+    What this process did not write itself is compared with its checksums whenever it is read, and with the unit that
+    led to it, so that damage of the disk is told and never served, and no message is passed over. What it wrote comes
+    from the page cache, which holds what was checksummed.
     """
 
-    __slots__ = ("_log", "_suspect_below", "_table")
+    __slots__ = ("_directory", "_found", "_log", "_suspect_below", "_table")
 
-    def __init__(self, log: CommitLog, table: QueueTable) -> None:
+    def __init__(self, log: CommitLog, table: QueueTable, directory: str) -> None:
+        """Made when the store is opened: the queues in `table` hold what was found in `directory`."""
         self._log = log
         self._table = table
+        self._directory = directory
         self._suspect_below = log.end_position
+        self._found = {queue: queue.max_offset for queue in table if queue.max_offset}
 
     def read(
         self, queue: QueueLog, offset: int, *, messages_max: int, bytes_max: int, tag_codes: frozenset[int] | None
@@ -44,12 +52,16 @@ class QueueReader:
         next_offset, run_start, run_end = offset, 0, -1
         last_offset = min(high, offset + (messages_max if tag_codes is None else SCANNED_UNITS_MAX))
         full = False
+        found = offset < self._found.get(queue, 0)
         while next_offset < last_offset and not full:
             for position, size, code in UNIT.iter_unpack(
                 self._table.units(queue, next_offset, last_offset - next_offset)
             ):
                 if tag_codes is None or code in tag_codes:
                     if count and (total + size > bytes_max or count >= messages_max):
+                        full = True
+                        break
+                    if found and not self._is_proven(queue, next_offset, position, size, first=not count):
                         full = True
                         break
                     if position != run_end:
@@ -68,20 +80,36 @@ class QueueReader:
     def _add(self, slices: list[memoryview], start: int, end: int) -> None:
         view = self._log.view(start, end - start)
         if view is not None:
-            if start < self._suspect_below:
-                self._check(view, start)
             slices.append(view)
 
-    def _check(self, view: memoryview, start: int) -> None:
-        """Raises: StoreDamaged for the first record that is not as it was written."""
-        at = 0
-        while at < len(view):
-            size = _I32.unpack_from(view, at)[0]
-            try:
-                check_record(view[at : at + size] if size > _HEAD_SIZE else view[at:], start + at)
-            except RecordError as error:
-                raise self._log.damaged(start + at, str(error)) from error
-            at += size
+    def _is_proven(self, queue: QueueLog, offset: int, position: int, size: int, *, first: bool) -> bool:
+        """Does the unit name a whole record, as it was written, that is this queue's message of this offset?
+
+        Raises: StoreDamaged if it does not and nothing was read before it: what is whole is served up to the damage.
+        """
+        try:
+            self._prove(queue, offset, position, size)
+        except StoreDamaged:
+            if first:
+                raise
+            return False
+        return True
+
+    def _prove(self, queue: QueueLog, offset: int, position: int, size: int) -> None:
+        view = self._log.view(position, size) if size > _HEAD_SIZE else None
+        if view is None:
+            raise self._unit_damaged(queue, offset, f"it names {size} bytes at position {position}")
+        try:
+            check_record(view, position)
+        except RecordError as error:
+            what = f"{error}; message {offset} of queue {queue.queue_id} of {queue.topic} should be there"
+            raise self._log.damaged(position, what) from error
+        if _PLACE.unpack_from(view, _PLACE_AT) != (queue.queue_id, offset):
+            raise self._unit_damaged(queue, offset, f"at position {position} is another message")
+
+    def _unit_damaged(self, queue: QueueLog, offset: int, what: str) -> StoreDamaged:
+        path = queue_directory(self._directory, queue.topic, queue.queue_id)
+        return StoreDamaged(path, offset * UNIT_SIZE, f"the unit of message {offset} is wrong: {what}", self._directory)
 
     def record_at(self, position: int, committed: int) -> memoryview | None:
         """The record that begins at `position`, None if none does or it is not committed. Raises: StoreDamaged."""
@@ -96,7 +124,10 @@ class QueueReader:
             return None
         record = self._log.view(position, size)
         if record is not None and position < self._suspect_below:
-            self._check(record, position)
+            try:
+                check_record(record, position)
+            except RecordError as error:
+                raise self._log.damaged(position, str(error)) from error
         return record
 
     def store_timestamp(self, queue: QueueLog, offset: int) -> int | None:

@@ -89,6 +89,7 @@ class Recovery:
 class Recovered:
     """The parts of a store that is ready."""
 
+    root: str
     lock: Lock
     log: CommitLog
     writer: LogWriter
@@ -228,7 +229,7 @@ def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lo
         ),
     )  # fmt: skip
     report = _report(found, survey, tail, derived_report, position=position)
-    return Recovered(lock, log, writer, derived, report)
+    return Recovered(root, lock, log, writer, derived, report)
 
 
 def _believed(found: Look, options: StoreOptions) -> Checkpoint:

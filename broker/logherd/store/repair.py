@@ -55,13 +55,14 @@ class RepairPlan:
         return sum(step.records for step in self.steps)
 
 
-def repair_files(files: Files, root: str, *, apply: bool) -> RepairPlan:
-    """See tools.repair. Raises StoreInUse, StoreVersionError, OSError."""
+def repair_files(files: Files, root: str, *, apply: bool, derive: bool = False) -> RepairPlan:
+    """See tools.repair; with `derive` queues and index are known to be wrong. Raises StoreInUse, StoreVersionError,
+    OSError."""
     lock = files.lock(f"{root}/lock")
     if lock is None:
         raise StoreInUse(f"another process holds {root}/lock")
     try:
-        return _repair(files, root, apply=apply)
+        return _repair(files, root, apply=apply, derive=derive)
     finally:
         lock.release()
 
@@ -76,7 +77,7 @@ def _read(files: Files, path: str, size: int) -> bytes | None:
         file.close()
 
 
-def _repair(files: Files, root: str, *, apply: bool) -> RepairPlan:
+def _repair(files: Files, root: str, *, apply: bool, derive: bool) -> RepairPlan:
     state, _ = decode_format(_read(files, format_path(root), 1 << 16))
     page = _read(files, f"{root}/checkpoint", CHECKPOINT_SIZE) or b""
     checkpoint = decode_checkpoint(page)
@@ -92,6 +93,9 @@ def _repair(files: Files, root: str, *, apply: bool) -> RepairPlan:
         steps.append(RepairStep(what, format_path(root), copy=f"{root}/dropped/store.json"))
     if _is_damaged(segments, chain, believed, end):
         steps += _cut_steps(root, segments, chain, end, believed.bare_end)
+        derive = True
+    if derive:
+        steps.append(RepairStep("derive queues and index from the log when it is opened", f"{root}/queues"))
     if chain and chain[0].start > believed.log_start:
         steps.append(RepairStep(f"let the log begin at position {chain[0].start}", chain[0].path))
     if steps and apply:
@@ -143,7 +147,6 @@ def _cut_steps(
         what = f"drop everything from position {first} on" if segment in chain else "drop a file that does not follow"
         copy = f"{root}/dropped/{first:020d}" if used else ""
         yield RepairStep(what, segment.path, used, inside, copy)
-    yield RepairStep("derive queues and index from the log when it is opened", f"{root}/queues")
 
 
 def _apply(

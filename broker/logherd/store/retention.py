@@ -5,6 +5,7 @@ log begins from now on, then files go from the oldest on, each name durably befo
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from logherd.store.files import Files
 from logherd.store.options import RetentionOptions
 from logherd.store.segment import Segment
-from logherd.store.writer import LogWriter, Task
+from logherd.store.writer import LogWriter, Task, with_descriptor
 
 __all__ = ["delete_segments", "expired_segments"]
 
@@ -52,6 +53,6 @@ def delete_segments(
     for segment in segments:
         segment.close()
         files.unlink(segment.path)
-        files.sync_dir(directory)
+        yield from with_descriptor(partial(files.sync_dir, directory))
         yield None
     yield from derived

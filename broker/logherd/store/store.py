@@ -6,13 +6,15 @@ order is always: append ... append, take_batch, (writer) write_and_flush, commit
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMessageStore.java
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from logherd.kit.clock import Clock
 from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
+from logherd.model.record_run import run_encoder
+from logherd.store.append_run import RunMessage, append_run
 from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
 from logherd.store.errors import RecordTooLarge, StoreDamaged
 from logherd.store.extract import has_unit
@@ -37,6 +39,8 @@ class DiskState:
     stopped: BaseException | None
 
 _pack_unit = UNIT.pack
+_RECORD_OVERHEAD = 160
+"""Most that a record takes beside topic, body and properties, rounded up."""
 
 
 class MessageStore:
@@ -48,12 +52,11 @@ class MessageStore:
     """
 
     __slots__ = (
-        "_derived", "_extract", "_lock", "_log", "_options", "_reader", "_reserve_bytes", "_store_host", "_table",
+        "_derived", "_extract", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_table",
         "_writer", "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
-        self._options = options
         self._reserve_bytes = options.log.reserve_bytes
         self._store_host = options.store_host
         self._lock = recovered.lock
@@ -62,7 +65,7 @@ class MessageStore:
         self._derived = recovered.derived
         self._table = recovered.derived.table
         self._extract = recovered.derived.extract
-        self._reader = QueueReader(self._log, self._table)
+        self._reader = QueueReader(self._log, self._table, recovered.root)
         self.committed_position = self._log.end_position
         self.recovery: Recovery = recovered.report
         self.retention = options.retention
@@ -168,6 +171,43 @@ class MessageStore:
         log.end_position = position + size
         log.store_timestamp = store_timestamp
         return offset, position, size
+
+    def append_run(
+        self, messages: list[RunMessage], born_host: bytes, store_timestamp: int
+    ) -> list[tuple[int, int]]:
+        """`append_plain` for messages to one topic that came together: (position, queue offset) of each.
+
+        Ends before the first one that needs anything but to be appended, be it that it is refused; that one is for
+        `append_plain`. Raises: nothing.
+        """
+        encode = run_encoder(born_host, store_timestamp, self._store_host)
+        if encode is None or self._writer.failure is not None or self._writer.free_bytes < self._reserve_bytes:
+            return []
+        return append_run(self._log, self._extract, encode, messages, store_timestamp)
+
+    def append_all(
+        self, queue: QueueLog, messages: Sequence[tuple[int, bytes | memoryview, bytes]], *, born_timestamp: int,
+        born_host: bytes, store_timestamp: int, sys_flag: int = 0, reconsume_times: int = 0,
+    ) -> tuple[int, list[int]]:  # fmt: skip
+        """Append messages, each (flag, body, properties) as for `append`, or none of them.
+
+        The result is the first one's queue offset, and the position of each. Raises as `append` does; when StoreStopped
+        comes in the middle, what was appended before never becomes durable.
+        """
+        overhead = len(queue.topic_part) + _RECORD_OVERHEAD
+        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
+        self._log.refuse(reserve=False)
+        self._log.ensure_room(sum(sizes), max(sizes))
+        first = queue.next_offset
+        positions = [
+            self.append(
+                queue, body, properties, born_timestamp=born_timestamp, born_host=born_host,
+                store_timestamp=store_timestamp, flag=flag, sys_flag=sys_flag, reconsume_times=reconsume_times,
+                reserve=True,  # the room was found above; what changes meanwhile must not end this half-way
+            )[1]
+            for flag, body, properties in messages
+        ]  # fmt: skip
+        return first, positions
 
     def take_batch(self) -> WriteBatch | None:
         """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
@@ -290,7 +330,7 @@ class MessageStore:
     @property
     def disk(self) -> DiskState:
         """Space and refusals as of the last look, for `status` and health."""
-        free, reserve = self._writer.free_bytes, self._options.log.reserve_bytes
+        free, reserve = self._writer.free_bytes, self._reserve_bytes
         return DiskState(
             free_bytes=free, reserve_bytes=reserve, accepts_messages=self._writer.failure is None and free >= reserve,
             log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,

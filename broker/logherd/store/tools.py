@@ -24,6 +24,8 @@ __all__ = [
     "verify",
 ]  # fmt: skip
 
+_OWN_FILES = ("checkpoint", "store.json")
+
 
 def verify(directory: Path, files: Files | None = None) -> VerifyReport:
     """Read a closed store in full: every record's checksums, every unit of every queue, the index's chains.
@@ -46,9 +48,16 @@ def repair(directory: Path, *, apply: bool, files: Files | None = None) -> Repai
     """Say what must be dropped so that the store opens again, and with `apply` do it, keeping copies in `dropped/`.
 
     No steps: there is nothing to repair (a torn tail is cut when the store is opened).
-    Raises: StoreInUse, StoreVersionError, OSError.
+    Raises: StoreInUse, StoreVersionError, StoreError if there is no store, OSError.
     """
-    return repair_files(files or OsFiles(), str(directory), apply=apply)
+    files, root = files or OsFiles(), str(directory)
+    if not files.list(f"{root}/commitlog") and all(files.size(f"{root}/{name}") is None for name in _OWN_FILES):
+        raise StoreError(f"{root} holds no store")
+    plan = repair_files(files, root, apply=False)
+    derive = not plan.steps and any(
+        row.problems for row in verify(directory, files).rows if row.kind in ("queue", "queue list", "index")
+    )
+    return repair_files(files, root, apply=apply, derive=derive) if apply or derive else plan
 
 
 def export_rocketmq(directory: Path, out: Path | None, config: Mapping[str, bytes], *, clock: Clock) -> ExportReport:

@@ -8,6 +8,7 @@ from logherd.store.consume_queue import UNIT, UNIT_SIZE
 from logherd.store.errors import StoreInUse
 from logherd.store.extract import has_unit
 from logherd.store.files import Files
+from logherd.store.format_file import FormatState, decode_format, format_path
 from logherd.store.index_file import HEADER_SIZE, IndexFile, index_timestamp
 from logherd.store.index_set import index_directory
 from logherd.store.queue_files import FileCache, queue_directory, queue_file_name
@@ -116,6 +117,7 @@ class _Queues:
         self._root = root
         self._units = units_per_file
         self._dispatched = dispatched
+        self._next: dict[tuple[str, int], int] = {}
         self.reports: dict[tuple[str, int], FileReport] = {}
 
     def take(self, record: Scanned) -> None:
@@ -123,9 +125,11 @@ class _Queues:
             return
         topic = record.topic.decode()
         directory = queue_directory(self._root, topic, record.queue_id)
-        report = self.reports.get((topic, record.queue_id))
-        if report is None:
-            report = self.reports[topic, record.queue_id] = FileReport(directory, "queue")
+        key = (topic, record.queue_id)
+        report = self.reports.get(key)
+        if report is None or record.queue_offset < self._next[key]:  # a deleted topic began anew: no unit names the old
+            report = self.reports[key] = FileReport(directory, "queue")
+        self._next[key] = record.queue_offset + 1
         report.add(record.position)
         within = record.queue_offset % self._units
         try:
@@ -138,8 +142,8 @@ class _Queues:
             report.blame(f"unit {record.queue_offset} does not name the record at position {record.position}")
 
     def compare(self, entries: list[QueueEntry]) -> None:
-        """Blame deleted queues' records on nobody, and listed queues that end elsewhere."""
-        listed = {(entry.topic, entry.queue_id) for entry in entries}
+        """Blame deleted queues' records on nobody, nor those of a queue that began anew and is empty since."""
+        listed = {(entry.topic, entry.queue_id) for entry in entries if entry.units}
         for key in list(self.reports):
             if key not in listed:
                 del self.reports[key]
@@ -169,6 +173,8 @@ def _verify(
     for record in scan_log(segments, reports, bare_end):
         end = record.position + record.size
         queues.take(record)
+    if segments and checkpoint is not None and segments[0].start > checkpoint.log_start:
+        reports[0].blame(f"the log should begin at position {checkpoint.log_start}: files are missing before this one")
     for segment, following, report in zip(segments[:-1], segments[1:], reports[:-1], strict=True):
         if following.start != segment.end:
             report.blame(f"the next file begins at {following.start}, this one ends at {segment.end}")
@@ -180,6 +186,7 @@ def _verify(
         queues.compare(entries)
     except QueueListDamaged as error:
         list_report.blame(str(error))
+    rows += _format_rows(files, root)
     rows.append(_checkpoint_row(root, checkpoint, end, {segment.end for segment in segments}))
     if checkpoint is not None:
         rows += [list_report, *queues.reports.values()]
@@ -187,6 +194,22 @@ def _verify(
     for segment in segments:
         segment.close()
     return VerifyReport(tuple(rows), end)
+
+
+def _format_rows(files: Files, root: str) -> list[FileReport]:
+    """A row for store.json if a broker would not open the store because of it."""
+    path = format_path(root)
+    size = files.size(path)
+    if size is None:
+        return []
+    file = files.open(path)
+    state, _ = decode_format(file.read(0, size))
+    file.close()
+    if state in (FormatState.KNOWN, FormatState.ABSENT):
+        return []
+    report = FileReport(path, "format")
+    report.blame("no store wrote this" if state is FormatState.GARBAGE else "it names the format of a later release")
+    return [report]
 
 
 def _checkpoint_row(root: str, checkpoint: Checkpoint | None, end: int, ends: set[int]) -> FileReport:

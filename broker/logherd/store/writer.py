@@ -29,7 +29,7 @@ from logherd.store.segment import Segment
 
 _T = TypeVar("_T")
 
-__all__ = ["CheckpointFile", "LogWriter", "NoSpace", "Task", "WriteBatch", "patiently"]
+__all__ = ["CheckpointFile", "LogWriter", "NoSpace", "Task", "WriteBatch", "patiently", "with_descriptor"]
 
 class NoSpace(Enum):
     """What a task yields when it cannot go on before the disk has space again."""
@@ -43,17 +43,34 @@ Task = Iterator[NoSpace | None]
 _STEP_INTERVAL_MS = 20
 _STEPS_BETWEEN_BATCHES = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 def patiently(writer: "LogWriter", action: Callable[[], _T]) -> Generator[NoSpace, None, _T]:
-    """Do what may be repeated (writes, never flushes) until there is space for it. Raises other OSErrors."""
+    """Do what may be repeated (writes, never flushes) until there is space and a descriptor for it.
+
+    Raises other OSErrors.
+    """
     while True:
         try:
             return action()
         except OSError as error:
-            if error.errno not in _FULL:
+            if error.errno in _FULL:
+                writer.free_bytes = 0
+            elif error.errno not in _NO_DESCRIPTOR:
                 raise
-            writer.free_bytes = 0
+        yield NoSpace.WAITING
+
+
+def with_descriptor(action: Callable[[], None]) -> Task:
+    """Do what opens a file for itself, once there is a descriptor for it: until then nothing of it was done, so this
+    may be a flush of a directory."""
+    while True:
+        try:
+            return action()
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTOR:
+                raise
         yield NoSpace.WAITING
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from logherd_operator.local.errors import LocalError
 from logherd_operator.local.processes import stop_process
 from logherd_operator.local.start import Running, StartOptions, start_group
 from logherd_operator.local.state import DEFAULT_PARENT, Folder, GroupState
@@ -20,12 +19,12 @@ STOP_SECONDS = 30.0
 def read_group(file: Path) -> BrokerGroup:
     """The group in `file`, if this version can run it.
 
-    Raises: SpecError if it is wrong or asks for more; LocalError if the file cannot be read.
+    Raises: SpecError if it cannot be read, is wrong or asks for more.
     """
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
-        raise LocalError(f"{file}: cannot be read: {error.strerror}") from error
+        raise SpecError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SpecError(f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
     group = parse_group(text, source=str(file))

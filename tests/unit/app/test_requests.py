@@ -8,7 +8,7 @@ from logherd.app.requests import Port, WaitingAnswers
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
-from logherd.service.ports import Reply, ReplyAfter, Request
+from logherd.service.ports import Reply, ReplyAfter, Request, Run
 from logherd.wire.frame import Flag, Frame
 
 
@@ -40,6 +40,13 @@ class FakeDispatcher:
         if frame.code == 5:
             raise InvariantError("rule 1")
         return {1: Reply(0), 2: ReplyAfter(10, b"encoded")}.get(frame.code)
+
+    def handle_run(self, frames: list[Frame], at: int, _session: object) -> Run | None:
+        """Takes what has code 2 in a row; code 6 is a defect after which nobody knows what was done."""
+        length = next((n for n, frame in enumerate(frames[at:]) if frame.code != 2), len(frames) - at)
+        if at + length < len(frames) and frames[at + length].code == 6:
+            raise ZeroDivisionError
+        return Run(10, [b"run"] * length) if length else None
 
 
 def make() -> tuple[Port, FakeSession, WaitingAnswers, list[str]]:
@@ -94,3 +101,25 @@ def test_a_broken_invariant_is_never_answered() -> None:
     with pytest.raises(InvariantError):
         feed(port, session, Frame(5, 1))
     assert session.sent == []
+
+
+def test_a_run_is_answered_in_order_and_what_interrupts_it_alone() -> None:
+    port, session, answers, _ = make()
+    feed(port, session, *(Frame(code, opaque) for opaque, code in enumerate([2, 2, 2, 2, 1, 2, 2, 2, 2])))
+    assert session.sent == [(4, 0)]
+    answers.release(10)
+    assert session.sent == [(4, 0), *((opaque, b"run") for opaque in (0, 1, 2, 3, 5, 6, 7, 8))]
+
+
+def test_requests_that_take_turns_with_others_are_all_answered() -> None:
+    port, session, answers, _ = make()
+    feed(port, session, *(Frame(code, opaque) for opaque, code in enumerate([2, 1, 2, 1, 2, 1])))
+    answers.release(10)
+    assert session.sent == [(1, 0), (3, 0), (5, 0), (0, b"run"), (2, b"run"), (4, b"encoded")]
+
+
+def test_a_defect_in_a_run_is_told_to_all_that_may_have_been_in_it() -> None:
+    port, session, answers, _ = make()
+    feed(port, session, Frame(2, 1), Frame(2, 2), Frame(6, 3), Frame(2, 4, flag=Flag.ONEWAY))
+    assert session.sent == [(1, 1), (2, 1), (3, 1)]
+    assert len(answers) == 0

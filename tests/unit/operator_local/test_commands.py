@@ -198,7 +198,7 @@ def test_a_file_that_asks_for_more_is_refused_by_field(run: Run, tmp_path: Path)
 def test_a_missing_file_is_one_sentence(run: Run) -> None:
     answer = run("up", "-f", "nowhere.yaml")
     assert (answer.returncode, answer.stderr) == (
-        1, "logherd up: nowhere.yaml: cannot be read: No such file or directory\n",
+        2, "logherd up: nowhere.yaml: cannot be read: No such file or directory\n",
     )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class Rig:
         )
         self.dispatcher = Dispatcher(
             Role.BROKER, self.clock, typed={**self.offsets.handlers(), **self.replies.handlers()},
-            raw={**self.send.raw_handlers(), **self.pull.raw_handlers()},
+            raw={**self.send.raw_handlers(), **self.pull.raw_handlers()}, runs=self.send.handle_run,
         )  # fmt: skip
         self.opaque = 0
         self.end_pass()

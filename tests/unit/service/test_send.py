@@ -9,11 +9,12 @@ from logherd.model.properties import parse_properties
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.metadata import MetadataRefusedError
 from logherd.service.ports import ReplyAfter
+from logherd.store import LogOptions, StoreOptions
 from logherd.store.errors import StoreFull, StoreStopped
 from logherd.wire.batch import BatchMessage, encode_batch
 from logherd.wire.codes import ResponseCode
 from logherd.wire.frame import Frame
-from unit.service.rig import BROKER, CLUSTER, Rig, short_header
+from unit.service.rig import BROKER, CLUSTER, HOST, Rig, short_header
 
 SEND, SEND_V2, BATCH = 10, 310, 320
 LONG = {
@@ -419,6 +420,20 @@ def test_nothing_of_a_wrong_batch_is_stored(rig: Rig, body: bytes, properties: s
     sent(rig)
     assert rig.ask(BATCH, short_header(i=properties), body).code == code
     assert len(rig.records("orders")) == 1
+
+
+def test_nothing_of_a_batch_is_stored_when_the_store_is_full_before_its_end(tmp_path: Path) -> None:
+    log = LogOptions(segment_bytes=1 << 16, zero_ahead_bytes=0, reserve_bytes=0, metadata_bytes=1024)
+    rig = Rig(tmp_path, store=StoreOptions(store_host=HOST, log=log))
+    body = batch(*((0, b"x" * 2000, "") for _ in range(8)))
+    rig.store._writer.free_bytes = 0  # no further segment
+    accepted = 0
+    while (answer := rig.ask(BATCH, short_header(), body)).code == 0:
+        accepted += 8
+    assert (answer.code, accepted) == (14, 24)
+    queue = rig.store.find_queue("orders", 0)
+    assert queue is not None
+    assert queue.next_offset == accepted
 
 
 def test_a_batch_counts_as_one_body_for_the_limit(tmp_path: Path) -> None:

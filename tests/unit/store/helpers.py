@@ -15,7 +15,7 @@ def small_options(*, log=None, derived=None, retention=None) -> StoreOptions:
         log=LogOptions(**{"segment_bytes": 8192, "record_bytes_max": 2000, "reserve_bytes": 0, "zero_ahead_bytes": 0,
                           "batch_bytes_max": 2000, **(log or {})}),
         derived=DerivedOptions(**{"queue_file_units": 16, "index_slots": 32, "index_entries": 20, "interval_ms": 0,
-                                  "index_sync_entries": 1, **(derived or {})}),
+                                  "index_write_entries": 1, **(derived or {})}),
         retention=RetentionOptions(**{"age_ms": None, **(retention or {})}),
         free_space_check_ms=0,
     )  # fmt: skip

@@ -192,7 +192,7 @@ def test_an_index_file_has_rocketmqs_layout():
     overlay = {}
     data = file.encode([(5, 1000, 10_000), (9, 2000, 12_500), (2, 3000, 9_000)], overlay)
     file.write_entries(1, data)
-    file.name_entries(list(overlay.items()))
+    file.name_entries(overlay.keys(), overlay.values())
     file.write_header()
     content = disk.names["/i/20231114221320000"].content()
     header = [int.from_bytes(content[at : at + 8]) for at in (0, 8, 16, 24)]

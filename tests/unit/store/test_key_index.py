@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from logherd.kit.javahash import java_hash
 from logherd.store.consume_queue import topic_hash
-from logherd.store.key_index import KeyHasher, hash_key
+from logherd.store.key_index import PENDING, KeyHasher, find_waiting, hash_key
 
 keys = st.one_of(
     st.from_regex(rb"\A7F00000100[0-9A-F]{22}\Z"), st.binary(max_size=80), st.text(max_size=20).map(str.encode)
@@ -31,3 +31,11 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(5000):
         hasher.hash_id(7, b"%020d%08d%04d" % (number, number, number))
     assert max(len(hasher._beginnings), len(hasher._clients)) <= 1024
+
+
+@given(st.lists(st.tuples(st.integers(0, 3) | st.integers(0, 0x7FFFFFFF), st.integers(0, 1 << 40)), max_size=30))
+def test_waiting_entries_are_found_newest_first(entries):
+    waiting = b"".join(PENDING.pack(key_hash, position, 0) for key_hash, position in entries)
+    for wanted in {key_hash for key_hash, _ in entries} | {0, 1}:
+        expected = [position for key_hash, position in reversed(entries) if key_hash == wanted]
+        assert list(find_waiting(waiting, wanted)) == expected

@@ -358,6 +358,42 @@ def test_a_full_disk_refuses_clients_keeps_room_for_metadata_and_recovers_by_its
     assert store.committed_position == store.end_position
 
 
+@pytest.mark.parametrize("count", [2, 7, 30, 60])
+def test_messages_that_belong_together_are_stored_all_or_not_at_all(disk, count):
+    store = open_store(disk, log={"metadata_bytes": 1024})
+    disk.capacity = disk.used() + 20_000
+    messages = [(0, b"%03d" % n + b"x" * 200, b"") for n in range(count)]
+    stored = 0
+    more = {"born_timestamp": 1, "born_host": HOST, "store_timestamp": 1}
+    for _ in range(200):
+        queue = store.queue("T", 0)
+        before = (store.end_position, queue.next_offset)
+        try:
+            first, positions = store.append_all(queue, messages, **more)
+        except StoreFull:
+            assert (store.end_position, queue.next_offset) == before
+            break
+        assert (first, len(positions)) == (stored, count)
+        stored += count
+        flush(store)
+        store.background_work()
+    else:
+        raise AssertionError("the disk never was full")
+    assert bodies(store) == [message[1] for message in messages] * (stored // count)
+    disk.capacity = 1 << 30
+    settle(store)
+    assert store.append_all(store.queue("T", 0), messages, **more)[0] == stored
+
+
+def test_a_message_too_large_keeps_those_that_belong_to_it_out(store):
+    with pytest.raises(RecordTooLarge):
+        store.append_all(
+            store.queue("T", 0), [(0, b"small", b""), (0, b"x" * 3000, b"")], born_timestamp=1, born_host=HOST,
+            store_timestamp=1,
+        )  # fmt: skip
+    assert store.end_position == 0
+
+
 def test_below_the_reserve_clients_are_refused_while_there_is_room_in_the_segment(disk):
     store = open_store(disk, log={"reserve_bytes": 100_000})
     disk.capacity = disk.used() + 50_000

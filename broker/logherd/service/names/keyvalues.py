@@ -29,14 +29,18 @@ class KeyValues:
         return self._table.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        self._table.setdefault(namespace, {})[key] = value
-        self._save(self._table)
+        """Set one value. Raises what `save` raises; nothing has changed then."""
+        self._replace(namespace, {**self._table.get(namespace, {}), key: value})
 
     def delete(self, namespace: str, key: str) -> None:
         """Remove one value; removing what is not there changes nothing and is no error."""
-        values = self._table.get(namespace)
-        if values is None or values.pop(key, None) is None:
-            return
-        if not values:
-            del self._table[namespace]
-        self._save(self._table)
+        values = self._table.get(namespace, {})
+        if key in values:
+            self._replace(namespace, {name: value for name, value in values.items() if name != key})
+
+    def _replace(self, namespace: str, values: dict[str, str]) -> None:
+        table = {name: known for name, known in self._table.items() if name != namespace}
+        if values:
+            table[namespace] = values
+        self._save(table)
+        self._table = table

@@ -43,6 +43,20 @@ class SendAnswers:
         length = len(header)
         return _pack_start(4 + length, length) + header
 
+    def of_run(self, placed: list[tuple[int, int]], facts: list[tuple[int, bytes, int]]) -> list[bytes]:
+        """`of_one` for each (position, queue offset) with its (queue id, unique key, opaque)."""
+        template, pack_start = self._ordinary, _pack_start
+        answers: list[bytes] = []
+        # There may be more facts: of messages that were not stored.
+        for (position, offset), (queue_id, unique_key, opaque) in zip(placed, facts, strict=False):
+            if unique_key.isalnum():
+                header = template % (position, queue_id, offset, unique_key, opaque)
+                length = len(header)
+                answers.append(pack_start(4 + length, length) + header)
+            else:
+                answers.append(self.of_one(position, queue_id, offset, unique_key, opaque))
+        return answers
+
     def frame(self, message_id: bytes, queue_id: int, queue_offset: int, *, unique_key: bytes, opaque: int) -> bytes:
         """The whole frame. `message_id` is one id or a comma-separated list."""
         if unique_key:

@@ -6,20 +6,22 @@ follows the checks appends; nothing is refused after the first append of a reque
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/SendMessageProcessor.java
 """
 
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from logherd.kit.clock import Clock
 from logherd.model.properties import Name, format_properties, parse_properties
-from logherd.model.record import SysFlag
 from logherd.model.topic import DLQ_PREFIX, Permission
 from logherd.service.dispatcher import RawHandler
 from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata
-from logherd.service.ports import ReplyAfter, Session
+from logherd.service.ports import ReplyAfter, RunHandler, Session
 from logherd.service.send.answers import SendAnswers
 from logherd.service.send.batch import split_batch
+from logherd.service.send.counting import PutCounter
+from logherd.service.send.flags import CHECKED_FLAGS, check_flags
 from logherd.service.send.options import SendOptions
 from logherd.service.send.properties import Stamper
+from logherd.service.send.run import SendRuns
 from logherd.service.send.targets import Target, Targets
 from logherd.store import MessageStore, RecordTooLarge, StoreFull, StoreStopped
 from logherd.wire.codes import RequestCode, ResponseCode
@@ -28,20 +30,10 @@ from logherd.wire.headers import decode_header
 from logherd.wire.headers.send import SendMessageHeader, SendMessageHeaderV2
 from logherd.wire.send_frame import SendFrame
 
-__all__ = ["PutCounter", "SendHandler"]
+__all__ = ["SendHandler"]
 
 _LONG_KEYS = int(RequestCode.SEND_MESSAGE)
 _BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
-_INNER_BATCH = 0xC0
-_HOST_V6 = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
-_CHECKED_FLAGS = SysFlag.TRANSACTION_MASK | _INNER_BATCH | _HOST_V6
-
-
-class PutCounter(Protocol):
-    """Where sends are counted."""
-
-    def count_put(self, topic: str, messages: int, size: int) -> None:
-        """One request appended this many messages of together `size` bytes."""
 
 
 class SendHandler:
@@ -65,6 +57,9 @@ class SendHandler:
         self._answers = SendAnswers(
             store_host=options.store_host, region=options.region, trace_on=options.trace_on
         )
+        self.handle_run: RunHandler = SendRuns(
+            store, targets, clock=clock, counter=counter, stamper=stamper, answers=self._answers, options=options
+        ).handle
         self.permission: int = Permission.READ_WRITE
 
     def raw_handlers(self) -> dict[int, RawHandler]:
@@ -97,8 +92,8 @@ class SendHandler:
         queue = target.queues.get(header.queue_id) or target.queue(header.queue_id)
         body = frame.body
         sys_flag = header.sys_flag
-        if sys_flag & _CHECKED_FLAGS:
-            sys_flag = _check_flags(sys_flag)
+        if sys_flag & CHECKED_FLAGS:
+            sys_flag = check_flags(sys_flag)
         if len(body) > self._options.body_bytes_max:
             self._refuse_body(len(body))
         encoded, unique_key, plain = self._stamper.stamp(properties)
@@ -118,7 +113,7 @@ class SendHandler:
 
     def _store_batch(self, frame: Frame, session: Session, header: SendMessageHeader, target: Target) -> ReplyAfter:
         queue = target.queue(header.queue_id)
-        sys_flag = _check_flags(header.sys_flag)
+        sys_flag = check_flags(header.sys_flag)
         if len(frame.body) > self._options.body_bytes_max:
             self._refuse_body(len(frame.body))
         if target.retry_group is not None:
@@ -129,20 +124,15 @@ class SendHandler:
         store = self._store
         if store.unwritten_bytes > self._options.unwritten_bytes_max:
             self._refuse_busy()
-        first_offset = queue.next_offset
         start = store.end_position
-        now = self._now_ms()
-        identifiers: list[bytes] = []
-        for flag, body, encoded in units:
-            try:
-                _, position = store.append(
-                    queue, body, encoded,
-                    born_timestamp=header.born_timestamp, born_host=session.remote_host, store_timestamp=now,
-                    flag=flag, sys_flag=sys_flag, reconsume_times=header.reconsume_times or 0,
-                )  # fmt: skip
-            except (StoreFull, StoreStopped, RecordTooLarge) as error:
-                raise _store_refused(error) from error
-            identifiers.append(self._answers.message_id(position))
+        try:
+            first_offset, positions = store.append_all(
+                queue, units, born_timestamp=header.born_timestamp, born_host=session.remote_host,
+                store_timestamp=self._now_ms(), sys_flag=sys_flag, reconsume_times=header.reconsume_times or 0,
+            )  # fmt: skip
+        except (StoreFull, StoreStopped, RecordTooLarge) as error:
+            raise _store_refused(error) from error
+        identifiers = [self._answers.message_id(position) for position in positions]
         end = store.end_position
         self._count_put(queue.topic, len(units), end - start)
         answer = self._answers.frame(
@@ -185,21 +175,6 @@ class SendHandler:
             f"[OVERLOAD] {self._store.unwritten_bytes} bytes wait for the disk, more than "
             f"{self._options.unwritten_bytes_max}; send again later",
         )
-
-
-def _check_flags(sys_flag: int) -> int:
-    """The flags that are stored: the host bits are the record's own affair. Raises RequestError 3 for features."""
-    if sys_flag & SysFlag.TRANSACTION_MASK:
-        raise RequestError(
-            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-            f"sysFlag is {sys_flag}: transactions are not supported, the message was not stored",
-        )
-    if sys_flag & _INNER_BATCH:
-        raise RequestError(
-            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-            f"sysFlag is {sys_flag}: inner batches are not supported, the message was not stored",
-        )
-    return sys_flag & ~_HOST_V6
 
 
 def _store_refused(error: StoreFull | StoreStopped | RecordTooLarge) -> RequestError:

@@ -41,16 +41,26 @@ class Stamper:
 
         Raises: RequestError 13 if they do not fit a record or are not encodable; 3 for a feature that is not there.
         """
-        at = text.find(_UNIQUE)
-        if at == 0 or (at > 0 and text[at - 1] == "\x02" and not _asks(text[:at])):
-            # A client's messages differ up to the key and are the same behind it.
-            start = at + _UNIQUE_LENGTH
-            end = text.find("\x02", start)
-            ending = self._endings.get(text[end:]) if end > start else None
-            if ending is not None and end + len(ending[0]) <= _ROOM_MAX and text.isascii():
-                encoded = text[:end].encode()
-                return encoded + ending[0], encoded[start:], at == 0 and ending[1]
-        return self._stamp_any(text)
+        # A client's messages differ up to the key and are the same behind it; most begin with the key.
+        pair, mark, rest = text.partition("\x02")
+        if not pair.startswith(_UNIQUE):
+            at = text.find("\x02" + _UNIQUE) + 1
+            if not at or _asks(text[:at]):
+                return self._stamp_any(text)
+            pair, mark, rest = text[at:].partition("\x02")
+            before = text[:at]
+        else:
+            before = ""
+        ending = self._endings.get(rest) if mark else None
+        if ending is None or len(pair) == _UNIQUE_LENGTH:
+            return self._stamp_any(text)
+        stored, plain = ending
+        if len(before) + len(pair) + len(stored) > _ROOM_MAX or not (pair.isascii() and before.isascii()):
+            return self._stamp_any(text)
+        encoded = pair.encode()
+        if before:
+            return before.encode() + encoded + stored, encoded[_UNIQUE_LENGTH:], False
+        return encoded + stored, encoded[_UNIQUE_LENGTH:], plain
 
     def _stamp_any(self, text: str) -> tuple[bytes, bytes, bool]:
         if _asks(text):
@@ -94,7 +104,7 @@ class Stamper:
                 self._endings.clear()
             separator = "" if ending[-1] == "\x02" else "\x02"
             plain = "TAGS" not in ending and "KEYS" not in ending
-            self._endings[ending] = (ending + separator + self._suffix).encode(), plain
+            self._endings[ending[1:]] = (ending + separator + self._suffix).encode(), plain
 
     def _rewrite(self, text: str) -> str:
         properties = parse_properties(text)

@@ -157,9 +157,19 @@ final class Consumers {
         return new ArrayList<>(open.received);
     }
 
-    private static Object stop(JSONObject args) {
+    /** Whether the client has taken note that every message it holds was consumed; that follows the listener's return. */
+    private static boolean idle(DefaultMQPushConsumer consumer) {
+        return consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().values().stream()
+            .allMatch(held -> held.getMsgCount().get() == 0);
+    }
+
+    private static Object stop(JSONObject args) throws InterruptedException {
         Open open = OPEN.remove(args.getString("name"));
         if (open.push != null) {
+            // Without this the end could commit too little, and the next member rightly receives messages again.
+            for (int i = 0; i < 200 && !idle(open.push); i++) {
+                Thread.sleep(10);
+            }
             open.push.shutdown();
         } else {
             open.lite.shutdown();

@@ -142,7 +142,7 @@ def test_a_seeded_bug_is_caught(bug: Callable[[Patch], None], expected: tuple[st
 
 
 def test_taking_damage_for_the_end_is_caught(monkeypatch: Patch) -> None:
-    from raftlog.test_recovery import test_damage_below_the_mark_is_refused_by_file_and_offset as refused
+    from unit.raftlog.test_recovery import test_damage_below_the_mark_is_refused_by_file_and_offset as refused
 
     rows = tuple(Row(row.label, row.when, TailAction.CUT if row.action is TailAction.REFUSE else row.action, row.reason)
                  for row in TAIL_ROWS)  # fmt: skip

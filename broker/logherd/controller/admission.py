@@ -1,0 +1,113 @@
+"""Requests of brokers and operators, before they become commands: what only the leader's office can know.
+
+Who lives, whose store is sound, whether a lease still runs. Each function gives the command to propose, or why not;
+what the machine checks again when the command is applied is not checked twice here.
+"""
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from logherd.controller.choosing import choose, founders, unfit
+from logherd.controller.commands import AlterSyncSet, Clean, Command, Elect, Grounds, PlanTransfer, Register
+from logherd.controller.insync import added_members
+from logherd.controller.office import Office, elect_command, grounds_of
+from logherd.controller.values import BrokerId, Group, GroupKey, Replica
+from logherd.controller.verdicts import Refusal
+from logherd.model.names import Epoch
+
+__all__ = ["ElectionRequest", "admit_clean", "admit_election", "admit_register", "admit_sync_set"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionRequest:
+    """An operator's request. `unclean`: the operator accepts the loss of whatever the target does not have."""
+
+    group: GroupKey
+    target: BrokerId
+    request: str = ""
+    expected_epoch: Epoch | None = None
+    unclean: bool = False
+
+
+def admit_register(office: Office, command: Register, now: int) -> Command | Refusal:
+    """A store may take over an id only from one that reports no more; what is known to be committed is added."""
+    group = office.machine.group(command.group)
+    found = group.replica(command.broker_id) if group is not None else None
+    before = found.store_id if found is not None else ""
+    if group is not None and before not in ("", command.store_id) and office.alive(group, command.broker_id, now):
+        return Refusal.ID_TAKEN
+    return replace(command, replaces=before, committed=office.committed(command.group))
+
+
+def admit_sync_set(office: Office, command: AlterSyncSet, now: int) -> Command | Refusal:
+    """Only who reports may join; who stays or leaves may be dead (R9)."""
+    group = office.machine.group(command.group)
+    if group is not None:
+        for member in added_members(group, command):
+            if group.replica(member.broker_id) is not None and not office.alive(group, member.broker_id, now):
+                return Refusal.NOT_ALIVE
+    return command
+
+
+def admit_clean(office: Office, command: Clean, now: int, *, living: bool) -> Command | Refusal:
+    """Forgetting a broker that lives, or a group that is led, must be asked for by name."""
+    group = office.machine.group(command.group)
+    if group is None or living:
+        return command
+    if not command.broker_ids and group.master is not None:
+        return Refusal.IN_SYNC
+    if any(office.alive(group, broker_id, now) for broker_id in command.broker_ids):
+        return Refusal.IN_SYNC
+    return command
+
+
+def admit_election(office: Office, wanted: ElectionRequest, now: int) -> Command | Refusal:
+    """A planned transfer if there is a master, else the election of the target if that loses nothing."""
+    group = office.machine.group(wanted.group)
+    if group is None or not group.replicas:
+        return Refusal.UNKNOWN_GROUP
+    target = group.replica(wanted.target)
+    if target is None:
+        return Refusal.UNKNOWN_REPLICA
+    if wanted.expected_epoch not in (None, group.epoch):
+        return Refusal.FENCED_EPOCH
+    wrong = unfit(target, office.seen(target, group.key, now))
+    if target == group.master and office.leads(group, now):
+        return Refusal.UNCHANGED
+    if wrong is not None:
+        return wrong
+    if office.leads(group, now):
+        return _transfer(group, target, wanted)
+    return _succession(office, group, target, wanted, now)
+
+
+def _transfer(group: Group, target: Replica, wanted: ElectionRequest) -> Command | Refusal:
+    if target.broker_id not in group.sync.members:
+        return Refusal.NOT_IN_SYNC
+    return PlanTransfer(
+        group=group.key, expected_epoch=group.epoch, broker_id=target.broker_id, registration=target.registration,
+        request=wanted.request or f"transfer to {target.broker_id} after epoch {group.epoch}",
+    )  # fmt: skip
+
+
+def _succession(
+    office: Office, group: Group, target: Replica, wanted: ElectionRequest, now: int
+) -> Elect | Refusal:  # fmt: skip
+    if now < office.over_at(group) and (group.founded or group.epoch > 0 or wanted.unclean):
+        return Refusal.LEASE_RUNS
+    if not group.founded:
+        present = founders(group, lambda replica: office.seen(replica, group.key, now))
+        few = len(present) < group.rules.replicas
+        if few and not wanted.unclean:
+            return Refusal.BELOW_MINIMUM
+        grounds = Grounds.FIRST_BY_OPERATOR if few else Grounds.FIRST
+        return elect_command(group, target, present, grounds, wanted.request)
+    living = office.living_members(group, now)
+    if target.broker_id in (*group.sync.members, *group.sync.eligible):
+        return elect_command(group, target, living, grounds_of(group), wanted.request)
+    if not wanted.unclean:
+        return Refusal.NOT_IN_SYNC
+    if choose(group, lambda replica: office.seen(replica, group.key, now)) is not None:
+        return Refusal.IN_SYNC
+    return elect_command(group, target, living, Grounds.UNCLEAN, wanted.request)

@@ -1,0 +1,82 @@
+"""Whom to elect: a pure choice among replicas from what they reported last.
+
+Source: controller-ha R10 (in-sync first, then eligible; longest log; priority), design H4 (a master has space).
+"""
+
+from collections.abc import Callable, Iterable
+
+from logherd.controller.reports import Seen
+from logherd.controller.values import BrokerId, Group, Replica
+from logherd.controller.verdicts import Refusal
+
+__all__ = ["absent_members", "best_of", "choose", "founders", "unfit"]
+
+SeenOf = Callable[[Replica], Seen | None]
+"""The fresh report of a replica's latest process, if there is one."""
+
+
+def unfit(replica: Replica | None, seen: Seen | None) -> Refusal | None:
+    """Why a replica cannot lead, whatever its log holds."""
+    if replica is None or not replica.registration:
+        return Refusal.UNKNOWN_REPLICA
+    if replica.learner:
+        return Refusal.LEARNER
+    if replica.exited or seen is None:
+        return Refusal.NOT_ALIVE
+    return None if seen.report.healthy and seen.report.space else Refusal.NOT_FIT
+
+
+def best_of(group: Group, ids: Iterable[BrokerId], seen_of: SeenOf) -> Replica | None:
+    """The fit replica with the longest log; of equals the preferred one, then by priority, then by id."""
+    best: tuple[tuple[object, ...], Replica] | None = None
+    for broker_id in ids:
+        replica = group.replica(broker_id)
+        seen = seen_of(replica) if replica is not None else None
+        if replica is None or seen is None or unfit(replica, seen) is not None:
+            continue
+        report = seen.report
+        preferred = broker_id == group.rules.preferred
+        rank = (report.end.epoch, report.end.position, preferred, -report.priority, -broker_id)
+        if best is None or rank > best[0]:
+            best = (rank, replica)
+    return best[1] if best is not None else None
+
+
+def choose(group: Group, seen_of: SeenOf) -> Replica | None:
+    """The next master without any loss, or nobody.
+
+    The process that led last is no candidate while its leadership stands: it could have renewed its lease, and did not.
+    If its leadership has ended it may begin another, when nobody else in the set can.
+    """
+    tenure, members = group.tenure, group.sync.members
+    others = [member for member in members if not _led_last(group, member)]
+    if group.transfer is not None and group.transfer.target in others:
+        planned = best_of(group, [group.transfer.target], seen_of)
+        if planned is not None:
+            return planned
+    found = best_of(group, others, seen_of)
+    if found is None and (tenure is None or tenure.ended):
+        found = best_of(group, members, seen_of)
+    return found or best_of(group, group.sync.eligible, seen_of)
+
+
+def _led_last(group: Group, broker_id: BrokerId) -> bool:
+    replica = group.replica(broker_id)
+    return replica is not None and group.tenure is not None and replica.registration == group.tenure.registration
+
+
+def absent_members(group: Group, seen_of: SeenOf) -> list[BrokerId]:
+    """Members that may have a longer log than those who report, and may report soon."""
+    absent = []
+    for member in group.sync.members:
+        replica = group.replica(member)
+        if replica is not None and not replica.exited and not _led_last(group, member) and seen_of(replica) is None:
+            absent.append(member)
+    return absent
+
+
+def founders(group: Group, seen_of: SeenOf) -> list[BrokerId]:
+    """Who may found a new group: every replica that reports and is no learner."""
+    return [
+        each.broker_id for each in group.replicas if not each.learner and not each.exited and seen_of(each) is not None
+    ]

@@ -1,0 +1,342 @@
+"""The controller leader's own part: it hears brokers, grants leases and proposes what should be decided.
+
+An office begins when this controller has become the ready leader of the quorum, and is thrown away when it leads no
+more. Nothing in it is replicated: what must outlive it is in the machine, and what it may not know (leases of an
+earlier leader) it waits out. It proposes by desired and observed state, again and again (R19); each proposal expects
+what it was made from, so one that comes late changes nothing.
+
+Source: controller-ha R1, R2, R10, R12, R19, R21; design H4.
+"""
+
+from collections.abc import Iterable
+from typing import TypeGuard
+
+from logherd.controller.agenda import Agenda
+from logherd.controller.choosing import SeenOf, absent_members, best_of, choose, founders
+from logherd.controller.commands import (
+    CancelTransfer,
+    Command,
+    Elect,
+    Grounds,
+    Move,
+    PlanTransfer,
+    Register,
+    Release,
+    Tune,
+)
+from logherd.controller.leases import LeaseTable, LeaseTerms
+from logherd.controller.machine import Machine
+from logherd.controller.reports import Granted, Report, RoleView, Seen, Withheld
+from logherd.controller.settings import OfficeOptions
+from logherd.controller.values import BrokerId, Group, GroupKey, Registration, Replica
+from logherd.controller.verdicts import Refusal, Verdict
+from logherd.replication.epochs import ORIGIN, Point
+
+__all__ = ["Office", "elect_command", "grounds_of", "view_of"]
+
+
+class Office:
+    """One leadership of one controller. `now` is milliseconds of a clock that counts suspension.
+
+    Invariants: (1) no lease is granted in a group while an election of it is proposed; (2) an election is proposed only
+    when the latest leadership holds no lease any more, by the bound of the clocks; (3) one proposal of the office's own
+    is under way per group.
+    """
+
+    def __init__(self, machine: Machine, terms: LeaseTerms, options: OfficeOptions, now: int) -> None:
+        self.machine = machine
+        self._options = options
+        self._began = now
+        self._leases = LeaseTable(terms, now)
+        self._seen: dict[tuple[GroupKey, BrokerId], Seen] = {}
+        self._electing: dict[GroupKey, int] = {}
+        self._proposed: dict[GroupKey, Command] = {}
+        self._phase: dict[GroupKey, tuple[str, int]] = {}
+        self._agenda = Agenda()
+        for group in machine:
+            self._agenda.put(group.key, now)
+
+    @property
+    def options(self) -> OfficeOptions:
+        """How it decides now."""
+        return self._options.tuned(self.machine.settings)
+
+    # ---- hearing -----------------------------------------------------------------------------------------------
+
+    def hear(self, report: Report, now: int) -> Refusal | None:
+        """Note a heartbeat as soon as it arrives. A refusal means: register first; it counts for nothing."""
+        group = self.machine.group(report.group)
+        replica = group.replica(report.broker_id) if group is not None else None
+        if group is None or replica is None:
+            return Refusal.UNKNOWN_REPLICA
+        if replica.registration != report.registration or replica.exited:
+            return Refusal.FENCED_PROCESS
+        before = self._seen.get((report.group, report.broker_id))
+        self._seen[report.group, report.broker_id] = Seen(report, now)
+        changed = before is None or (report.address, report.resigned) != (replica.address, before.report.resigned)
+        if changed or not self.leads(group, now):
+            self._agenda.hasten(report.group, now)
+        return None
+
+    def renew(self, report: Report, now: int) -> Granted | Withheld:
+        """The answer to a heartbeat that was heard, once the quorum has confirmed this leadership since it arrived."""
+        group = self.machine.group(report.group)
+        replica = group.replica(report.broker_id) if group is not None else None
+        if group is None or replica is None:
+            return Withheld(None, Refusal.UNKNOWN_REPLICA)
+        if replica.registration != report.registration or replica.exited:
+            return Withheld(None, Refusal.FENCED_PROCESS)
+        view, tenure = view_of(group), group.tenure
+        if tenure is None or tenure.ended or tenure.registration != report.registration:
+            return Withheld(view, None)
+        if report.resigned >= tenure.epoch:
+            return Withheld(view, Refusal.RESIGNED)
+        if not report.healthy:
+            return Withheld(view, Refusal.NOT_FIT)
+        if group.key in self._electing:
+            return Withheld(view, Refusal.RUNNING)
+        self._leases.grant(group.key, tenure, now)
+        target = group.transfer.target if group.transfer is not None else None
+        return Granted(view=view, holder_ms=self._leases.terms.holder_ms, hand_over=target)
+
+    def alive(self, group: Group, broker_id: BrokerId, now: int) -> bool:
+        """Whether a broker's latest process reports. The one meaning of "alive"."""
+        replica = group.replica(broker_id)
+        return replica is not None and not replica.exited and self.seen(replica, group.key, now) is not None
+
+    def seen(self, replica: Replica, key: GroupKey, now: int) -> Seen | None:
+        """The report of a replica's latest process, while it is fresh."""
+        seen = self._seen.get((key, replica.broker_id))
+        if seen is None or seen.report.registration != replica.registration:
+            return None
+        return seen if now - seen.at < self._options.fresh_ms else None
+
+    def over_at(self, group: Group) -> int:
+        """When nobody holds a lease in this group any more."""
+        return self._leases.over_at(group.key, group.tenure)
+
+    def leads(self, group: Group, now: int) -> bool:
+        """Whether the master may hold a lease now."""
+        return group.master is not None and now < self.over_at(group)
+
+    def serving(self, group: Group, now: int) -> Replica | None:
+        """The master, if it has been granted a lease that should still run: whom to send clients to (H17)."""
+        master, tenure = group.master, group.tenure
+        return master if tenure is not None and self._leases.serving(group.key, tenure, now) else None
+
+    def living_members(self, group: Group, now: int) -> list[BrokerId]:
+        """Who of the in-sync set reports."""
+        return [member for member in group.sync.members if self.alive(group, member, now)]
+
+    def committed(self, key: GroupKey) -> Point:
+        """The highest committed end that a member of the in-sync set has reported.
+
+        Others may remember an end that an unclean election has given up.
+        """
+        group = self.machine.group(key)
+        ids = group.sync.members if group is not None else ()
+        marks = [seen.report.committed for each in ids if (seen := self._seen.get((key, each))) is not None]
+        return max(marks, default=ORIGIN)
+
+    # ---- proposing ---------------------------------------------------------------------------------------------
+
+    def decide(self, now: int) -> list[Command]:
+        """What should be proposed now. Each command must be answered for with `applied` or `dropped`."""
+        commands: list[Command] = []
+        for key in self._agenda.take_due(now):
+            group = self.machine.group(key)
+            if group is None:
+                continue
+            command, again = (None, now + self._options.retry_ms)
+            if key not in self._proposed:
+                command, again = self._examine(group, now)
+            self._agenda.put(key, again)
+            if command is not None:
+                self.submitted(command)
+                self._proposed[key] = command
+                commands.append(command)
+        return commands
+
+    def submitted(self, command: Command) -> None:
+        """A command is about to be proposed: by `decide`, or by a request that was admitted."""
+        if isinstance(command, Elect):
+            self._electing[command.group] = self._electing.get(command.group, 0) + 1
+
+    def applied(self, command: Command, verdict: Verdict, now: int) -> None:
+        """A command has been applied to the machine, whoever proposed it."""
+        self.dropped(command)
+        group = verdict.group
+        if group is None:
+            return
+        if isinstance(command, Elect) and verdict.refusal is None and group.tenure is not None:
+            # Long enough for the new master to hear of it; it holds no lease until then.
+            self._leases.expect(group.key, group.tenure, now)
+        if verdict.refusal is None and _silences(command, group):
+            self._forget(group, command)
+        self._agenda.hasten(group.key, now)
+
+    def dropped(self, command: Command) -> None:
+        """A command was refused by the quorum and will never be applied. (An unknown outcome ends the office.)"""
+        if isinstance(command, Tune):
+            return
+        key = command.group
+        if self._proposed.get(key) == command:
+            del self._proposed[key]
+        if isinstance(command, Elect) and key in self._electing:
+            self._electing[key] -= 1
+            if self._electing[key] == 0:
+                del self._electing[key]
+
+    def _forget(self, group: Group, command: Register | Release) -> None:
+        replica, seen = group.replica(command.broker_id), self._seen.get((group.key, command.broker_id))
+        same = replica is not None and seen is not None and seen.report.registration == replica.registration
+        if seen is not None and not (same and isinstance(command, Register)):
+            del self._seen[group.key, command.broker_id]
+
+    # ---- deciding ----------------------------------------------------------------------------------------------
+
+    def _examine(self, group: Group, now: int) -> tuple[Command | None, int]:
+        """The one thing that this group needs most, and when to look again."""
+        moved = self._moved(group, now) or self._resigned(group, now)
+        if moved is not None:
+            return moved, now + self._options.retry_ms
+        if not group.founded:
+            return self._found(group, now)
+        if now < self.over_at(group):
+            return self._tend(group, now)
+        return self._succeed(group, now)
+
+    def _moved(self, group: Group, now: int) -> Command | None:
+        for replica in group.replicas:
+            seen = self.seen(replica, group.key, now)
+            if seen is not None and seen.report.address and seen.report.address != replica.address:
+                return Move(
+                    group=group.key, broker_id=replica.broker_id, registration=replica.registration,
+                    address=seen.report.address,
+                )  # fmt: skip
+        return None
+
+    def _resigned(self, group: Group, now: int) -> Command | None:
+        """The release that the master sent, and that was lost; else it would neither lead nor be replaced."""
+        tenure, master = group.tenure, group.master
+        seen = self.seen(master, group.key, now) if master is not None else None
+        if tenure is None or seen is None or seen.report.resigned < tenure.epoch:
+            return None
+        return Release(
+            group=group.key, broker_id=tenure.broker_id, store_id=tenure.store_id, incarnation=tenure.incarnation,
+            exited=False, committed=seen.report.committed,
+        )  # fmt: skip
+
+    def _found(self, group: Group, now: int) -> tuple[Command | None, int]:
+        """The first election (R12): by everybody who is configured, or by nobody."""
+        present = founders(group, self._seen_in(group, now))
+        logs = any(each.end != ORIGIN for each in group.replicas) or group.epoch > 0
+        # Logs without a known leadership: controllers that lost theirs may have granted a lease just now.
+        if not present or (logs and now < self.over_at(group)):
+            return None, now + (self._options.retry_ms if present else self._options.idle_ms)
+        grounds = Grounds.FIRST
+        if len(present) < group.rules.replicas:
+            patience = self.options.bootstrap_ms
+            if patience == 0 or self._lasting(group, "founding", now) < patience or logs:
+                return None, now + self._options.retry_ms
+            grounds = Grounds.FIRST_BY_OPERATOR
+        best = best_of(group, present, self._seen_in(group, now))
+        command = None if best is None else elect_command(group, best, present, grounds)
+        return command, now + self._options.retry_ms
+
+    def _tend(self, group: Group, now: int) -> tuple[Command | None, int]:
+        """A master that may lead: only see that planned things end, and begin."""
+        retry = now + self._options.retry_ms
+        if group.transfer is not None:
+            request, target = group.transfer.request, group.transfer.target
+            # The master takes no writes meanwhile, so a target that cannot lead is not waited for.
+            fit = target in group.sync.members and best_of(group, [target], self._seen_in(group, now)) is not None
+            if fit and self._lasting(group, f"transfer {request}", now) < self.options.transfer_ms:
+                return None, retry
+            return CancelTransfer(group=group.key, expected_epoch=group.epoch, request=request), retry
+        patience, over = self.options.prefer_after_ms, self.over_at(group)
+        wanted = self._preferred(group, now) if patience > 0 else None
+        if wanted is None:
+            self._phase.pop(group.key, None)
+            return None, over
+        if self._lasting(group, "preferring", now) < patience:
+            return None, min(over, now + self._options.idle_ms)
+        self._phase.pop(group.key)
+        return PlanTransfer(
+            group=group.key, expected_epoch=group.epoch, broker_id=wanted.broker_id, registration=wanted.registration,
+            request=f"prefer {wanted.broker_id} after epoch {group.epoch} at {now - self._began}",
+        ), retry  # fmt: skip
+
+    def _preferred(self, group: Group, now: int) -> Replica | None:
+        """The preferred broker, if it could lead and does not."""
+        wanted = group.rules.preferred
+        if wanted is None or group.master is None or group.master.broker_id == wanted:
+            return None
+        return best_of(group, [wanted], self._seen_in(group, now)) if wanted in group.sync.members else None
+
+    def _succeed(self, group: Group, now: int) -> tuple[Command | None, int]:
+        """Nobody holds a lease: elect, unless somebody better may report in a moment."""
+        seen_of = self._seen_in(group, now)
+        best = choose(group, seen_of)
+        if best is None:
+            return None, now + self._options.idle_ms
+        planned = group.transfer is not None and group.transfer.target == best.broker_id
+        if not planned and absent_members(group, seen_of):
+            tenure = group.tenure.epoch if group.tenure is not None else 0
+            if self._lasting(group, f"after {tenure}", now) < self.options.gather_ms:
+                return None, now + self._options.retry_ms
+        return elect_command(group, best, self.living_members(group, now), grounds_of(group)), (
+            now + self._options.retry_ms
+        )
+
+    def _lasting(self, group: Group, phase: str, now: int) -> int:
+        """For how long this group has been in this phase; another one begins anew."""
+        current, since = self._phase.get(group.key, ("", now))
+        if current != phase:
+            since = now
+            self._phase[group.key] = (phase, now)
+        return now - since
+
+    def _seen_in(self, group: Group, now: int) -> SeenOf:
+        return lambda replica: self.seen(replica, group.key, now)
+
+
+def view_of(group: Group) -> RoleView:
+    """What every broker of a group is told."""
+    master = group.master
+    return RoleView(
+        epoch=group.epoch,
+        master=master.broker_id if master is not None else None,
+        master_address=master.address if master is not None else "",
+        master_registration=master.registration if master is not None else Registration(0),
+        version=group.sync.version,
+        members=group.sync.members,
+        learners=tuple(replica.broker_id for replica in group.replicas if replica.learner),
+        min_in_sync=group.rules.min_in_sync,
+    )
+
+
+def _silences(command: Command, group: Group) -> TypeGuard[Register | Release]:
+    """Whether what the process said before says nothing about now: it is another one, or it is about to stop.
+
+    Whoever lets go because a transfer was planned goes on as a follower.
+    """
+    if isinstance(command, Release):
+        return command.exited or group.transfer is None
+    return isinstance(command, Register)
+
+
+def elect_command(
+    group: Group, best: Replica, alive: Iterable[BrokerId], grounds: Grounds, request: str = ""
+) -> Elect:  # fmt: skip
+    """The election of this replica's process, from the state as it is."""
+    return Elect(
+        group=group.key, expected_epoch=group.epoch, broker_id=best.broker_id, registration=best.registration,
+        alive=tuple(alive), grounds=grounds, request=request,
+    )  # fmt: skip
+
+
+def grounds_of(group: Group) -> Grounds:
+    """Why nobody leads a founded group whose lease is over."""
+    released = group.tenure is not None and group.tenure.released
+    return Grounds.RELEASED if released else Grounds.LEASE_OVER

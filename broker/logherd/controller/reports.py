@@ -1,0 +1,70 @@
+"""What brokers tell the controllers with each heartbeat, and what they hear back."""
+
+from dataclasses import dataclass
+
+from logherd.controller.values import BrokerId, GroupKey, Registration
+from logherd.controller.verdicts import Refusal
+from logherd.model.names import Epoch
+from logherd.replication.epochs import ORIGIN, Point
+
+__all__ = ["Granted", "Report", "RoleView", "Seen", "Withheld"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A heartbeat. `healthy`: the store has appended and flushed within its bound; `space`: its reserve is whole."""
+
+    group: GroupKey
+    broker_id: BrokerId
+    registration: Registration
+    address: str
+    end: Point = ORIGIN
+    committed: Point = ORIGIN
+    healthy: bool = True
+    space: bool = True
+    priority: int = 0
+    """Smaller is better; compared only between equally long logs."""
+    resigned: Epoch = Epoch(0)  # noqa: RUF009
+    """The latest epoch in which this process will not lead any more, said again and again: a release may be lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The latest report of a broker and when it came, by the controller leader's clock."""
+
+    report: Report
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleView:
+    """What a broker must know of its group, in every answer (R19): level-triggered, nothing is told only once."""
+
+    epoch: Epoch
+    master: BrokerId | None
+    master_address: str
+    master_registration: Registration
+    version: int
+    members: tuple[BrokerId, ...]
+    learners: tuple[BrokerId, ...]
+    min_in_sync: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """The broker leads in this epoch for `holder_ms`, counted from when it sent the heartbeat by its own clock.
+
+    `hand_over`: stop taking writes, and release the lease once this broker has everything.
+    """
+
+    view: RoleView
+    holder_ms: int
+    hand_over: BrokerId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """No lease. `refusal` says why, None if the broker simply does not lead."""
+
+    view: RoleView | None
+    refusal: Refusal | None

@@ -1,0 +1,53 @@
+"""What can be set at the controllers while they run: replicated, so that a new leader goes on in the same way."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from logherd.kit.errors import ensure
+
+__all__ = ["TUNABLE", "OfficeOptions"]
+
+_DAY_MS: Final = 86_400_000
+
+TUNABLE: Final[dict[str, tuple[int, int]]] = {
+    "gatherMs": (0, 60_000),
+    "transferMs": (500, 600_000),
+    "preferAfterMs": (0, _DAY_MS),
+    "bootstrapMs": (0, _DAY_MS),
+}
+"""Name -> smallest and largest value. The length of a lease is not here: brokers hold leases of the old length."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfficeOptions:
+    """How the leader decides. Milliseconds."""
+
+    fresh_ms: int = 1_500
+    """A report of a broker counts this long: three heartbeats."""
+    gather_ms: int = 500
+    """How long an election waits for the reports of other members, to elect the longest log of them."""
+    transfer_ms: int = 2_000
+    """How long a planned transfer may take before the master goes on."""
+    prefer_after_ms: int = 0
+    """How long the preferred broker must have been in sync before it is given the leadership; 0: never by itself."""
+    bootstrap_ms: int = 0
+    """After this time a new group with empty logs is founded by fewer brokers than configured; 0: never."""
+    retry_ms: int = 100
+    """How soon a group in which something is under way is looked at again."""
+    idle_ms: int = 1_000
+    """How soon a group is looked at again in which nobody can do anything; any report hastens it."""
+
+    def __post_init__(self) -> None:
+        ensure(self.retry_ms > 0 and self.fresh_ms > 0, "options: time passes", self)
+
+    def tuned(self, settings: dict[str, int]) -> "OfficeOptions":
+        """The same with what was set at run time."""
+        return OfficeOptions(
+            fresh_ms=self.fresh_ms,
+            gather_ms=settings.get("gatherMs", self.gather_ms),
+            transfer_ms=settings.get("transferMs", self.transfer_ms),
+            prefer_after_ms=settings.get("preferAfterMs", self.prefer_after_ms),
+            bootstrap_ms=settings.get("bootstrapMs", self.bootstrap_ms),
+            retry_ms=self.retry_ms,
+            idle_ms=self.idle_ms,
+        )

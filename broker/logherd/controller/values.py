@@ -1,0 +1,167 @@
+"""The values of which the replicated state is made. All immutable; collections are sorted tuples, so that equal states
+have equal bytes.
+
+A *registration* is the number of one process of one broker within its group: every start that registers gets the next
+one. It stands for (store, incarnation) wherever others must name a process, because the incarnation is a secret between
+a process, its guardian and the controllers (H14).
+"""
+
+from typing import NewType
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from logherd.kit.errors import ensure
+from logherd.model.names import Epoch
+from logherd.replication.epochs import ORIGIN, Point
+
+__all__ = ["BrokerId", "Group", "GroupKey", "Registration", "Replica", "Rules", "SyncSet", "Tenure", "Transfer"]
+
+BrokerId = NewType("BrokerId", int)
+"""A replica's number in its group, from 1."""
+
+Registration = NewType("Registration", int)
+"""The number of a broker process in its group, from 1; 0 is an id that was claimed and never used."""
+
+
+class GroupKey(Struct, frozen=True, order=True):
+    """A broker group's name, with its cluster: two clusters may share controllers."""
+
+    cluster: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.cluster}/{self.name}"
+
+
+class Replica(Struct, frozen=True, kw_only=True):
+    """One broker as it registered last. `end` is the end of its log then, not now."""
+
+    broker_id: BrokerId
+    store_id: str = ""
+    incarnation: str = ""
+    registration: Registration = Registration(0)
+    address: str = ""
+    check_code: str = ""
+    learner: bool = False
+    exited: bool = False
+    """The process of this registration is known to have ended."""
+    end: Point = ORIGIN
+
+
+class SyncSet(Struct, frozen=True, kw_only=True):
+    """Who must acknowledge, and who else holds everything committed.
+
+    `eligible` left the set while it was below the minimum: the committed position has not moved since, so they still
+    hold all of it. `committed` is a lower bound of the committed end, for finding out about lost data.
+    """
+
+    members: tuple[BrokerId, ...] = ()
+    eligible: tuple[BrokerId, ...] = ()
+    version: int = 0
+    committed: Point = ORIGIN
+    request: str = ""
+
+    def without(self, broker_id: BrokerId) -> "SyncSet":
+        """The set when this member's data is not to be trusted any more; the same if it was not part of it."""
+        members = tuple(member for member in self.members if member != broker_id)
+        eligible = tuple(member for member in self.eligible if member != broker_id)
+        if (members, eligible) == (self.members, self.eligible):
+            return self
+        return replace(self, members=members, eligible=eligible, version=self.version + 1, request="")
+
+    def changed(self, members: tuple[BrokerId, ...], *, minimum: int, keep: bool = True) -> "SyncSet":
+        """The set with these members; who leaves while it is below the minimum stays eligible if `keep`."""
+        rest: set[BrokerId] = set()
+        if keep and len(members) < minimum:
+            rest = {*self.members, *self.eligible} - set(members)
+        return replace(self, members=members, eligible=tuple(sorted(rest)), version=self.version + 1, request="")
+
+
+class Tenure(Struct, frozen=True, kw_only=True):
+    """The latest leadership. `ended`: it gets no lease any more. `released`: and it holds none, so nobody need wait."""
+
+    broker_id: BrokerId
+    store_id: str
+    incarnation: str
+    registration: Registration
+    epoch: Epoch
+    ended: bool = False
+    released: bool = False
+    request: str = ""
+
+
+class Transfer(Struct, frozen=True, kw_only=True):
+    """A planned hand-over: the master stops writes, waits until the target has all of them, and releases its lease."""
+
+    target: BrokerId
+    request: str
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """How a group is configured. The master takes `min_in_sync` from here, because eligibility depends on it."""
+
+    replicas: int = 3
+    min_in_sync: int = 2
+    preferred: BrokerId | None = None
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """One broker group.
+
+    Invariants: (1) the master is a member of the in-sync set; (2) members and eligible are disjoint, registered and no
+    learners; (3) no tenure is of a later epoch than the group's; (4) ids and registrations are unique and below the
+    next ones; (5) a released tenure has ended.
+    """
+
+    key: GroupKey
+    epoch: Epoch = Epoch(0)
+    tenure: Tenure | None = None
+    sync: SyncSet = SyncSet()
+    replicas: tuple[Replica, ...] = ()
+    next_id: BrokerId = BrokerId(1)
+    registrations: int = 0
+    rules: Rules = Rules()
+    transfer: Transfer | None = None
+    founded: bool = False
+
+    @property
+    def master(self) -> Replica | None:
+        """Who leads, as far as it is decided; whether it lives is another question."""
+        if self.tenure is None or self.tenure.ended:
+            return None
+        return self.replica(self.tenure.broker_id)
+
+    def replica(self, broker_id: BrokerId) -> Replica | None:
+        """The broker of this id."""
+        for replica in self.replicas:
+            if replica.broker_id == broker_id:
+                return replica
+        return None
+
+    def having(self, replica: Replica) -> "Group":
+        """The group with this replica added or replaced."""
+        rest = [other for other in self.replicas if other.broker_id != replica.broker_id]
+        ordered = tuple(sorted([*rest, replica], key=lambda each: each.broker_id))
+        return replace(self, replicas=ordered, next_id=max(self.next_id, BrokerId(replica.broker_id + 1)))
+
+    def ending_tenure(self, *, released: bool = False) -> "Group":
+        """The group whose latest leadership is over; without `released` its lease must still be waited out."""
+        if self.tenure is None or (self.tenure.ended and self.tenure.released >= released):
+            return self
+        tenure = replace(self.tenure, ended=True, released=released or self.tenure.released)
+        return replace(self, tenure=tenure)
+
+    def check(self) -> None:
+        """Stop when the state is not one that the rules allow. Raises: InvariantError."""
+        sync, tenure = self.sync, self.tenure
+        trusted = {each.broker_id for each in self.replicas if not each.learner and each.registration}
+        ids = [each.broker_id for each in self.replicas]
+        ensure(self.master is None or self.master.broker_id in sync.members, "group 1: the master is in sync", self)
+        ensure(tenure is None or tenure.ended or self.master is not None, "group 1: the master is registered", self)
+        ensure({*sync.members, *sync.eligible} <= trusted, "group 2: who is in sync is registered", self)
+        ensure(not set(sync.members) & set(sync.eligible), "group 2: members are not also eligible", self)
+        ensure(tenure is None or tenure.epoch <= self.epoch, "group 3: the epoch is the highest", self)
+        ensure(len(set(ids)) == len(ids) and all(each < self.next_id for each in ids), "group 4: ids", self)
+        ensure(all(each.registration <= self.registrations for each in self.replicas), "group 4: registrations", self)
+        ensure(tenure is None or tenure.ended or not tenure.released, "group 5: released means ended", self)

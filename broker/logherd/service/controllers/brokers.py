@@ -1,0 +1,165 @@
+"""Requests of brokers: identity, registration, heartbeats, the in-sync set."""
+
+from logherd.controller.admission import admit_register, admit_sync_set
+from logherd.controller.commands import AlterSyncSet, Claim, Register, SyncMember
+from logherd.controller.office import Office
+from logherd.controller.reports import Report, Withheld
+from logherd.controller.values import BrokerId, GroupKey, Registration, Rules
+from logherd.controller.verdicts import Refusal, Verdict
+from logherd.model.names import Epoch, Position
+from logherd.replication.epochs import Point
+from logherd.service.controllers.codes import refusal_reply, response_code
+from logherd.service.controllers.fields import AlteringBody, AlteringHeader, HeartbeatHeader, Registered
+from logherd.service.controllers.fields import RegisteringHeader as Registering
+from logherd.service.controllers.scope import key_of
+from logherd.service.controllers.steps import Confirm, Decide, Step
+from logherd.service.controllers.views import lease_reply, sync_body
+from logherd.service.errors import RequestError
+from logherd.service.ports import Reply
+from logherd.service.requests import body_reply
+from logherd.wire.bodies import decode_body
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Frame
+from logherd.wire.headers import decode_header
+from logherd.wire.headers.controller import (
+    AlterSyncStateSetResponse,
+    ApplyBrokerIdHeader,
+    ApplyBrokerIdResponse,
+    NextBrokerIdHeader,
+    NextBrokerIdResponse,
+)
+
+__all__ = ["alter", "apply_id", "heartbeat", "next_id", "register"]
+
+_INVALID = ResponseCode.CONTROLLER_INVALID_REQUEST
+
+
+def _point(epoch: int | None, position: int | None) -> Point:
+    return Point(Epoch(max(epoch or 0, 0)), Position(max(position or 0, 0)))
+
+
+def next_id(frame: Frame, office: Office, now: int) -> Step:
+    """1012: the id that a new broker should claim."""
+    header = decode_header(NextBrokerIdHeader, frame.ext)
+    key = GroupKey(header.cluster_name, header.broker_name)
+
+    def then(now: int) -> Step:
+        group = office.machine.group(key)
+        return Reply(
+            header=NextBrokerIdResponse(
+                cluster_name=key.cluster, broker_name=key.name, next_broker_id=group.next_id if group else 1
+            )
+        )
+
+    return Confirm(then)
+
+
+def apply_id(frame: Frame, office: Office, now: int) -> Step:
+    """1013: claim an id."""
+    header = decode_header(ApplyBrokerIdHeader, frame.ext)
+    key = GroupKey(header.cluster_name, header.broker_name)
+    command = Claim(group=key, broker_id=BrokerId(header.applied_broker_id), check_code=header.register_check_code)
+
+    def then(verdict: Verdict, now: int) -> Step:
+        if verdict.refusal is not None:
+            return refusal_reply(frame.code, verdict.refusal, verdict.detail)
+        return Reply(header=ApplyBrokerIdResponse(cluster_name=key.cluster, broker_name=key.name))
+
+    return Decide(command, then)
+
+
+def register(frame: Frame, office: Office, now: int) -> Step:
+    """1003: a broker process has started."""
+    header = decode_header(Registering, frame.ext)
+    if not header.store_id or not header.incarnation:
+        raise RequestError(_INVALID, "a broker must send logherdStoreId and logherdIncarnation to join a group")
+    wish = Register(
+        group=GroupKey(header.cluster_name, header.broker_name), broker_id=BrokerId(header.broker_id),
+        store_id=header.store_id, incarnation=header.incarnation, address=header.broker_address,
+        end=_point(header.end_epoch, header.end_position), epoch_seen=Epoch(max(header.epoch_seen, 0)),
+        trusted=header.trusted, learner=header.learner,
+        rules=Rules(replicas=header.replicas, min_in_sync=header.min_in_sync),
+    )  # fmt: skip
+    admitted = admit_register(office, wish, now)
+    if isinstance(admitted, Refusal):
+        return refusal_reply(frame.code, admitted, "the store that has this id reports")
+    return Decide(admitted, lambda verdict, now: _registered(office, wish, verdict, now))
+
+
+def _registered(office: Office, wish: Register, verdict: Verdict, now: int) -> Step:
+    group = verdict.group
+    if verdict.refusal is not None or group is None:
+        refusal = verdict.refusal or Refusal.UNKNOWN_GROUP
+        return refusal_reply(RequestCode.CONTROLLER_REGISTER_BROKER, refusal, verdict.detail)
+    replica = group.replica(wish.broker_id)
+    master = group.master if office.leads(group, now) else None
+    answer = Registered(
+        cluster_name=wish.group.cluster,
+        broker_name=wish.group.name,
+        master_broker_id=master.broker_id if master is not None else None,
+        master_address=master.address if master is not None else None,
+        master_epoch=group.epoch if master is not None else None,
+        sync_state_set_epoch=group.sync.version if master is not None else None,
+        registration=replica.registration if replica is not None else 0,
+        min_in_sync=group.rules.min_in_sync,
+    )
+    return body_reply(sync_body(group), answer)
+
+
+def heartbeat(frame: Frame, office: Office, now: int) -> Step:
+    """904: heard at once; answered, perhaps with a lease, when the quorum has confirmed that this controller leads."""
+    header = decode_header(HeartbeatHeader, frame.ext)
+    if header.broker_id is None or header.registration is None:
+        raise RequestError(_INVALID, "a broker must send brokerId and logherdRegistration with its heartbeat")
+    report = Report(
+        group=GroupKey(header.cluster_name, header.broker_name), broker_id=BrokerId(header.broker_id),
+        registration=Registration(header.registration), address=header.broker_address,
+        end=_point(header.epoch, header.max_position),
+        committed=_point(header.committed_epoch, header.confirmed_position),
+        healthy=header.healthy, space=header.space, priority=header.election_priority or 0,
+        resigned=Epoch(header.resigned),
+    )  # fmt: skip
+    refusal = office.hear(report, now)
+    if refusal is not None:
+        return lease_reply(Withheld(None, refusal), response_code(frame.code, refusal))
+    return Confirm(lambda now: _renewed(office, report, now))
+
+
+def _renewed(office: Office, report: Report, now: int) -> Reply:
+    answer = office.renew(report, now)
+    if isinstance(answer, Withheld) and answer.view is None and answer.refusal is not None:
+        return lease_reply(answer, response_code(RequestCode.BROKER_HEARTBEAT, answer.refusal))
+    return lease_reply(answer)
+
+
+def alter(frame: Frame, office: Office, now: int) -> Step:
+    """1001: the master proposes another in-sync set."""
+    header = decode_header(AlteringHeader, frame.ext)
+    body = decode_body(AlteringBody, frame.body)
+    if header.registration is None:
+        raise RequestError(_INVALID, "a master must send logherdRegistration with its proposal")
+    heard = {each.broker_id: each for each in body.processes}
+    members = []
+    for broker_id in body.members:
+        process = heard.get(broker_id)
+        number, end = (process.registration, _point(process.end_epoch, process.end_position)) if process else (0, None)
+        members.append(
+            SyncMember(broker_id=BrokerId(broker_id), registration=Registration(number), end=end or _point(0, 0))
+        )
+    command = AlterSyncSet(
+        group=key_of(office, header.cluster_name, header.broker_name), broker_id=BrokerId(header.master_broker_id),
+        registration=Registration(header.registration), epoch=Epoch(header.master_epoch), version=body.version,
+        members=tuple(members), committed=_point(header.committed_epoch, header.committed_position),
+        min_in_sync=header.min_in_sync, request=header.request,
+    )  # fmt: skip
+    admitted = admit_sync_set(office, command, now)
+    if isinstance(admitted, Refusal):
+        return refusal_reply(frame.code, admitted)
+
+    def then(verdict: Verdict, now: int) -> Step:
+        if verdict.refusal is not None or verdict.group is None:
+            return refusal_reply(frame.code, verdict.refusal or Refusal.UNKNOWN_GROUP, verdict.detail)
+        group = verdict.group
+        return body_reply(sync_body(group), AlterSyncStateSetResponse(sync_state_set_epoch=group.sync.version))
+
+    return Decide(admitted, then)

@@ -1,0 +1,101 @@
+"""Fields of ours in RocketMQ's controller headers; whoever does not know them ignores them.
+
+A broker of LogHerd sends and reads them. One without them (a Java broker) cannot join a group: nothing would prove
+that its store is the one that acknowledged.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import field
+
+from logherd.wire.bodies.base import Body, Int32, Int64
+from logherd.wire.headers.base import Header
+from logherd.wire.headers.controller import AlterSyncStateSetHeader, RegisterReplicaHeader, RegisterReplicaResponse
+from logherd.wire.headers.names import BrokerHeartbeatHeader
+
+__all__ = [
+    "AlteringBody", "AlteringHeader", "AlteringMember", "HeartbeatHeader", "LeaderHint", "LeaseAnswer", "Registered",
+    "RegisteringHeader",
+]  # fmt: skip
+
+
+class LeaderHint(Header, frozen=True, kw_only=True):
+    """With 2007: where the leader is, under the names that 1005 gives it."""
+
+    leader_id: str | None = field(name="controllerLeaderId", default=None)
+    leader_address: str | None = field(name="controllerLeaderAddress", default=None)
+
+
+class RegisteringHeader(RegisterReplicaHeader, frozen=True, kw_only=True):
+    """1003 of a broker of ours."""
+
+    store_id: str | None = field(name="logherdStoreId", default=None)
+    incarnation: str | None = field(name="logherdIncarnation", default=None)
+    end_epoch: Int64 = field(name="logherdEndEpoch", default=0)
+    end_position: Int64 = field(name="logherdEndPosition", default=0)
+    epoch_seen: Int64 = field(name="logherdEpochSeen", default=0)
+    trusted: bool = field(name="logherdTrusted", default=True)
+    learner: bool = field(name="logherdLearner", default=False)
+    replicas: Int32 = field(name="logherdReplicas", default=3)
+    min_in_sync: Int32 = field(name="logherdMinInSync", default=2)
+
+
+class Registered(RegisterReplicaResponse, frozen=True, kw_only=True):
+    """The answer to it."""
+
+    registration: Int64 = field(name="logherdRegistration")
+    min_in_sync: Int32 = field(name="logherdMinInSync")
+
+
+class HeartbeatHeader(BrokerHeartbeatHeader, frozen=True, kw_only=True):
+    """904 of a broker of ours, which waits for the answer. `epoch` and `max_position` are the end of its log."""
+
+    registration: Int64 | None = field(name="logherdRegistration", default=None)
+    committed_epoch: Int64 = field(name="logherdConfirmEpoch", default=0)
+    healthy: bool = field(name="logherdHealthy", default=True)
+    space: bool = field(name="logherdSpace", default=True)
+    resigned: Int64 = field(name="logherdResigned", default=0)
+
+
+class LeaseAnswer(Header, frozen=True, kw_only=True):
+    """The answer to it: the role of everybody, and a lease or the reason why there is none."""
+
+    master_broker_id: Int64 | None = None
+    master_address: str | None = None
+    master_epoch: Int64 | None = None
+    sync_state_set_epoch: Int64 | None = None
+    master_registration: Int64 | None = field(name="logherdMasterRegistration", default=None)
+    learners: str | None = field(name="logherdLearners", default=None)
+    min_in_sync: Int32 | None = field(name="logherdMinInSync", default=None)
+    lease_ms: Int64 | None = field(name="logherdLeaseMs", default=None)
+    """Counted by the broker from when it sent the heartbeat; absent without a lease."""
+    hand_over: Int64 | None = field(name="logherdHandOver", default=None)
+    withheld: str | None = field(name="logherdWithheld", default=None)
+
+
+class AlteringHeader(AlterSyncStateSetHeader, frozen=True, kw_only=True):
+    """1001 of a broker of ours."""
+
+    cluster_name: str | None = field(name="logherdCluster", default=None)
+    registration: Int64 | None = field(name="logherdRegistration", default=None)
+    committed_epoch: Int64 = field(name="logherdConfirmEpoch", default=0)
+    committed_position: Int64 = field(name="logherdConfirmOffset", default=0)
+    min_in_sync: Int32 = field(name="logherdMinInSync", default=0)
+    request: str = field(name="logherdRequest", default="")
+
+
+class AlteringMember(Body, frozen=True, kw_only=True, gc=False):
+    """A process that the master has heard acknowledge, and up to where."""
+
+    broker_id: Int64
+    registration: Int64
+    end_epoch: Int64
+    end_position: Int64
+
+
+class AlteringBody(Body, frozen=True, kw_only=True, gc=False):
+    """The body of 1001: RocketMQ's set and version, and ours of it."""
+
+    members: Sequence[Int64] = field(name="syncStateSet", default_factory=list)
+    version: Int32 = field(name="syncStateSetEpoch", default=0)
+    processes: Sequence[AlteringMember] = field(name="logherdMembers", default_factory=list)

@@ -1,0 +1,237 @@
+"""A stage for transcripts of the controllers' decisions: one leading controller, one group `bg`, one clock.
+
+A script is lines `> command` with the output below each; blank lines and `#` comments stay. Commands:
+
+    office [gather=ms prefer=ms bootstrap=ms transfer=ms]   another leader: it knows only what is replicated
+    register b1 [store=s life=n end=e/p seen=e of=n unclean learner]   a process of the broker registers
+    beat b1 ... [end=e/p committed=e/p full sick]           heartbeats, each with its answer
+    wait ms b1 ... [the same words]                         time passes; these heartbeat every 500 ms, quietly
+    alter b1: b1 b2 [epoch=e version=n committed=e/p end=e/p min=n]    the master proposes an in-sync set
+    exit b1 [life=n] / resign b1 [life=n]                   its guardian reports its exit / it lets go by itself
+    elect b2 [unclean]  demote/promote b2  configure [min=n of=n prefer=b2]  forget [b2]     an operator's orders
+    again                                                   the last command of the log is applied again
+    group                                                   the replicated state
+"""
+
+from collections.abc import Callable
+from dataclasses import fields
+
+from logherd.controller.admission import ElectionRequest, admit_clean, admit_election
+from logherd.controller.commands import Clean, Command, Configure, SetLearner, decode_command
+from logherd.controller.reports import Granted, Withheld
+from logherd.controller.settings import OfficeOptions
+from logherd.controller.values import BrokerId, Tenure
+from logherd.controller.verdicts import Event, Refusal, Verdict
+from logherd.replication.epochs import Point
+from unit.controller.desk import KEY, Desk, point
+
+__all__ = ["Stage", "play"]
+
+_OPTIONS = {"gather": "gather_ms", "prefer": "prefer_after_ms", "bootstrap": "bootstrap_ms", "transfer": "transfer_ms"}
+
+
+class _ShownDesk(Desk):
+    """A desk that tells what each command came to."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        super().__init__()
+
+    def submit(self, command: Command) -> Verdict:
+        verdict = super().submit(command)
+        self.show(verdict)
+        return verdict
+
+    def submit_proposed(self, command: Command) -> Verdict:
+        self.say(f"{self.now} ms: the office proposes {_say_command(command)}")
+        verdict = super().submit_proposed(command)
+        self.show(verdict)
+        return verdict
+
+    def show(self, verdict: Verdict) -> None:
+        if verdict.refusal is not None:
+            self.say(f"refused: {verdict.refusal.value} ({verdict.detail})")
+        for event in verdict.events:
+            self.say(_say_event(event))
+
+
+class Stage:
+    """Runs the commands of one script."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.desk = _ShownDesk(self.lines.append)
+
+    def run(self, command: str) -> list[str]:
+        """Carry out one command; what it showed."""
+        self.lines.clear()
+        word, *rest = command.split()
+        pairs = dict(each.split("=") for each in rest if "=" in each)
+        method: Callable[..., None] = getattr(self, "do_" + word)
+        method([each for each in rest if "=" not in each], pairs)
+        return list(self.lines)
+
+    def do_office(self, words: list[str], pairs: dict[str, str]) -> None:
+        self.desk.options = OfficeOptions(**{_OPTIONS[name]: int(value) for name, value in pairs.items()})
+        self.desk.reopen()
+
+    def do_register(self, words: list[str], pairs: dict[str, str]) -> None:
+        broker = _broker(words[0])
+        self.desk.register(
+            broker, store=pairs.get("store", ""), life=int(pairs.get("life", 1)), end=_point(pairs.get("end")),
+            seen=int(pairs.get("seen", 0)), replicas=int(pairs.get("of", 3)), trusted="unclean" not in words,
+            learner="learner" in words, committed=self.desk.office.committed(KEY),
+        )  # fmt: skip
+
+    def do_beat(self, words: list[str], pairs: dict[str, str]) -> None:
+        for broker in _brokers(words):
+            self.lines.append(f"b{broker} {_say_lease(self.desk.beat(broker, **_said(words, pairs)))}")
+
+    def do_wait(self, words: list[str], pairs: dict[str, str]) -> None:
+        self.desk.wait(int(words[0]), *_brokers(words[1:]), **_said(words, pairs))
+
+    def do_alter(self, words: list[str], pairs: dict[str, str]) -> None:
+        epoch, version = pairs.get("epoch"), pairs.get("version")
+        self.desk.alter(
+            _broker(words[0].rstrip(":")), *_brokers(words[1:]), epoch=int(epoch) if epoch else None,
+            version=int(version) if version else None, committed=_point(pairs.get("committed")),
+            end=_point(pairs.get("end")), minimum=int(pairs.get("min", 2)),
+        )  # fmt: skip
+
+    def do_exit(self, words: list[str], pairs: dict[str, str]) -> None:
+        self.desk.release(_broker(words[0]), life=int(pairs.get("life", 1)), exited=True)
+
+    def do_resign(self, words: list[str], pairs: dict[str, str]) -> None:
+        self.desk.release(_broker(words[0]), life=int(pairs.get("life", 1)), exited=False)
+
+    def do_elect(self, words: list[str], pairs: dict[str, str]) -> None:
+        wanted = ElectionRequest(group=KEY, target=BrokerId(_broker(words[0])), unclean="unclean" in words)
+        self._admitted(admit_election(self.desk.office, wanted, self.desk.now))
+
+    def do_demote(self, words: list[str], pairs: dict[str, str]) -> None:
+        self._set_learner(words[0], learner=True)
+
+    def do_promote(self, words: list[str], pairs: dict[str, str]) -> None:
+        self._set_learner(words[0], learner=False)
+
+    def _set_learner(self, name: str, *, learner: bool) -> None:
+        epoch = self.desk.group.epoch
+        self.desk.submit(
+            SetLearner(group=KEY, expected_epoch=epoch, broker_id=BrokerId(_broker(name)), learner=learner)
+        )
+
+    def do_configure(self, words: list[str], pairs: dict[str, str]) -> None:
+        rules = self.desk.group.rules
+        self.desk.submit(
+            Configure(
+                group=KEY, replicas=int(pairs.get("of", rules.replicas)), min_in_sync=int(pairs.get("min", 2)),
+                preferred=BrokerId(_broker(pairs["prefer"])) if "prefer" in pairs else None,
+            )
+        )  # fmt: skip
+
+    def do_forget(self, words: list[str], pairs: dict[str, str]) -> None:
+        ids = tuple(BrokerId(broker) for broker in _brokers(words))
+        command = Clean(group=KEY, expected_epoch=self.desk.group.epoch, broker_ids=ids)
+        self._admitted(admit_clean(self.desk.office, command, self.desk.now, living="living" in words))
+
+    def _admitted(self, command: Command | Refusal) -> None:
+        if isinstance(command, Refusal):
+            self.lines.append(f"not admitted: {command.value}")
+        else:
+            self.lines.append(f"proposed: {_say_command(command)}")
+            self.desk.submit(command)
+
+    def do_again(self, words: list[str], pairs: dict[str, str]) -> None:
+        before = self.desk.machine.save()
+        self.desk.submit(decode_command(self.desk.log[-1]))
+        self.lines.append("nothing changed" if self.desk.machine.save() == before else "the state changed")
+
+    def do_group(self, words: list[str], pairs: dict[str, str]) -> None:
+        group = self.desk.group
+        self.lines.append(f"epoch {group.epoch}, {_say_tenure(group.tenure)}")
+        sync = group.sync
+        self.lines.append(
+            f"in sync {_names(sync.members)}, eligible {_names(sync.eligible)}, version {sync.version}, committed at "
+            f"least {sync.committed.epoch}/{sync.committed.position}"
+        )
+        for each in group.replicas:
+            notes = [word for word, on in (("learner", each.learner), ("exited", each.exited)) if on]
+            self.lines.append(f"b{each.broker_id} registration {each.registration} {' '.join(notes)}".rstrip())
+
+
+def _broker(name: str) -> int:
+    return int(name.removeprefix("b"))
+
+
+def _brokers(words: list[str]) -> list[int]:
+    return [_broker(word) for word in words if word[0] == "b" and word[1:].isdigit()]
+
+
+def _point(text: str | None) -> Point:
+    epoch, _, position = (text or "0/0").partition("/")
+    return point(int(epoch), int(position))
+
+
+def _said(words: list[str], pairs: dict[str, str]) -> dict[str, object]:
+    return {
+        "end": _point(pairs.get("end")), "committed": _point(pairs.get("committed")), "space": "full" not in words,
+        "healthy": "sick" not in words,
+    }  # fmt: skip
+
+
+def _names(ids: tuple[BrokerId, ...]) -> str:
+    return " ".join(f"b{each}" for each in ids) or "nobody"
+
+
+def _say_lease(answer: Granted | Withheld) -> str:
+    if isinstance(answer, Granted):
+        more = f", hand over to b{answer.hand_over}" if answer.hand_over is not None else ""
+        return f"leads epoch {answer.view.epoch} for {answer.holder_ms} ms{more}"
+    if answer.view is None:
+        return f"is refused: {answer.refusal.value if answer.refusal else ''}"
+    master = f"b{answer.view.master}" if answer.view.master is not None else "nobody"
+    why = f" ({answer.refusal.value})" if answer.refusal is not None else ""
+    return f"does not lead; {master} does in epoch {answer.view.epoch}{why}"
+
+
+def _say_tenure(tenure: Tenure | None) -> str:
+    if tenure is None:
+        return "never led"
+    state = "released" if tenure.released else "ended" if tenure.ended else "stands"
+    return f"b{tenure.broker_id} (registration {tenure.registration}) leads since epoch {tenure.epoch}: {state}"
+
+
+def _say_command(command: Command) -> str:
+    shown = {
+        "expected_epoch": "after epoch {}", "broker_id": "b{}", "grounds": "because {}", "alive": "alive {}",
+        "address": "at {}",
+    }  # fmt: skip
+    words = [type(command).__name__]
+    for name, form in shown.items():
+        value = getattr(command, name, None)
+        if value is not None:
+            text = _names(value) if isinstance(value, tuple) else getattr(value, "value", value)
+            words.append(form.format(text))
+    return " ".join(words)
+
+
+def _say_event(event: Event) -> str:
+    parts = []
+    for each in fields(event):
+        value = getattr(event, each.name)
+        if each.name != "group":
+            parts.append(f"{each.name} {_names(value) if isinstance(value, tuple) else value}")
+    return f"{type(event).__name__}: {', '.join(parts)}"
+
+
+def play(text: str) -> str:
+    """The script as it comes out now."""
+    stage = Stage()
+    result: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("> "):
+            result.append(line)
+            result.extend("    " + shown for shown in stage.run(line[2:]))
+        elif line.startswith("#") or not line.strip():
+            result.append(line)
+    return "\n".join(result) + "\n"

@@ -1,0 +1,189 @@
+"""One simulated controller: a Raft core, its disk, the machine, and an office while it leads."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from logherd.controller.commands import Command, decode_command, encode_command
+from logherd.controller.machine import Machine
+from logherd.controller.office import Office
+from logherd.controller.settings import OfficeOptions
+from logherd.controller.verdicts import Verdict
+from logherd.model.names import Position
+from logherd.raft.core import RaftCore, found_group, make_image
+from logherd.raft.inputs import Applied, Flushed, ImageKept, Input, Propose, Read, Received, Tick
+from logherd.raft.options import RaftOptions
+from logherd.raft.output import Answer, Decided, Output, ReadReady, Role, RoleChanged
+from logherd.raft.record import Kind
+from logherd.raft.store import HardState
+from logherd.replication.epochs import NOWHERE
+from logherd.replication.messages import ClusterId, Envelope, ReplicaId
+from sim.consensus.disk import SimStore
+from sim.consensus.streams import stream
+from sim.leases.process import Process
+
+if TYPE_CHECKING:
+    from sim.leases.world import World
+
+__all__ = ["Controller"]
+
+CLUSTER = ClusterId("leases")
+OPTIONS = OfficeOptions(fresh_ms=700, gather_ms=200, transfer_ms=2_000, retry_ms=50, idle_ms=200)
+TICK_US = 50_000
+IMAGE_EVERY = 25
+
+Done = Callable[[Verdict | None], None]
+
+
+class Controller(Process):
+    """`propose` and `confirm` call back with None when this controller cannot answer for the quorum any more."""
+
+    def __init__(self, world: "World", identity: ReplicaId, founders: tuple[ReplicaId, ...]) -> None:
+        super().__init__(world, str(identity))
+        self.identity = identity
+        self._draw = stream(world.seed, f"disk:{identity}")
+        self.store = SimStore(1 << 16)
+        found_group(self.store, HardState(CLUSTER, identity), founders)
+        self.store.flush(len(self.store.pending))
+        self._requests = 0
+        self.started()
+
+    def started(self) -> None:
+        """Start from the disk."""
+        self.machine, self.position, self.since_image = Machine(), NOWHERE, 0
+        self.office: Office | None = None
+        self._waiting: dict[int, tuple[Command | None, Done]] = {}
+        self._verdicts: dict[Position, Verdict] = {}
+        self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
+        self._flushing, self._wanted = False, 0
+        self._load()
+        hard = HardState(CLUSTER, self.identity)
+        seed = self._draw.getrandbits(64)
+        self.core = RaftCore(self.store, RaftOptions(), hard=hard, seed=seed, now=self.now_ms())
+        self.soon(self._draw.randrange(TICK_US), self._tick)
+
+    def ended(self) -> None:
+        """What was not flushed may be gone."""
+        self.office = None
+        self.store.lose(self._draw)
+        self.store = self.store.reopened()
+
+    def _load(self) -> None:
+        image = self.store.image()
+        if image is not None and image.size:
+            self.machine = Machine.load(self.store.image_chunk(image, 0, image.size) or b"")
+        self.position = image.point.position if image is not None else NOWHERE
+        self.world.observer.on_state(self)
+
+    def _tick(self) -> None:
+        self.feed(Tick())
+        if self.office is not None:
+            for command in self.office.decide(self.now_ms()):
+                self._append(command, lambda verdict: None)
+        self.soon(TICK_US, self._tick)
+
+    # ---- what brokers ask for ----------------------------------------------------------------------------------
+
+    def propose(self, command: Command, done: Done) -> None:
+        """Have a command decided."""
+        if self.office is None:
+            done(None)
+            return
+        self.office.submitted(command)
+        self._append(command, done)
+
+    def _append(self, command: Command, done: Done) -> None:
+        self._requests += 1
+        self._waiting[self._requests] = (command, done)
+        self.feed(Propose(self._requests, encode_command(command)))
+
+    def confirm(self, done: Callable[[Office | None], None]) -> None:
+        """Find out whether the quorum still follows this controller, from now on."""
+        self._requests += 1
+        self._waiting[self._requests] = (None, lambda verdict: done(self.office if verdict is not None else None))
+        self.feed(Read(self._requests))
+
+    # ---- the shell ---------------------------------------------------------------------------------------------
+
+    def receive(self, envelope: Envelope) -> None:
+        """A message has arrived at this address."""
+        if self.alive:
+            self.soon(0, lambda: self.feed(Received(envelope)))
+
+    def feed(self, event: Input) -> None:
+        """Give the core an input, and do what its output asks."""
+        self._carry_out(self.core.step(event, self.now_ms()))
+
+    def _carry_out(self, output: Output) -> None:
+        for event in output.events:
+            if isinstance(event, RoleChanged):
+                self._on_role(event)
+        for envelope in output.messages:
+            self.world.ship(envelope)
+        if output.flush is not None:
+            self._wanted = max(self._wanted, output.flush)
+            self._held.append((output.flush, output.held))
+            self._begin_flush()
+        if output.load is not None:
+            self._load()
+            self.feed(Applied(output.load.point.position))
+        if output.apply_to is not None and output.apply_to > self.position:
+            self._apply(output.apply_to)
+        for answer in output.answers:
+            self._answer(answer)
+
+    def _on_role(self, event: RoleChanged) -> None:
+        if event.role is Role.LEADER and event.ready:
+            self.office = Office(self.machine, self.world.observer.terms, OPTIONS, self.now_ms())
+            self.world.note(self.name, f"leads term {event.term}")
+        elif event.role is not Role.LEADER:
+            self.office = None
+
+    def _begin_flush(self) -> None:
+        if self._flushing:
+            return
+        self._flushing = True
+        token, changes = self._wanted, len(self.store.pending)
+        self.soon(100 + int(self._draw.expovariate(1 / 500)), lambda: self._end_flush(token, changes))
+
+    def _end_flush(self, token: int, changes: int) -> None:
+        self.store.flush(changes)
+        self._flushing = False
+        while self._held and self._held[0][0] <= token:
+            for envelope in self._held.popleft()[1]:
+                self.world.ship(envelope)
+        self.feed(Flushed(token))
+        if self._wanted > token:
+            self._begin_flush()
+
+    def _apply(self, upto: Position) -> None:
+        for record in self.store.records(self.position, upto):
+            if record.kind is Kind.DATA:
+                command = decode_command(record.body)
+                verdict = self.machine.apply(command)
+                self._verdicts[record.end] = verdict
+                if self.office is not None:
+                    self.office.applied(command, verdict, self.now_ms())
+                self.position = record.end
+                self.world.observer.on_applied(self, record.end, command, verdict)
+                self.since_image += 1
+        self.position = upto
+        self.feed(Applied(upto))
+        if self.since_image >= IMAGE_EVERY:
+            self.since_image = 0
+            data = self.machine.save()
+            image = make_image(self.core, self.position, data, crc32(data))
+            self.store.keep_image(image, data)
+            self.feed(ImageKept(image))
+
+    def _answer(self, answer: Answer) -> None:
+        command, done = self._waiting.pop(answer.request)
+        if isinstance(answer, Decided):
+            done(self._verdicts.get(answer.position))
+        elif isinstance(answer, ReadReady):
+            done(Verdict())
+        else:
+            if command is not None and self.office is not None:
+                self.office.dropped(command)
+            done(None)

@@ -1,0 +1,46 @@
+"""However a command ends, it says one sentence and gives its code: never a traceback."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LOGHERD = str(Path(sys.executable).with_name("logherd"))
+
+
+def run(*arguments: str | bytes, output: int | None = None) -> tuple[int, str]:
+    done = subprocess.run(
+        [LOGHERD, *arguments], stdin=subprocess.DEVNULL, stdout=output or subprocess.PIPE, stderr=subprocess.PIPE,
+        timeout=60, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stderr.decode(errors="replace")
+
+
+def test_text_that_is_not_utf_8_is_a_usage_error() -> None:
+    code, said = run("send", "t", b"\xff\xfe", "--name-server", "127.0.0.1:1")
+    assert (code, said.count("\n")) == (2, 1), said
+    assert "is not UTF-8" in said
+
+
+def test_an_output_that_takes_nothing_is_told() -> None:
+    with Path("/dev/full").open("wb") as full:
+        code, said = run("--version", output=full.fileno())
+    assert (code, said) == (1, "logherd: No space left on device\n")
+
+
+def test_a_reader_that_goes_away_is_no_error_worth_a_word() -> None:
+    process = subprocess.Popen([LOGHERD, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(60), said) == (1, b"")
+
+
+@pytest.mark.parametrize("file", ["missing.yaml", "."])
+def test_a_group_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path, file: str) -> None:
+    code, said = run("up", "-f", str(tmp_path / file))
+    assert (code, said.count("\n")) == (2, 1), said
+    assert "cannot be read" in said

@@ -1,0 +1,160 @@
+"""Commands and images as bytes: both ways, golden, and refused by name when they are of another version."""
+
+import pytest
+
+from logherd.controller.commands import (
+    AlterSyncSet,
+    CancelTransfer,
+    Claim,
+    Clean,
+    Command,
+    Configure,
+    Elect,
+    Grounds,
+    Move,
+    PlanTransfer,
+    Register,
+    Release,
+    SetLearner,
+    SyncMember,
+    Tune,
+    decode_command,
+    encode_command,
+)
+from logherd.controller.errors import CommandError, ImageError
+from logherd.controller.machine import Machine
+from logherd.controller.values import BrokerId, Registration
+from logherd.controller.verdicts import Refusal
+from logherd.kit.errors import InvariantError
+from logherd.model.names import Epoch
+from unit.controller.desk import KEY, Desk, point
+
+B1, B2, R1, E1 = BrokerId(1), BrokerId(2), Registration(1), Epoch(1)
+
+GOLDEN: list[tuple[Command, bytes]] = [
+    (
+        Claim(group=KEY, broker_id=B1, check_code="a;1"),
+        b'{"kind":"claim","group":{"cluster":"c","name":"bg"},"broker_id":1,"check_code":"a;1"}',
+    ),
+    (
+        Register(group=KEY, broker_id=B1, store_id="s", incarnation="i", address="b:1", end=point(1, 2)),
+        (b'{"kind":"register","group":{"cluster":"c","name":"bg"},"broker_id":1,"store_id":"s","incarnation":"i",'
+        b'"address":"b:1","replaces":"","end":{"epoch":1,"position":2},"committed":{"epoch":0,"position":0},'
+        b'"epoch_seen":0,"trusted":true,"learner":false,"rules":{"replicas":3,"min_in_sync":2,"preferred":null}}'),
+    ),
+    (
+        Move(group=KEY, broker_id=B1, registration=R1, address="b:2"),
+        b'{"kind":"move","group":{"cluster":"c","name":"bg"},"broker_id":1,"registration":1,"address":"b:2"}',
+    ),
+    (
+        Elect(
+            group=KEY, expected_epoch=E1, broker_id=B1, registration=R1, alive=(B1, B2), grounds=Grounds.LEASE_OVER
+        ),
+        (b'{"kind":"elect","group":{"cluster":"c","name":"bg"},"expected_epoch":1,"broker_id":1,"registration":1,'
+        b'"alive":[1,2],"grounds":"lease-over","request":""}'),
+    ),
+    (
+        Release(group=KEY, broker_id=B1, store_id="s", incarnation="i", exited=True),
+        (b'{"kind":"release","group":{"cluster":"c","name":"bg"},"broker_id":1,"store_id":"s","incarnation":"i",'
+        b'"exited":true,"committed":{"epoch":0,"position":0}}'),
+    ),
+    (
+        AlterSyncSet(
+            group=KEY, broker_id=B1, registration=R1, epoch=E1, version=1, committed=point(1, 5), min_in_sync=2,
+            members=(SyncMember(broker_id=B1, registration=R1, end=point(1, 9)),),
+        ),
+        (b'{"kind":"alter-sync-set","group":{"cluster":"c","name":"bg"},"broker_id":1,"registration":1,"epoch":1,'
+        b'"version":1,"members":[{"broker_id":1,"registration":1,"end":{"epoch":1,"position":9}}],'
+        b'"committed":{"epoch":1,"position":5},"min_in_sync":2,"request":""}'),
+    ),
+    (
+        PlanTransfer(group=KEY, expected_epoch=E1, broker_id=B1, registration=R1, request="r"),
+        (b'{"kind":"plan-transfer","group":{"cluster":"c","name":"bg"},"expected_epoch":1,"broker_id":1,'
+        b'"registration":1,"request":"r"}'),
+    ),
+    (
+        CancelTransfer(group=KEY, expected_epoch=E1, request="r"),
+        b'{"kind":"cancel-transfer","group":{"cluster":"c","name":"bg"},"expected_epoch":1,"request":"r"}',
+    ),
+    (
+        SetLearner(group=KEY, expected_epoch=E1, broker_id=B1, learner=True),
+        b'{"kind":"set-learner","group":{"cluster":"c","name":"bg"},"expected_epoch":1,"broker_id":1,"learner":true}',
+    ),
+    (
+        Configure(group=KEY, replicas=3, min_in_sync=2, preferred=B1),
+        b'{"kind":"configure","group":{"cluster":"c","name":"bg"},"replicas":3,"min_in_sync":2,"preferred":1}',
+    ),
+    (
+        Clean(group=KEY, expected_epoch=E1, broker_ids=(B2,)),
+        b'{"kind":"clean","group":{"cluster":"c","name":"bg"},"expected_epoch":1,"broker_ids":[2]}',
+    ),
+    (Tune(values={"gatherMs": 1}), b'{"kind":"tune","values":{"gatherMs":1}}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "text"), GOLDEN, ids=lambda each: type(each).__name__)
+def test_every_command_is_written_and_read_as_ever(command: Command, text: bytes) -> None:
+    assert encode_command(command) == b"\x01" + text
+    assert decode_command(b"\x01" + text) == command
+
+
+def test_every_kind_of_command_has_a_golden_example() -> None:
+    assert {type(command) for command, _ in GOLDEN} == set(Command.__args__)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "version none"),
+        (b"\x02{}", "version 2"),
+        (b"\x01{}", "kind"),
+        (b'\x01{"kind":"dance"}', "dance"),
+        (b'\x01{"kind":"tune","values":{"a":"b"}}', "int"),
+        (b'\x01{"kind":"tune","values":{},"more":1}', "more"),
+        (b'\x01{"kind":"tune","values":{"\xff":1}}', "UTF-8|utf-8"),
+        (b'\x01{"kind":"tu', "truncated"),
+    ],
+)
+def test_a_command_that_cannot_be_read_is_refused_by_name(body: bytes, says: str) -> None:
+    with pytest.raises(CommandError, match=says):
+        decode_command(body)
+
+
+@pytest.mark.parametrize("image", [b"", b"\x02{}", b"\x01{}", b"\x01\xff", b'\x01{"groups":[],"settings":{},"x":1}'])
+def test_an_image_that_cannot_be_read_is_refused(image: bytes) -> None:
+    with pytest.raises(ImageError):
+        Machine.load(image)
+
+
+def test_an_image_of_a_state_that_cannot_be_is_refused() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    image = desk.machine.save().replace(b'"members":[1,2,3]', b'"members":[2,3]')
+    with pytest.raises(InvariantError, match="group 1"):
+        Machine.load(image)
+
+
+def test_the_image_of_a_known_state_is_written_as_ever() -> None:
+    desk = Desk()
+    desk.submit(Claim(group=KEY, broker_id=B1, check_code="a;1"))
+    desk.submit(Tune(values={"gatherMs": 7}))
+    assert desk.machine.save() == (
+        b'\x01{"groups":[{"key":{"cluster":"c","name":"bg"},"epoch":0,"tenure":null,"sync":{"members":[],"eligible":[],'
+        b'"version":0,"committed":{"epoch":0,"position":0},"request":""},"replicas":[{"broker_id":1,"store_id":"",'
+        b'"incarnation":"","registration":0,"address":"","check_code":"a;1","learner":false,"exited":false,'
+        b'"end":{"epoch":0,"position":0}}],"next_id":2,"registrations":0,"rules":{"replicas":3,"min_in_sync":2,'
+        b'"preferred":null},"transfer":null,"founded":false}],"settings":{"gatherMs":7}}'
+    )
+
+
+@pytest.mark.parametrize("values", [{"leaseMs": 1}, {"gatherMs": -1}, {"transferMs": 1}])
+def test_settings_that_do_not_exist_or_are_out_of_bounds_are_refused(values: dict[str, int]) -> None:
+    desk = Desk()
+    assert desk.submit(Tune(values=values)).refusal is Refusal.WRONG_RULES
+    assert desk.machine.settings == {}
+
+
+def test_settings_take_effect_at_once() -> None:
+    desk = Desk()
+    desk.submit(Tune(values={"transferMs": 777}))
+    assert desk.office.options.transfer_ms == 777

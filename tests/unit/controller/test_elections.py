@@ -1,0 +1,451 @@
+"""R10, R11, R12, R13, R20 and H4, H14: who may lead, and on what grounds."""
+
+import pytest
+
+from logherd.controller.admission import ElectionRequest, admit_election, admit_register
+from logherd.controller.commands import Configure, Elect, Grounds, PlanTransfer, Register
+from logherd.controller.reports import Granted, Withheld
+from logherd.controller.settings import OfficeOptions
+from logherd.controller.values import BrokerId, Registration
+from logherd.controller.verdicts import LossAccepted, Refusal
+from logherd.model.names import Epoch
+from unit.controller.desk import KEY, Desk, point
+
+LONG_AGO = 60_000
+
+
+def ask(desk: Desk, target: int, *, unclean: bool = False, request: str = "", epoch: int | None = None) -> object:
+    wanted = ElectionRequest(
+        group=KEY, target=BrokerId(target), unclean=unclean, request=request,
+        expected_epoch=None if epoch is None else Epoch(epoch),
+    )  # fmt: skip
+    return admit_election(desk.office, wanted, desk.now)
+
+
+def elect(desk: Desk, broker: int, *alive: int, grounds: Grounds = Grounds.LEASE_OVER, request: str = "") -> Elect:
+    return Elect(
+        group=KEY, expected_epoch=desk.group.epoch, broker_id=BrokerId(broker),
+        registration=desk.registration(broker), alive=tuple(BrokerId(each) for each in alive), grounds=grounds,
+        request=request,
+    )  # fmt: skip
+
+
+# ---- R12: the first election ---------------------------------------------------------------------------------------
+
+
+def test_r12_a_new_group_waits_for_all_configured_brokers() -> None:
+    desk = Desk()
+    desk.register(1)
+    desk.register(2)
+    assert desk.wait(30_000, 1, 2) == []
+    desk.register(3)
+    (election,) = desk.wait(600, 1, 2, 3)
+    assert election.grounds is Grounds.FIRST
+    assert desk.group.sync.members == (1, 2, 3)
+
+
+def test_r12_the_first_to_ask_does_not_win_when_another_has_a_longer_log() -> None:
+    desk = Desk(now=LONG_AGO)
+    for broker, end in ((1, point(0, 0)), (2, point(4, 900)), (3, point(5, 100))):
+        desk.register(broker, end=end, seen=end.epoch)
+        desk.beat(broker, end=end)
+    desk.now += desk.terms.waiter_ms
+    for broker, end in ((1, point(0, 0)), (2, point(4, 900)), (3, point(5, 100))):
+        desk.beat(broker, end=end)
+    (election,) = desk.decide()
+    assert isinstance(election, Elect)
+    assert election.broker_id == 3
+    assert desk.group.sync.members == (3,)
+
+
+def test_r20_controllers_that_lost_their_log_adopt_the_highest_epoch_and_wait_out_old_leases() -> None:
+    desk = Desk(now=LONG_AGO)
+    for broker in (1, 2, 3):
+        desk.register(broker, end=point(7, 100), seen=7)
+    assert desk.wait(desk.terms.waiter_ms, 1, 2, 3, end=point(7, 100)) == []
+    assert len(desk.wait(200, 1, 2, 3, end=point(7, 100))) == 1
+    assert desk.group.epoch == 8
+
+
+def test_r12_fewer_brokers_found_a_group_only_when_told_to_and_only_with_empty_logs() -> None:
+    desk = Desk(options=OfficeOptions(bootstrap_ms=5_000))
+    desk.register(1)
+    assert desk.wait(5_000, 1) == []
+    assert [election.grounds for election in desk.wait(200, 1)] == [Grounds.FIRST_BY_OPERATOR]
+    desk = Desk(options=OfficeOptions(bootstrap_ms=5_000))
+    desk.register(1, end=point(1, 10), seen=1)
+    assert desk.wait(30_000, 1) == []
+
+
+def test_r12_an_operator_may_found_a_group_with_fewer_brokers() -> None:
+    desk = Desk()
+    desk.register(1)
+    desk.beat(1)
+    assert ask(desk, 1) is Refusal.BELOW_MINIMUM
+    assert ask(desk, 1, unclean=True) is Refusal.LEASE_RUNS
+    desk.now += desk.terms.waiter_ms
+    desk.beat(1)
+    command = ask(desk, 1, unclean=True)
+    assert isinstance(command, Elect)
+    assert desk.submit(command).refusal is None
+
+
+# ---- R10: who follows ----------------------------------------------------------------------------------------------
+
+
+def test_r10_the_longest_log_of_the_in_sync_set_is_elected_and_living_members_stay() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, 4, master=1)
+    desk.now += LONG_AGO
+    desk.release(1)
+    desk.beat(2, end=point(1, 500))
+    desk.beat(3, end=point(1, 700), priority=9)
+    (election,) = desk.wait(600, step=100)
+    assert election.broker_id == 3
+    assert desk.group.sync.members == (2, 3)
+
+
+def test_r10_of_equal_logs_the_preferred_broker_is_elected_then_the_smallest_priority() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, 4, master=1)
+    desk.release(1)
+    desk.beat(2, priority=5)
+    desk.beat(3, priority=1)
+    desk.beat(4, priority=7)
+    assert [election.broker_id for election in desk.wait(50)] == [3]
+
+
+def test_r10_an_election_waits_a_moment_for_members_that_may_have_more() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.now += LONG_AGO
+    desk.beat(2, end=point(1, 10))
+    assert desk.wait(300) == []
+    desk.beat(3, end=point(1, 20))
+    assert [election.broker_id for election in desk.wait(150)] == [3]
+
+
+def test_r10_who_left_below_the_minimum_is_elected_when_nobody_in_sync_can_be() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    assert desk.alter(1, 1, 2).refusal is None
+    assert desk.group.sync.eligible == ()
+    assert desk.alter(1, 1).refusal is None
+    assert desk.group.sync.eligible == (2,)
+    assert [election.broker_id for election in desk.wait(5_000, 2, 3)] == [2]
+    assert desk.group.sync.members == (2,)
+    assert desk.group.sync.eligible == (1,)
+
+
+def test_nobody_outside_the_in_sync_set_is_elected_by_itself() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.alter(1, 1, 2)
+    assert desk.wait(30_000, 3) == []
+    refused = desk.submit(elect(desk, 3, 3))
+    assert refused.refusal is Refusal.NOT_IN_SYNC
+
+
+def test_a_failed_election_does_not_burn_epochs() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.wait(60_000)
+    assert desk.group.epoch == 1
+
+
+@pytest.mark.parametrize("wrong", [{"space": False}, {"healthy": False}])
+def test_h4_leadership_goes_only_to_a_replica_with_space_and_a_sound_store(wrong: dict[str, bool]) -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.release(1)
+    desk.beat(2, end=point(1, 100), **wrong)
+    desk.beat(3, end=point(1, 50))
+    assert [election.broker_id for election in desk.wait(50)] == [3]
+
+
+def test_a_learner_is_never_elected() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.register(4, learner=True)
+    desk.beat(4, end=point(1, 1_000))
+    assert desk.submit(elect(desk, 4, 4)).refusal is Refusal.LEARNER
+
+
+# ---- R11, R13: incarnations ----------------------------------------------------------------------------------------
+
+
+def test_r13_a_master_that_restarts_gets_a_new_epoch_and_only_after_its_old_lease() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.register(1, life=2)
+    assert desk.group.master is None
+    assert isinstance(desk.beat(1), Withheld)
+    assert desk.wait(2_000, 1, 2, 3, end=point(1, 9)) == []
+    elections = desk.wait(2_000, 1, end=point(1, 9))
+    assert [election.broker_id for election in elections] == [1]
+    assert desk.group.epoch == 2
+
+
+def test_r11_a_changed_store_leaves_the_in_sync_set_before_any_role_is_answered() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.register(2, store="other")
+    assert desk.group.sync.members == (1, 3)
+    assert desk.group.sync.version == 2
+
+
+def test_r11_a_log_that_ends_below_the_committed_position_leaves_the_in_sync_set() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.register(2, life=2, end=point(1, 499), committed=point(1, 500))
+    desk.register(3, life=2, end=point(1, 500), committed=point(1, 500))
+    assert desk.group.sync.members == (1, 3)
+
+
+def test_r11_what_members_reported_as_committed_is_held_against_a_registration() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.beat(1, committed=point(1, 500))
+    command = Register(
+        group=KEY, broker_id=BrokerId(2), store_id="store2", incarnation="store2.2", address="b2:10911",
+        end=point(1, 400),
+    )  # fmt: skip
+    admitted = admit_register(desk.office, command, desk.now)
+    assert isinstance(admitted, Register)
+    assert admitted.committed == point(1, 500)
+    desk.submit(admitted)
+    assert desk.group.sync.members == (1, 3)
+
+
+def test_r11_an_unclean_stop_with_acknowledgements_that_were_not_flushed_leaves_the_in_sync_set() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.register(3, life=2, trusted=False)
+    assert desk.group.sync.members == (1, 2)
+
+
+def test_r11_a_living_store_keeps_its_id() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    thief = Register(group=KEY, broker_id=BrokerId(2), store_id="thief", incarnation="thief.1", address="b9:10911")
+    assert admit_register(desk.office, thief, desk.now) is Refusal.ID_TAKEN
+    assert desk.register(2, store="thief", replaces="").refusal is Refusal.ID_TAKEN
+    desk.now += LONG_AGO
+    assert isinstance(admit_register(desk.office, thief, desk.now), Register)
+
+
+def test_r11_data_at_risk_is_decided_by_nobody_but_an_operator() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.alter(1, 1, 2)
+    desk.now += LONG_AGO
+    desk.register(1, store="new1")
+    desk.register(2, store="new2")
+    assert (desk.group.sync.members, desk.group.sync.eligible) == ((), ())
+    assert desk.wait(30_000, 1, 2, 3, end=point(1, 300)) == []
+    assert ask(desk, 3) is Refusal.NOT_IN_SYNC
+    command = ask(desk, 3, unclean=True)
+    assert isinstance(command, Elect)
+    assert command.grounds is Grounds.UNCLEAN
+    verdict = desk.submit(command)
+    assert any(isinstance(event, LossAccepted) for event in verdict.events)
+    assert desk.group.sync.members == (3,)
+
+
+def test_an_unclean_election_is_refused_while_somebody_in_sync_could_lead() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.alter(1, 1, 2)
+    desk.now += LONG_AGO
+    desk.beat(2, 3)
+    assert ask(desk, 3, unclean=True) is Refusal.IN_SYNC
+
+
+def test_an_unclean_election_waits_for_the_lease_too() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.alter(1, 1)
+    desk.alter(1, 1, 2)
+    desk.register(1, life=2)
+    desk.beat(3)
+    assert ask(desk, 3, unclean=True) is Refusal.LEASE_RUNS
+
+
+# ---- H14: a proven exit --------------------------------------------------------------------------------------------
+
+
+def test_h14_an_exit_releases_the_lease_of_exactly_this_incarnation() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    assert desk.release(1, life=7).refusal is Refusal.FENCED_PROCESS
+    assert desk.release(1, store="other").refusal is Refusal.FENCED_PROCESS
+    assert desk.group.master is not None
+    assert desk.release(1).refusal is None
+    assert desk.group.tenure is not None
+    assert desk.group.tenure.released
+
+
+def test_h14_an_exit_reported_after_the_restart_still_releases_the_old_lease() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.register(1, life=2)
+    assert desk.release(1, life=1).refusal is None
+    replica = desk.group.replica(BrokerId(1))
+    assert replica is not None
+    assert not replica.exited
+    assert len(desk.wait(600, 2, 3)) == 1
+
+
+def test_h14_a_process_that_has_exited_is_neither_granted_a_lease_nor_elected_nor_registered() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.release(1)
+    assert isinstance(desk.beat(1), Withheld)
+    assert desk.register(1).refusal is Refusal.FENCED_PROCESS
+    assert desk.submit(elect(desk, 1, 1, grounds=Grounds.RELEASED)).refusal is Refusal.FENCED_PROCESS
+
+
+def test_a_process_that_let_go_by_itself_leads_again_only_if_it_speaks_again_and_nobody_else_can() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.now += LONG_AGO
+    desk.beat(1)
+    desk.release(1, exited=False)
+    assert desk.wait(1_000) == []
+    assert [election.broker_id for election in desk.wait(1_000, 1)] == [1]
+    assert desk.group.epoch == 2
+
+
+# ---- planned transfers ---------------------------------------------------------------------------------------------
+
+
+def test_r10_a_planned_transfer_asks_the_master_to_let_go_and_keeps_everybody_in_sync() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    command = ask(desk, 3, epoch=1)
+    assert isinstance(command, PlanTransfer)
+    assert desk.submit(command).refusal is None
+    answer = desk.beat(1)
+    assert isinstance(answer, Granted)
+    assert answer.hand_over == 3
+    desk.beat(2, end=point(1, 50))
+    desk.release(1, exited=False)
+    assert [election.broker_id for election in desk.wait(50)] == [3]
+    assert desk.group.sync.members == (1, 2, 3)
+    assert desk.group.transfer is None
+
+
+def test_a_transfer_that_takes_too_long_is_given_up_and_the_master_goes_on() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    command = ask(desk, 3)
+    assert isinstance(command, PlanTransfer)
+    desk.submit(command)
+    desk.wait(desk.options.transfer_ms + 200, 1, 2, 3)
+    assert desk.group.transfer is None
+    assert desk.group.epoch == 1
+    answer = desk.beat(1)
+    assert isinstance(answer, Granted)
+    assert answer.hand_over is None
+
+
+def test_a_transfer_to_a_broker_that_falls_silent_is_given_up_at_once() -> None:
+    """The master takes no writes while it waits for the target."""
+    desk = Desk(options=OfficeOptions(transfer_ms=60_000))
+    desk.found(1, 2, 3, master=1)
+    command = ask(desk, 3)
+    assert isinstance(command, PlanTransfer)
+    desk.submit(command)
+    desk.wait(1_000, 1, 2, 3)
+    assert desk.group.transfer is not None
+    desk.wait(desk.options.fresh_ms + 200, 1, 2)
+    assert desk.group.transfer is None
+    assert desk.group.epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "epoch", "why"),
+    [
+        (1, 1, Refusal.UNCHANGED),
+        (2, 2, Refusal.FENCED_EPOCH),
+        (3, 1, Refusal.NOT_FIT),
+        (4, 1, Refusal.NOT_IN_SYNC),
+        (5, 1, Refusal.UNKNOWN_REPLICA),
+    ],
+)
+def test_an_operators_request_is_refused_by_name(target: int, epoch: int, why: Refusal) -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.register(4)
+    desk.beat(4)
+    desk.beat(3, space=False)
+    assert ask(desk, target, epoch=epoch) is why
+
+
+def test_a_repeated_request_is_one_transfer() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    command = ask(desk, 3, request="r1")
+    assert isinstance(command, PlanTransfer)
+    desk.submit(command)
+    assert desk.submit(command).refusal is None
+    other = ask(desk, 2, request="r2")
+    assert isinstance(other, PlanTransfer)
+    assert desk.submit(other).refusal is Refusal.RUNNING
+
+
+def test_r18_a_repeated_election_is_one_election() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.release(1)
+    command = elect(desk, 2, 2, 3, grounds=Grounds.RELEASED, request="r1")
+    assert desk.submit(command).refusal is None
+    assert desk.submit(command).refusal is None
+    assert desk.group.epoch == 2
+
+
+def test_the_preferred_broker_is_given_the_leadership_after_it_was_in_sync_for_a_while() -> None:
+    desk = Desk(options=OfficeOptions(prefer_after_ms=5_000))
+    desk.found(1, 2, 3, master=1)
+    desk.submit(Configure(group=KEY, replicas=3, min_in_sync=2, preferred=BrokerId(2)))
+    desk.wait(4_000, 1, 2, 3)
+    assert desk.group.transfer is None
+    desk.wait(2_500, 1, 2, 3)
+    assert desk.group.transfer is not None
+    assert desk.group.transfer.target == 2
+
+
+# ---- elections in the log's order ----------------------------------------------------------------------------------
+
+
+def test_r18_an_election_made_from_an_older_state_is_refused() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    late = elect(desk, 3, 3)
+    desk.release(1)
+    assert desk.submit(elect(desk, 2, 2, 3, grounds=Grounds.RELEASED)).refusal is None
+    assert desk.submit(late).refusal is Refusal.FENCED_EPOCH
+
+
+def test_an_election_of_a_process_that_restarted_meanwhile_is_refused() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    late = elect(desk, 3, 3)
+    desk.register(3, life=2)
+    assert desk.submit(late).refusal is Refusal.FENCED_PROCESS
+
+
+def test_the_claim_that_a_lease_was_released_is_checked() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    assert desk.submit(elect(desk, 3, 3, grounds=Grounds.RELEASED)).refusal is Refusal.LEASE_RUNS
+
+
+def test_a_report_of_an_older_process_counts_for_nothing() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    old = desk.report(2)
+    desk.register(2, life=2)
+    assert desk.office.hear(old, desk.now) is Refusal.FENCED_PROCESS
+    assert not desk.office.alive(desk.group, BrokerId(2), desk.now)
+    assert old.registration == Registration(2)

@@ -1,0 +1,421 @@
+"""RocketMQ's controller requests as frames: what each answers, when it waits, and with which code it refuses."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from logherd.controller.commands import Register
+from logherd.controller.values import BrokerId, GroupKey
+from logherd.controller.verdicts import Refusal
+from logherd.service.controllers.codes import response_code
+from logherd.service.controllers.desk import SERVED, QuorumView, take, unknown_outcome
+from logherd.service.controllers.fields import LeaderHint, LeaseAnswer, Registered
+from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, Step
+from logherd.service.ports import Reply
+from logherd.wire.bodies import decode_body, encode_body
+from logherd.wire.bodies.brokers import ElectMasterAnswer, SyncStateData, SyncStateSet
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Frame
+from logherd.wire.headers import encode_header
+from logherd.wire.headers.controller import (
+    AlterSyncStateSetResponse,
+    ApplyBrokerIdResponse,
+    ControllerMetadataResponse,
+    MasterResponse,
+    NextBrokerIdResponse,
+)
+from unit.controller.desk import KEY, Desk, point
+
+C = RequestCode
+QUORUM = QuorumView(
+    group="ctl", own_id="n0", leader_id="n1", leader_address="h1:9878", shown={"controllerType": "LogHerd"},
+    peers=(("n0", "h0:9878"), ("n1", "h1:9878")),
+)  # fmt: skip
+
+
+class Caller:
+    """Carries out the steps of a request against a desk that commits at once."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.steps: list[type] = []
+        self.while_waiting: Callable[[], object] = lambda: None
+
+    def __call__(self, code: int, body: bytes = b"", **ext: object) -> Reply:
+        texts = {
+            name: ("true" if value else "false") if isinstance(value, bool) else str(value)
+            for name, value in ext.items()
+        }
+        step: Step = take(Frame(code, 1, ext=texts, body=body), self.desk.office, QUORUM, self.desk.now)
+        self.steps = []
+        while not isinstance(step, Reply):
+            self.steps.append(type(step))
+            step = self.carry_out(step)
+        return step
+
+    def carry_out(self, step: Step) -> Step:
+        if isinstance(step, Confirm):
+            return step.then(self.desk.now)
+        if isinstance(step, Decide):
+            return step.then(self.desk.submit(step.command), self.desk.now)
+        assert isinstance(step, AwaitMaster)
+        self.while_waiting()
+        group = self.desk.machine.group(step.group)
+        assert group is not None
+        return step.then(group, self.desk.now)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    return desk
+
+
+@pytest.fixture
+def call(desk: Desk) -> Caller:
+    return Caller(desk)
+
+
+def header(reply: Reply, cls: type[msgspec.Struct]) -> object:
+    assert isinstance(reply.header, cls)
+    return reply.header
+
+
+def body(reply: Reply) -> bytes:
+    assert isinstance(reply.body, bytes)
+    return reply.body
+
+
+def registering(broker: int, **more: object) -> dict[str, object]:
+    return {
+        "clusterName": "c", "brokerName": "bg", "brokerId": broker, "brokerAddress": f"b{broker}:10911",
+        "logherdStoreId": f"store{broker}", "logherdIncarnation": f"store{broker}.1", **more,
+    }  # fmt: skip
+
+
+def beating(desk: Desk, broker: int, **more: object) -> dict[str, object]:
+    return {
+        "clusterName": "c", "brokerName": "bg", "brokerId": broker, "brokerAddr": f"b{broker}:10911", "epoch": 1,
+        "maxOffset": 100, "confirmOffset": 50, "logherdConfirmEpoch": 1,
+        "logherdRegistration": desk.registration(broker), **more,
+    }  # fmt: skip
+
+
+# ---- any controller, and the redirect ------------------------------------------------------------------------------
+
+
+def test_1005_is_answered_by_any_controller() -> None:
+    answer = take(Frame(C.CONTROLLER_GET_METADATA_INFO, 1), None, QUORUM, 0)
+    assert isinstance(answer, Reply)
+    assert header(answer, ControllerMetadataResponse) == ControllerMetadataResponse(
+        group="ctl", leader_id="n1", leader_address="h1:9878", leader=False, peers="n0:h0:9878;n1:h1:9878"
+    )
+
+
+@pytest.mark.parametrize("code", sorted(SERVED - {C.CONTROLLER_GET_METADATA_INFO}))
+def test_everything_else_is_redirected_by_a_controller_that_does_not_lead(code: int) -> None:
+    answer = take(Frame(code, 1), None, QUORUM, 0)
+    assert isinstance(answer, Reply)
+    assert answer.code == ResponseCode.CONTROLLER_NOT_LEADER
+    assert header(answer, LeaderHint) == LeaderHint(leader_id="n1", leader_address="h1:9878")
+    assert answer.remark is not None
+    assert "h1:9878" in answer.remark
+
+
+def test_a_leader_that_is_not_ready_sends_nobody_to_itself() -> None:
+    own = QuorumView(group="ctl", own_id="n1", leader_id="n1", leader_address="h1:9878", peers=QUORUM.peers, shown={})
+    answer = take(Frame(C.CONTROLLER_GET_REPLICA_INFO, 1), None, own, 0)
+    assert isinstance(answer, Reply)
+    assert header(answer, LeaderHint) == LeaderHint()
+
+
+def test_a_code_that_no_controller_answers_is_refused_by_number(call: Caller) -> None:
+    answer = call(C.SEND_MESSAGE)
+    assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert answer.remark is not None
+    assert "10" in answer.remark
+
+
+def test_the_codes_of_the_protocol_are_served() -> None:
+    assert {904, *range(1001, 1007), *range(1009, 1014)} == SERVED
+
+
+@pytest.mark.parametrize("code", sorted(SERVED - {C.CONTROLLER_GET_METADATA_INFO, C.GET_CONTROLLER_CONFIG, 1009}))
+def test_a_request_without_its_fields_is_refused_and_not_an_error_of_ours(call: Caller, code: int) -> None:
+    assert call(code).code == ResponseCode.INVALID_PARAMETER
+
+
+# ---- identity and registration -------------------------------------------------------------------------------------
+
+
+def test_ids_are_handed_out_as_rocketmqs_brokers_ask_for_them(call: Caller) -> None:
+    fresh = {"clusterName": "c", "brokerName": "new"}
+    assert header(call(C.CONTROLLER_GET_NEXT_BROKER_ID, **fresh), NextBrokerIdResponse) == NextBrokerIdResponse(
+        cluster_name="c", broker_name="new", next_broker_id=1
+    )
+    claim = {**fresh, "appliedBrokerId": 1, "registerCheckCode": "a:1;5"}
+    assert header(call(C.CONTROLLER_APPLY_BROKER_ID, **claim), ApplyBrokerIdResponse) == ApplyBrokerIdResponse(
+        cluster_name="c", broker_name="new"
+    )
+    assert call.steps == [Decide]
+    other = {**claim, "registerCheckCode": "b:1;6"}
+    assert call(C.CONTROLLER_APPLY_BROKER_ID, **other).code == ResponseCode.CONTROLLER_BROKER_ID_INVALID
+
+
+def test_1003_names_the_master_only_while_it_may_hold_a_lease(desk: Desk, call: Caller) -> None:
+    answer = call(C.CONTROLLER_REGISTER_BROKER, **registering(2))
+    found = header(answer, Registered)
+    assert isinstance(found, Registered)
+    assert (found.master_broker_id, found.master_epoch, found.registration) == (1, 1, 2)
+    assert decode_body(SyncStateSet, body(answer)) == SyncStateSet(members=[1, 2, 3], epoch=1)
+    desk.release(1)
+    found = header(call(C.CONTROLLER_REGISTER_BROKER, **registering(2)), Registered)
+    assert isinstance(found, Registered)
+    assert found.master_broker_id is None
+
+
+def test_1003_without_a_store_id_is_refused(call: Caller) -> None:
+    answer = call(C.CONTROLLER_REGISTER_BROKER, clusterName="c", brokerName="bg", brokerId=1, brokerAddress="a:1")
+    assert answer.code == ResponseCode.CONTROLLER_INVALID_REQUEST
+    assert answer.remark is not None
+    assert "logherdStoreId" in answer.remark
+
+
+def test_1003_of_another_store_under_a_living_id_is_refused(call: Caller) -> None:
+    answer = call(C.CONTROLLER_REGISTER_BROKER, **registering(2, logherdStoreId="thief"))
+    assert answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID
+
+
+# ---- heartbeats ----------------------------------------------------------------------------------------------------
+
+
+def test_904_is_answered_with_a_lease_after_the_quorum_has_confirmed_the_leader(desk: Desk, call: Caller) -> None:
+    answer = call(C.BROKER_HEARTBEAT, **beating(desk, 1))
+    assert call.steps == [Confirm]
+    assert encode_header(header(answer, LeaseAnswer)) == {  # type: ignore[arg-type]
+        "masterBrokerId": "1", "masterAddress": "b1:10911", "masterEpoch": "1", "syncStateSetEpoch": "1",
+        "logherdMasterRegistration": "1", "logherdMinInSync": "2", "logherdLeaseMs": "2940",
+    }  # fmt: skip
+    assert desk.office.committed(KEY) == point(1, 50)
+
+
+def test_904_of_a_follower_tells_the_roles_and_no_lease(desk: Desk, call: Caller) -> None:
+    found = header(call(C.BROKER_HEARTBEAT, **beating(desk, 2)), LeaseAnswer)
+    assert isinstance(found, LeaseAnswer)
+    assert (found.master_broker_id, found.lease_ms, found.withheld) == (1, None, None)
+
+
+def test_904_of_a_sick_master_is_told_why_it_gets_no_lease(desk: Desk, call: Caller) -> None:
+    found = header(call(C.BROKER_HEARTBEAT, **beating(desk, 1, logherdHealthy=False)), LeaseAnswer)
+    assert isinstance(found, LeaseAnswer)
+    assert (found.lease_ms, found.withheld) == (None, Refusal.NOT_FIT.value)
+
+
+def test_904_of_an_older_process_must_register_again(desk: Desk, call: Caller) -> None:
+    answer = call(C.BROKER_HEARTBEAT, **beating(desk, 2, logherdRegistration=9))
+    assert answer.code == ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+    assert call.steps == []
+
+
+def test_904_of_a_broker_that_restarts_while_the_quorum_is_asked_gets_no_lease(desk: Desk) -> None:
+    fields = {name: str(value) for name, value in beating(desk, 1).items()}
+    step = take(Frame(C.BROKER_HEARTBEAT, 1, ext=fields), desk.office, QUORUM, desk.now)
+    assert isinstance(step, Confirm)
+    desk.register(1, life=2)
+    answer = step.then(desk.now)
+    assert isinstance(answer, Reply)
+    assert answer.code == ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+
+
+def test_904_as_java_sends_it_is_refused(call: Caller) -> None:
+    answer = call(C.BROKER_HEARTBEAT, clusterName="c", brokerName="bg", brokerAddr="a:1", brokerId=1)
+    assert answer.code == ResponseCode.CONTROLLER_INVALID_REQUEST
+
+
+# ---- the in-sync set -----------------------------------------------------------------------------------------------
+
+
+def altering(desk: Desk, **more: object) -> dict[str, object]:
+    return {
+        "brokerName": "bg", "masterBrokerId": 1, "masterEpoch": 1, "logherdRegistration": desk.registration(1),
+        "logherdMinInSync": 2, **more,
+    }  # fmt: skip
+
+
+def proposal(*members: int, version: int = 1, processes: list[dict[str, int]] | None = None) -> bytes:
+    return encode_body({"syncStateSet": members, "syncStateSetEpoch": version, "logherdMembers": processes or []})
+
+
+def test_1001_changes_the_set(desk: Desk, call: Caller) -> None:
+    answer = call(C.CONTROLLER_ALTER_SYNC_STATE_SET, proposal(1, 2), **altering(desk))
+    assert header(answer, AlterSyncStateSetResponse) == AlterSyncStateSetResponse(sync_state_set_epoch=2)
+    assert decode_body(SyncStateSet, body(answer)) == SyncStateSet(members=[1, 2], epoch=2)
+    back = [{"brokerId": 3, "registration": desk.registration(3), "endEpoch": 1, "endPosition": 9}]
+    answer = call(C.CONTROLLER_ALTER_SYNC_STATE_SET, proposal(1, 2, 3, version=2, processes=back), **altering(desk))
+    assert answer.code == 0
+    assert desk.group.sync.members == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("said", "members", "version", "code"),
+    [
+        ({"brokerName": "none"}, (1, 2), 1, ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED),
+        ({}, (1, 2, 3), 1, ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED),
+        ({"masterBrokerId": 2}, (1, 2), 1, ResponseCode.CONTROLLER_INVALID_MASTER),
+        ({"logherdRegistration": 9}, (1, 2), 1, ResponseCode.CONTROLLER_INVALID_MASTER),
+        ({"masterEpoch": 2}, (1, 2), 1, ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH),
+        ({}, (1, 2), 7, ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH),
+        ({}, (1, 9), 1, ResponseCode.CONTROLLER_INVALID_REPLICAS),
+        ({}, (2, 3), 1, ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED),
+    ],
+)
+def test_1001_is_refused_with_rocketmqs_numbers(
+    desk: Desk, call: Caller, said: dict[str, object], members: tuple[int, ...], version: int, code: int
+) -> None:
+    answer = call(C.CONTROLLER_ALTER_SYNC_STATE_SET, proposal(*members, version=version), **altering(desk, **said))
+    assert answer.code == code
+
+
+def test_1001_with_a_member_that_does_not_report_is_refused(desk: Desk, call: Caller) -> None:
+    desk.alter(1, 1, 2)
+    desk.now += 60_000
+    answer = call(C.CONTROLLER_ALTER_SYNC_STATE_SET, proposal(1, 2, 3, version=2), **altering(desk))
+    assert answer.code == ResponseCode.CONTROLLER_BROKER_NOT_ALIVE
+
+
+# ---- elections -----------------------------------------------------------------------------------------------------
+
+
+def electing(target: int, *, designated: bool = True) -> dict[str, object]:
+    return {"clusterName": "c", "brokerName": "bg", "brokerId": target, "designateElect": designated}
+
+
+def test_1002_of_a_designated_broker_is_answered_when_the_transfer_is_done(desk: Desk, call: Caller) -> None:
+    def hand_over() -> None:
+        desk.release(1, exited=False)
+        desk.wait(50, 2, 3)
+
+    call.while_waiting = hand_over
+    answer = call(C.CONTROLLER_ELECT_MASTER, **electing(3))
+    assert call.steps == [Confirm, Decide, AwaitMaster]
+    assert answer.code == 0
+    assert header(answer, MasterResponse) == MasterResponse(
+        master_broker_id=3, master_address="b3:10911", master_epoch=2, sync_state_set_epoch=2
+    )
+    found = decode_body(ElectMasterAnswer, body(answer))
+    assert found.members == [1, 2, 3]
+    assert found.group.addresses == found.addresses == {1: "b1:10911", 2: "b2:10911", 3: "b3:10911"}
+
+
+def test_1002_that_is_not_done_in_time_says_so(call: Caller) -> None:
+    assert call(C.CONTROLLER_ELECT_MASTER, **electing(3)).code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+
+
+def test_1002_with_a_living_master_says_who_it_is(call: Caller) -> None:
+    for request in (electing(1), electing(2, designated=False)):
+        answer = call(C.CONTROLLER_ELECT_MASTER, **request)
+        assert answer.code == ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+        found = header(answer, MasterResponse)
+        assert isinstance(found, MasterResponse)
+        assert found.master_broker_id == 1
+
+
+def test_1002_of_nobody_in_sync_or_an_unknown_group_is_refused(desk: Desk, call: Caller) -> None:
+    desk.register(4)
+    desk.beat(4)
+    assert call(C.CONTROLLER_ELECT_MASTER, **electing(4)).code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+    unknown = {**electing(1), "brokerName": "none"}
+    need = ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+    assert call(C.CONTROLLER_ELECT_MASTER, **unknown).code == need
+    assert call(C.CONTROLLER_ELECT_MASTER, **{**unknown, "designateElect": False}).code == need
+
+
+def test_1002_without_a_master_elects_the_designated_member_at_once(desk: Desk, call: Caller) -> None:
+    desk.now += desk.terms.waiter_ms
+    desk.beat(2, 3)
+    assert call(C.CONTROLLER_ELECT_MASTER, **electing(3)).code == 0
+    assert call.steps == [Confirm, Decide]
+    assert desk.group.epoch == 2
+
+
+# ---- questions -----------------------------------------------------------------------------------------------------
+
+
+def test_1004_answers_master_and_set_after_confirmation(call: Caller) -> None:
+    answer = call(C.CONTROLLER_GET_REPLICA_INFO, brokerName="bg")
+    assert call.steps == [Confirm]
+    assert header(answer, MasterResponse) == MasterResponse(
+        master_broker_id=1, master_address="b1:10911", master_epoch=1, sync_state_set_epoch=1
+    )
+    missing = call(C.CONTROLLER_GET_REPLICA_INFO, brokerName="none")
+    assert missing.code == ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST
+
+
+def test_1006_lists_replicas_in_and_out_of_sync_and_leaves_unknown_names_out(desk: Desk, call: Caller) -> None:
+    desk.alter(1, 1, 2)
+    desk.release(3)
+    answer = call(C.CONTROLLER_GET_SYNC_STATE_DATA, b'["bg","none"]')
+    found = decode_body(SyncStateData, body(answer)).replicas
+    assert set(found) == {"bg"}
+    assert [(row.broker_id, row.alive) for row in found["bg"].in_sync] == [(1, True), (2, True)]
+    assert [(row.broker_id, row.alive) for row in found["bg"].not_in_sync] == [(3, False)]
+
+
+def test_a_name_that_two_clusters_have_is_refused_when_none_is_named(desk: Desk, call: Caller) -> None:
+    desk.submit(
+        Register(group=GroupKey("d", "bg"), broker_id=BrokerId(1), store_id="x", incarnation="x", address="x:1")
+    )
+    answer = call(C.CONTROLLER_GET_REPLICA_INFO, brokerName="bg")
+    assert answer.code == ResponseCode.CONTROLLER_INVALID_REQUEST
+    assert answer.remark is not None
+    assert "c, d" in answer.remark
+
+
+# ---- cleaning and settings -----------------------------------------------------------------------------------------
+
+
+def test_1011_forgets_a_dead_broker_out_of_sync_and_refuses_the_rest(desk: Desk, call: Caller) -> None:
+    invalid = ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
+    asked = {"clusterName": "c", "brokerName": "bg", "isCleanLivingBroker": False}
+    assert call(C.CLEAN_BROKER_DATA, **asked).code == invalid
+    assert call(C.CLEAN_BROKER_DATA, **asked, brokerControllerIdsToClean="3").code == invalid
+    assert call(C.CLEAN_BROKER_DATA, **asked, brokerControllerIdsToClean="three").code == invalid
+    assert call(C.CLEAN_BROKER_DATA, **asked, brokerControllerIdsToClean="9" * 5_000).code == invalid
+    desk.alter(1, 1, 2)
+    desk.now += 60_000
+    assert call(C.CLEAN_BROKER_DATA, **asked, brokerControllerIdsToClean="3;").code == 0
+    assert desk.group.replica(BrokerId(3)) is None
+    assert call(C.CLEAN_BROKER_DATA, **{**asked, "brokerName": "none"}).code == invalid
+
+
+def test_1009_and_1010_set_and_show(call: Caller) -> None:
+    assert call(C.UPDATE_CONTROLLER_CONFIG, b"transferMs=777\n").code == 0
+    shown = body(call(C.GET_CONTROLLER_CONFIG)).decode()
+    assert "transferMs=777\n" in shown
+    assert "controllerType=LogHerd\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (b"configStorePath=/tmp\n", ResponseCode.NO_PERMISSION),
+        (b"leaseMs=1\n", ResponseCode.INVALID_PARAMETER),
+        (b"transferMs=1\n", ResponseCode.INVALID_PARAMETER),
+        (b"gatherMs=1\ntransferMs=x\n", ResponseCode.INVALID_PARAMETER),
+    ],
+)
+def test_1009_sets_all_or_nothing(desk: Desk, call: Caller, text: bytes, code: int) -> None:
+    assert call(C.UPDATE_CONTROLLER_CONFIG, text).code == code
+    assert desk.machine.settings == {}
+
+
+def test_every_refusal_has_a_code_for_every_request() -> None:
+    for request in SERVED:
+        for refusal in Refusal:
+            assert response_code(request, refusal) != 0
+
+
+def test_r18_an_unknown_outcome_is_never_called_success() -> None:
+    assert unknown_outcome().code != 0
