@@ -1,23 +1,32 @@
 """Crash states of a member's log: what a finished batch covered is there, nothing half is, no promise goes back."""
 
+import contextlib
+import itertools
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+from zlib import crc32
 
 import pytest
 
+from logherd.model.names import Epoch, Position
+from logherd.raft.record import Kind
 from logherd.raft.store import HardState
-from logherd.raftlog import recovery, writer
+from logherd.raftlog import RaftLogOptions, recovery, writer
 from logherd.raftlog.log import RaftLog
 from logherd.raftlog.rows import TAIL_ROWS, TailAction
 from logherd.raftlog.writer import LogFiles
+from logherd.replication.epochs import Point
+from logherd.replication.log import Image
 from logherd.store.errors import StoreError
 from logherd.store.journal import Journal
 from logherd.store.recovery_rows import Row
-from sim.disk import SimFile
-from sim.raft_lives import run_life
+from sim.disk import SimDisk, SimFile, SimulatedCrash
+from sim.raft_lives import CLUSTER, FOUNDING, ROOT, SELF, run_life
 
-STATES = int(os.environ.get("LOGHERD_CRASH_STATES", "4000"))
+STATES = int(os.environ.get("LOGHERD_CRASH_STATES", "10000"))
 FIRST_SEED = int(os.environ.get("LOGHERD_SEED", "20260101"))
 BUDGET = 1500
 MARKS = (
@@ -25,6 +34,10 @@ MARKS = (
     "power lost", "process died", "new", "founding interrupted", "ours", "end", "torn", "doubtful", "image: joined",
     "image: whole", "copy finished",
 )  # fmt: skip
+HARD = HardState(CLUSTER, SELF, Epoch(1))
+OPTIONS = RaftLogOptions(
+    segment_bytes=128, record_bytes_max=256, window_bytes=100, spare_segments=1, reserve_bytes=0, mark_bytes=60
+)
 Patch = pytest.MonkeyPatch
 
 
@@ -39,6 +52,93 @@ def test_every_crash_state_is_one_that_was_seen_and_none_older_than_promised(par
         seed += 1
     missed = [mark for mark in MARKS if not seen[mark]]
     assert not missed, f"never reached: {missed}; reached: {seen}"
+
+
+WORKLOAD_SEEDS = 8
+
+
+@dataclass
+class Trail:
+    """(term, end, seal) after every change, and how many of them a finished batch has covered."""
+
+    states: list[tuple[int, int, int]] = field(default_factory=lambda: [(0, 0, 0)])
+    promised: int = 0
+
+    def note(self, log: RaftLog) -> None:
+        hard = log.hard_state()
+        self.states.append((hard.term if hard else 0, log.end, log.seal_at(log.end)))
+
+    def flush(self, log: RaftLog) -> None:
+        log.take_batch(0).write_and_flush()
+        self.promised = len(self.states) - 1
+
+
+def empty_disk() -> SimDisk:
+    disk = SimDisk()
+    disk.make_directory("/data")
+    disk.sync_dir("/")
+    return disk
+
+
+def workload(disk: SimDisk, trail: Trail) -> None:
+    """Founding, records, a cut, a vote, an image and compaction, a copy."""
+    log = RaftLog.open(disk, ROOT, OPTIONS)
+    log.keep_hard_state(HARD)
+    log.keep_image(FOUNDING, b"")
+    trail.note(log)
+    ends = []
+    for number in range(6):
+        ends.append(log.append(Kind.DATA, Epoch(1), bytes(20 + number)))
+        trail.note(log)
+    trail.flush(log)
+    log.truncate(ends[2])
+    trail.note(log)
+    trail.flush(log)
+    log.keep_hard_state(replace(HARD, term=Epoch(2), vote=HARD.owner))
+    trail.note(log)
+    log.append(Kind.NOOP, Epoch(2), bytes(70))
+    trail.note(log)
+    trail.flush(log)
+    image = Image("own", log.epochs.point_at(ends[1]), log.seal_at(ends[1]), crc32(b"state"), 5, b"")
+    log.keep_image(image, b"state")
+    log.compact(ends[1])
+    trail.flush(log)
+    copy = Image("copy", Point(Epoch(3), Position(2000)), 77, crc32(b"other"), 5, b"")
+    log.stage(copy, 0, b"other")
+    log.install(copy)
+    trail.note(log)
+    log.append(Kind.DATA, Epoch(3), b"after")
+    trail.note(log)
+    trail.flush(log)
+
+
+def test_every_call_of_a_workload_and_every_call_of_the_recovery_after_it_may_be_the_last() -> None:
+    whole, disk, opened = Trail(), empty_disk(), 0
+    workload(disk, whole)
+    for calls, seed in itertools.product(range(1, len(disk.trace) + 1), range(WORKLOAD_SEEDS)):
+        cut, trail = empty_disk(), Trail()
+        cut.crash_after(calls)
+        with contextlib.suppress(SimulatedCrash):
+            workload(cut, trail)
+        log, tries = found_at_last(cut.crash(Random(seed), power=True), seed)
+        opened += tries
+        possible = whole.states[trail.promised :]
+        hard = log.hard_state()
+        assert (hard.term if hard else 0) in {term for term, _, _ in possible}, (calls, seed)
+        if hard is not None:
+            assert (log.end, log.seal_at(log.end)) in {state[1:] for state in possible}, (calls, seed)
+    assert opened > 2_000
+
+
+def found_at_last(disk: SimDisk, seed: int) -> tuple[RaftLog, int]:
+    """Crash in the first call of recovery, then in the second of the next one, and so on, until one comes through."""
+    for calls in itertools.count(1):
+        disk.crash_after(calls)
+        try:
+            return RaftLog.open(disk, ROOT, OPTIONS), calls
+        except SimulatedCrash:
+            disk = disk.crash(Random(seed + calls), power=calls % 3 > 0)
+    raise AssertionError
 
 
 def caught_by(*expected: str) -> None:

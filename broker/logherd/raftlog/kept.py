@@ -14,6 +14,7 @@ from logherd.model.names import Epoch, Position
 from logherd.raft.store import HardState
 from logherd.replication.epochs import Point
 from logherd.replication.messages import ClusterId, ReplicaId
+from logherd.store.errors import StoreVersionError
 
 __all__ = ["Kept", "decode_kept", "encode_kept"]
 
@@ -61,5 +62,8 @@ def encode_kept(value: Kept) -> bytes:
 
 
 def decode_kept(data: bytes) -> Kept:
-    """The inverse; the slot's checksum holds. Raises: msgspec.ValidationError for what a later release wrote."""
-    return msgspec.json.decode(data, type=Kept)
+    """The inverse; the slot's checksum holds. Raises: StoreVersionError for what a later release wrote."""
+    try:
+        return msgspec.json.decode(data, type=Kept)
+    except msgspec.ValidationError as error:
+        raise StoreVersionError(f"promises of a later release: {error}") from error

@@ -29,13 +29,14 @@ __all__ = ["Batch", "RaftLog"]
 class Batch:
     """Changes that become durable together. Made by the owner, written by the writer thread."""
 
-    __slots__ = ("_changes", "_files", "_hard", "token")
+    __slots__ = ("_changes", "_files", "_hard", "done", "token")
 
     def __init__(self, files: LogFiles, changes: deque[Change], hard: HardState | None, token: int) -> None:
         self._files = files
         self._changes = changes
         self._hard = hard
         self.token = token
+        self.done = False
 
     def write_and_flush(self) -> None:
         """Make all of it durable; everything changed before it is then durable too. Blocks; writer thread only.
@@ -44,6 +45,7 @@ class Batch:
         write or flush failed now or earlier, the process must end.
         """
         self._files.run(self._changes, self._hard)
+        self.done = True
 
 
 class RaftLog(MemoryLog):
@@ -58,6 +60,7 @@ class RaftLog(MemoryLog):
         self._lock = lock
         self._files = found.files
         self._changes: deque[Change] = deque()
+        self._taken: Batch | None = None
         self._noting = False
         self.recovered: Recovered = found.recovered
         self._hard = found.kept.hard_state
@@ -92,14 +95,18 @@ class RaftLog(MemoryLog):
         return self._files.full
 
     def take_batch(self, token: int) -> Batch:
-        """Everything changed since the last batch, which must have been written."""
+        """Everything changed since the last batch, which must have been written, or have failed for good."""
+        before = self._taken
+        ensure(before is None or before.done or self._files.failure is not None, "batches are written in order", token)
         changes, self._changes = self._changes, deque()
-        return Batch(self._files, changes, self._hard, token)
+        self._taken = Batch(self._files, changes, self._hard, token)
+        return self._taken
 
     def tend(self) -> bool:
         """Work ahead for some ms; writer thread only, while no batch waits. True if there is more.
 
-        Raises: StoreStopped.
+        For a timer (100 ms will do), not for every pause between batches: its last step is a flush of its own, which
+        notes how far the log is flushed and so narrows what a start has to take for torn. Raises: StoreStopped.
         """
         return self._files.tend()
 

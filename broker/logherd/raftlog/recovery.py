@@ -111,7 +111,12 @@ def recover(files: Files, root: str, options: RaftLogOptions) -> Found:
         raise ReplicaDamaged(f"{root}/{_FORMAT_NAME}", 0, row.reason)
     slots = SlotPair.open(files, promises_path(root))
     journal = Journal.open(files, log_directory(root), format_file.segment_bytes)
-    return _Opening(files, root, options, journal, slots).open(row.label)
+    try:
+        return _Opening(files, root, options, journal, slots).open(row.label)
+    except BaseException:
+        journal.close()
+        slots.close()
+        raise
 
 
 class _Opening:

@@ -78,9 +78,9 @@ class FileStore(SimStore, RaftLog):
         files, draw = self.files, self.draw
         files.crash_after(draw.randint(1, draw.choice((4, 12, 60))))
         try:
-            for batch in (self._batch, self.take_batch(0)):
-                if batch is not None:
-                    batch.write_and_flush()
+            if self._batch is not None:
+                self._batch.write_and_flush()
+            self.take_batch(0).write_and_flush()
         except SimulatedCrash:
             pass
         files = files.crash(draw, power=power)

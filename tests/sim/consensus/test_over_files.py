@@ -8,7 +8,7 @@ from logherd.store.slots import SlotPair, _place, _Slot, encode_value_slot
 from sim.consensus.run import Result, run_seed
 
 GROUPS = 4
-SEEDS_EACH = 25
+SEEDS_EACH = 20
 MARKS = ("tail-lost", "vote-lost", "tail-cut", "cut-across-segments", "image-installed")
 
 _results: dict[int, Result] = {}

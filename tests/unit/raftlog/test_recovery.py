@@ -8,6 +8,7 @@ from zlib import crc32
 
 import pytest
 
+from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch, Position
 from logherd.raft.record import Kind
 from logherd.raft.store import HardState
@@ -328,6 +329,18 @@ def test_an_image_or_slot_of_a_later_release_is_refused_by_name() -> None:
     file[9] = 2
     with pytest.raises(StoreVersionError, match="version 2"):
         decode_image(bytes(file), "i")
+
+
+def test_promises_of_a_later_release_are_refused_by_name() -> None:
+    with pytest.raises(StoreVersionError):
+        decode_kept(encode_kept(Kept(owner="a.1"))[:-1] + b',"witness":true}')
+
+
+def test_a_batch_is_not_taken_before_the_one_before_is_written() -> None:
+    log = made(SimDisk(), 1)
+    log.take_batch(1)
+    with pytest.raises(InvariantError):
+        log.take_batch(2)
 
 
 def test_an_empty_span_changes_nothing() -> None:
