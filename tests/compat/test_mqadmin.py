@@ -52,7 +52,7 @@ ALLOWED = [
     Allowed("statistics", r"\d+\.\d\d", "rates of the moment", "<rate>"),
     Allowed("clusters", r"V5_3_3 \d+\.\d\d\(0,0ms\) \d+\.\d\d\(", "rates of the moment", "V5_3_3 <rate>( <rate>("),
     Allowed("clusters", r"(?<=\) )\d+ \d+\.\d\d \d\.\d{4} true", "page cache wait, age and disk use", "<moment>"),
-    Allowed("clusters", r"\d+-\d+(?=\(\d+\.\dw, )", "seconds that RocketMQ's timer is behind at the moment", "<behind>"),
+    Allowed("clusters", r"\d+-\d+(?=\(\d+\.\dw, )", "how far RocketMQ's timer is behind at the moment", "<behind>"),
     Allowed(
         "broker status", rf"(?m)^(<broker> )?({STORE_TIMERS})\s*:.*\n",
         "RocketMQ's timing of its own locks and maps, and its ratio for each of several log directories",
