@@ -73,6 +73,8 @@ def _plan_end(history: History, random: Random) -> None:
         history.disk.crash_after(random.randrange(1, 120))
     else:
         history.disk.failing_flush = random.randrange(30)
+        # Half of the failures are meant for the log: its flushes are what is answered by, and few among all.
+        history.disk.failing_path = random.choice(["", "/commitlog/"])
 
 
 def _refuse_rot(history: History, random: Random, seen: Counter[str]) -> None:

@@ -57,6 +57,8 @@ class DerivedOptions:
     interval_ms: int = 1000
     bytes_max: int = 16 * _MIB
     """Derived files are written and flushed at least this often, in time and in bytes of log; bounds recovery."""
+    behind_bytes: int = 64 * _MIB
+    """How far behind the log derived files may be before batches wait for them; see LogWriter."""
     queue_file_units: int = 300_000
     index_slots: int = 5_000_000
     index_entries: int = 20_000_000

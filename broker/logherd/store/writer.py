@@ -193,6 +193,7 @@ class LogWriter:
             self._flush_log()
         if self._clock.monotonic_ms() >= self._step_due:
             self._take_share()
+        self._catch_up()
 
     def _flush_log(self) -> None:
         for segment in self._unflushed:
@@ -244,6 +245,16 @@ class LogWriter:
             if not self._task_step() or self._clock.monotonic_ms() > now + 1:
                 break
         self._zero_step(self._options.log.zero_ahead_bytes // 4)
+
+    def _catch_up(self) -> None:
+        """Derived files are far behind: batches wait for them, the longer the further, 1 ms for each `behind_bytes`.
+
+        What is not yet derived stands in memory, so this bounds it: senders slow down to what can be kept up with.
+        """
+        behind = self.flushed_position - self.checkpoint.value.queues_dispatched
+        until = self._clock.monotonic_ms() + behind // self._options.derived.behind_bytes
+        while self._clock.monotonic_ms() < until and self._task_step():
+            pass
 
     def _task_step(self) -> bool:
         """One step of the oldest task; False if there is none or it waits for space."""

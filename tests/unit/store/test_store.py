@@ -499,3 +499,16 @@ def test_the_same_on_a_real_disk(tmp_path):
     assert store.recovery.derived_records == 0
     assert [bodies(store, "T", q) for q in range(3)] == expected
     store.close()
+
+
+def test_derived_files_keep_up_although_no_moment_is_idle(disk):
+    """What is not yet derived stands in memory: batches that never stop wait for it in the end."""
+    behind_bytes = 20_000
+    store = open_store(disk, derived={"behind_bytes": behind_bytes})
+    furthest = 0
+    for _ in range(2000):
+        append(store, body=bytes(100))
+        flush(store)
+        furthest = max(furthest, store.committed_position - store._writer.checkpoint.value.queues_dispatched)
+    assert store.committed_position > 20 * behind_bytes
+    assert furthest < 3 * behind_bytes
