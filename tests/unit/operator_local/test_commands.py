@@ -105,6 +105,9 @@ def test_status_of_a_killed_broker_says_so(run: Run) -> None:
     up(run)
     pid = json.loads(run("status", "-o", "json").stdout)["leader"]["pid"]
     os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while started_ticks(pid) is not None:  # a killed process takes a moment to be gone
+        assert time.monotonic() < deadline
     answer = run("status", "-o", "json")
     broker = json.loads(answer.stdout)["brokers"][0]
     assert (answer.returncode, broker["role"], broker["pid"], broker["ready"]) == (1, "unknown", None, False)
