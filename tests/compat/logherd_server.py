@@ -52,6 +52,8 @@ def start_logherd(directory: Path, *, flush: str = "sync", broker_port: int = 0,
         "listen": f"127.0.0.1:{broker_port}",
         "adminListen": f"127.0.0.1:{admin_port}",
         "dataDir": str(directory / "store"),
+        # A test's messages are small: how full the machine's disk is must not decide.
+        "store": {"reservedPercent": 0, **settings.pop("store", {})},
         "nameService": {"mode": "embedded", "listen": f"127.0.0.1:{name_port}"},
         "flush": flush,
         **settings,
