@@ -8,8 +8,9 @@ from pathlib import Path
 
 from logherd_operator.local.errors import LocalError
 
-__all__ = ["is_alive", "start_process", "started_ticks", "stop_process"]
+__all__ = ["is_alive", "start_process", "started_ticks", "stop_process", "wait_for_end"]
 
+_NOTICE_SECONDS = 0.5
 _START_TIME_FIELD = 19  # of the fields after the command's closing parenthesis in /proc/PID/stat
 
 
@@ -67,6 +68,21 @@ def stop_process(pid: int, ticks: int, *, seconds: float) -> str:
     finally:
         os.close(descriptor)
     return "killed"
+
+
+def wait_for_end(process: subprocess.Popen[bytes]) -> int:
+    """Wait for our child's end; its exit code. Blocks.
+
+    Python runs signal handlers between its own instructions: a signal that came just before a wait without an end would
+    not be seen until the child ended. This wait returns to the interpreter twice a second.
+    """
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        while not _ended(descriptor, _NOTICE_SECONDS):
+            pass
+    finally:
+        os.close(descriptor)
+    return process.wait()
 
 
 def _ended(descriptor: int, seconds: float) -> bool:

@@ -55,12 +55,14 @@ def start_group(group: BrokerGroup, folder: Folder, options: StartOptions) -> Ru
         running = _start_broker(group, folder, options)
         try:
             served = _wait_until_ready(running, folder, options.wait_seconds)
-        except KeyboardInterrupt:
+            if served is not None:
+                folder.write(served)
+        except BaseException:
+            # Nobody is told of this broker, so nobody would stop it.
             _give_up(folder, running, options)
             raise
         if served is None:
             raise _give_up(folder, running, options)
-        folder.write(served)
         return Running(served, running.process, running.log_begin)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from logherd_operator.local.processes import stop_process
+from logherd_operator.local.processes import stop_process, wait_for_end
 from logherd_operator.local.start import Running, StartOptions, start_group
 from logherd_operator.local.state import DEFAULT_PARENT, Folder, GroupState
 from logherd_operator.local.support import kubernetes_only, refusals
@@ -43,12 +43,12 @@ def bring_up(file: Path, data: Path | None, options: StartOptions, *, say: Calla
     name = group.metadata.name
     folder = Folder(data or DEFAULT_PARENT / name)
     running = start_group(group, folder, options)
-    for line in _greeting(running.state, folder, kubernetes_only(group), named=data is not None):
-        say(line)
+    greeting = _greeting(running.state, folder, kubernetes_only(group), named=data is not None)
     if options.detach:
+        for line in greeting:
+            say(line)
         return 0
-    say("Ctrl-C stops it.")
-    return _stay(running, folder, say)
+    return _stay(running, folder, [*greeting, "Ctrl-C stops it."], say)
 
 
 def _greeting(state: GroupState, folder: Folder, elsewhere: list[str], *, named: bool) -> list[str]:
@@ -67,10 +67,13 @@ def _greeting(state: GroupState, folder: Folder, elsewhere: list[str], *, named:
     return lines
 
 
-def _stay(running: Running, folder: Folder, say: Callable[[str], None]) -> int:
+def _stay(running: Running, folder: Folder, greeting: list[str], say: Callable[[str], None]) -> int:
     process = running.state.processes[0]
     try:
-        code = running.process.wait()
+        # Whoever reads the greeting may interrupt before we wait: from here on an interrupt means "stop the broker".
+        for line in greeting:
+            say(line)
+        code = wait_for_end(running.process)
     except KeyboardInterrupt:
         outcome = stop_process(process.pid, process.started_ticks, seconds=STOP_SECONDS)
         running.process.wait()

@@ -17,7 +17,10 @@ from typer.testing import CliRunner
 from logherd_operator.local.commands import down as down_app
 from logherd_operator.local.commands import status as status_app
 from logherd_operator.local.commands import up as up_app
+from logherd_operator.local.ports import Ports
 from logherd_operator.local.processes import started_ticks
+from logherd_operator.local.start import StartOptions
+from logherd_operator.local.up import bring_up
 
 FAKE = Path(__file__).parent / "fake_broker"
 GROUP = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: orders}\nspec: {replicas: 1}\n"
@@ -253,6 +256,20 @@ def test_a_foreground_group_stops_in_order_on_a_signal(run: Run, number: signal.
             process.kill()
         process.wait()
         process.stdout.close()
+
+
+def test_an_interrupt_while_the_greeting_is_printed_stops_the_broker(tmp_path: Path, run: Run) -> None:
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        if len(said) == 1:
+            raise KeyboardInterrupt
+
+    options = StartOptions(host="127.0.0.1", ports=Ports(name_service=0, broker=0, admin=0), detach=False, wait_seconds=10)
+    assert bring_up(tmp_path / "group.yaml", None, options, say=say) == 0
+    assert said[1:] == ["orders: broker 0 stopped; data stays in .logherd/orders"]
+    assert started_ticks(int(said[0].rpartition(" ")[2])) is None
 
 
 def test_a_foreground_group_tells_of_a_broker_that_ended_by_itself(run: Run) -> None:
