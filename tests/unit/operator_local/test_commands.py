@@ -266,7 +266,9 @@ def test_an_interrupt_while_the_greeting_is_printed_stops_the_broker(tmp_path: P
         if len(said) == 1:
             raise KeyboardInterrupt
 
-    options = StartOptions(host="127.0.0.1", ports=Ports(name_service=0, broker=0, admin=0), detach=False, wait_seconds=10)
+    options = StartOptions(
+        host="127.0.0.1", ports=Ports(name_service=0, broker=0, admin=0), detach=False, wait_seconds=10
+    )
     assert bring_up(tmp_path / "group.yaml", None, options, say=say) == 0
     assert said[1:] == ["orders: broker 0 stopped; data stays in .logherd/orders"]
     assert started_ticks(int(said[0].rpartition(" ")[2])) is None
