@@ -22,13 +22,19 @@ from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, Step
 from logherd.service.ports import Reply
 from logherd.telemetry.log import Log
 
-__all__ = ["Board"]
+__all__ = ["Asker", "Board"]
 
 _WAITERS_MAX = 10_000
 
 _log = Log("logherd.controller")
 
-Answer = Callable[[Reply], None]
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who is to be answered, once; `park` says that it will take long."""
+
+    answer: Callable[[Reply], None]
+    park: Callable[[], None]
 
 
 class Quorum(Protocol):
@@ -44,7 +50,7 @@ class _Waiter:
     step: AwaitMaster
     deadline: int
     office: Office
-    answer: Answer
+    asker: Asker
 
 
 class Board:
@@ -64,6 +70,10 @@ class Board:
         self.office: Office | None = None
         self._waiters: list[_Waiter] = []
 
+    def groups(self) -> tuple[Group, ...]:
+        """The broker groups as they are decided here, which may be behind the leader's."""
+        return tuple(self._machine())
+
     # ---- what the member tells ----------------------------------------------------------------------------------
 
     def role_changed(self, event: RoleChanged) -> None:
@@ -74,7 +84,7 @@ class Board:
             self.office = None
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:
-                waiter.answer(self._redirect())
+                waiter.asker.answer(self._redirect())
 
     def applied(self, command: Command, verdict: Verdict) -> None:
         """A command was applied to the state, whoever proposed it."""
@@ -91,46 +101,46 @@ class Board:
         if office is None:
             return
         for command in office.decide(now):
-            self._propose(office, command, lambda outcome: None)
+            self._propose(office, command, _nothing_more)
         if self._waiters:
             self._settle(lambda waiter: self._found(waiter) if now >= waiter.deadline else None)
 
     # ---- steps --------------------------------------------------------------------------------------------------
 
-    def carry_out(self, step: Step, answer: Answer) -> None:
-        """Do what a step asks, and what follows from it; `answer` is called once, now or later."""
+    def carry_out(self, step: Step, asker: Asker) -> None:
+        """Do what a step asks, and what follows from it; `asker` is answered once, now or later."""
         if isinstance(step, Reply):
-            answer(step)
+            asker.answer(step)
             return
         office, quorum = self.office, self.quorum
         if office is None or quorum is None:
-            answer(self._redirect())
+            asker.answer(self._redirect())
             return
         match step:
             case Confirm():
-                quorum.read(lambda outcome: self._confirmed(office, step, outcome, answer))
+                quorum.read(lambda outcome: self._confirmed(office, step, outcome, asker))
             case Decide():
                 office.submitted(step.command)
-                self._propose(office, step.command, lambda outcome: self._decided(office, step, outcome, answer))
+                self._propose(office, step.command, lambda outcome: self._decided(office, step, outcome, asker))
             case AwaitMaster():
-                self._await(office, step, answer)
+                self._await(office, step, asker)
 
-    def _confirmed(self, office: Office, step: Confirm, outcome: ReadOutcome, answer: Answer) -> None:
+    def _confirmed(self, office: Office, step: Confirm, outcome: ReadOutcome, asker: Asker) -> None:
         if isinstance(outcome, ReadAt) and office is self.office:
-            self.carry_out(step.then(boot_ms()), answer)
+            self.carry_out(step.then(boot_ms()), asker)
         else:
-            answer(self._redirect())
+            asker.answer(self._redirect())
 
-    def _decided(self, office: Office, step: Decide, outcome: Outcome[Verdict], answer: Answer) -> None:
+    def _decided(self, office: Office, step: Decide, outcome: Outcome[Verdict], asker: Asker) -> None:
         if isinstance(outcome, Applied):
             if office is self.office:
-                self.carry_out(step.then(outcome.result, boot_ms()), answer)
+                self.carry_out(step.then(outcome.result, boot_ms()), asker)
             else:
-                answer(self._uncertain())
+                asker.answer(self._uncertain())
         elif isinstance(outcome, Rejected):
-            answer(self._redirect())
+            asker.answer(self._redirect())
         else:
-            answer(self._uncertain())
+            asker.answer(self._uncertain())
 
     def _propose(self, office: Office, command: Command, then: Callable[[Outcome[Verdict]], None]) -> None:
         def told(outcome: Outcome[Verdict]) -> None:
@@ -142,14 +152,15 @@ class Board:
         if self.quorum is not None:
             self.quorum.propose(encode_command(command), told)
 
-    def _await(self, office: Office, step: AwaitMaster, answer: Answer) -> None:
+    def _await(self, office: Office, step: AwaitMaster, asker: Asker) -> None:
         group = office.machine.group(step.group)
-        waiter = _Waiter(step, boot_ms() + step.timeout_ms, office, answer)
+        waiter = _Waiter(step, boot_ms() + step.timeout_ms, office, asker)
         if group is not None and (_is_led(waiter, group) or len(self._waiters) >= _WAITERS_MAX):
-            answer(step.then(group, boot_ms()))
+            asker.answer(step.then(group, boot_ms()))
         elif group is None:
-            answer(self._redirect())
+            asker.answer(self._redirect())
         else:
+            asker.park()
             self._waiters.append(waiter)
 
     def _settle(self, found: Callable[[_Waiter], Group | None]) -> None:
@@ -162,11 +173,15 @@ class Board:
                 done.append((waiter, group))
         self._waiters = rest
         for waiter, group in done:
-            waiter.answer(waiter.step.then(group, boot_ms()))
+            waiter.asker.answer(waiter.step.then(group, boot_ms()))
 
     def _found(self, waiter: _Waiter) -> Group:
         group = waiter.office.machine.group(waiter.step.group)
         return group if group is not None else Group(key=waiter.step.group)
+
+
+def _nothing_more(_outcome: Outcome[Verdict]) -> None:
+    """What the office proposes by itself, it hears of when it is applied."""
 
 
 def _is_led(waiter: _Waiter, group: Group) -> bool:

@@ -1,12 +1,13 @@
 """The port where brokers and tools ask: each request becomes a step, each step one answer."""
 
 from collections.abc import Callable
+from functools import partial
 
-from logherd.app.controllers.board import Board
+from logherd.app.controllers.board import Asker, Board
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.controllers.desk import QuorumView, take
-from logherd.service.controllers.steps import AwaitMaster, Step
+from logherd.service.controllers.steps import Step
 from logherd.service.ports import Reply, Request
 from logherd.telemetry.log import Log
 from logherd.wire.codes import ResponseCode
@@ -36,9 +37,7 @@ class DeskPort:
             request = Request(frame, None, 0)
             try:
                 step: Step = take(frame, self._board.office, view, self._clock())
-                if isinstance(step, AwaitMaster):
-                    session.park(request)
-                self._board.carry_out(step, lambda reply, request=request: session.reply(request, reply))  # type: ignore[misc]
+                self._board.carry_out(step, Asker(partial(session.reply, request), partial(session.park, request)))
             except InvariantError:
                 raise  # the state may be wrong: whoever runs the loop ends the process
             except Exception as error:
