@@ -2,12 +2,12 @@
 
 Reads are open. Actions (POST with a JSON object) need the secret of a token file and answer errors as JSON with
 `error` and, where one field is wrong, `field`. Each answer closes the connection. Limits: 8 KiB of request head, 64 KiB
-of body, 64 connections at once, five seconds from accept to answer, to which an action adds its own deadline; beyond a
-limit of the connection it is just closed.
+of body, 64 connections at once, five seconds from accept to answer, to which a view or an action adds its own deadline;
+beyond a limit of the connection it is just closed.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import h11
 import msgspec
 
 from logherd.app.admin_exchange import HEAD_BYTES_MAX, Exchange
-from logherd.app.admin_routes import Action, Answer, Page, Performing, Reading, Routes, View
+from logherd.app.admin_routes import Action, Answer, Page, Performing, Routes, View, Viewing
 from logherd.app.admin_token import TokenFile
 from logherd.telemetry.log import Log
 
@@ -26,13 +26,15 @@ _BODY_BYTES_MAX = 64 << 10
 _SECONDS_MAX = 5.0
 _CONNECTIONS_MAX = 64
 _REFUSED_LOG_SECONDS = 10.0
+_UNKNOWN = "nothing was decided within {seconds:g} s: outcome unknown, it may still happen; look before repeating"
 
 _log = Log("logherd.app.admin")
 
 
 @dataclass(frozen=True, slots=True)
 class ActionLimits:
-    """How long an action may take before its caller is told that the outcome is unknown, and how many run at once."""
+    """How long a view or an action may take before its caller is told that it did not end, and how many actions run at
+    once."""
 
     seconds: float = 10.0
     at_once: int = 8
@@ -41,7 +43,7 @@ class ActionLimits:
 class AdminHttp:
     """Serves pages, views and actions (see `logherd.app.admin_routes`) by their paths on one address.
 
-    Without a token file all actions are refused. What a page or an action raises is not caught here.
+    Without a token file all actions are refused. What one of them raises is not caught here.
     """
 
     def __init__(
@@ -94,42 +96,47 @@ class AdminHttp:
         wanted = self._routes.find(request.method, request.target)
         if isinstance(wanted, Answer):
             return wanted
-        if isinstance(wanted, Reading):
-            return Answer(*wanted.view(wanted.parameters))
-        refusal = self._token.judge([value for name, value in request.headers if name == b"authorization"])
+        if isinstance(wanted, Viewing):
+            sentence = "no answer within {seconds:g} s"
+            return await self._within(wanted.view(wanted.query, wanted.parts), deadline, sentence)
+        if isinstance(wanted, Performing):
+            return await self._act(exchange, request.headers, wanted, deadline)
+        return Answer(*wanted())
+
+    async def _act(
+        self, exchange: Exchange, headers: Iterable[tuple[bytes, bytes]], wanted: Performing, deadline: asyncio.Timeout
+    ) -> Answer:
+        refusal = self._token.judge([value for name, value in headers if name == b"authorization"])
         if refusal is not None:
             self._note_refusal(wanted.path, refusal)
             return refusal
-        unfit = _unfit(dict(request.headers))
+        unfit = _unfit(dict(headers))
         if unfit is not None:
             return unfit
         document = _document(await exchange.body())
-        return document if isinstance(document, Answer) else await self._perform(wanted, document, deadline)
-
-    async def _perform(self, wanted: Performing, document: dict[str, Any], deadline: asyncio.Timeout) -> Answer:
+        if isinstance(document, Answer):
+            return document
         if self._acting >= self._limits.at_once:
             error = f"{self._acting} actions are in work, which is the most; nothing was done"
             return Answer(503, {"error": error}, (("retry-after", "1"),))
-        seconds = self._limits.seconds
-        deadline.reschedule(asyncio.get_running_loop().time() + seconds + _SECONDS_MAX)
         self._acting += 1
         try:
-            async with asyncio.timeout(seconds):
-                answer = Answer(*await wanted.action(document, wanted.parameters))
-        except TimeoutError:
-            error = (
-                f"nothing was decided within {seconds:g} s: outcome unknown, it may still happen; look before repeating"
-            )
-            answer = Answer(504, {"error": error})
+            answer = await self._within(wanted.action(document, wanted.parts), deadline, _UNKNOWN)
         finally:
             self._acting -= 1
         _log.info(
-            "an action was asked for",
-            path=wanted.path,
-            parts=" ".join(wanted.parameters.values()),
-            status=answer.status,
+            "an action was asked for", path=wanted.path, parts=" ".join(wanted.parts.values()), status=answer.status
         )
         return answer
+
+    async def _within(self, work: Awaitable[tuple[int, object]], deadline: asyncio.Timeout, sentence: str) -> Answer:
+        seconds = self._limits.seconds
+        deadline.reschedule(asyncio.get_running_loop().time() + seconds + _SECONDS_MAX)
+        try:
+            async with asyncio.timeout(seconds):
+                return Answer(*await work)
+        except TimeoutError:
+            return Answer(504, {"error": sentence.format(seconds=seconds)})
 
     def _note_refusal(self, path: str, refusal: Answer) -> None:
         """Not more often than now and then, because anybody can cause it."""

@@ -7,19 +7,20 @@ is handed over without its percent escapes.
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
-__all__ = ["Action", "Answer", "Page", "Performing", "Reading", "Routes", "View"]
+__all__ = ["Action", "Answer", "Page", "Performing", "Routes", "View", "Viewing"]
 
 Page = Callable[[], tuple[int, object]]
 """Gives an HTTP status and a document that msgspec can encode. Runs on the loop; must not block."""
-View = Callable[[Mapping[str, str]], tuple[int, object]]
-"""The same for a template: takes the parts of the path by their names."""
+View = Callable[[Mapping[str, str], Mapping[str, str]], Awaitable[tuple[int, object]]]
+"""A read that may have to wait: takes the query and the parts of the path. Cancelled at its deadline."""
 Action = Callable[[dict[str, Any], Mapping[str, str]], Awaitable[tuple[int, object]]]
 """Takes the JSON object of a POST and the parts of the path. Cancelled at its deadline, when the caller is told that
 the outcome is unknown; so what it has begun by then may still happen."""
 
 _READ_METHODS = (b"GET", b"HEAD")
+_QUERY_FIELDS_MAX = 16
 
 
 class Answer(NamedTuple):
@@ -31,11 +32,12 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A read that was asked for."""
+class Viewing:
+    """A view that was asked for."""
 
     view: View
-    parameters: Mapping[str, str]
+    query: Mapping[str, str]
+    parts: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,56 +46,66 @@ class Performing:
 
     path: str
     action: Action
-    parameters: Mapping[str, str]
+    parts: Mapping[str, str]
 
 
 class Routes:
-    """All reads and actions. The same path may have both."""
+    """All reads and actions. A path may have one of each."""
 
     def __init__(self, pages: Mapping[str, Page], views: Mapping[str, View], actions: Mapping[str, Action]) -> None:
-        self._views: dict[str, View] = {path: _as_view(page) for path, page in pages.items()} | dict(views)
+        self._pages = dict(pages)
+        self._views = dict(views)
         self._actions = dict(actions)
-        self._templates = {path: path.split("/") for path in sorted({*self._views, *self._actions})}
+        self._templates = {path: path.split("/") for path in sorted({*pages, *views, *actions})}
 
-    def find(self, method: bytes, target: bytes) -> Reading | Performing | Answer:
-        """What is asked for, or the answer 404 or 405. The query of the target says nothing here."""
-        path = target.decode("ascii", "replace").partition("?")[0]
+    def find(self, method: bytes, target: bytes) -> Page | Viewing | Performing | Answer:
+        """What is asked for, or the answer 400, 404 or 405. A page and an action take no notice of a query."""
+        path, _, query = target.decode("ascii", "replace").partition("?")
         found = self._match(path)
         if found is None:
             return Answer(404, {"error": f"no page {path!r}"} | self._known())
-        template, parameters = found
-        view, action = self._views.get(template), self._actions.get(template)
-        if view is not None and method in _READ_METHODS:
-            return Reading(view, parameters)
-        if action is not None and method == b"POST":
-            return Performing(template, action, parameters)
-        wanted = [*(["GET"] if view else []), *(["POST"] if action else [])]
-        allowed = ", ".join([*wanted, *(["HEAD"] if view else [])])
-        error = f"method {method.decode('ascii', 'replace')} is not supported, use {' or '.join(wanted)}"
-        return Answer(405, {"error": error}, (("allow", allowed),))
+        template, parts = found
+        if method in _READ_METHODS and template in self._pages:
+            return self._pages[template]
+        if method in _READ_METHODS and template in self._views:
+            return _viewing(self._views[template], query, parts)
+        if method == b"POST" and template in self._actions:
+            return Performing(template, self._actions[template], parts)
+        return self._other_method(method, template)
 
     def _match(self, path: str) -> tuple[str, dict[str, str]] | None:
-        parts = path.split("/")
+        split = path.split("/")
         for template, wanted in self._templates.items():
-            parameters = _parameters(wanted, parts)
-            if parameters is not None:
-                return template, parameters
+            parts = _parts(wanted, split)
+            if parts is not None:
+                return template, parts
         return None
+
+    def _other_method(self, method: bytes, template: str) -> Answer:
+        reads = ["GET", "HEAD"] if template in self._pages or template in self._views else []
+        allowed = [*reads, *(["POST"] if template in self._actions else [])]
+        use = " or ".join(each for each in allowed if each != "HEAD")
+        error = f"method {method.decode('ascii', 'replace')} is not supported, use {use}"
+        return Answer(405, {"error": error}, (("allow", ", ".join(allowed)),))
 
     def _known(self) -> dict[str, list[str]]:
         actions = {"actions": sorted(self._actions)} if self._actions else {}
-        return {"pages": sorted(self._views)} | actions
+        return {"pages": sorted({*self._pages, *self._views})} | actions
 
 
-def _as_view(page: Page) -> View:
-    return lambda _parameters: page()
+def _viewing(view: View, query: str, parts: Mapping[str, str]) -> Viewing | Answer:
+    try:
+        fields = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_QUERY_FIELDS_MAX)
+    except ValueError as error:
+        return Answer(400, {"error": f"the query is not right: {error}"})
+    return Viewing(view, dict(fields), parts)
 
 
-def _parameters(template: list[str], parts: list[str]) -> dict[str, str] | None:
-    if len(template) != len(parts):
+def _parts(template: list[str], split: list[str]) -> dict[str, str] | None:
+    if len(template) != len(split):
         return None
     found: dict[str, str] = {}
-    for wanted, part in zip(template, parts, strict=True):
+    for wanted, part in zip(template, split, strict=True):
         if wanted.startswith("{") and part:
             try:
                 found[wanted.strip("{}")] = unquote(part, errors="strict")

@@ -39,8 +39,10 @@ def page() -> tuple[int, object]:
     return 200, {"values": {}}
 
 
-def group(parts: Mapping[str, str]) -> tuple[int, object]:
-    return 200, dict(parts)
+async def group(query: Mapping[str, str], parts: Mapping[str, str]) -> tuple[int, object]:
+    if "forever" in query:
+        await asyncio.get_running_loop().create_future()
+    return 200, {"query": dict(query), "parts": dict(parts)}
 
 
 @asynccontextmanager

@@ -47,9 +47,21 @@ async def test_reads_stay_open_and_need_no_token_file(path: str) -> None:
     assert status == 200
 
 
-async def test_a_view_gets_the_parts_of_the_path() -> None:
-    _, _, document = await ask(b"GET /groups/C/a%20b HTTP/1.1\r\nhost: x\r\n\r\n", None)
-    assert document == {"cluster": "C", "name": "a b"}
+async def test_a_view_gets_the_query_and_the_parts_of_the_path() -> None:
+    _, _, document = await ask(b"GET /groups/C/a%20b?after=x%2Fy&z HTTP/1.1\r\nhost: x\r\n\r\n", None)
+    assert document == {"query": {"after": "x/y", "z": ""}, "parts": {"cluster": "C", "name": "a b"}}
+
+
+@pytest.mark.parametrize("query", ["a=%ff", "&".join(["a=1"] * 17)])
+async def test_a_query_that_cannot_be_read_is_refused(query: str) -> None:
+    status, _, document = await ask(f"GET /groups/C/a?{query} HTTP/1.1\r\nhost: x\r\n\r\n".encode(), None)
+    assert (status, document["error"].partition(":")[0]) == (400, "the query is not right")
+
+
+async def test_a_view_that_takes_too_long_is_told() -> None:
+    async with port_with(Calls(), None, ActionLimits(seconds=0.05)) as port:
+        answer = await exchange(port, b"GET /groups/C/a?forever HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert parsed(answer)[::2] == (504, {"error": "no answer within 0.05 s"})
 
 
 @pytest.mark.parametrize(
@@ -102,7 +114,7 @@ async def test_json_is_known_by_its_type(token: Path, content_type: str) -> None
         ("POST", "/status", "get, head", "method POST is not supported, use GET"),
         ("GET", ELECT, "post", "method GET is not supported, use POST"),
         ("HEAD", ELECT, "post", None),
-        ("PUT", "/config", "get, post, head", "method PUT is not supported, use GET or POST"),
+        ("PUT", "/config", "get, head, post", "method PUT is not supported, use GET or POST"),
     ],
 )
 async def test_another_method_is_told_which_are_allowed(
