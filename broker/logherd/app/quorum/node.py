@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from secrets import randbits
 from typing import Generic, Protocol, TypeVar
 
+from logherd.app.foreground import ServerFailed
 from logherd.app.quorum.applying import Applying, ImageRule
 from logherd.app.quorum.flushing import Flushing
 from logherd.app.quorum.outcomes import Applied, Outcome, ReadAt, ReadOutcome, Rejected, StateMachine, Uncertain
-from logherd.kit.errors import InvariantError, LogHerdError
+from logherd.kit.errors import InvariantError
 from logherd.model.names import Position
 from logherd.raft.core import RaftCore
 from logherd.raft.inputs import Applied as AppliedUpTo
@@ -48,7 +49,7 @@ _TICK_SECONDS = 0.02
 ResultT = TypeVar("ResultT")
 
 
-class NodeFailed(LogHerdError):
+class NodeFailed(ServerFailed):
     """The member's log failed, or a rule of its core was broken; the process must end without writing."""
 
 
