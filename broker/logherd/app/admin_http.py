@@ -1,23 +1,26 @@
 """The admin port: JSON over HTTP/1.1, for probes, `logherd status`, operators and the operator.
 
-Reads are open. Actions (POST with JSON) need the secret of a token file. Errors are JSON with `error`. Each answer
-closes the connection. Limits: 8 KiB of request head, 64 KiB of body, 64 connections at once, five seconds from accept
-to answer, to which a view or an action adds its own deadline; beyond a limit of the connection it is just closed.
+Reads are open. Actions (POST with a JSON object) need the secret of a token file and answer errors as JSON with
+`error` and, where one field is wrong, `field`. Each answer closes the connection. Limits: 8 KiB of request head, 64 KiB
+of body, 64 connections at once, five seconds from accept to answer, to which a view or an action adds its own deadline;
+beyond a limit of the connection it is just closed.
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import h11
+import msgspec
 
 from logherd.app.admin_exchange import HEAD_BYTES_MAX, Exchange
-from logherd.app.admin_routes import Action, AdminCall, Answer, Page, Routed, Routes
+from logherd.app.admin_routes import Action, Answer, Page, Performing, Routes, View, Viewing
 from logherd.app.admin_token import TokenFile
 from logherd.telemetry.log import Log
 
-__all__ = ["Action", "ActionLimits", "AdminCall", "AdminHttp", "Page"]
+__all__ = ["Action", "ActionLimits", "AdminHttp", "Page", "View"]
 
 _BODY_BYTES_MAX = 64 << 10
 _SECONDS_MAX = 5.0
@@ -44,7 +47,7 @@ class AdminHttp:
     """
 
     def __init__(
-        self, pages: Mapping[str, Page], *, views: Mapping[str, Action] | None = None,
+        self, pages: Mapping[str, Page], *, views: Mapping[str, View] | None = None,
         actions: Mapping[str, Action] | None = None, token_file: Path | None = None,
         limits: ActionLimits | None = None,
     ) -> None:  # fmt: skip
@@ -93,33 +96,37 @@ class AdminHttp:
         wanted = self._routes.find(request.method, request.target)
         if isinstance(wanted, Answer):
             return wanted
-        if not isinstance(wanted, Routed):
-            return Answer(*wanted())
-        if wanted.call.method == "GET":
-            return await self._within(wanted.action(wanted.call), deadline, "no answer within {seconds:g} s")
-        refusal = self._refusal(wanted, list(request.headers))
-        if refusal is not None:
-            return refusal
-        return await self._act(replace(wanted, call=replace(wanted.call, body=await exchange.body())), deadline)
+        if isinstance(wanted, Viewing):
+            sentence = "no answer within {seconds:g} s"
+            return await self._within(wanted.view(wanted.query, wanted.parts), deadline, sentence)
+        if isinstance(wanted, Performing):
+            return await self._act(exchange, request.headers, wanted, deadline)
+        return Answer(*wanted())
 
-    def _refusal(self, wanted: Routed, headers: list[tuple[bytes, bytes]]) -> Answer | None:
-        """Why a POST is refused without reading its body."""
+    async def _act(
+        self, exchange: Exchange, headers: Iterable[tuple[bytes, bytes]], wanted: Performing, deadline: asyncio.Timeout
+    ) -> Answer:
         refusal = self._token.judge([value for name, value in headers if name == b"authorization"])
         if refusal is not None:
             self._note_refusal(wanted.path, refusal)
-        return refusal or _unfit(dict(headers))
-
-    async def _act(self, wanted: Routed, deadline: asyncio.Timeout) -> Answer:
+            return refusal
+        unfit = _unfit(dict(headers))
+        if unfit is not None:
+            return unfit
+        document = _document(await exchange.body())
+        if isinstance(document, Answer):
+            return document
         if self._acting >= self._limits.at_once:
             error = f"{self._acting} actions are in work, which is the most; nothing was done"
             return Answer(503, {"error": error}, (("retry-after", "1"),))
         self._acting += 1
         try:
-            answer = await self._within(wanted.action(wanted.call), deadline, _UNKNOWN)
+            answer = await self._within(wanted.action(document, wanted.parts), deadline, _UNKNOWN)
         finally:
             self._acting -= 1
-        parts = " ".join(wanted.call.parts.values())
-        _log.info("an action was asked for", path=wanted.path, parts=parts, status=answer.status)
+        _log.info(
+            "an action was asked for", path=wanted.path, parts=" ".join(wanted.parts.values()), status=answer.status
+        )
         return answer
 
     async def _within(self, work: Awaitable[tuple[int, object]], deadline: asyncio.Timeout, sentence: str) -> Answer:
@@ -151,3 +158,13 @@ def _unfit(headers: Mapping[bytes, bytes]) -> Answer | None:
         shown = media.decode("ascii", "replace") or "not given"
         return Answer(415, {"error": f"the content-type is {shown}, it should be application/json"})
     return None
+
+
+def _document(body: bytes) -> dict[str, Any] | Answer:
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return Answer(400, {"error": f"the body is not JSON: {error}"})
+    if not isinstance(document, dict):
+        return Answer(400, {"error": "the body should be a JSON object"})
+    return document

@@ -6,32 +6,21 @@ is handed over without its percent escapes.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-__all__ = ["Action", "AdminCall", "Answer", "Page", "Routed", "Routes"]
-
-_READ_METHODS = (b"GET", b"HEAD")
-_QUERY_FIELDS_MAX = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminCall:
-    """A call of a view (GET) or an action (POST). `target` is the path and the query as they came; `parts` holds what
-    the names of the template stand for; `body` is what a POST brought, said to be JSON."""
-
-    method: str
-    target: str
-    parts: Mapping[str, str]
-    query: Mapping[str, str]
-    body: bytes = b""
-
+__all__ = ["Action", "Answer", "Page", "Performing", "Routes", "View", "Viewing"]
 
 Page = Callable[[], tuple[int, object]]
 """Gives an HTTP status and a document that msgspec can encode. Runs on the loop; must not block."""
-Action = Callable[[AdminCall], Awaitable[tuple[int, object]]]
-"""The same for a view or an action, which may wait. It judges the body. Cancelled at its deadline, when the caller of
-an action is told that the outcome is unknown; so what it has begun by then may still happen."""
+View = Callable[[Mapping[str, str], Mapping[str, str]], Awaitable[tuple[int, object]]]
+"""A read that may have to wait: takes the query and the parts of the path. Cancelled at its deadline."""
+Action = Callable[[dict[str, Any], Mapping[str, str]], Awaitable[tuple[int, object]]]
+"""Takes the JSON object of a POST and the parts of the path. Cancelled at its deadline, when the caller is told that
+the outcome is unknown; so what it has begun by then may still happen."""
+
+_READ_METHODS = (b"GET", b"HEAD")
+_QUERY_FIELDS_MAX = 16
 
 
 class Answer(NamedTuple):
@@ -43,43 +32,46 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Routed:
-    """A view or an action that was asked for; `path` is its template."""
+class Viewing:
+    """A view that was asked for."""
+
+    view: View
+    query: Mapping[str, str]
+    parts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Performing:
+    """An action that was asked for; `path` is its template."""
 
     path: str
     action: Action
-    call: AdminCall
+    parts: Mapping[str, str]
 
 
 class Routes:
     """All reads and actions. A path may have one of each."""
 
-    def __init__(self, pages: Mapping[str, Page], views: Mapping[str, Action], actions: Mapping[str, Action]) -> None:
+    def __init__(self, pages: Mapping[str, Page], views: Mapping[str, View], actions: Mapping[str, Action]) -> None:
         self._pages = dict(pages)
         self._views = dict(views)
         self._actions = dict(actions)
         self._templates = {path: path.split("/") for path in sorted({*pages, *views, *actions})}
 
-    def find(self, method: bytes, target: bytes) -> Page | Routed | Answer:
-        """What is asked for, or the answer 400, 404 or 405. A page takes no notice of a query."""
-        text = target.decode("ascii", "replace")
-        path, _, query = text.partition("?")
+    def find(self, method: bytes, target: bytes) -> Page | Viewing | Performing | Answer:
+        """What is asked for, or the answer 400, 404 or 405. A page and an action take no notice of a query."""
+        path, _, query = target.decode("ascii", "replace").partition("?")
         found = self._match(path)
         if found is None:
             return Answer(404, {"error": f"no page {path!r}"} | self._known())
         template, parts = found
-        reads = method in _READ_METHODS
-        if reads and template in self._pages:
+        if method in _READ_METHODS and template in self._pages:
             return self._pages[template]
-        table = self._views if reads else self._actions
-        if template not in table or not (reads or method == b"POST"):
-            return self._other_method(method, template)
-        try:
-            fields = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_QUERY_FIELDS_MAX)
-        except ValueError as error:
-            return Answer(400, {"error": f"the query is not right: {error}"})
-        call = AdminCall(method="GET" if reads else "POST", target=text, parts=parts, query=dict(fields))
-        return Routed(template, table[template], call)
+        if method in _READ_METHODS and template in self._views:
+            return _viewing(self._views[template], query, parts)
+        if method == b"POST" and template in self._actions:
+            return Performing(template, self._actions[template], parts)
+        return self._other_method(method, template)
 
     def _match(self, path: str) -> tuple[str, dict[str, str]] | None:
         split = path.split("/")
@@ -99,6 +91,14 @@ class Routes:
     def _known(self) -> dict[str, list[str]]:
         actions = {"actions": sorted(self._actions)} if self._actions else {}
         return {"pages": sorted({*self._pages, *self._views})} | actions
+
+
+def _viewing(view: View, query: str, parts: Mapping[str, str]) -> Viewing | Answer:
+    try:
+        fields = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_QUERY_FIELDS_MAX)
+    except ValueError as error:
+        return Answer(400, {"error": f"the query is not right: {error}"})
+    return Viewing(view, dict(fields), parts)
 
 
 def _parts(template: list[str], split: list[str]) -> dict[str, str] | None:

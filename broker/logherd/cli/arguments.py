@@ -71,9 +71,12 @@ def show_table(
     *,
     notes: Sequence[str] = (),
 ) -> None:
-    """Print `document` as one JSON line, or rows under their head and then sentences; on a terminal they are fitted."""
+    """Print `document`, which msgspec can encode, as one JSON line, or rows under their head and then sentences; on a
+    terminal the columns are fitted to it."""
     if output is Output.JSON or not sys.stdout.isatty():
-        show(output, document, "\n".join([*([table(head, rows)] if rows else []), *notes]))
+        import msgspec
+
+        show(output, msgspec.to_builtins(document), "\n".join([*([table(head, rows)] if rows else []), *notes]))
         return
     from rich.console import Console
     from rich.table import Table

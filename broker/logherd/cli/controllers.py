@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -42,6 +42,7 @@ TokenOption = Annotated[
 ]  # fmt: skip
 
 Document = dict[str, Any]
+_Shape = TypeVar("_Shape")
 
 
 class ControllersError(LogHerdError):
@@ -86,7 +87,7 @@ class Controllers:
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--admin") from error
 
-    def read(self, path: str) -> Document:
+    def read(self, path: str, shape: type[_Shape]) -> _Shape:
         """The document at `path`, from the leader if it can be asked, else from any living controller."""
         found = self._find()
         admin = found.leader or found.living
@@ -98,9 +99,9 @@ class Controllers:
             raise ControllersError(f"{admin}: no answer: {error}") from error
         if status != _OK:
             raise ControllersError(_sentence(status, document))
-        return document
+        return _shaped(document, shape)
 
-    def change(self, path: str, body: Document) -> Document:
+    def change(self, path: str, body: Document, shape: type[_Shape]) -> _Shape:
         """The leader's answer to an action; waits some seconds for a leader. Raises ControllersError if refused."""
         token, body = self._token(), {**body, "requestId": uuid4().hex}
         until = time.monotonic() + _PATIENCE_SECONDS
@@ -115,7 +116,7 @@ class Controllers:
                     lost, why = lost or error.sent, f"{found.leader}: {error}"
                 else:
                     if status in _DONE:
-                        return document
+                        return _shaped(document, shape)
                     lost, why = lost or status == _UNKNOWN, _sentence(status, document)
                     if status != _UNKNOWN and "leader" not in document:  # with it: this one does not lead, or not yet
                         raise ControllersError(f"{why}; an earlier try was not answered" if lost else why)
@@ -138,7 +139,8 @@ class Controllers:
                 faults.append(f"{admin}: {error}")
                 continue
             living = living or admin
-            leader = status.get("leader") or {}
+            told_leader = status.get("leader")
+            leader = told_leader if isinstance(told_leader, dict) else {}
             if leader and leader.get("node") == status.get("node"):
                 return _Found(admin, admin, "")
             if leader.get("admin"):
@@ -166,8 +168,9 @@ class Controllers:
         headers = {} if body is None else {"content-type": "application/json"}
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
-        connection = HTTPConnection(*parse_address(admin), timeout=_CONNECT_SECONDS)
+        connection: HTTPConnection | None = None
         try:
+            connection = HTTPConnection(*parse_address(admin), timeout=_CONNECT_SECONDS)
             connection.connect()
             sent = True
             connection.sock.settimeout(_ANSWER_SECONDS)
@@ -178,10 +181,20 @@ class Controllers:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise _Unanswered(reason, sent=sent) from error
         finally:
-            connection.close()
+            if connection is not None:
+                connection.close()
         if not isinstance(document, dict):
             raise _Unanswered(f"{path} holds no JSON object", sent=True)
         return answer.status, document
+
+
+def _shaped(document: Document, shape: type[_Shape]) -> _Shape:
+    import msgspec
+
+    try:
+        return msgspec.convert(document, shape)
+    except msgspec.ValidationError as error:
+        raise ControllersError(f"a controller of another version answers in another form: {error}") from error
 
 
 def _why_not(admin: str, leader: Document) -> str:

@@ -4,13 +4,16 @@ An order names the epoch in which it was thought of, so that it does nothing onc
 """
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
+import msgspec
 import typer
 
 from logherd.cli.arguments import Output, OutputOption, cell, show_table
 from logherd.cli.controllers import AdminOption, Controllers, ControllersError, TokenOption, group_path
+from logherd.service.controllers.documents import BrokerShape, GroupPage, GroupsPage, GroupSummary, MasterShape
 
 __all__ = ["groups"]
 
@@ -23,21 +26,31 @@ BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", min=1, help="It
 EpochOption = Annotated[
     int | None, typer.Option("--epoch", min=0, help="Only if this is the group's epoch; default: the one that it has.")
 ]
+StaleOption = Annotated[
+    bool, typer.Option("--stale", help="What one controller knows, although the quorum does not confirm it.")
+]
 
 _HEAD = ("group", "epoch", "leader", "in sync", "brokers", "alive", "why")
 _BROKER_HEAD = ("broker", "role", "address", "alive", "end", "heard ms ago")
 
-Document = dict[str, Any]
+
+class Done(msgspec.Struct, frozen=True):
+    """An action's answer."""
+
+    changed: bool
+    group: GroupPage
 
 
 @groups.command("list")
-def list_groups(admin: AdminOption = None, output: OutputOption = Output.TEXT) -> None:
+def list_groups(
+    admin: AdminOption = None, output: OutputOption = Output.TEXT, *, stale: StaleOption = False
+) -> None:  # fmt: skip
     """List all broker groups with their leaders."""
-    found = _all_groups(Controllers(admin))
+    found = _all_groups(Controllers(admin), stale=stale)
     rows = [
         (
-            f"{each['cluster']}/{each['name']}", each["epoch"], _leader(each), _ids(each["inSync"]), each["brokers"],
-            cell(each.get("alive")), each["why"],
+            f"{each.cluster}/{each.name}", each.epoch, _leader(each.leader), _ids(each.in_sync), each.brokers,
+            cell(each.alive), each.why,
         )
         for each in found
     ]  # fmt: skip
@@ -45,10 +58,13 @@ def list_groups(admin: AdminOption = None, output: OutputOption = Output.TEXT) -
 
 
 @groups.command("show")
-def show_group(group: GroupArgument, admin: AdminOption = None, output: OutputOption = Output.TEXT) -> None:
+def show_group(
+    group: GroupArgument, admin: AdminOption = None, output: OutputOption = Output.TEXT, *, stale: StaleOption = False
+) -> None:
     """Show one broker group: its brokers, who is in sync, and what is pending and why."""
     controllers = Controllers(admin)
-    _show(output, found := controllers.read(_path(controllers, group)), found)
+    page = controllers.read(_path(controllers, group, stale=stale) + _query(stale=stale), GroupPage)
+    _show(output, page, page)
 
 
 @groups.command("elect")
@@ -111,33 +127,38 @@ def forget(
 
 
 def _order(
-    group: str, action: str, body: Document, epoch: int | None, controllers: Controllers, output: Output
+    group: str, action: str, body: dict[str, Any], epoch: int | None, controllers: Controllers, output: Output
 ) -> None:  # fmt: skip
     path = _path(controllers, group)
-    expected = controllers.read(path)["epoch"] if epoch is None else epoch
-    answer = controllers.change(f"{path}/{action}", {**body, "expectedEpoch": expected})
-    _show(output, answer, answer.get("group") or {}, "" if answer.get("changed", True) else "nothing changed")
+    expected = controllers.read(path, GroupPage).epoch if epoch is None else epoch
+    done = controllers.change(f"{path}/{action}", {**body, "expectedEpoch": expected}, Done)
+    _show(output, done, done.group, () if done.changed else ("nothing changed: it was so already",))
 
 
-def _all_groups(controllers: Controllers) -> list[Document]:
-    found: list[Document] = []
+def _query(after: str = "", *, stale: bool) -> str:
+    fields = [*(["stale=true"] if stale else []), *([f"after={quote(after, safe='')}"] if after else [])]
+    return f"?{'&'.join(fields)}" if fields else ""
+
+
+def _all_groups(controllers: Controllers, *, stale: bool) -> list[GroupSummary]:
+    found: list[GroupSummary] = []
     after: str | None = ""
     while after is not None:
-        page = controllers.read(f"/groups?after={quote(after, safe='')}" if after else "/groups")
-        found += page["groups"]
-        after = page.get("after")
+        page = controllers.read("/groups" + _query(after, stale=stale), GroupsPage)
+        found += page.groups
+        after = page.after
     return found
 
 
-def _path(controllers: Controllers, group: str) -> str:
+def _path(controllers: Controllers, group: str, *, stale: bool = False) -> str:
     cluster, slash, name = group.partition("/")
     if slash:
         return group_path(cluster, name)
-    named = [each for each in _all_groups(controllers) if each["name"] == group]
+    named = [each for each in _all_groups(controllers, stale=stale) if each.name == group]
     if len(named) != 1:
-        which = ", ".join(f"{each['cluster']}/{each['name']}" for each in named)
+        which = ", ".join(f"{each.cluster}/{each.name}" for each in named)
         raise ControllersError(f"say which group {group} is meant: {which}" if named else f"there is no group {group}")
-    return group_path(named[0]["cluster"], group)
+    return group_path(named[0].cluster, group)
 
 
 def _confirm_loss(group: str, broker: int | None) -> None:
@@ -146,42 +167,32 @@ def _confirm_loss(group: str, broker: int | None) -> None:
     typer.confirm(f"Messages that broker {broker} of {group} does not have will be lost. Elect it?", abort=True)
 
 
-def _show(output: Output, document: Document, group: Document, note: str = "") -> None:
-    brokers = [
+def _show(output: Output, document: object, group: GroupPage, notes: Sequence[str] = ()) -> None:
+    rows = [
         (
-            each["brokerId"], _role(group, each), each["address"], cell(each.get("alive")), _point(each.get("end")),
-            cell(each.get("heardMs")),
+            each.broker_id, _role(group, each), each.address, cell(each.alive), f"{each.end.epoch}:{each.end.position}",
+            cell(each.heard_ms),
         )
-        for each in group.get("brokers", [])
+        for each in group.brokers
     ]  # fmt: skip
-    notes = [note] if note else []
-    if group:
-        rules = group["rules"]
-        notes.append(
-            f"{group['cluster']}/{group['name']}: epoch {group['epoch']}, leader {_leader(group)}, "
-            f"in sync {_ids(group['inSync'])} of {rules['replicas']}, at least {rules['minInSync']}"
-        )
-        notes.append(group["why"])
-    show_table(output, document, _BROKER_HEAD, brokers, notes=notes)
+    summary = (
+        f"{group.cluster}/{group.name}: epoch {group.epoch}, leader {_leader(group.leader)}, in sync "
+        f"{_ids(group.in_sync)} of {group.rules.replicas}, at least {group.rules.min_in_sync}"
+    )
+    show_table(output, document, _BROKER_HEAD, rows, notes=[*notes, summary, group.why])
 
 
-def _role(group: Document, broker: Document) -> str:
-    leader = group.get("leader")
-    if leader and leader["brokerId"] == broker["brokerId"]:
+def _role(group: GroupPage, broker: BrokerShape) -> str:
+    if group.leader is not None and group.leader.broker_id == broker.broker_id:
         return "leader"
-    if broker["learner"]:
+    if broker.learner:
         return "learner"
-    return "in sync" if broker["brokerId"] in group["inSync"] else "exited" if broker["exited"] else "behind"
+    return "in sync" if broker.broker_id in group.in_sync else "exited" if broker.exited else "behind"
 
 
-def _leader(group: Document) -> str:
-    leader = group.get("leader")
-    return f"broker {leader['brokerId']}" if leader else "none"
+def _leader(leader: MasterShape | None) -> str:
+    return f"broker {leader.broker_id}" if leader else "none"
 
 
-def _ids(values: list[int]) -> str:
+def _ids(values: Sequence[int]) -> str:
     return ",".join(map(str, values)) or "none"
-
-
-def _point(value: object) -> object:
-    return f"{value['epoch']}:{value['position']}" if isinstance(value, dict) else cell(value)

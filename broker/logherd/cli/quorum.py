@@ -1,12 +1,14 @@
 """`logherd quorum`: who leads the controllers, and who belongs to them."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
+import msgspec
 import typer
 
 from logherd.cli import exits
 from logherd.cli.arguments import Output, OutputOption, cell, show_table
 from logherd.cli.controllers import AdminOption, Controllers, TokenOption
+from logherd.service.controllers.documents import QuorumPage
 
 __all__ = ["quorum"]
 
@@ -14,15 +16,23 @@ quorum = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Look at the controllers and change their quorum."
 )
 
+
+class Done(msgspec.Struct, frozen=True):
+    """An action's answer."""
+
+    changed: bool
+    quorum: QuorumPage
+
+
 _HEAD = ("node", "identity", "votes", "connected", "match", "lag bytes", "heard ms ago")
 
 
 @quorum.command("status")
 def quorum_status(admin: AdminOption = None, output: OutputOption = Output.TEXT) -> None:
     """Show who leads, who belongs to the quorum and how far each is; the exit code is 1 if nobody leads."""
-    document = Controllers(admin).read("/quorum")
-    show_table(output, document, _HEAD, _rows(document), notes=[_leads(document)])
-    raise typer.Exit(exits.OK if document.get("leader") else exits.FAILED)
+    page = Controllers(admin).read("/quorum", QuorumPage)
+    show_table(output, page, _HEAD, _rows(page), notes=[_leads(page)])
+    raise typer.Exit(exits.OK if page.leader else exits.FAILED)
 
 
 @quorum.command("transfer")
@@ -33,8 +43,8 @@ def quorum_transfer(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Hand the leadership of the controllers to another one."""
-    answer = Controllers(admin, token_file).change("/quorum/transfer", {} if node is None else {"node": node})
-    show_table(output, answer, _HEAD, (), notes=[_leads(answer.get("quorum") or {})])
+    done = Controllers(admin, token_file).change("/quorum/transfer", {} if node is None else {"node": node}, Done)
+    show_table(output, done, _HEAD, (), notes=[_leads(done.quorum)])
 
 
 @quorum.command("members")
@@ -49,16 +59,19 @@ def quorum_members(
 ) -> None:
     """Make these controllers, by name or identity, the quorum; who is not named belongs no more."""
     body = {"voters": voters, "learners": learners or []}
-    answer = Controllers(admin, token_file).change("/quorum/members", body)
-    document = answer.get("quorum") or {}
-    show_table(output, answer, _HEAD, _rows(document), notes=[_leads(document)])
+    done = Controllers(admin, token_file).change("/quorum/members", body, Done)
+    show_table(output, done, _HEAD, _rows(done.quorum), notes=[_leads(done.quorum)])
 
 
-def _rows(document: dict[str, Any]) -> list[tuple[object, ...]]:
-    keys = ("node", "identity", "voter", "connected", "match", "lagBytes", "heardMs")
-    return [tuple(cell(each.get(key)) for key in keys) for each in document.get("members", [])]
+def _rows(page: QuorumPage) -> list[tuple[object, ...]]:
+    return [
+        (
+            each.node, each.identity, cell(each.voter), cell(each.connected), cell(each.match), cell(each.lag_bytes),
+            cell(each.heard_ms),
+        )
+        for each in page.members
+    ]  # fmt: skip
 
 
-def _leads(document: dict[str, Any]) -> str:
-    leader = document.get("leader")
-    return f"{leader['node']} leads in term {document.get('term')}" if leader else "nobody leads"
+def _leads(page: QuorumPage) -> str:
+    return f"{page.leader.node} leads in term {page.term}" if page.leader else f"nobody leads in term {page.term}"

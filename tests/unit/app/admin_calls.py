@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logherd.app.admin_http import ActionLimits, AdminCall, AdminHttp
+from logherd.app.admin_http import ActionLimits, AdminHttp
 
 SECRET = "a-secret-of-some-length"
 
@@ -17,19 +17,19 @@ SECRET = "a-secret-of-some-length"
 class Calls:
     """What the actions of the port were called with; `release` lets the action `/slow` end."""
 
-    seen: list[AdminCall] = field(default_factory=list)
+    seen: list[tuple[str, dict[str, Any], dict[str, str]]] = field(default_factory=list)
     release: asyncio.Event = field(default_factory=asyncio.Event)
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def elect(self, call: AdminCall) -> tuple[int, object]:
-        self.seen.append(call)
+    async def elect(self, body: dict[str, Any], parts: Mapping[str, str]) -> tuple[int, object]:
+        self.seen.append(("elect", body, dict(parts)))
         return 200, {"epoch": 8}
 
-    async def put(self, call: AdminCall) -> tuple[int, object]:
-        self.seen.append(call)
+    async def put(self, body: dict[str, Any], parts: Mapping[str, str]) -> tuple[int, object]:
+        self.seen.append(("put", body, dict(parts)))
         return 400, {"error": "gatherMs should be a number", "field": "gatherMs"}
 
-    async def slow(self, call: AdminCall) -> tuple[int, object]:
+    async def slow(self, body: dict[str, Any], parts: Mapping[str, str]) -> tuple[int, object]:
         self.begun.set()
         await self.release.wait()
         return 200, {}
@@ -39,10 +39,10 @@ def page() -> tuple[int, object]:
     return 200, {"values": {}}
 
 
-async def group(call: AdminCall) -> tuple[int, object]:
-    if "forever" in call.query:
+async def group(query: Mapping[str, str], parts: Mapping[str, str]) -> tuple[int, object]:
+    if "forever" in query:
         await asyncio.get_running_loop().create_future()
-    return 200, {"method": call.method, "query": dict(call.query), "parts": dict(call.parts)}
+    return 200, {"query": dict(query), "parts": dict(parts)}
 
 
 @asynccontextmanager
