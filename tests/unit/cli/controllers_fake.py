@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logherd.app.admin_http import Action, AdminHttp
+from logherd.app.admin_http import AdminHttp
+from logherd.app.admin_routes import Action, Page, Routes
 from logherd.service.controllers.documents import (
     BrokerShape,
     GroupPage,
@@ -107,12 +108,11 @@ class Port:
             f"{group}/{name}": self._on_group(name) for name in ("elect", "promote", "demote", "forget")
         }
         actions |= {"/quorum/transfer": self._on_quorum("transfer"), "/quorum/members": self._on_quorum("members")}
-        self.http = AdminHttp(
-            {"/status": lambda: (200, quorum.status(node)), "/quorum": lambda: (200, quorum.quorum(node))},
-            views={"/groups": self._groups, group: self._group},
-            actions=actions,
-            token_file=token,
-        )
+        pages: dict[str, Page] = {
+            "/status": lambda: (200, quorum.status(node)), "/quorum": lambda: (200, quorum.quorum(node)),
+        }  # fmt: skip
+        views = {"/groups": self._groups, group: self._group}
+        self.http = AdminHttp(Routes(pages, views, actions), token_file=token)
 
     async def _groups(self, query: Mapping[str, str], parts: Mapping[str, str]) -> tuple[int, object]:
         return self._confirmed(query) or (
