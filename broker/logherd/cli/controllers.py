@@ -125,6 +125,12 @@ class Controllers:
                 raise ControllersError(f"no leader of the controllers answers, {outcome}: {why}")
             time.sleep(_RETRY_SECONDS)
 
+    def await_leader(self) -> None:
+        """Return as soon as somebody leads, or when patience ends."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while self._find().leader is None and time.monotonic() < until:
+            time.sleep(_RETRY_SECONDS)
+
     def _find(self) -> _Found:
         told, seen, faults = list(self._admins), set[str](), list[str]()
         living: str | None = None

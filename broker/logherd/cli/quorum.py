@@ -43,7 +43,10 @@ def quorum_transfer(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Hand the leadership of the controllers to another one."""
-    done = Controllers(admin, token_file).change("/quorum/transfer", {} if node is None else {"node": node}, Done)
+    controllers = Controllers(admin, token_file)
+    done = controllers.change("/quorum/transfer", {} if node is None else {"node": node}, Done)
+    controllers.await_leader()  # it is handed over, and perhaps not taken yet
+    done = Done(changed=done.changed, quorum=controllers.read("/quorum", QuorumPage))
     show_table(output, done, _HEAD, (), notes=[_leads(done.quorum)])
 
 

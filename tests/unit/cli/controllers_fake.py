@@ -40,6 +40,9 @@ class Quorum:
     lose_answers: int = 0
     """So many actions are carried out and their connections break before the answer."""
     refusal: tuple[int, dict[str, Any]] | None = None
+    heir: str | None = None
+    """Who leads some questions after the leadership was handed over; nobody does in between."""
+    questions: int = 0
     page_size: int = 2
     admins: dict[str, str] = field(default_factory=dict)
 
@@ -50,6 +53,9 @@ class Quorum:
         return LeaderShape(node=self.leader, address="h:9878", admin=admin)
 
     def status(self, node: str) -> StatusPage:
+        if self.leader is None and self.heir is not None:
+            self.questions += 1
+            self.leader = self.heir if self.questions > 4 else None
         return StatusPage(
             cluster="K", node=node, identity=f"{node}.0", version="1", pid=1, role="", term=5,
             leader=self.leader_shape(), ready=True, why_not_ready=None, applied=0, committed=0, end=0, groups=3,
@@ -153,6 +159,8 @@ class Port:
         changed = (order, body) not in quorum.orders
         if changed:
             quorum.orders.append((order, body))
+            if order == "transfer" and quorum.heir is not None:
+                quorum.leader = None
         if quorum.lose_answers:
             quorum.lose_answers -= 1
             raise ConnectionResetError

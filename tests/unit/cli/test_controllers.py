@@ -193,6 +193,12 @@ def test_an_order_about_the_quorum_reaches_the_leader(
     assert terminal.printed.endswith("c-1 leads in term 5\n")
 
 
+def test_a_transfer_ends_when_the_next_one_leads(terminal: Terminal, quorum: Quorum, token: Path) -> None:
+    quorum.heir = "c-2"
+    assert terminal.run("quorum", "transfer", "--admin", quorum.admins["c-0"], "--token-file", str(token)) == 0
+    assert terminal.printed == "c-2 leads in term 5\n"
+
+
 def test_an_order_without_the_secret_changes_nothing(terminal: Terminal, quorum: Quorum, tmp_path: Path) -> None:
     admin = quorum.admins["c-1"]
     assert terminal.run("quorum", "transfer", "--admin", admin) == 1
