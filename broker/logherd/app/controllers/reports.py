@@ -29,7 +29,7 @@ class Reports:
         return QuorumView(
             group=self._options.cluster_name, own_id=self._options.node_name, leader_id=leader,
             leader_address=dict(self._peers).get(leader or ""), peers=self._peers, shown=self._shown(),
-            machine=self._board.machine, options=self._board.options,
+            machine=lambda: self._board.machine, options=self._board.options,
         )  # fmt: skip
 
     def group_names(self) -> tuple[str, ...]:
