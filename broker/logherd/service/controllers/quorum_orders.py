@@ -25,7 +25,7 @@ def hand_over(place: Place, body: dict[str, Any]) -> Step[Document]:
     def then(now: int) -> Document:
         return _done(place, order)
 
-    return HandOver(order.node, then)
+    return HandOver(peer.identity if peer is not None else None, then)
 
 
 def resettle(place: Place, body: dict[str, Any]) -> Step[Document]:

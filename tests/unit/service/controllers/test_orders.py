@@ -191,7 +191,7 @@ def test_config_is_set_whole_or_not_at_all(desk: Desk, http: HttpCaller) -> None
 def test_the_quorum_is_handed_to_a_voter_or_to_the_best(http: HttpCaller) -> None:
     assert http.post("/quorum/transfer", node="n1")[1]["changed"] is True
     assert http.post("/quorum/transfer")[0] == 200
-    assert [each.node for each in http.done if isinstance(each, HandOver)] == ["n1", None]
+    assert [each.target for each in http.done if isinstance(each, HandOver)] == [IDENTITIES["n1"], None]
     assert http.post("/quorum/transfer", node="n0")[1]["changed"] is False
     status, page = http.post("/quorum/transfer", node="n3")
     assert (status, page["field"], page["value"]) == (400, "node", "n3")
