@@ -1,4 +1,4 @@
-"""Three-node groups to measure: etcd 3.6.5, and the Raft log of LogHerd under a small key-value node. Loopback, one disk."""
+"""Three-node groups to measure: etcd 3.6.5, and the Raft log of LogHerd under a small node. Loopback, one disk."""
 # ruff: noqa: E402 - the processes are started by the code of tests/compat, which is not installed anywhere
 
 import json
@@ -15,10 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from bench.node_protocol import STATUS, read_answer, write_request
+
 from compat.processes import Process, free_port, until
 from compat.toolchain import build_go
-
-from bench.node_protocol import STATUS, read_answer, write_request
 
 __all__ = ["KINDS", "Group", "load_program", "running_group"]
 
