@@ -37,9 +37,11 @@ def simulated() -> set[str]:
 def roots() -> set[str]:
     points = [*PROJECT["scripts"].values()]
     points += [target for group in PROJECT["entry-points"].values() for target in group.values()]
-    return {point.partition(":")[0] for point in points} | {
-        module.name for module in modules() if module.name.endswith(".__main__")
-    } | simulated()
+    return (
+        {point.partition(":")[0] for point in points}
+        | {module.name for module in modules() if module.name.endswith(".__main__")}
+        | simulated()
+    )
 
 
 def test_the_import_contracts_are_kept() -> None:

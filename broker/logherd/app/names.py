@@ -41,9 +41,7 @@ class Names:
         self._clock = clock
         self.routes = RouteTable(started_ms=clock.monotonic_ms(), grace_ms=_GRACE_MS, expected=expected)
         file = None if key_values_path is None else KeyValueFile(key_values_path)
-        self._values = (
-            KeyValues(save=lambda _: None) if file is None else KeyValues(file.load(), save=file.save)
-        )
+        self._values = KeyValues(save=lambda _: None) if file is None else KeyValues(file.load(), save=file.save)
         self._brokers = BrokerNames(self.routes, self._values, clock)
 
     def port(self) -> Port:

@@ -14,9 +14,7 @@ _RECORD_OVERHEAD = 128 * 1024
 """What a record may need beside its body: properties (32 KiB), topic, fixed fields."""
 
 
-def store_options(
-    options: BrokerOptions, *, store_host: bytes, disk_bytes: int, cached_files: int
-) -> StoreOptions:
+def store_options(options: BrokerOptions, *, store_host: bytes, disk_bytes: int, cached_files: int) -> StoreOptions:
     """`disk_bytes` is the size of the file system, of which a share is the reserve."""
     storage = options.store
     return StoreOptions(
