@@ -116,13 +116,14 @@ def run(trio: Trio, batch: int, size: int, count: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=20_000, help="proposals of each combination")
-    parser.add_argument("--profile", action="store_true", help="profile batches of 64 instead of the table")
+    parser.add_argument("--profile", action="store_true", help="profile batches of --batch instead of the table")
+    parser.add_argument("--batch", type=int, default=64, help="for --profile")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="logherd-bench-") as place:
         trio = Trio(Path(place))
         if options.profile:
             profiler = cProfile.Profile(time.thread_time)
-            profiler.runcall(run, trio, 64, 64, options.count)
+            profiler.runcall(run, trio, options.batch, 64, options.count)
             pstats.Stats(profiler).sort_stats("tottime").print_stats(35)
         else:
             for size in SIZES:

@@ -1,5 +1,6 @@
 """What every role of one member shares: its log, its promises, its members, and how far things are."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -161,9 +162,13 @@ class Ground:
 
     def append(self, kind: Kind, body: bytes) -> Position:
         """Append one record of this term; only a leader (or an operator's recovery) does."""
-        end = self.log.append(kind, self.term, body)
+        return self.append_all(kind, (body,))[0]
+
+    def append_all(self, kind: Kind, bodies: Sequence[bytes]) -> list[Position]:
+        """Append records of this term, which one flush covers; gives the end of each."""
+        ends = self.log.append_all(kind, self.term, bodies)
         self.wrote()
-        return end
+        return ends
 
     def adopt(self, configuration: Configuration, end: Position) -> None:
         """A configuration record was appended that ends at `end`: it holds from now on."""
@@ -173,7 +178,7 @@ class Ground:
     def read_new_members(self, after: Position) -> None:
         """Records after `after` are new: adopt the configurations among them."""
         for record in self.log.records(after, self.log.end):
-            if record.kind in (Kind.MEMBERS, Kind.RESET):
+            if record.kind is not Kind.DATA and record.kind in (Kind.MEMBERS, Kind.RESET):
                 self.adopt(Configuration.decode(record.body), record.end)
 
     def cut_members(self, at: Position) -> None:

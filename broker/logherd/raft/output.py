@@ -8,6 +8,8 @@ then send `held`, then feed `Flushed(flush)`; (3) load `load` if set, then apply
 from dataclasses import dataclass, field
 from enum import Enum
 
+import msgspec
+
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.raft.members import Configuration
@@ -58,8 +60,7 @@ class Refusal(Enum):
     TIMED_OUT = "no answer in time"
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(msgspec.Struct, frozen=True, gc=False):
     """Committed, and durable on a majority; `position` is the record's end."""
 
     request: int

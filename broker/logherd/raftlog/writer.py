@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from logherd.kit.errors import ensure
 from logherd.model.names import Position
-from logherd.raft.record import HEADER_SIZE
+from logherd.raft.record import HEADER_SIZE, Record
 from logherd.raft.store import HardState
-from logherd.raftlog.changes import Added, Change, Compacted, Cut, ImageKept, Restarted
+from logherd.raftlog.changes import Change, Compacted, Cut, ImageKept, Restarted
 from logherd.raftlog.image_file import encode_image_head, image_name, image_place
 from logherd.raftlog.kept import Kept, encode_kept
 from logherd.raftlog.options import RaftLogOptions
@@ -101,7 +101,7 @@ class LogFiles:
     def _run(self, changes: deque[Change], hard: HardState | None) -> None:
         while changes:
             change = changes[0]
-            if isinstance(change, Added):
+            if isinstance(change, Record):
                 self._write_some(changes)
                 continue
             self._flush_log()
@@ -126,23 +126,25 @@ class LogFiles:
 
     def _write_some(self, changes: deque[Change]) -> None:
         """One write of records that lie one behind the other, at most a window of them. Raises: StoreFull."""
-        run: list[Added] = []
-        size = 0
+        first = changes[0]
+        frames: list[bytes] = []
+        size, end, seal = 0, self._written[0], 0
         for change in changes:
-            if not isinstance(change, Added) or (run and change.start != run[-1].end):
+            if not isinstance(change, Record) or (frames and change.start != end):
                 break
             size += len(change.frame)
-            if run and size > self._options.window_bytes:
+            if frames and size > self._options.window_bytes:
                 break
-            run.append(change)
-        first, last = run[0], run[-1]
-        ensure(first.start >= self._written[0], "records continue the log", first.start, self._written)
-        if last.end - self._flushed[0] > self._options.window_bytes:
+            frames.append(change.frame)
+            end, seal = change.end, change.checksum
+        start = end - sum(map(len, frames))
+        ensure(start >= self._written[0], "records continue the log", first, self._written)
+        if end - self._flushed[0] > self._options.window_bytes:
             self._flush_log()
-        self._journal.write(first.start, [change.frame for change in run])
-        for _ in run:
+        self._journal.write(start, frames)
+        for _ in frames:
             changes.popleft()
-        self._written = (last.end, last.seal)
+        self._written = (end, seal)
 
     def _flush_log(self) -> None:
         self._journal.flush()
