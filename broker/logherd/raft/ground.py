@@ -191,7 +191,8 @@ class Ground:
         """Take a commit position; True if it is news."""
         if position <= self.progress.commit:
             return False
-        ensure(position <= self.log.end, "progress 1: what is committed is here", position, self.log.end)
+        end = self.log.end
+        ensure(position <= end, "progress 1: what is committed is here", position, end)
         self.progress.commit = position
         return True
 
@@ -208,6 +209,8 @@ class Ground:
         """The state machine is at `position`: reads that waited for it are ready."""
         ensure(position <= self.progress.commit, "progress 2: only what is committed is applied", position)
         self.progress.applied = max(self.progress.applied, position)
+        if not self._waiting_reads:
+            return
         ready = [entry for entry in self._waiting_reads if entry[0] <= position]
         self._waiting_reads = [entry for entry in self._waiting_reads if entry[0] > position]
         self.out.answers.extend(ReadReady(request, at) for at, request in ready)
@@ -253,10 +256,11 @@ class Ground:
 
     def finish(self) -> Output:
         """The output of the step. Nothing is applied before it is committed and flushed here."""
-        upto = min(self.progress.commit, self.durable.position)
+        progress, flushed = self.progress, self.durable.position
+        upto = progress.commit if progress.commit < flushed else flushed
         apply_to = None
-        if upto > self.progress.announced:
-            self.progress.announced = apply_to = upto
+        if upto > progress.announced:
+            progress.announced = apply_to = upto
         flush, self._tokens.flush = self._tokens.flush, None
         return self.out.drain(flush, apply_to)
 

@@ -292,5 +292,6 @@ class Leader:
         out = self._ship.step(event, ground.clock.now)
         for peer, body in out.messages:
             ground.send(peer, body)
-        ground.out.events.extend(out.events)
+        if out.events:
+            ground.out.events.extend(out.events)
         return out.moved

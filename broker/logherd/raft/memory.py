@@ -27,6 +27,7 @@ class MemoryLog:
         self._ends: list[Position] = []
         self._image: tuple[Image, bytes] | None = None
         self._staged: tuple[str, bytes] = ("", b"")
+        self._last_read: tuple[tuple[Position, int], Record, Span] | None = None
 
     @property
     def end(self) -> Position:
@@ -72,10 +73,14 @@ class MemoryLog:
         return [record.end for record in records]
 
     def read(self, after: Position, bytes_max: int) -> Span:
-        """Whole records after `after`, one at least."""
-        first = bisect_right(self._ends, after)
-        ensure(first < len(self._records), "there is something to read", after, self.end)
+        """Whole records after `after`, one at least. Followers in step ask for the same: it is put together once."""
         records, frames, size = self._records, list[bytes](), 0
+        ensure(bool(records), "there is something to read", after)
+        known = self._last_read
+        if known is not None and known[0] == (after, bytes_max) and known[1] is records[-1]:
+            return known[2]
+        first = bisect_right(self._ends, after)
+        ensure(first < len(records), "there is something to read", after, self.end)
         for last in range(first, len(records)):
             frame = records[last].frame
             size += len(frame)
@@ -84,7 +89,9 @@ class MemoryLog:
             frames.append(frame)
         end = self._ends[first + len(frames) - 1]
         data = b"".join(frames)
-        return Span(self._history.point_at(after), end, self._history.runs_between(after, end), data)
+        span = Span(self._history.point_at(after), end, self._history.runs_between(after, end), data)
+        self._last_read = ((after, bytes_max), records[-1], span)
+        return span
 
     def records(self, after: Position, upto: Position) -> list[Record]:
         """The records that end in (after, upto]."""

@@ -140,8 +140,7 @@ class QuorumRecovered:
 Event = RoleChanged | MembersChanged | Strange | StorageStalled | QuorumRecovered | LostData | RefusedAck
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """See the module's text for the order. `held` is empty unless `flush` is set."""
 
     messages: tuple[Envelope, ...] = ()
@@ -151,6 +150,9 @@ class Output:
     apply_to: Position | None = None
     answers: tuple[Answer, ...] = ()
     events: tuple[Event, ...] = ()
+
+
+_NOTHING = Output()
 
 
 @dataclass(slots=True)
@@ -165,6 +167,8 @@ class Outbox:
 
     def drain(self, flush: int | None, apply_to: Position | None) -> Output:
         """Hand over what was collected, and begin anew."""
+        if not (self.messages or self.held or self.answers or self.events or self.load is not None):
+            return _NOTHING if flush is None and apply_to is None else Output((), flush, (), None, apply_to)
         ensure(flush is not None or not self.held, "a held message names what it waits for", self.held)
         output = Output(
             tuple(self.messages),

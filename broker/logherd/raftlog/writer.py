@@ -65,6 +65,8 @@ class LogFiles:
         self._kept = kept
         self._imaged = imaged
         self._flushed = self._written = (kept.mark_position, kept.mark_seal)
+        self._promised: HardState | None = None
+        self._reserved_in = -1
         self.failure: BaseException | None = None
         self.full = False
 
@@ -116,11 +118,14 @@ class LogFiles:
                     self._restart(change)
             changes.popleft()
         self._flush_log()
-        if hard is not None and hard != self._kept.hard_state:
-            self._put(self._kept.with_hard_state(hard))
+        if hard is not None and hard is not self._promised:
+            if hard != self._kept.hard_state:
+                self._put(self._kept.with_hard_state(hard))
+            self._promised = hard
         elif self._flushed[0] - self._kept.mark_position >= self._options.mark_bytes:
             self._note_mark()
-        self._reserve()
+        if self.full or self._written[0] // self._journal.segment_bytes != self._reserved_in:
+            self._reserve()
 
     # ---- records -----------------------------------------------------------------------------------------------
 
@@ -209,16 +214,19 @@ class LogFiles:
                     loose=max(self._kept.loose, change.end))
         )  # fmt: skip
         self._journal.drop_all()
+        self._reserved_in = -1
         self._kept = replace(self._kept, loose=0)
 
     # ---- space -------------------------------------------------------------------------------------------------
 
     def _reserve(self) -> None:
+        """Spare segments, once for each that is begun and again while there is no space; `tend` looks at the rest."""
         try:
             self._journal.reserve(self._written[0], self._options.spare_segments)
         except StoreFull:
             self.full = True
             return
+        self._reserved_in = self._written[0] // self._journal.segment_bytes
         self.full = self._files.free_bytes(self._root) < self._options.reserve_bytes
 
     def _tend(self) -> bool:
