@@ -22,7 +22,7 @@ def lint_imports(*options: str) -> subprocess.CompletedProcess[str]:
 SIMULATED = (
     "logherd.raft.", "logherd.raftlog.", "logherd.replication.", "logherd.controller.", "logherd.service.controllers.",
 )  # fmt: skip
-RUNNERS = ("sim/**/*.py", "script/**/*.py", "unit/service/test_controllers.py")
+RUNNERS = ("sim/**/*.py", "script/**/*.py", "unit/service/controllers/*.py")
 
 
 def simulated() -> set[str]:

@@ -4,7 +4,7 @@ from logherd.model.host import encode_host
 from logherd.net.limits import AdmissionLimits, FlowLimits, NetLimits, PatienceLimits
 from logherd.service.pull.options import PullOptions
 from logherd.service.send.options import SendOptions
-from logherd.settings.options import BrokerOptions
+from logherd.settings.options import BrokerOptions, LimitOptions
 from logherd.store import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.wire.limits import WireLimits
 
@@ -51,9 +51,8 @@ def pull_options(options: BrokerOptions) -> PullOptions:
     return PullOptions(auto_create_groups=options.topics.auto_create_groups)
 
 
-def net_limits(options: BrokerOptions, *, connections: int) -> NetLimits:
+def net_limits(limits: LimitOptions, *, connections: int) -> NetLimits:
     """`connections` is what the process has descriptors for, at most what the settings allow."""
-    limits = options.limits
     return NetLimits(
         admission=AdmissionLimits(connections, limits.connections_per_address),
         patience=PatienceLimits(

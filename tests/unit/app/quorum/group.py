@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from logherd.app.quorum.node import NodeOptions, RaftNode
 from logherd.app.quorum.outcomes import Outcome, ReadOutcome
@@ -22,14 +23,19 @@ CLUSTER = ClusterId("test")
 RAFT = RaftOptions(election_ms=200, election_spread_ms=200, rank_delay_ms=50, ship=ShipOptions(heartbeat_ms=30))
 
 
+FoundT = TypeVar("FoundT")
+
+
 class Lines:
     """A list of all bodies; the result of a record is its place in the list."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[], None]) -> None:
         self.lines: list[bytes] = []
+        self.on_change = on_change
 
     def apply(self, record: Record) -> int:
         self.lines.append(record.body)
+        self.on_change()
         return len(self.lines)
 
     def save(self) -> bytes:
@@ -37,6 +43,7 @@ class Lines:
 
     def load(self, data: bytes) -> None:
         self.lines = [line for line in data.split(b"\n") if line]
+        self.on_change()
 
 
 @dataclass
@@ -56,16 +63,25 @@ class Group:
         self.options = NodeOptions(raft=RAFT, image_records=image_records)
         self.members: dict[ReplicaId, Member] = {}
         self.cut: set[ReplicaId] = set()
+        self.watched: list[Envelope] | None = None
+        self._changed = asyncio.Event()
 
     def start(self, identity: ReplicaId) -> Member:
         log = RaftLog.open(OsFiles(), str(self.directory / identity), RaftLogOptions(segment_bytes=1 << 20))
         if log.hard_state() is None:
             found_group(log, HardState(CLUSTER, identity), self.identities)
             log.take_batch(0).write_and_flush()
-        machine, events, failures = Lines(), [], []
-        node = RaftNode[int](
-            log, machine, self.options, sender=self, on_event=events.append, on_failure=failures.append
-        )
+        machine, events, failures = Lines(self._changed.set), list[Event](), list[BaseException]()
+
+        def on_event(event: Event) -> None:
+            events.append(event)
+            self._changed.set()
+
+        def on_failure(error: BaseException) -> None:
+            failures.append(error)
+            self._changed.set()
+
+        node = RaftNode[int](log, machine, self.options, sender=self, on_event=on_event, on_failure=on_failure)
         self.members[identity] = Member(node, machine, events, failures)
         node.start()
         for other in self.members:
@@ -88,19 +104,30 @@ class Group:
             await self.stop(identity)
 
     def send(self, envelope: Envelope) -> bool:
+        if self.watched is not None:
+            self.watched.append(envelope)
         if {envelope.sender, envelope.to} & self.cut:
             return False
         asyncio.get_running_loop().call_soon(self._deliver, envelope)
         return True
 
     def _deliver(self, envelope: Envelope) -> None:
+        self._changed.set()
         member = self.members.get(envelope.to)
         if member is not None:
             member.node.receive([envelope])
 
     async def leader(self) -> Member:
         """The leader that has committed a record of its term, once there is one."""
-        return await until(self._ready_leader)
+        return await self.until(self._ready_leader)
+
+    async def until(self, look: Callable[[], FoundT | None], seconds: float = 10) -> FoundT:
+        """What `look` finds, as soon as it finds something; it is asked whenever something has happened."""
+        async with asyncio.timeout(seconds):
+            while not (found := look()):
+                self._changed.clear()
+                await self._changed.wait()
+        return found
 
     def _ready_leader(self) -> Member | None:
         for identity, member in self.members.items():
@@ -109,16 +136,6 @@ class Group:
                 assert member.node.core.role is Role.LEADER
                 return member
         return None
-
-
-async def until(look: Callable[[], "Member | bool | None"], seconds: float = 10) -> Member:
-    """What `look` finds, as soon as it finds something."""
-    async with asyncio.timeout(seconds):
-        while True:
-            found = look()
-            if found:
-                return found  # type: ignore[return-value]
-            await asyncio.sleep(0.005)
 
 
 async def propose(member: Member, body: bytes) -> Outcome[int]:

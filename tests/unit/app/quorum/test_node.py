@@ -1,6 +1,7 @@
 """A member's shell over real files: what is answered when, and what survives."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,10 @@ from logherd.app.quorum.node import RaftNode
 from logherd.app.quorum.outcomes import Applied, ReadAt, Rejected, Uncertain
 from logherd.raft.output import Refusal
 from logherd.raftlog.log import Batch
-from logherd.replication.messages import Envelope
+from logherd.replication.messages import AppendAck
 from logherd.store.errors import StoreFull, StoreStopped
 
-from .group import Group, Member, propose, read, until
+from .group import Group, Member, propose, read
 
 THREE = ("a", "b", "c")
 
@@ -29,7 +30,7 @@ def test_what_is_decided_is_applied_everywhere_in_one_order(tmp_path: Path) -> N
         outcomes = await asyncio.gather(*(propose(leader, b"%d" % number) for number in range(50)))
         assert [outcome.result for outcome in outcomes if isinstance(outcome, Applied)] == list(range(1, 51))
         for member in group.members.values():
-            await until(lambda member=member: len(member.machine.lines) == 50)  # type: ignore[misc]
+            await group.until(lambda member=member: len(member.machine.lines) == 50)  # type: ignore[misc]
         assert {tuple(member.machine.lines) for member in group.members.values()} == {
             tuple(b"%d" % number for number in range(50))
         }
@@ -66,7 +67,7 @@ def test_a_new_leader_goes_on_with_everything_that_was_answered(tmp_path: Path) 
         assert second is not first
         assert isinstance(await propose(second, b"after"), Applied)
         again = group.start(first.node.identity)
-        await until(lambda: again.machine.lines == [*(b"%d" % number for number in range(10)), b"after"])
+        await group.until(lambda: again.machine.lines == [*(b"%d" % number for number in range(10)), b"after"])
         await group.stop_all()
 
     run(story())
@@ -85,7 +86,7 @@ def test_a_leader_that_is_cut_off_answers_with_unknown_and_reads_with_a_refusal(
         other = await group.leader()
         assert isinstance(await propose(other, b"kept"), Applied)
         group.cut.clear()
-        await until(lambda: leader.machine.lines == [b"kept"])
+        await group.until(lambda: leader.machine.lines == [b"kept"])
         await group.stop_all()
 
     run(story())
@@ -104,7 +105,7 @@ def test_images_keep_the_log_short_and_a_late_member_starts_from_one(tmp_path: P
         assert log.epochs.base.position > 0
         assert len(log.records(log.epochs.base.position, log.end)) < 300
         member = group.start(late)
-        await until(lambda: len(member.machine.lines) == 1000)
+        await group.until(lambda: len(member.machine.lines) == 1000)
         assert member.node.log.epochs.base.position > 0
         await group.stop_all()
         alone = Group(tmp_path, THREE, image_records=100)
@@ -119,7 +120,6 @@ def test_nothing_leaves_that_waits_for_a_flush_which_has_not_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A follower whose disk hangs acknowledges nothing; with the other one's help the group goes on."""
-    import threading
 
     async def story() -> None:
         group = Group(tmp_path, THREE)
@@ -135,23 +135,18 @@ def test_nothing_leaves_that_waits_for_a_flush_which_has_not_ended(
                 released.wait(20)
             honest(batch)
 
-        acknowledged: list[Envelope] = []
-        send = group.send
+        def acknowledged() -> list[int]:
+            sent = [each.body for each in group.watched or () if each.sender == slow.node.identity]
+            return [body.durable for body in sent if isinstance(body, AppendAck)]
 
-        def watch(envelope: Envelope) -> bool:
-            if envelope.sender == slow.node.identity and type(envelope.body).__name__ == "AppendAck":
-                acknowledged.append(envelope)
-            return send(envelope)
-
-        slow.node._send = watch
+        group.watched = []
         monkeypatch.setattr(Batch, "write_and_flush", hang)
         outcome = await propose(leader, b"during")
         assert isinstance(outcome, Applied)
-        durable = [envelope.body.durable for envelope in acknowledged]  # type: ignore[attr-defined]
-        assert all(position < outcome.position for position in durable)
+        assert all(position < outcome.position for position in acknowledged())
         assert slow.node.log.end == outcome.position
         released.set()
-        await until(lambda: any(each.body.durable >= outcome.position for each in acknowledged))  # type: ignore[attr-defined]
+        await group.until(lambda: any(position >= outcome.position for position in acknowledged()))
         await group.stop_all()
 
     run(story())
@@ -195,11 +190,10 @@ def test_a_failed_flush_ends_the_node_and_nothing_is_said_any_more(
 
         monkeypatch.setattr(Batch, "write_and_flush", fail)
         assert isinstance(await propose(leader, b"x"), Applied)
-        await until(lambda: bool(follower.failures))
-        said: list[Envelope] = []
-        follower.node._send = lambda envelope: said.append(envelope) or True  # type: ignore[func-returns-value]
+        await group.until(lambda: bool(follower.failures))
+        group.watched = []
         await propose(leader, b"y")
-        assert said == []
+        assert [each for each in group.watched if each.sender == follower.node.identity] == []
         assert not follower.node.healthy
         follower.failures.clear()
         await group.stop_all()
@@ -216,7 +210,7 @@ def test_leadership_is_handed_over_on_request(tmp_path: Path) -> None:
         told: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         leader.node.transfer(target, told.set_result)
         await told
-        await until(lambda: group.members[target].node.core.leading is not None)
+        await group.until(lambda: group.members[target].node.core.leading is not None)
         await group.stop_all()
 
     run(story())
