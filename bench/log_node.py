@@ -56,6 +56,7 @@ __all__ = ["LogNode", "Service", "Values", "main"]
 
 _U32 = Struct(">I")
 _BODY = HEADER_SIZE + OPERATION.size
+_LENGTH_AT = 4
 _OUTCOME = tuple[int, bytes]
 _DONE: _OUTCOME = (OK, b"")
 _CLUSTER = ClusterId("bench")
@@ -65,44 +66,45 @@ _IMAGE_BYTES = 64 << 20
 
 
 class Values:
-    """The replicated state: keys and values in memory."""
+    """The replicated state: the newest record of each key, in memory. An image is those records in one piece."""
 
     def __init__(self) -> None:
-        self._values: dict[bytes, bytes] = {}
+        self._frames: dict[bytes, bytes] = {}
 
     def apply(self, record: Record) -> _OUTCOME:
         frame = record.frame
         operation, key_length = OPERATION.unpack_from(frame, HEADER_SIZE)
-        end = _BODY + key_length
-        if operation == PUT:
-            self._values[frame[_BODY:end]] = frame[end:]
-            return _DONE
-        return self._swap(frame[_BODY:end], frame[end:])
+        key = frame[_BODY : _BODY + key_length]
+        if operation == CAS:
+            (length,) = _U32.unpack_from(frame, _BODY + key_length)
+            expected = _BODY + key_length + 4
+            held = self.get(key)[1]
+            if held != frame[expected : expected + length]:
+                return FAILED, held
+        self._frames[key] = frame
+        return _DONE
 
     def get(self, key: bytes) -> _OUTCOME:
-        value = self._values.get(key)
-        return (MISSING, b"") if value is None else (OK, value)
+        frame = self._frames.get(key)
+        if frame is None:
+            return MISSING, b""
+        at = _BODY + len(key)
+        if frame[HEADER_SIZE] == CAS:
+            at += 4 + _U32.unpack_from(frame, at)[0]
+        return OK, frame[at:]
 
     def save(self) -> bytes:
-        parts: list[bytes] = []
-        for key, value in self._values.items():
-            parts += (_U32.pack(len(key)), key, _U32.pack(len(value)), value)
-        return b"".join(parts)
+        return b"".join(self._frames.values())
 
     def load(self, data: bytes) -> None:
-        at, fields = 0, []
+        self._frames.clear()
+        at = 0
         while at < len(data):
-            (length,) = _U32.unpack_from(data, at)
-            fields.append(data[at + 4 : at + 4 + length])
-            at += 4 + length
-        self._values = dict(zip(fields[::2], fields[1::2], strict=True))
-
-    def _swap(self, key: bytes, value: bytes) -> _OUTCOME:
-        (length,) = _U32.unpack_from(value)
-        if self._values.get(key, b"") != value[4 : 4 + length]:
-            return FAILED, self._values.get(key, b"")
-        self._values[key] = value[4 + length :]
-        return _DONE
+            end = at + HEADER_SIZE + _U32.unpack_from(data, at + _LENGTH_AT)[0]
+            frame = data[at:end]
+            _, key_length = OPERATION.unpack_from(frame, HEADER_SIZE)
+            self._frames[frame[_BODY : _BODY + key_length]] = frame
+            at = end
 
 
 class Service:

@@ -31,6 +31,12 @@ __all__ = ["IMAGES_KEPT", "LogFiles", "image_directory", "log_directory", "promi
 
 IMAGES_KEPT = 2
 
+_ZERO_STEP = 256 << 10
+"""Zeroed at a time; a batch that comes meanwhile waits for it, 1 or 2 ms."""
+_ZEROS_PAY_BELOW = 48 << 10
+"""Mean bytes of a flush. A place that holds zeros saves 0.05 to 0.2 ms at each flush into it, and zeroing costs some ms
+for each MiB: of three writers, those of 24 KB were a tenth faster with zeros, those of 150 KB a third slower."""
+
 
 def log_directory(root: str) -> str:
     """Where the segments are."""
@@ -67,6 +73,7 @@ class LogFiles:
         self._flushed = self._written = (kept.mark_position, kept.mark_seal)
         self._promised: HardState | None = None
         self._reserved_in = -1
+        self._flush_bytes_mean = 0
         self.failure: BaseException | None = None
         self.full = False
 
@@ -153,6 +160,7 @@ class LogFiles:
 
     def _flush_log(self) -> None:
         self._journal.flush()
+        self._flush_bytes_mean += (self._written[0] - self._flushed[0] - self._flush_bytes_mean) // 16
         self._flushed = self._written
 
     def _cut(self, cut: Cut) -> None:
@@ -231,7 +239,7 @@ class LogFiles:
 
     def _tend(self) -> bool:
         self._reserve()
-        if self._journal.zero_ahead(self._written[0]):
+        if self._flush_bytes_mean < _ZEROS_PAY_BELOW and self._journal.zero_ahead(self._written[0], _ZERO_STEP):
             return True
         self._note_mark()
         return False
