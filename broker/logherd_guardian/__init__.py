@@ -21,7 +21,7 @@ subreaper) is killed before its exit is reported.
 What the child does (`child.py` does it for Python)
  1. `identify`: writes who it is (cluster, group, broker id, store id) into the page before it registers with its
     incarnation, so that a death in between is reported too; `registered` when the controllers have answered.
- 2. `ready(True)` once it accepts on the lent sockets, `ready(False)` before it stops to, as in an orderly restart.
+ 2. `ready()` once it accepts on the lent sockets, `ready(accepting=False)` before it stops to, as when it drains.
     Until `ready` the guardian takes new connections, if a peer is there to serve them; else they wait in the backlog.
  3. `lease(epoch, end)` with each lease, counted on CLOCK_BOOTTIME; `release()` when it leads no more. A lease that is
     over and not released within a second, in which the guardian itself ran without a gap, ends the child by SIGKILL.

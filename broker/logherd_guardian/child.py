@@ -67,7 +67,7 @@ class LeasePage:
         """The controllers have registered this incarnation: they need no report of an earlier one."""
         self._write(registered=True)
 
-    def ready(self, accepting: bool) -> None:
+    def ready(self, *, accepting: bool = True) -> None:
         """Whether this process accepts connections on the lent sockets."""
         self._write(ready=accepting)
 

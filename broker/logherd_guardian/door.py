@@ -109,7 +109,7 @@ class Door:
             self._selector.unregister(self.listener)
 
     def _dial(self, now: int) -> bool:
-        peer = self._peers.next(now)
+        peer = self._peers.next(now, [spare.peer for spare in self._spares if not spare.greeted])
         if peer is None:
             return False
         address = self._resolver.find(peer, now)

@@ -77,6 +77,6 @@ def decode_answer(data: bytes) -> Answer | None:
         if header["opaque"] != _OPAQUE or not int(header["flag"]) & _RESPONSE:
             raise ValueError("not the answer to this request")
         leader = fields.get("controllerLeaderAddress")
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError("a header without what an answer has") from error
     return Answer(code, leader if isinstance(leader, str) and leader else None, remark[:200])

@@ -66,12 +66,12 @@ def exit_code(status: int) -> int:
 class Machine:
     """Feed it what happens, do what it says."""
 
-    def __init__(self, *, stop_ms: int, reports: bool, now: int) -> None:
+    def __init__(self, *, stop_ms: int, restart_ms_max: int = 10_000, reports: bool, now: int) -> None:
         """`reports`: whether there are controllers to tell. `stop_ms`: what a child gets between a stop and SIGKILL."""
         self.phase = Phase.WAITING
         self._stop_ms = stop_ms
         self._reports = reports
-        self._delays = RestartDelays()
+        self._delays = RestartDelays(restart_ms_max)
         self._watch = LeaseWatch(now)
         self._due = now
         self._incarnation = ""
@@ -149,8 +149,8 @@ class Machine:
         return []
 
     def _spawn_failed(self, event: SpawnFailed, now: int) -> list[Action]:
-        if self.phase is Phase.STOPPING:
-            return self._leave()
+        if self.phase is not Phase.STARTING:
+            return []
         return [Say(f"no child: {event.why}"), *self._wait(_SPAWN_FAILED, 0, now)]
 
     def _exited(self, event: Exited, now: int) -> list[Action]:

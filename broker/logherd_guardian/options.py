@@ -14,12 +14,18 @@ usage: logherd-guardian --listen [NAME=]HOST:PORT ... [options] -- COMMAND [ARGU
   --controllers HOST:PORT,... who is told when COMMAND has exited
   --state-file FILE           keep the child's page here, in a memory file system, instead of nowhere to be seen
   --stop-seconds N            from a stop to SIGKILL (30)
+  --restart-ms-max N          longest wait before COMMAND is started again; more if it cannot start (10000)
   --connections-max N         connections passed on at one time (256)
   --linger-seconds N          how long they may last once COMMAND serves again (60)
 """
 _NAME = "remoting"
 _PORT_MAX = 65535
-_NUMBERS = {"--stop-seconds": 86_400, "--connections-max": 100_000, "--linger-seconds": 86_400}
+_NUMBERS = {
+    "--stop-seconds": 86_400,
+    "--restart-ms-max": 3_600_000,
+    "--connections-max": 100_000,
+    "--linger-seconds": 86_400,
+}
 
 Address = tuple[str, int]
 
@@ -43,11 +49,21 @@ class Lent(Value):
 class Options(Value):
     """What the command line says."""
 
-    __slots__ = ("command", "connections_max", "controllers", "lent", "linger_ms", "state_file", "stop_ms")
+    __slots__ = (
+        "command",
+        "connections_max",
+        "controllers",
+        "lent",
+        "linger_ms",
+        "restart_ms_max",
+        "state_file",
+        "stop_ms",
+    )
 
     def __init__(
         self, *, lent: tuple[Lent, ...], command: tuple[str, ...], controllers: tuple[str, ...] = (),
         state_file: str | None = None, stop_ms: int = 30_000, connections_max: int = 256, linger_ms: int = 60_000,
+        restart_ms_max: int = 10_000,
     ) -> None:  # fmt: skip
         self.lent = lent
         self.command = command
@@ -56,6 +72,7 @@ class Options(Value):
         self.stop_ms = stop_ms
         self.connections_max = connections_max
         self.linger_ms = linger_ms
+        self.restart_ms_max = restart_ms_max
 
 
 def parse_address(text: str) -> Address:
@@ -117,6 +134,7 @@ def _checked(
         ),
         command=command, controllers=controllers, state_file=single.get("--state-file"),
         stop_ms=_number(single, "--stop-seconds", 30) * 1000,
+        restart_ms_max=_number(single, "--restart-ms-max", 10_000),
         connections_max=_number(single, "--connections-max", 256),
         linger_ms=_number(single, "--linger-seconds", 60) * 1000,
     )  # fmt: skip

@@ -102,5 +102,5 @@ def _identity(data: bytes) -> Identity | None:
             cluster=str(fields["cluster"]), group=str(fields["group"]), broker_id=int(fields["brokerId"]),
             store_id=str(fields["storeId"]),
         )  # fmt: skip
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

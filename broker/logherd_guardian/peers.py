@@ -1,9 +1,13 @@
 """Which peer to try next. Health is learned by trying: what greeted is good, what did not waits a little. Pure; ms."""
 
+from collections.abc import Sequence
+
 from logherd_guardian.values import Value
 
-__all__ = ["Peers"]
+__all__ = ["DIALS_MAX", "Peers"]
 
+DIALS_MAX = 2
+"""Dials to one peer at a time; one only, while its last one failed."""
 _FIRST_MS = 50
 _LONGEST_MS = 1_000
 _DOUBLINGS_MAX = 5
@@ -24,9 +28,16 @@ class Peers:
     def __init__(self, addresses: tuple[str, ...]) -> None:
         self._turn = [_Peer(address) for address in addresses]
 
-    def next(self, now: int) -> str | None:
-        """A peer to dial now; None if each has failed a moment ago. Those that failed last come last."""
-        ready = [peer for peer in self._turn if now >= peer.not_before]
+    def next(self, now: int, dialling: Sequence[str] = ()) -> str | None:
+        """A peer to dial now; None if each has failed a moment ago. Those that failed last come last.
+
+        `dialling`: those that have not greeted yet, once for each dial. One that hangs must not take all of them.
+        """
+        ready = [
+            peer
+            for peer in self._turn
+            if now >= peer.not_before and dialling.count(peer.address) < (1 if peer.failures else DIALS_MAX)
+        ]
         if not ready:
             return None
         peer = min(ready, key=lambda each: min(each.failures, 1))

@@ -63,7 +63,10 @@ class Shell:
         self._selector = selector
         self._brood = brood
         self._environment = environment
-        self._machine = Machine(stop_ms=options.stop_ms, reports=bool(options.controllers), now=clock_ms())
+        self._machine = Machine(
+            stop_ms=options.stop_ms, restart_ms_max=options.restart_ms_max, reports=bool(options.controllers),
+            now=clock_ms(),
+        )  # fmt: skip
         self._page: int | None = None
         self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._left: int | None = None
