@@ -22,7 +22,7 @@ def lint_imports(*options: str) -> subprocess.CompletedProcess[str]:
 SIMULATED = (
     "logherd.raft.", "logherd.raftlog.", "logherd.replication.", "logherd.controller.", "logherd.service.controllers.",
 )  # fmt: skip
-RUNNERS = ("sim/**/*.py", "script/**/*.py", "unit/service/test_controllers.py")
+RUNNERS = ("sim/**/*.py", "script/**/*.py", "unit/service/controllers/*.py")
 
 
 def simulated() -> set[str]:
@@ -37,9 +37,11 @@ def simulated() -> set[str]:
 def roots() -> set[str]:
     points = [*PROJECT["scripts"].values()]
     points += [target for group in PROJECT["entry-points"].values() for target in group.values()]
-    return {point.partition(":")[0] for point in points} | {
-        module.name for module in modules() if module.name.endswith(".__main__")
-    } | simulated()
+    return (
+        {point.partition(":")[0] for point in points}
+        | {module.name for module in modules() if module.name.endswith(".__main__")}
+        | simulated()
+    )
 
 
 def test_the_import_contracts_are_kept() -> None:

@@ -122,9 +122,7 @@ def recover(files: Files, root: str, options: RaftLogOptions) -> Found:
 class _Opening:
     """One opening of a directory whose format and promise are known."""
 
-    def __init__(
-        self, files: Files, root: str, options: RaftLogOptions, journal: Journal, slots: SlotPair
-    ) -> None:
+    def __init__(self, files: Files, root: str, options: RaftLogOptions, journal: Journal, slots: SlotPair) -> None:
         self._files = files
         self._root = root
         self._options = options
