@@ -6,7 +6,7 @@ Whatever was asked under one office is answered under the same one, or with a re
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from logherd.app.quorum.node import boot_ms
 from logherd.app.quorum.outcomes import Applied, Outcome, ReadAt, ReadOutcome, Rejected
@@ -17,24 +17,47 @@ from logherd.controller.office import Office
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import Group
 from logherd.controller.verdicts import Verdict
-from logherd.raft.output import Role, RoleChanged
-from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, Step
-from logherd.service.ports import Reply
+from logherd.raft.output import Refusal, Role, RoleChanged
+from logherd.service.controllers.steps import (
+    AwaitMaster,
+    Catch,
+    Confirm,
+    Decide,
+    Endings,
+    HandOver,
+    Resettle,
+    Step,
+)
 from logherd.telemetry.log import Log
 
-__all__ = ["Asker", "Board"]
+__all__ = ["Asker", "Board", "Quorum"]
 
 _WAITERS_MAX = 10_000
 
 _log = Log("logherd.controller")
 
+AnswerT = TypeVar("AnswerT")
+Told = Callable[[Outcome[Any]], None]
+
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(Generic[AnswerT]):
     """Who is to be answered, once; `park` says that it will take long."""
 
-    answer: Callable[[Reply], None]
+    answer: Callable[[AnswerT], None]
     park: Callable[[], None]
+    endings: Endings[AnswerT]
+
+    def refuse(self, reason: Refusal) -> None:
+        """Nothing was begun."""
+        self.answer(self.endings.refused(reason))
+
+    def missed(self, outcome: Outcome[Any] | ReadOutcome) -> None:
+        """It was not carried out, or nobody knows."""
+        if isinstance(outcome, Rejected):
+            self.refuse(outcome.reason)
+        else:
+            self.answer(self.endings.unknown())
 
 
 class Quorum(Protocol):
@@ -44,47 +67,46 @@ class Quorum(Protocol):
 
     def read(self, then: Callable[[ReadOutcome], None]) -> None: ...
 
+    def hand_over_to(self, node: str | None, then: Told) -> None: ...
+
+    def resettle(self, voters: tuple[str, ...], learners: tuple[str, ...], then: Told) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Waiter:
-    step: AwaitMaster
+    step: AwaitMaster[Any]
     deadline: int
     office: Office
-    asker: Asker
+    asker: Asker[Any]
 
 
 class Board:
     """One controller's part in the leadership of the quorum. Loop thread only; nothing here blocks."""
 
-    def __init__(
-        self, machine: Callable[[], Machine], terms: LeaseTerms, options: OfficeOptions, *,
-        redirect: Callable[[], Reply], uncertain: Callable[[], Reply],
-    ) -> None:  # fmt: skip
-        """`redirect` and `uncertain` make the answers for "not the leader" and "the outcome is unknown"."""
+    def __init__(self, machine: Callable[[], Machine], terms: LeaseTerms, options: OfficeOptions) -> None:
         self._machine = machine
         self._terms = terms
-        self._options = options
-        self._redirect = redirect
-        self._uncertain = uncertain
+        self.options = options
         self.quorum: Quorum | None = None
         self.office: Office | None = None
         self._waiters: list[_Waiter] = []
 
-    def groups(self) -> tuple[Group, ...]:
-        """The broker groups as they are decided here, which may be behind the leader's."""
-        return tuple(self._machine())
+    @property
+    def machine(self) -> Machine:
+        """The state as it is applied here, which may be behind the leader's."""
+        return self._machine()
 
     # ---- what the member tells ----------------------------------------------------------------------------------
 
     def role_changed(self, event: RoleChanged) -> None:
         """Take office when the leadership is ready, leave it when it ends."""
         if event.role is Role.LEADER and event.ready:
-            self.office = Office(self._machine(), self._terms, self._options, boot_ms())
+            self.office = Office(self._machine(), self._terms, self.options, boot_ms())
         elif event.role is not Role.LEADER and self.office is not None:
             self.office = None
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:
-                waiter.asker.answer(self._redirect())
+                waiter.asker.refuse(Refusal.NOT_LEADER)
 
     def applied(self, command: Command, verdict: Verdict) -> None:
         """A command was applied to the state, whoever proposed it."""
@@ -107,15 +129,40 @@ class Board:
 
     # ---- steps --------------------------------------------------------------------------------------------------
 
-    def carry_out(self, step: Step, asker: Asker) -> None:
+    def carry_out(self, step: Step[AnswerT], asker: Asker[AnswerT]) -> None:
         """Do what a step asks, and what follows from it; `asker` is answered once, now or later."""
-        if isinstance(step, Reply):
+        quorum, office = self.quorum, self.office
+        if isinstance(step, Catch | HandOver | Resettle):
+            if quorum is None:
+                asker.refuse(Refusal.NOT_READY)
+            else:
+                self._ask(quorum, step, asker)
+        elif isinstance(step, Confirm | Decide | AwaitMaster):
+            if office is None or quorum is None:
+                asker.refuse(Refusal.NOT_LEADER)
+            else:
+                self._lead(quorum, office, step, asker)
+        else:
             asker.answer(step)
-            return
-        office, quorum = self.office, self.quorum
-        if office is None or quorum is None:
-            asker.answer(self._redirect())
-            return
+
+    def _ask(
+        self, quorum: Quorum, step: Catch[AnswerT] | HandOver[AnswerT] | Resettle[AnswerT], asker: Asker[AnswerT]
+    ) -> None:
+        """Steps that any controller may be asked for."""
+        match step:
+            case Catch():
+                quorum.read(lambda outcome: self._caught(step, outcome, asker))
+            case HandOver():
+                quorum.hand_over_to(step.node, lambda outcome: self._done(step, outcome, asker))
+            case Resettle():
+                asker.park()
+                quorum.resettle(step.voters, step.learners, lambda outcome: self._done(step, outcome, asker))
+
+    def _lead(
+        self, quorum: Quorum, office: Office, step: Confirm[AnswerT] | Decide[AnswerT] | AwaitMaster[AnswerT],
+        asker: Asker[AnswerT],
+    ) -> None:  # fmt: skip
+        """Steps of the leader."""
         match step:
             case Confirm():
                 quorum.read(lambda outcome: self._confirmed(office, step, outcome, asker))
@@ -125,22 +172,29 @@ class Board:
             case AwaitMaster():
                 self._await(office, step, asker)
 
-    def _confirmed(self, office: Office, step: Confirm, outcome: ReadOutcome, asker: Asker) -> None:
+    def _confirmed(self, office: Office, step: Confirm[AnswerT], outcome: ReadOutcome, asker: Asker[AnswerT]) -> None:
         if isinstance(outcome, ReadAt) and office is self.office:
             self.carry_out(step.then(boot_ms()), asker)
         else:
-            asker.answer(self._redirect())
+            asker.refuse(outcome.reason if isinstance(outcome, Rejected) else Refusal.NOT_LEADER)
 
-    def _decided(self, office: Office, step: Decide, outcome: Outcome[Verdict], asker: Asker) -> None:
-        if isinstance(outcome, Applied):
-            if office is self.office:
-                self.carry_out(step.then(outcome.result, boot_ms()), asker)
-            else:
-                asker.answer(self._uncertain())
-        elif isinstance(outcome, Rejected):
-            asker.answer(self._redirect())
+    def _caught(self, step: Catch[AnswerT], outcome: ReadOutcome, asker: Asker[AnswerT]) -> None:
+        if isinstance(outcome, ReadAt):
+            self.carry_out(step.then(boot_ms()), asker)
         else:
-            asker.answer(self._uncertain())
+            asker.missed(outcome)
+
+    def _decided(self, office: Office, step: Decide[AnswerT], outcome: Outcome[Verdict], asker: Asker[AnswerT]) -> None:
+        if isinstance(outcome, Applied) and office is self.office:
+            self.carry_out(step.then(outcome.result, boot_ms()), asker)
+        else:
+            asker.missed(outcome)
+
+    def _done(self, step: HandOver[AnswerT] | Resettle[AnswerT], outcome: Outcome[Any], asker: Asker[AnswerT]) -> None:
+        if isinstance(outcome, Applied):
+            self.carry_out(step.then(boot_ms()), asker)
+        else:
+            asker.missed(outcome)
 
     def _propose(self, office: Office, command: Command, then: Callable[[Outcome[Verdict]], None]) -> None:
         def told(outcome: Outcome[Verdict]) -> None:
@@ -152,13 +206,13 @@ class Board:
         if self.quorum is not None:
             self.quorum.propose(encode_command(command), told)
 
-    def _await(self, office: Office, step: AwaitMaster, asker: Asker) -> None:
+    def _await(self, office: Office, step: AwaitMaster[AnswerT], asker: Asker[AnswerT]) -> None:
         group = office.machine.group(step.group)
         waiter = _Waiter(step, boot_ms() + step.timeout_ms, office, asker)
         if group is not None and (_is_led(waiter, group) or len(self._waiters) >= _WAITERS_MAX):
             asker.answer(step.then(group, boot_ms()))
         elif group is None:
-            asker.answer(self._redirect())
+            asker.refuse(Refusal.NOT_LEADER)
         else:
             asker.park()
             self._waiters.append(waiter)

@@ -26,7 +26,6 @@ from logherd.app.quorum.node import boot_ms
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.settings import OfficeOptions
 from logherd.net.server import Server
-from logherd.service.controllers.desk import not_leader, unknown_outcome
 from logherd.settings.options import ControllerOptions, Endpoint
 
 __all__ = ["Controller"]
@@ -43,12 +42,10 @@ class Controller:
 
     def __init__(self, options: ControllerOptions, *, on_failure: Callable[[], None]) -> None:
         self._options = options
-        self._decisions = Decisions(lambda command, verdict: self._board.applied(command, verdict))
+        self._decisions = Decisions()
         terms = LeaseTerms(lease_ms=options.lease_ms, bound_ppm=options.clock_drift_ppm)
-        self._board = Board(
-            lambda: self._decisions.machine, terms, OfficeOptions(fresh_ms=options.lease_ms // 2),
-            redirect=lambda: not_leader(self._reports.quorum_view()), uncertain=unknown_outcome,
-        )  # fmt: skip
+        self._board = Board(lambda: self._decisions.machine, terms, OfficeOptions(fresh_ms=options.lease_ms // 2))
+        self._decisions.hooks.append(self._board.applied)
         self._member = Member(options, self._decisions, self._board, on_failure=on_failure)
         self._reports = Reports(options, self._member, self._board)
         self._guard = TaskGuard(on_end=self._task_ended)
@@ -106,9 +103,7 @@ class Controller:
 
     # ---- start and stop
 
-    async def _serve(
-        self, listening: socket.socket, peers: socket.socket, names: socket.socket | None = None
-    ) -> None:
+    async def _serve(self, listening: socket.socket, peers: socket.socket, names: socket.socket | None = None) -> None:
         options, clock = self._options, SystemClock()
         bound = self._reports.bound
         shares = share_descriptors(grant_descriptors(), segments=_LOG_FILES, connections=options.limits.connections)

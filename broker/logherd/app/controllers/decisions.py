@@ -11,17 +11,18 @@ __all__ = ["Decisions"]
 
 
 class Decisions:
-    """A `StateMachine` whose records are commands. `on_applied` hears of each one, on every controller."""
+    """A `StateMachine` whose records are commands. The hooks hear of each one, on every controller."""
 
-    def __init__(self, on_applied: Callable[[Command, Verdict], None]) -> None:
+    def __init__(self) -> None:
         self.machine = Machine()
-        self._on_applied = on_applied
+        self.hooks: list[Callable[[Command, Verdict], None]] = []
 
     def apply(self, record: Record) -> Verdict:
         """Take the next command. Raises: CommandError if this program cannot read it; the member must stop then."""
         command = decode_command(record.body)
         verdict = self.machine.apply(command)
-        self._on_applied(command, verdict)
+        for hook in self.hooks:
+            hook(command, verdict)
         return verdict
 
     def save(self) -> bytes:

@@ -6,7 +6,7 @@ from functools import partial
 from logherd.app.controllers.board import Asker, Board
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
-from logherd.service.controllers.desk import QuorumView, take
+from logherd.service.controllers.desk import QuorumView, endings, take
 from logherd.service.controllers.steps import Step
 from logherd.service.ports import Reply, Request
 from logherd.telemetry.log import Log
@@ -33,11 +33,13 @@ class DeskPort:
     def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
         """Answer each request once, now or later."""
         view = self._view()
+        ends = endings(view)
         for frame in frames:
             request = Request(frame, None, 0)
             try:
-                step: Step = take(frame, self._board.office, view, self._clock())
-                self._board.carry_out(step, Asker(partial(session.reply, request), partial(session.park, request)))
+                step: Step[Reply] = take(frame, self._board.office, view, self._clock())
+                asker = Asker(partial(session.reply, request), partial(session.park, request), ends)
+                self._board.carry_out(step, asker)
             except InvariantError:
                 raise  # the state may be wrong: whoever runs the loop ends the process
             except Exception as error:

@@ -29,11 +29,12 @@ class Reports:
         return QuorumView(
             group=self._options.cluster_name, own_id=self._options.node_name, leader_id=leader,
             leader_address=dict(self._peers).get(leader or ""), peers=self._peers, shown=self._shown(),
+            machine=self._board.machine, options=self._board.options,
         )  # fmt: skip
 
     def group_names(self) -> tuple[str, ...]:
         """The broker groups that are known, whose leaders a name service should wait for when it starts."""
-        return tuple(group.key.name for group in self._board.groups())
+        return tuple(group.key.name for group in self._board.machine)
 
     def pages(self) -> Mapping[str, Page]:
         """The reading pages of the admin port."""
@@ -68,7 +69,6 @@ class Reports:
             "ready": self._is_ready(),
             "leader": self._leader_name(),
             "role": node.core.role.value if node is not None else "founding",
-            "peers": [view.__class__.__name__ for view in ()],
         }
         if node is not None:
             ground = node.core.ground
