@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from logherd.service.controllers.fields import LeaderHint
 from msgspec import Struct
 
 from checkers.history import Outcome
@@ -14,6 +13,7 @@ from checkers.operations import Recorder
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header, encode_header
+from logherd.wire.headers.leases import LeaderHint
 from system.blocking import BlockingClient, NoAnswerError
 
 __all__ = ["Asked", "ControllerClient", "Question", "outcome_of"]

@@ -11,20 +11,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from logherd.service.controllers.fields import (
-    AlteringBody,
-    AlteringHeader,
-    AlteringMember,
-    HeartbeatHeader,
-    LeaseAnswer,
-    Registered,
-    RegisteringHeader,
-)
-
 from checkers.history import Outcome
 from checkers.leadership import Lease
 from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.brokers import SyncStateSet
+from logherd.wire.bodies.insync import AlteringBody, AlteringMember
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header
@@ -35,6 +26,13 @@ from logherd.wire.headers.controller import (
     NextBrokerIdHeader,
     NextBrokerIdResponse,
     ReplicaInfoHeader,
+)
+from logherd.wire.headers.leases import (
+    AlteringHeader,
+    HeartbeatHeader,
+    LeaseAnswer,
+    RegisteredResponse,
+    RegisteringHeader,
 )
 from system.controller_client import Asked, ControllerClient, Question
 
@@ -83,7 +81,7 @@ def ask_register(group: str, broker_id: int, incarnation: str) -> Question:
     arguments = {"id": broker_id, "store": store, "incarnation": incarnation}
     return Question(
         "register", group, arguments, RequestCode.CONTROLLER_REGISTER_BROKER, header,
-        lambda frame: {"registration": decode_header(Registered, frame.ext).registration},
+        lambda frame: {"registration": decode_header(RegisteredResponse, frame.ext).registration},
     )  # fmt: skip
 
 

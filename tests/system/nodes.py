@@ -110,7 +110,7 @@ class NodeProcess:
 StatusOf = Callable[[str, float], Mapping[str, Any]]
 """What a member says of itself, asked from inside its namespace so that partitions do not hide it; raises OSError.
 
-With `node`, `role`, `term`, `leader` and `ready` (leads and may serve, or follows somebody)."""
+With `role`, `term`, `leader`, and `leads`: it is the leader and may serve."""
 
 
 class Quorum:
@@ -180,7 +180,7 @@ class Quorum:
         while time.monotonic() < deadline:
             for name in names:
                 said[name] = self.ask(name, seconds=0.3)
-            leading = [name for name in names if said[name].get("role") == "leader" and said[name].get("ready")]
+            leading = [name for name in names if said[name].get("leads")]
             if leading:
                 return max(leading, key=lambda name: int(said[name]["term"]))
             time.sleep(0.01)
@@ -197,7 +197,7 @@ class Quorum:
             terms = {each.get("term") for each in said.values()}
             if len(leaders) == len(terms) == 1 and None not in leaders:
                 leader = str(leaders.pop())
-                if said.get(leader, {}).get("role") == "leader" and said[leader].get("ready"):
+                if said.get(leader, {}).get("leads"):
                     return leader
             time.sleep(0.02)
         raise NotSettled(f"no agreement after {seconds:g} s: {said}")
@@ -207,7 +207,7 @@ class Quorum:
         return {
             Sighting(int(event["term"]), name, f"log of {name}")
             for name, node in self.nodes.items()
-            for event in node.log_events("role changed")
+            for event in node.log_events("role")
             if event.get("role") == "leader"
         }
 

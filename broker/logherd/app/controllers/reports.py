@@ -68,6 +68,7 @@ class Reports:
             "pid": os.getpid(),
             "ready": self._is_ready(),
             "leader": self._leader_name(),
+            "leads": self._board.office is not None,
             "role": node.core.role.value if node is not None else "founding",
         }
         if node is not None:
