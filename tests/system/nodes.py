@@ -203,13 +203,33 @@ class Quorum:
         raise NotSettled(f"no agreement after {seconds:g} s: {said}")
 
     def logged_sightings(self) -> set[Sighting]:
-        """Leaders by what the members wrote into their logs when they became one."""
+        """Leaders by what the members wrote into their logs whenever their role changed."""
         return {
-            Sighting(int(event["term"]), name, f"log of {name}")
+            Sighting(int(event["term"]), str(event["leader"]).partition(".")[0], f"log of {name}")
             for name, node in self.nodes.items()
             for event in node.log_events("role")
-            if event.get("role") == "leader"
+            if event.get("leader") != "none"
         }
+
+    def converge(self, *, seconds: float = 10.0) -> None:
+        """Wait until all members have applied the same. Raises NotSettled."""
+        deadline = time.monotonic() + seconds
+        while True:
+            ends = {name: self.ask(name).get("applied") for name in self.nodes}
+            if len(set(ends.values())) == 1 and None not in ends.values():
+                return
+            if time.monotonic() > deadline:
+                raise NotSettled(f"the members have applied different ends after {seconds:g} s: {ends}")
+            time.sleep(0.02)
+
+    def complaints(self) -> list[str]:
+        """What no member may have written: errors, and anything that is no log line."""
+        return [
+            f"{name}: {line[:500]}"
+            for name, node in self.nodes.items()
+            for line in node.log_text().splitlines()
+            if not line.startswith("{") or '"level": "ERROR"' in line
+        ]
 
 
 def python_command(*arguments: str) -> list[str]:

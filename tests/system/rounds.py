@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from system.faults import Block, Fault, Partition, Paused, Slow, both_ways, cut
+from system.faults import Block, Fault, Partition, Paused, Slow, both_ways, cut, prove_within
 from system.netns import Network
 from system.nodes import Quorum
 
@@ -173,10 +173,17 @@ def _clients_only(bench: Bench, leader: str) -> Partition:
     return bench.partition(f"client port of leader {leader}", cut(leader, [bench.clients], bench.client_port))
 
 
-def _split(bench: Bench, leader: str) -> Partition:
-    """Every member for itself."""
+def _split(bench: Bench, leader: str, log: RoundLog) -> None:
+    """Every member for itself: the leader must notice that it leads nobody."""
     one, two, three = bench.names
-    return bench.partition("all apart", [*both_ways(one, two), *both_ways(one, three), *both_ways(two, three)])
+    blocks = [*both_ways(one, two), *both_ways(one, three), *both_ways(two, three)]
+
+    def meanwhile() -> None:
+        prove_within(5, f"{leader} leads no more", lambda: bench.quorum.ask(leader).get("leads") is False)
+        _hold(bench, 0.2, 0.8)
+        assert not any(bench.quorum.ask(name)["leads"] for name in bench.names), "nobody can lead alone"
+
+    _apply(bench.partition("all apart", blocks), meanwhile)
 
 
 def _loss(bench: Bench, leader: str) -> Partition:
@@ -199,7 +206,7 @@ SHAPES: dict[str, Callable[[Bench, str, RoundLog], None]] = {
     "nobody hears the leader": _partition(_mute, moves=True),
     "bridge with the leader at an end": _partition(_edge, moves=None),
     "bridge over the leader": _partition(_bridge, moves=False),
-    "all apart": _partition(_split, moves=None),
+    "all apart": _split,
     "peer port of the leader": _partition(_peers_only, moves=True),
     "client port of the leader": _partition(_clients_only, moves=False),
     "a tenth lost": _partition(_loss, moves=None),
