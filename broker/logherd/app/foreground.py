@@ -75,21 +75,21 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
     except (LogHerdError, OSError) as error:
         # Log lines cut long values, and what to do about it stands at the end of the reason.
         sys.stderr.write(f"logherd {kind}: {error}\n")
-        _log.error(f"the {kind} cannot start", kind=type(error).__name__)
+        _log.error("process cannot start", process=kind, kind=type(error).__name__)
         return EXIT_CANNOT_START
     # What was imported and built stays for good: a full collection (15 to 50 ms of silence) need not look at it.
     gc.freeze()
     loop.set_exception_handler(lambda _loop, context: _unhandled(server, context))
     if ready_file is not None:
         _write_whole(ready_file, json.dumps(server.addresses() | {"pid": os.getpid()}))
-    _log.info(f"the {kind} serves", **server.addresses())
+    _log.info("process serves", process=kind, **server.addresses())
     try:
         await stop.wait()
         server.check()
-        _log.info(f"the {kind} stops", cause="signal")
+        _log.info("process stops", process=kind, cause="signal")
         await server.stop()
     except ServerFailed as error:
-        _log.error(f"the {kind} stops, its store failed", reason=error)
+        _log.error("process stops, its store failed", process=kind, reason=error)
         await server.abandon()
         return EXIT_STORE_FAILED
     return EXIT_OK

@@ -35,6 +35,7 @@ class Refusal(Enum):
     RESIGNED = "the broker has let go of this leadership"
     RUNNING = "another change is running"
     WRONG_RULES = "the rules do not fit this group"
+    REQUEST_REUSED = "the request id stood for something else"
 
 
 @dataclass(frozen=True, slots=True)

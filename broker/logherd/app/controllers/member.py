@@ -10,7 +10,6 @@ them before a hello says `founded`, and before the node runs.
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from secrets import randbits
@@ -22,16 +21,15 @@ from logherd.app.quorum.node import NodeFailed, NodeOptions, RaftNode
 from logherd.app.quorum.outcomes import Outcome, ReadOutcome, Rejected
 from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import LogHerdError
-from logherd.peers.founding import Found, Founding, Join, Lost, Step
+from logherd.peers.founding import Found, Founding, Lost, Step
 from logherd.peers.hello import Hello
-from logherd.peers.identity import keep_identity, name_of, open_identity
+from logherd.peers.identity import name_of, open_identity
 from logherd.peers.links import PeerLinks
 from logherd.peers.options import LinkOptions, PeerView
-from logherd.raft.core import found_group
+from logherd.peers.prepare import prepare_log
 from logherd.raft.members import Goal
 from logherd.raft.options import RaftOptions
 from logherd.raft.output import Event, Refusal, Role, RoleChanged
-from logherd.raft.store import HardState
 from logherd.raftlog.log import RaftLog
 from logherd.raftlog.options import RaftLogOptions
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId
@@ -41,6 +39,8 @@ from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
 
 __all__ = ["Member", "PromisesLost"]
+
+_FILES = OsFiles()
 
 _log = Log("logherd.quorum")
 
@@ -61,12 +61,11 @@ class Member:
         self._board = board
         self._on_failure = on_failure
         self._failure: NodeFailed | None = None
-        self._files = OsFiles()
         Path(options.data_dir).mkdir(parents=True, exist_ok=True)
-        self._log = RaftLog.open(self._files, f"{options.data_dir}/raft", RaftLogOptions())
+        self._log = RaftLog.open(_FILES, f"{options.data_dir}/raft", RaftLogOptions())
         try:
             self._identity = open_identity(
-                self._files, options.data_dir, cluster=options.cluster_name, name=options.node_name,
+                _FILES, options.data_dir, cluster=options.cluster_name, name=options.node_name,
                 log_empty=self._log.hard_state() is None,
             )  # fmt: skip
         except BaseException:
@@ -208,26 +207,12 @@ class Member:
 
     def _settle(self, step: Step) -> None:
         """Carry out a step of founding: some files are written and flushed, once in the life of a data directory."""
-        match step:
-            case Lost():
-                raise PromisesLost(step.reason)
-            case Found():
-                cluster, founders = ClusterId(self._options.cluster_name), step.founders
-            case Join():
-                cluster, founders = step.cluster, step.founders
-        identity = replace(self._identity, founders=founders, reset=cluster.reset)
-        self._identity = keep_identity(self._files, self._options.data_dir, identity)
-        if self._log.hard_state() is None:
-            hard = HardState(cluster, identity.replica)
-            if isinstance(step, Found):
-                found_group(self._log, hard, founders)
-            else:
-                self._log.keep_hard_state(hard)
-            self._log.take_batch(0).write_and_flush()
-        self._identity = keep_identity(self._files, self._options.data_dir, replace(identity, founded=True))
+        if isinstance(step, Lost):
+            raise PromisesLost(step.reason)
+        self._identity = prepare_log(_FILES, self._options.data_dir, self._identity, self._log, step)
         self._founding.kept()
         what = "group founded" if isinstance(step, Found) else "joining without a vote"
-        _log.info(what, founders=", ".join(founders))
+        _log.info(what, founders=", ".join(step.founders))
         self._run()
         if self._links_up:
             self._links.announce()

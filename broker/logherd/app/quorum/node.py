@@ -92,7 +92,6 @@ class RaftNode(Generic[ResultT]):
         hard = log.hard_state()
         if hard is None:
             raise InvariantError("a member's log has an owner before it starts")
-        self._loop = asyncio.get_running_loop()
         self.log = log
         self._send = sender.send
         self._on_event = on_event
@@ -125,7 +124,7 @@ class RaftNode(Generic[ResultT]):
     def start(self) -> None:
         """Begin: the writer thread and the ticks."""
         self._disk.start()
-        self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+        self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
 
     async def stop(self, seconds: float) -> bool:
         """End the writer after the batch in flight and close the log; False if the thread did not end in time.
@@ -182,7 +181,7 @@ class RaftNode(Generic[ResultT]):
     def _end_pass_soon(self) -> None:
         if not self._pass_due:
             self._pass_due = True
-            self._loop.call_soon(self._end_pass)
+            asyncio.get_running_loop().call_soon(self._end_pass)
 
     def _end_pass(self) -> None:
         self._pass_due = False
@@ -195,7 +194,7 @@ class RaftNode(Generic[ResultT]):
             self._disk.submit()
 
     def _tick(self) -> None:
-        self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+        self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
         self._look_at_disk()
         self._step(Tick())
 
@@ -249,7 +248,7 @@ class RaftNode(Generic[ResultT]):
         finally:
             self._carrying = False
         if self._state.behind:
-            self._loop.call_soon(self._advance)
+            asyncio.get_running_loop().call_soon(self._advance)
 
     def _fail(self, error: BaseException) -> None:
         if self.failure is None:

@@ -54,9 +54,9 @@ class AwaitMaster(Generic[AnswerType]):
 
 @dataclass(frozen=True, slots=True)
 class HandOver(Generic[AnswerType]):
-    """Hand the leadership of the quorum to this node, or to the one with the longest log; answer when that is done."""
+    """Hand the leadership of the quorum to this identity, or to the longest log; answer when that is done."""
 
-    node: str | None
+    target: str | None
     then: "Callable[[int], Step[AnswerType]]"
 
 

@@ -69,7 +69,7 @@ def quorum_view(machine: Machine, own: str = "n0", leader: str | None = "n1") ->
     """Three controllers n0 to n2."""
     return QuorumView(
         group="ctl", own_id=own, leader_id=leader, leader_address=f"h{leader[1:]}:9878" if leader else None,
-        shown={"controllerType": "LogHerd"}, peers=(("n0", "h0:9878"), ("n1", "h1:9878")), machine=machine,
+        shown={"controllerType": "LogHerd"}, peers=(("n0", "h0:9878"), ("n1", "h1:9878")), machine=lambda: machine,
         options=OfficeOptions(),
     )  # fmt: skip
 
