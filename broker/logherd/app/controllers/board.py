@@ -67,7 +67,7 @@ class Quorum(Protocol):
 
     def read(self, then: Callable[[ReadOutcome], None]) -> None: ...
 
-    def hand_over_to(self, node: str | None, then: Told) -> None: ...
+    def hand_over_to(self, identity: str | None, then: Told) -> None: ...
 
     def resettle(self, voters: tuple[str, ...], learners: tuple[str, ...], then: Told) -> None: ...
 
@@ -153,7 +153,7 @@ class Board:
             case Catch():
                 quorum.read(lambda outcome: self._caught(step, outcome, asker))
             case HandOver():
-                quorum.hand_over_to(step.node, lambda outcome: self._done(step, outcome, asker))
+                quorum.hand_over_to(step.target, lambda outcome: self._done(step, outcome, asker))
             case Resettle():
                 asker.park()
                 quorum.resettle(step.voters, step.learners, lambda outcome: self._done(step, outcome, asker))

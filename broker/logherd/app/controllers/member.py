@@ -23,7 +23,7 @@ from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import LogHerdError
 from logherd.peers.founding import Found, Founding, Lost, Step
 from logherd.peers.hello import Hello
-from logherd.peers.identity import name_of, open_identity
+from logherd.peers.identity import open_identity
 from logherd.peers.links import PeerLinks
 from logherd.peers.options import LinkOptions, PeerView
 from logherd.peers.prepare import prepare_log
@@ -94,9 +94,9 @@ class Member:
         return self._founding.missing
 
     @property
-    def healthy(self) -> bool:
-        """Whether the member makes progress."""
-        return self._failure is None and (self.node is None or self.node.healthy)
+    def failure(self) -> str | None:
+        """Why nothing can be written any more."""
+        return str(self._failure) if self._failure is not None else None
 
     def peers(self) -> tuple[PeerView, ...]:
         """The other members as their links are now."""
@@ -165,18 +165,12 @@ class Member:
         else:
             self.node.read(then)
 
-    def hand_over_to(self, node: str | None, then: Told) -> None:
-        """Hand leadership to the voter of this name, or to the one with the longest log."""
-        own = self.node
-        if own is None:
+    def hand_over_to(self, identity: str | None, then: Told) -> None:
+        """Hand leadership to this voter, or to the one with the longest log."""
+        if self.node is None:
             then(Rejected(Refusal.NOT_READY, None))
-            return
-        voters = own.core.ground.members.current.voters
-        target = next((voter for voter in voters if name_of(voter) == node), None)
-        if node is not None and target is None:
-            then(Rejected(Refusal.INVALID, own.core.leader))
         else:
-            own.transfer(target, then)
+            self.node.transfer(None if identity is None else ReplicaId(identity), then)
 
     def resettle(self, voters: tuple[str, ...], learners: tuple[str, ...], then: Told) -> None:
         """Work towards these members."""
