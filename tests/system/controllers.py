@@ -75,7 +75,10 @@ def status_of(network: Network) -> Callable[[str, float], Mapping[str, Any]]:
             asked.close()
         if not isinstance(document, dict):
             raise TypeError(f"/status is {document!r}")
-        return document
+        leader = document["leader"]
+        # A leader is ready when it has taken office: then it serves.
+        leads = document["role"] == "leader" and document["ready"]
+        return document | {"leader": leader and leader["node"], "leads": leads}
 
     return ask
 

@@ -6,7 +6,7 @@ when it begins. Every round ends with all members following one leader.
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from system.faults import Block, Fault, Partition, Paused, Slow, both_ways, cut, prove_within
@@ -192,7 +192,8 @@ def _loss(bench: Bench, leader: str) -> Partition:
     return bench.partition("a tenth of all packets lost", blocks, share=10)
 
 
-SHAPES: dict[str, Callable[[Bench, str, RoundLog], None]] = {
+Shape = Callable[[Bench, str, RoundLog], None]
+SHAPES: dict[str, Shape] = {
     "kill leader": _kill,
     "kill follower": _kill_follower,
     "kill all": _kill_all,
@@ -214,7 +215,9 @@ SHAPES: dict[str, Callable[[Bench, str, RoundLog], None]] = {
 }
 
 
-def run_rounds(bench: Bench, plan: Sequence[tuple[str, int]], *, settle_seconds: float = 6.0) -> RoundLog:
+def run_rounds(
+    bench: Bench, plan: Sequence[tuple[str, int]], *, shapes: Mapping[str, Shape] = SHAPES, settle_seconds: float = 6.0
+) -> RoundLog:
     """Run so many rounds of each shape, in an order drawn from the bench's seed.
 
     Raises: NotSettled if a leader is missed too long; UnprovedFault if a fault had no effect: the run is void.
@@ -223,7 +226,7 @@ def run_rounds(bench: Bench, plan: Sequence[tuple[str, int]], *, settle_seconds:
     for number, shape in enumerate(_ordered(bench, plan), 1):
         leader = bench.quorum.agree(seconds=settle_seconds)
         began = time.monotonic()
-        SHAPES[shape](bench, leader, log)
+        shapes[shape](bench, leader, log)
         healed = time.monotonic()
         after = bench.quorum.agree(seconds=settle_seconds)
         settled = time.monotonic()
