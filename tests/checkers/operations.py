@@ -47,6 +47,7 @@ class Recorder:
     """Writes the history of one client. Not thread-safe: a client has one request under way at a time."""
 
     def __init__(self, path: Path, process: int) -> None:
+        self.path = path
         self._file = path.open("x", buffering=1)
         self._process = process
         self._count = 0

@@ -90,6 +90,16 @@ class NodeProcess:
         except subprocess.TimeoutExpired as error:
             raise NotSettled(f"{self.name} goes on: {self.log_text()[-2000:]}") from error
 
+    def condition(self) -> str:
+        """What the kernel says of a process that says nothing itself, and the end of its log."""
+        kernel = []
+        for file in ("stat", "wchan", "stack"):
+            try:
+                kernel.append(Path(f"/proc/{self.pid}/{file}").read_text().strip()[:400])
+            except OSError as error:
+                kernel.append(str(error))
+        return "\n".join((f"exit code {self.process and self.process.poll()}", *kernel, self.log_text()[-2000:]))
+
     def log_text(self) -> str:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
@@ -200,7 +210,8 @@ class Quorum:
                 if said.get(leader, {}).get("leads"):
                     return leader
             time.sleep(0.02)
-        raise NotSettled(f"no agreement after {seconds:g} s: {said}")
+        silent = {name: self.nodes[name].condition() for name, each in said.items() if not each}
+        raise NotSettled(f"no agreement after {seconds:g} s: {said}; silent: {silent}")
 
     def logged_sightings(self) -> set[Sighting]:
         """Leaders by what the members wrote into their logs whenever their role changed."""

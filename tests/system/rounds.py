@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from system.faults import Block, Fault, Partition, Paused, Slow, both_ways, cut, prove_within
 from system.netns import Network
@@ -224,6 +225,7 @@ def run_rounds(
     """
     log = RoundLog()
     for number, shape in enumerate(_ordered(bench, plan), 1):
+        print(f"{datetime.now(UTC):%H:%M:%S.%f} {number:3} {shape}", end=": ", flush=True)
         leader = bench.quorum.agree(seconds=settle_seconds)
         began = time.monotonic()
         shapes[shape](bench, leader, log)
@@ -232,7 +234,7 @@ def run_rounds(
         settled = time.monotonic()
         log.done[shape] = log.done.get(shape, 0) + 1
         log.settled_seconds.append(settled - healed)
-        print(f"{number:3} {shape}: {leader} -> {after}, {healed - began:.1f} s, settled in {settled - healed:.2f} s")
+        print(f"{leader} -> {after}, {healed - began:.1f} s, settled in {settled - healed:.2f} s")
     return log
 
 

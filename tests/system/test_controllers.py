@@ -17,7 +17,7 @@ import pytest
 from checkers.leadership import Sighting, check_leases, check_terms, percentile
 from checkers.linear import Floor, build_judge, judge
 from checkers.mutants import controller_mutants
-from checkers.operations import Recorder, read_operations
+from checkers.operations import Operation, Recorder, read_operations
 from system.controller_client import ControllerClient
 from system.controllers import (
     CLIENT_PORT,
@@ -78,7 +78,7 @@ class Traffic:
         self._network = network
         self._directory = directory
         self._numbers = itertools.count(1)
-        self.paths: list[Path] = []
+        self._recorders: list[Recorder] = []
         self._began = time.monotonic()
         self._stopped = False
         self._groups: dict[tuple[int, int], GroupFacts] = {}
@@ -92,9 +92,15 @@ class Traffic:
 
     def client(self) -> ControllerClient:
         number = next(self._numbers)
-        self.paths.append(self._directory / f"history-{number}.jsonl")
-        recorder = Recorder(self.paths[-1], number)
+        recorder = Recorder(self._directory / f"history-{number}.jsonl", number)
+        self._recorders.append(recorder)
         return ControllerClient(connect_from(self._network), names_by_address(self._network), recorder)
+
+    def history(self) -> list[Operation]:
+        """What all clients have recorded; they must have stopped."""
+        for recorder in self._recorders:
+            recorder.close()
+        return read_operations(recorder.path for recorder in self._recorders)
 
     def _group(self, lane: int) -> GroupFacts | None:
         if self._stopped:
@@ -189,7 +195,7 @@ def judge_decisions(program: Path, traffic: Traffic, rounds: int) -> None:
         {name: max(1, int(share * rounds)) for name, share in per_round.items()},
         keys=traffic.drained_groups, drained_by="look",
     )  # fmt: skip
-    operations = read_operations(traffic.paths)
+    operations = traffic.history()
     began = time.monotonic()
     verdict = judge(program, operations, "controller", floor=floor)
     took = time.monotonic() - began

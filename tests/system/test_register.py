@@ -18,7 +18,7 @@ import pytest
 from checkers.leadership import check_terms
 from checkers.linear import Floor, build_judge, judge
 from checkers.mutants import register_mutants
-from checkers.operations import Recorder, read_operations
+from checkers.operations import Operation, Recorder, read_operations
 from system.controllers import CLIENT_PORT, CLIENTS, NODES, PEER_PORT, config_of, connect_from
 from system.disks import LoopDisk
 from system.netns import Network, why_unavailable
@@ -95,13 +95,20 @@ class Traffic:
     def __init__(self, network: Network, directory: Path) -> None:
         self._network = network
         self._directory = directory
-        self.paths: list[Path] = []
+        self._recorders: list[Recorder] = []
         self.keys = KeyRing(alive=8)
         self.users = [RegisterUser(self.client(number), self.keys, number=number) for number in range(1, USERS + 1)]
 
     def client(self, number: int) -> RegisterClient:
-        self.paths.append(self._directory / f"history-{number}.jsonl")
-        return RegisterClient(connect_from(self._network), NODES, Recorder(self.paths[-1], number))
+        recorder = Recorder(self._directory / f"history-{number}.jsonl", number)
+        self._recorders.append(recorder)
+        return RegisterClient(connect_from(self._network), NODES, recorder)
+
+    def history(self) -> list[Operation]:
+        """What all clients have recorded; they must have stopped."""
+        for recorder in self._recorders:
+            recorder.close()
+        return read_operations(recorder.path for recorder in self._recorders)
 
     def __enter__(self) -> "Traffic":
         for user in self.users:
@@ -145,7 +152,7 @@ def test_registers_over_the_log_are_linearizable(tmp_path: Path, reads: str) -> 
         assert bench.quorum.complaints() == []
     terms = check_terms(sightings, terms_min=rounds // 3)
     assert terms.name == "valid", terms
-    operations = read_operations(traffic.paths)
+    operations = traffic.history()
     floor = Floor(
         {"read": 60 * rounds, "write": 20 * rounds, "cas": 20 * rounds}, keys=2 * rounds, drained_by="read"
     )  # fmt: skip
