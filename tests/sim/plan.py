@@ -1,6 +1,7 @@
 """A run as data: the seed, the shape that was drawn from it, and the timed faults. Recorded, replayed, shrunk, stored.
 
-    {"sim": NAME, "why": SENTENCE, "seed": "0x2a", "shape": {...}, "faults": [[at_ms, kind, target, lasts_ms, number], ...]}
+    {"sim": NAME, "why": SENTENCE, "bug": NAME, "seed": "0x2a", "shape": {...},
+     "faults": [[at_ms, kind, target, lasts_ms, number], ...]}
 
 The shape is stored whole, so that a plan goes on to mean the same when seeds are drawn in another way.
 """
