@@ -13,7 +13,7 @@ from logherd.controller.commands import AlterSyncSet, SyncMember
 from logherd.controller.office import Office
 from logherd.controller.reports import RoleView
 from logherd.controller.values import BrokerId, Registration
-from logherd.controller.verdicts import Refusal
+from logherd.controller.verdicts import Refusal, Verdict
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN
 
@@ -26,6 +26,10 @@ __all__ = ["WORK_US", "Duty"]
 WORK_US = 40_000
 LAG_MS = 400
 LINK_MS = 1_000
+
+
+_FOR_EVER = (Refusal.FENCED_PROCESS, Refusal.UNKNOWN_REPLICA, Refusal.NOT_IN_SYNC)
+"""After these the same proposal can never be accepted. After any other a copy that is still under way might be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,11 @@ class Duty:
             else:
                 at.propose(admitted, back)  # type: ignore[arg-type]
 
-        self._broker.ask(work, lambda answer: None)
+        def done(answer: object) -> None:
+            if isinstance(answer, Verdict) and answer.refusal in _FOR_EVER and self._pending is command:
+                self._pending = None
+
+        self._broker.ask(work, done)
 
     def _wanted_set(self, epoch: Epoch, view: RoleView) -> AlterSyncSet | None:
         me, now = self._broker, self._broker.now_ms()
