@@ -32,7 +32,7 @@ from logherd.raft.inputs import (
 )
 from logherd.raft.leader import Leader
 from logherd.raft.members import Configuration
-from logherd.raft.messages import ReadAsk, ReadGrant, TimeoutNow, VoteAnswer, VoteRequest
+from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant, TimeoutNow, Trusted, VoteAnswer, VoteRequest
 from logherd.raft.options import RaftOptions
 from logherd.raft.output import Output, Refusal, Role, Strange
 from logherd.raft.recovery import recover_quorum
@@ -236,16 +236,15 @@ class RaftCore:
             case VoteAnswer():
                 if isinstance(self._role, (PreCandidate, Candidate)):
                     return self._role.on_answer(envelope, body)
-            case AppendAck() | AppendReject() | HeartbeatAck() | CopyAck():
+            case AppendAck() | AppendReject() | HeartbeatAck() | CopyAck() | Doubtful():
                 if isinstance(self._role, Leader):
                     return self._role.on_shipping_answer(envelope)
             case TimeoutNow():
                 return self._on_timeout_now()
             case ReadAsk():
                 self._on_read_ask(envelope.sender, body)
-            case ReadGrant():
-                if isinstance(self._role, Follower):
-                    self._role.on_read_grant(body)
+            case ReadGrant() | Trusted():
+                self._on_grant(body)
             case Stale():
                 pass
             case _:
@@ -268,9 +267,15 @@ class RaftCore:
     def _on_timeout_now(self) -> Turn | None:
         """The leader asks this member to take over; a learner or a member without room does not."""
         ground = self._ground
-        if not isinstance(self._role, Follower) or not ground.may_lead or ground.full:
+        if not isinstance(self._role, Follower) or not ground.may_lead or ground.full or ground.doubtful:
             return None
         return Turn(TurnTo.CANDIDATE, "leadership handed over", transfer=True)
+
+    def _on_grant(self, body: ReadGrant | Trusted) -> None:
+        if isinstance(self._role, Follower) and isinstance(body, ReadGrant):
+            self._role.on_read_grant(body)
+        elif isinstance(self._role, Follower) and isinstance(body, Trusted):
+            self._role.on_trusted(body)
 
     def _on_read_ask(self, sender: ReplicaId, ask: ReadAsk) -> None:
         if isinstance(self._role, Leader):

@@ -8,6 +8,7 @@ from logherd.model.names import Epoch, Position
 from logherd.raft.members import Configuration, MembersLog
 from logherd.raft.options import Jitter, RaftOptions
 from logherd.raft.output import (
+    DoubtEnded,
     MembersChanged,
     Outbox,
     Output,
@@ -137,22 +138,36 @@ class Ground:
         alone = self.members.current.members == (self.identity,)
         return not alone and self.clock.now - self.clock.started_at < self.options.election_ms
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether something promised may have been forgotten, so that this member joins without a vote (doubt.py)."""
+        current = self.members.current
+        return self.hard.doubtful and (current.voters != (self.identity,) or current.joint)
+
     def promise(self, term: Epoch, vote: ReplicaId | None) -> int:
         """Write the hard state; gives the token after which it may be relied on."""
         same_term_vote_kept = term == self.term and self.hard.vote in (None, vote)
         ensure(term > self.term or same_term_vote_kept, "ground 1: terms rise, a vote stays", self.hard, term, vote)
-        self.hard = replace(self.hard, term=term, vote=vote)
-        self.log.keep_hard_state(self.hard)
-        self._tokens.promised = self.wrote()
+        self._keep(replace(self.hard, term=term, vote=vote, doubtful=self.doubtful))
+        self._tokens.promised = self.durable.token
         return self._tokens.promised
+
+    def trust(self, position: Position) -> None:
+        """Enough is here again, durably: from now on this member votes and counts."""
+        self._keep(replace(self.hard, doubtful=False))
+        self.out.events.append(DoubtEnded(position))
+
+    def _keep(self, hard: HardState) -> None:
+        self.hard = hard
+        self.log.keep_hard_state(hard)
+        self.wrote()
 
     def begin_reset(self, reset: int, term: Epoch, vote: ReplicaId) -> None:
         """An operator replaced the quorum: another cluster from now on, in a term of its own."""
         ensure(term > self.term, "ground 1: terms rise", self.hard, term)
         cluster = replace(self.hard.cluster, reset=reset)
-        self.hard = replace(self.hard, cluster=cluster, term=term, vote=vote)
-        self.log.keep_hard_state(self.hard)
-        self._tokens.promised = self.wrote()
+        self._keep(replace(self.hard, cluster=cluster, term=term, vote=vote, doubtful=False))
+        self._tokens.promised = self.durable.token
 
     def wrote(self) -> int:
         """Note a change of the store; gives the token that covers everything so far."""

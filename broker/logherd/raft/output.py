@@ -18,6 +18,7 @@ from logherd.replication.shipping import LostData, RefusedAck
 __all__ = [
     "Answer",
     "Decided",
+    "DoubtEnded",
     "Event",
     "MembersChanged",
     "Outbox",
@@ -136,7 +137,14 @@ class QuorumRecovered:
     configuration: Configuration
 
 
-Event = RoleChanged | MembersChanged | Strange | StorageStalled | QuorumRecovered | LostData | RefusedAck
+@dataclass(frozen=True, slots=True)
+class DoubtEnded:
+    """This member was doubtful after damage, has been brought up to `position`, and votes again."""
+
+    position: Position
+
+
+Event = RoleChanged | MembersChanged | Strange | StorageStalled | QuorumRecovered | DoubtEnded | LostData | RefusedAck
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,15 @@ class StoreMismatchError(RaftError):
 class HardState:
     """Promises that outlive a crash, written as one record: a term without its vote would allow a second vote.
 
-    The vote is cleared only when the term grows.
+    The vote is cleared only when the term grows. `doubtful`: damage may have taken newer promises, or records that
+    were acknowledged; see doubt.py.
     """
 
     cluster: ClusterId
     owner: ReplicaId
     term: Epoch = Epoch(0)  # noqa: RUF009
     vote: ReplicaId | None = None
+    doubtful: bool = False
 
 
 class LogStore(ReplicaLog, Protocol):

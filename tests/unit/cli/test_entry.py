@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from logherd.cli.entry import plain_broker_arguments
+from logherd.cli.entry import plain_process_arguments
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ from logherd.cli.entry import plain_broker_arguments
         (["broker", "--config", "f"], ("f", [], None)),
         (["broker", "--set", "a=1", "--config", "f", "--set", "b=2"], ("f", ["a=1", "b=2"], None)),
         (["broker", "--ready-file", "r", "--config", "f"], ("f", [], "r")),
+        (["controller", "--config", "f", "--ready-file", "r"], ("f", [], "r")),
         (["broker"], None),
         (["broker", "--help"], None),
         (["broker", "--set", "a=1"], None),
@@ -26,7 +27,7 @@ from logherd.cli.entry import plain_broker_arguments
     ],
 )
 def test_only_the_plain_form_goes_straight(arguments: list[str], expected: object) -> None:
-    assert plain_broker_arguments(arguments) == expected
+    assert plain_process_arguments(arguments) == expected
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -37,7 +38,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_umbrella_shows_the_commands_of_both_packages() -> None:
     shown = run("--help").stdout
-    assert all(f" {name} " in shown for name in ("broker", "up", "down", "status"))
+    assert all(f" {name} " in shown for name in ("broker", "controller", "up", "down", "status"))
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:

@@ -3,12 +3,12 @@
 from logherd.controller.office import Office
 from logherd.controller.reports import Granted, RoleView, Withheld
 from logherd.controller.values import Group
-from logherd.service.controllers.fields import LeaseAnswer
 from logherd.service.ports import Reply
 from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.brokers import ElectMasterAnswer, ReplicaIdentity, ReplicasInfo, SyncStateSet
 from logherd.wire.bodies.routes import MemberGroup
 from logherd.wire.headers.controller import MasterResponse
+from logherd.wire.headers.leases import LeaseAnswer
 
 __all__ = ["elected_reply", "lease_reply", "master_header", "replicas_info", "sync_body"]
 
