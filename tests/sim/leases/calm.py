@@ -1,4 +1,4 @@
-"""The end of a run: without faults each group must come back to work, and stay so; an operator helps where data is lost."""
+"""The end of a run: without faults all groups come back to work; an operator helps where data was lost."""
 
 from typing import TYPE_CHECKING
 

@@ -28,10 +28,6 @@ LAG_MS = 400
 LINK_MS = 1_000
 
 
-_FOR_EVER = (Refusal.FENCED_PROCESS, Refusal.UNKNOWN_REPLICA, Refusal.NOT_IN_SYNC)
-"""After these the same proposal can never be accepted. After any other a copy that is still under way might be."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Ack:
     """What one process has acknowledged, and when, by the master's clock."""
@@ -51,7 +47,8 @@ class Duty:
         self.led = Epoch(0)
         self.handing_over: BrokerId | None = None
         self._began_at = 0
-        self._pending: AlterSyncSet | None = None
+        self._sent: list[AlterSyncSet] = []
+        """Proposals at the present version that may have been, or may yet be, accepted; the last one is wanted."""
         self._acked: dict[BrokerId, _Ack] = {}
 
     def work(self, epoch: Epoch, view: RoleView) -> None:
@@ -72,14 +69,13 @@ class Duty:
 
     def learn(self, view: RoleView) -> None:
         """The controllers' view has changed, or not."""
-        pending = self._pending
-        if pending is not None and (view.epoch, view.version) > (pending.epoch, pending.version):
-            self._pending = None
+        age = (view.epoch, view.version)
+        self._sent = [command for command in self._sent if (command.epoch, command.version) >= age]
 
     def _begin(self, epoch: Epoch) -> None:
         """The barrier of the epoch (R13); a full disk keeps a reserve for it (H4)."""
         broker = self._broker
-        self.led, self._pending, self._acked = epoch, None, {}
+        self.led, self._sent, self._acked = epoch, [], {}
         volume = broker.volume
         volume.epoch_seen = max(volume.epoch_seen, epoch)
         self._world.observer.on_begin(broker, epoch)
@@ -95,7 +91,6 @@ class Duty:
             if other is me or not other.active or other.registration == 0 or other.id == me.id:
                 continue
             if other.volume.epoch_seen > epoch:
-                self._world.marks.hit("later-epoch-refused")
                 continue
             if not (self._world.net.carries(me.name, other.name) and self._world.net.carries(other.name, me.name)):
                 continue
@@ -126,33 +121,46 @@ class Duty:
         if len(view.members) < view.min_in_sync:
             return
         reached = len(volume.log)
-        for each in self._needed(view):
+        for each, process in self._needed(view).items():
             if each != self._broker.id:
-                reached = min(reached, self._count_of(BrokerId(each), view))
+                reached = min(reached, self._count_of(each, process))
         # Of one's own epoch only: the barrier first.
         if reached > volume.committed and volume.log[reached - 1][0] == self.led:
             volume.committed = reached
             self._world.observer.on_committed(self._broker, volume.log[:reached])
 
-    def _count_of(self, each: BrokerId, view: RoleView) -> int:
+    def _count_of(self, each: BrokerId, process: Registration) -> int:
+        """What a member has acknowledged: an earlier process of its id may have had another store."""
         known = self._acked.get(each)
-        return known.count if known is not None else 0
+        if known is None or known.registration < process:
+            self._world.marks.hit_if("not-counted", known)
+            return 0
+        return known.count
 
-    def _needed(self, view: RoleView) -> set[int]:
-        """Whose acknowledgement counts: the set that is known, and the one that may have been decided."""
-        return {*view.members, *(member.broker_id for member in (self._pending.members if self._pending else ()))}
+    def _needed(self, view: RoleView) -> dict[BrokerId, Registration]:
+        """Whose acknowledgement counts: the set that is known, and all that may have been decided since."""
+        needed = dict(zip(view.members, view.processes, strict=True))
+        for command in self._sent:
+            for member in command.members:
+                needed[member.broker_id] = max(member.registration, needed.get(member.broker_id, Registration(0)))
+        return needed
 
     # ---- the in-sync set ---------------------------------------------------------------------------------------
 
     def _mind_the_set(self, epoch: Epoch, view: RoleView) -> None:
-        if self._pending is None:
-            self._pending = self._wanted_set(epoch, view)
-            if self._pending is None:
-                return
+        """One proposal at a time, sent until its outcome is known, made anew when something else is wanted (R9)."""
+        wanted = self._wanted(view)
+        latest = self._sent[-1] if self._sent else None
+        if latest is None and wanted == view.members:
+            return
+        if latest is None or tuple(member.broker_id for member in latest.members) != wanted:
+            latest = self._proposal(epoch, view, wanted)
+            self._sent.append(latest)
         elif self._broker.draw.random() > 0.2:
             return
-        command = self._pending
+        self._propose(latest)
 
+    def _propose(self, command: AlterSyncSet) -> None:
         def work(at: "Controller", office: Office, back: Callable[[object], None]) -> None:
             admitted = admit_sync_set(office, command, at.now_ms())
             if isinstance(admitted, Refusal):
@@ -161,25 +169,27 @@ class Duty:
                 at.propose(admitted, back)  # type: ignore[arg-type]
 
         def done(answer: object) -> None:
-            if isinstance(answer, Verdict) and answer.refusal in _FOR_EVER and self._pending is command:
-                self._pending = None
+            # What was refused in the log is refused there for ever; one that was not admitted may be still.
+            if isinstance(answer, Verdict) and answer.refusal is not None and command in self._sent:
+                self._sent.remove(command)
 
         self._broker.ask(work, done)
 
-    def _wanted_set(self, epoch: Epoch, view: RoleView) -> AlterSyncSet | None:
+    def _wanted(self, view: RoleView) -> tuple[BrokerId, ...]:
+        """Who should be in sync: members that have been heard lately, and whoever has caught up."""
         me, now = self._broker, self._broker.now_ms()
-        volume = me.volume
         recent = {each for each, ack in self._acked.items() if now - ack.at < LAG_MS}
-        floor = max(volume.committed, self._began_at)
+        floor = max(me.volume.committed, self._began_at)
         caught_up = {each for each in recent if self._acked[each].count >= floor}
-        wanted = sorted({me.id, *((set(view.members) & recent) | (caught_up - set(view.learners)))})
-        if tuple(wanted) == view.members:
-            return None
+        return tuple(sorted({me.id, *((set(view.members) & recent) | (caught_up - set(view.learners)))}))
+
+    def _proposal(self, epoch: Epoch, view: RoleView, wanted: tuple[BrokerId, ...]) -> AlterSyncSet:
+        me, volume = self._broker, self._broker.volume
         members = []
         for each in wanted:
             ack = self._acked.get(each)
             number, end = (ack.registration, volume.point(ack.count)) if ack is not None else (Registration(0), ORIGIN)
-            members.append(SyncMember(broker_id=BrokerId(each), registration=number, end=end))
+            members.append(SyncMember(broker_id=each, registration=number, end=end))
         return AlterSyncSet(
             group=me.key, broker_id=me.id, registration=me.registration, epoch=epoch, version=view.version,
             members=tuple(members), committed=volume.point(volume.committed), min_in_sync=view.min_in_sync,

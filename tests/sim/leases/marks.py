@@ -26,7 +26,6 @@ MARKS = {
     "twins": "R4: two processes of one broker lived at once",
     "twin-registered": "R11: a second store took over a broker's id",
     "id-taken": "R11: a second store was refused, because the first one reported",
-    "later-epoch-refused": "R4: a deposed master was refused by a follower that had seen a later epoch",
     # R9: the in-sync set.
     "shrunk": "R9: a member left the set",
     "grown": "R9: a member joined the set",
@@ -37,8 +36,8 @@ MARKS = {
     "alter-refused: not the master of this group": "R9: a deposed master's proposal was refused",
     "alter-refused: another epoch": "R9: a proposal of an earlier epoch was refused",
     "alter-refused: another process of this broker": "R9, R11: a member had been restarted since it acknowledged",
-    "alter-refused: the broker is not in sync": "R9: a member was added that ends below the committed position",
-    "alter-refused: the rules do not fit this group": "R6: a proposal was made by a minimum that had changed",
+    "alter-withdrawn": "R9: a master withdrew its earlier proposals by a new version of the same set",
+    "not-counted": "R6: a process acknowledged that is not the member of its id any more",
     "alter-repeated": "R9: a proposal was decided twice and done once",
     # R10, R12: elections.
     "unclean": "R10: an operator accepted loss",
@@ -46,7 +45,7 @@ MARKS = {
     "longest-of-many": "R10: the longest log was elected, not the first that reported",
     "elect-refused: another epoch": "R18: two elections were proposed from one state",
     "elect-refused: another process of this broker": "R18: the winner was restarted before its election",
-    "no-space-passed-over": "H4: a longer log was not elected, because its disk was full",
+    "no-space-passed-over": "H4: a member that said its disk was full was not elected",
     "order-stale": "R10: an operator's order for another epoch was refused",
     "order-early": "R2: an operator's order was refused, because a lease might run",
     # Transfers.

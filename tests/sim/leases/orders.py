@@ -108,8 +108,17 @@ class Orders:
         if desk is None or desk.office is None or group is None or desk.office.leads(group, desk.now_ms()):
             return
         office, now = desk.office, desk.now_ms()
-        if not group.founded or choose(group, lambda replica: office.seen(replica, group.key, now)) is None:
+        stuck = not group.founded or choose(group, lambda replica: office.seen(replica, group.key, now)) is None
+        if stuck and not self._promote(desk, group):
             self._accept_loss(desk, group, now)
+
+    def _promote(self, desk: "Controller", group: Group) -> bool:
+        """Whoever was demoted, and is needed now."""
+        demoted = [each for each in group.replicas if each.learner and each.broker_id <= self._world.shape.brokers]
+        for each in demoted:
+            command = SetLearner(group=group.key, expected_epoch=group.epoch, broker_id=each.broker_id, learner=False)
+            desk.propose(command, lambda verdict: None)
+        return bool(demoted)
 
     def _accept_loss(self, desk: "Controller", group: Group, now: int) -> None:
         """The longest log of those who report."""

@@ -81,9 +81,9 @@ class Signs:
         """An office proposes somebody."""
         others = [each for each in heard.values() if each.group == command.group]
         (chosen,) = [each for each in others if each.registration == command.registration]
-        longer = [each for each in others if each.end > chosen.end and each.broker_id in command.alive]
-        self._marks.hit_if("no-space-passed-over", any(not each.space for each in longer))
-        shorter = [each for each in others if each.end < chosen.end and each.broker_id in command.alive]
+        alive = [each for each in others if each.broker_id in command.alive]
+        self._marks.hit_if("no-space-passed-over", any(not each.space for each in alive))
+        shorter = [each for each in alive if each.end < chosen.end]
         self._marks.hit_if("longest-of-many", shorter and min(command.alive, default=0) != command.broker_id)
 
     # ---- decisions ---------------------------------------------------------------------------------------------
@@ -167,6 +167,7 @@ class Signs:
         hit_if = self._marks.hit_if
         old, new = set(before.sync.members), set(group.sync.members)
         hit_if("alter-repeated", before.sync.version == group.sync.version)
+        hit_if("alter-withdrawn", before.sync.version < group.sync.version and old == new)
         hit_if("grown", new - old)
         hit_if("promoted", any(fate.was_learner(each) for each in new - old))
         if old - new:
