@@ -12,6 +12,7 @@ from system.netns import Network
 from system.nodes import NodeProcess, python_command
 
 __all__ = [
+    "ADMIN_PORT",
     "CLIENTS",
     "CLIENT_PORT",
     "NODES",

@@ -151,12 +151,14 @@ def read_order(cls: type[OrderType], body: dict[str, Any]) -> OrderType:
 
 def _explain(cls: type[Order], message: str, raw: dict[str, Any]) -> NoReturn:
     missing, unknown, place = _MISSING.search(message), _UNKNOWN.search(message), _PLACE.search(message)
-    if missing:
-        refuse_field(missing[1], None, "a value: the field is missing")
-    if unknown:
-        refuse_field(
-            unknown[1], raw.get(unknown[1]), f"left out: the fields are {', '.join(cls.__struct_encode_fields__)}"
-        )
+    if missing or unknown:
+        name = missing[1] if missing else unknown[1] if unknown else ""
+        if place:
+            refuse_field(f"{place[1]}.{name}", None, "present" if missing else "left out: there is no such field")
+        if missing:
+            refuse_field(name, None, "a value: the field is missing")
+        fields = ", ".join(cls.__struct_encode_fields__)
+        refuse_field(name, raw.get(name), f"left out: the fields are {fields}")
     field = place[1] if place else "body"
     expected = message[: place.start()] if place else message
     expected = expected.partition(", got")[0].removeprefix("Expected ").replace("`", "")
