@@ -12,7 +12,7 @@ from compat.remoting import ask
 from compat.rocketmq import RocketMQOptions, java_command, write_properties
 from compat.server import CLUSTER
 
-__all__ = ["Controllers", "start_logherd_controllers", "start_rocketmq_controllers"]
+__all__ = ["Controllers", "logherd_command", "start_logherd_controllers", "start_rocketmq_controllers"]
 
 NODES = ("n0", "n1", "n2")
 _METADATA = 1005
@@ -64,7 +64,13 @@ class Controllers:
             process.kill()
 
 
-def start_logherd_controllers(directory: Path) -> Controllers:
+def logherd_command(directory: Path, node: str) -> list[str]:
+    """Runs the controller that was configured under this directory."""
+    config = directory / node / "controller.json"
+    return [sys.executable, "-m", "logherd", "controller", "--config", str(config)]
+
+
+def start_logherd_controllers(directory: Path, **settings: Any) -> Controllers:
     """Start three `logherd controller` and wait for their leader. Raises RuntimeError with what one printed."""
     ports = {node: free_port() for node in NODES}
     members = [
@@ -84,9 +90,10 @@ def start_logherd_controllers(directory: Path) -> Controllers:
             "clusterName": CLUSTER, "nodeName": node, "controllers": members, "listen": member["address"],
             "peerListen": member["peer"], "adminListen": member["admin"], "dataDir": str(home / "data"),
             "nameService": {"mode": "embedded", "listen": f"127.0.0.1:{names[node]}"},
+            **settings,
         }  # fmt: skip
         (home / "controller.json").write_text(json.dumps(config, indent=2))
-        commands[node] = [sys.executable, "-m", "logherd", "controller", "--config", str(home / "controller.json")]
+        commands[node] = logherd_command(directory, node)
     return _started("logherd", ports, commands, directory, names["n0"])
 
 
