@@ -81,7 +81,7 @@ class Reports:
         ground = node.core.ground
         return Progress(
             applied=node.position, committed=ground.progress.commit, end=node.log.end, failure=failure,
-            flush_ms=_since(ground.durable.waiting_since) or 0,
+            flush_ms=_since(ground.durable.waiting_since) or 0, last=ground.last, reset=ground.hard.cluster.reset,
         )  # fmt: skip
 
     def _peers(self, node: RaftNode[Any] | None) -> tuple[Peer, ...]:

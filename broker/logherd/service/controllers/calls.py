@@ -11,8 +11,21 @@ from logherd.kit.errors import LogHerdError
 from logherd.service.controllers.documents import Document, error
 
 __all__ = [
-    "CallError", "ConfigOrder", "ElectOrder", "ForgetOrder", "LearnerOrder", "MembersOrder", "Order", "RulesOrder",
-    "TransferOrder", "read_count", "read_flag", "read_object", "read_order", "refuse_field",
+    "CallError",
+    "ConfigOrder",
+    "ElectOrder",
+    "ForgetOrder",
+    "LearnerOrder",
+    "MembersOrder",
+    "Order",
+    "RecoverOrder",
+    "RulesOrder",
+    "TransferOrder",
+    "read_count",
+    "read_flag",
+    "read_object",
+    "read_order",
+    "refuse_field",
 ]  # fmt: skip
 
 _SHOWN_MAX = 80
@@ -86,6 +99,22 @@ class MembersOrder(Order, frozen=True, kw_only=True):
 
     voters: Annotated[list[_Name], Meta(min_length=1, max_length=100)]
     learners: Annotated[list[_Name], Meta(max_length=100)] = []
+
+
+class Survivor(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A controller that lives on, and its last record as its own /quorum shows it."""
+
+    identity: _Name
+    epoch: _Epoch
+    position: _Epoch
+
+
+class RecoverOrder(Order, frozen=True, kw_only=True):
+    """The same words for every survivor: `reset` is one more than before, `term` above all of theirs."""
+
+    reset: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
+    term: Annotated[int, Meta(ge=1, le=(1 << 62))]
+    survivors: Annotated[list[Survivor], Meta(min_length=1, max_length=100)]
 
 
 OrderType = TypeVar("OrderType", bound=Order)
