@@ -34,6 +34,12 @@ _UNKNOWN = re.compile(r"unknown field `(.*?)`")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 
+_KIND = re.compile(r"`(.*?)`")
+_KINDS = {
+    "int": "an integer", "str": "text", "bool": "true or false", "array": "a list", "object": "an object",
+}  # fmt: skip
+"""How the kinds of values are called in sentences."""
+
 _Id = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
 _Epoch = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 _Count = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
@@ -161,7 +167,8 @@ def _explain(cls: type[Order], message: str, raw: dict[str, Any]) -> NoReturn:
         refuse_field(name, raw.get(name), f"left out: the fields are {fields}")
     field = place[1] if place else "body"
     expected = message[: place.start()] if place else message
-    expected = expected.partition(", got")[0].removeprefix("Expected ").replace("`", "")
+    expected = expected.partition(", got")[0].removeprefix("Expected ")
+    expected = _KIND.sub(lambda found: " or ".join(_KINDS.get(each, each) for each in found[1].split(" | ")), expected)
     refuse_field(field, raw.get(re.split(r"[.\[]", field)[0]), expected)
 
 

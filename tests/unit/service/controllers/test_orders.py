@@ -1,11 +1,14 @@
 """Actions of the admin port: what they do, that each may be repeated, and how each is refused."""
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from logherd.controller.commands import Tune
 from logherd.controller.values import BrokerId
 from logherd.replication.epochs import ORIGIN
-from logherd.service.controllers.pages import ACTIONS
+from logherd.service.controllers.pages import ACTIONS, VIEWS
 from logherd.service.controllers.standing import Peer
 from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, HandOver, QuorumRefusal, Rebuild, Resettle
 from unit.controller.desk import KEY, Desk, point
@@ -316,6 +319,43 @@ def test_missing_and_unknown_fields_are_named(http: HttpCaller, template: str) -
     status, page = http.post(path_of(template), **GOOD[template], colour="red")
     assert (status, page["field"], page["value"]) == (400, "colour", "red")
     assert "requestId" in page["expected"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("brokerId", "2", "an integer or null"),
+        ("brokerId", 0, "an integer >= 1"),
+        ("expectedEpoch", 1.5, "an integer"),
+        ("unclean", "yes", "true or false"),
+        ("requestId", 7, "text"),
+    ],
+)
+def test_what_would_be_right_is_said_in_words(http: HttpCaller, field: str, value: object, expected: str) -> None:
+    page = http.post(ELECT, **{"expectedEpoch": 1, field: value})[1]
+    assert (page["field"], page["value"], page["expected"]) == (field, value, expected)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = sorted({name for order in GOOD.values() for name in order} | {"requestId", "learners", "unclean", "living"})
+
+
+@given(
+    method=st.sampled_from(["GET", "POST", "HEAD", "PUT"]),
+    path=st.sampled_from([path_of(template) for template in (*ACTIONS, *VIEWS)]) | st.text(max_size=40),
+    query=st.text(max_size=20),
+    body=st.dictionaries(st.sampled_from(FIELDS), ANYTHING).map(msgspec.json.encode) | st.binary(max_size=60),
+)
+def test_no_content_of_a_call_is_an_error_of_ours(method: str, path: str, query: str, body: bytes) -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    status, page = HttpCaller(desk).call(method, f"{path}?{query}", body)
+    assert 200 <= status < 600
+    assert status < 400 or (page["error"] and page["reason"])
 
 
 def test_rules_that_contradict_each_other_are_named(http: HttpCaller) -> None:
