@@ -4,9 +4,9 @@ seed.
 What survives what:
 - a process crash keeps everything written (`crash(power=False)`);
 - a power loss keeps what was flushed, names whose directory was synced, and of the rest whatever the generator draws:
-each pending write is lost, whole, torn at 512 B or 4 KiB, or interleaved by sector; sizes and names likewise. Pages of
-a writable mapping may have become durable unasked. - a failed flush leaves its pages clean: reads give the new bytes,
-a second flush succeeds, power loss loses them.
+  each pending write is lost, whole, torn at 512 B or 4 KiB, or interleaved by sector; sizes and names likewise. Files
+  named `fine` tear at any byte. Pages of a writable mapping may have become durable unasked;
+- a failed flush leaves its pages clean: reads give the new bytes, a second flush succeeds, power loss loses them.
 """
 
 import errno
@@ -84,11 +84,11 @@ class _Inode:
         self.pending.clear()
         self.sizes.clear()
 
-    def after_power_loss(self, random: Random) -> bytes:
+    def after_power_loss(self, random: Random, *, fine: bool = False) -> bytes:
         size = random.choice([len(self.durable), *self.sizes]) if self.sizes else len(self.durable)
         content = bytearray(self.durable)
         for at, data in self.pending:
-            _apply(content, at, data, random)
+            _apply(content, at, data, random, random.choice((1, 8, 64)) if fine else SECTOR)
         if self.writable_map:
             cached = self.content()[: self.writable_map]
             content.extend(bytes(max(len(cached) - len(content), 0)))
@@ -99,7 +99,7 @@ class _Inode:
         return bytes(content[:size])
 
 
-def _apply(content: bytearray, at: int, data: bytes, random: Random) -> None:
+def _apply(content: bytearray, at: int, data: bytes, random: Random, sector: int) -> None:
     kind = random.randrange(5)
     if kind == 0:
         return
@@ -107,14 +107,14 @@ def _apply(content: bytearray, at: int, data: bytes, random: Random) -> None:
     if kind == 1:
         content[at : at + len(data)] = data
     elif kind in (2, 3):
-        unit = SECTOR if kind == 2 else PAGE
+        unit = sector if kind == 2 or sector < SECTOR else PAGE
         edges = range(at - at % unit + unit, at + len(data), unit)
         end = random.choice(edges) if edges else at
         content[at:end] = data[: end - at]
     else:
         start = at
         while start < at + len(data):
-            end = min(start - start % SECTOR + SECTOR, at + len(data))
+            end = min(start - start % sector + sector, at + len(data))
             if random.random() < 0.5:
                 content[start:end] = data[start - at : end - at]
             start = end
@@ -240,8 +240,8 @@ class SimDisk:
         self.failing_flush = None
         return True
 
-    def crash(self, random: Random, *, power: bool) -> "SimDisk":
-        """The disk as the next process finds it."""
+    def crash(self, random: Random, *, power: bool, fine: tuple[str, ...] = ()) -> "SimDisk":
+        """The disk as the next process finds it. Pending writes to the files `fine` may be torn inside a sector."""
         after = SimDisk(self.capacity)
         if not power:
             after.names, after.directories, after._pending = self.names, self.directories, self._pending
@@ -259,7 +259,7 @@ class SimDisk:
             for path, inode in names.items():
                 if _parent(path) in after.directories:
                     if id(inode) not in images:
-                        images[id(inode)] = _Inode(inode.after_power_loss(random))
+                        images[id(inode)] = _Inode(inode.after_power_loss(random, fine=path in fine))
                     after.names[path] = images[id(inode)]
             after._durable_names = dict(after.names)
             after._durable_directories = dict(after.directories)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from logherd.raft.inputs import ChangeMembers, DiskFull, Transfer
 from logherd.raft.members import Configuration, Goal
 from logherd.replication.messages import ReplicaId
-from sim.consensus.shape import Fault
+from sim.consensus.file_store import FileStore
+from sim.consensus.plan import Fault
 
 if TYPE_CHECKING:
     from sim.consensus.member import Member
@@ -40,12 +41,20 @@ class Faults:
         world.net.heal()
         for member in world.members.values():
             member.stalled_until = 0
+            if isinstance(member.store, FileStore):
+                member.store.empty()
             if not member.alive:
                 member.start()
             elif member.paused_until:
                 member.paused_until = world.now_us
                 member._resume(member.life)
             member.feed(DiskFull(full=False))
+
+    def disk_failed(self, member: "Member") -> None:
+        """The store has stopped: the process ends, with the machine or without it, and starts again."""
+        self._world.observer.marks.hits["flush-failed"] += 1
+        member.stop(power=member.draw.random() < 0.5)
+        self._world.after(member.draw.choice((5_000, 300_000, 1_200_000)), member.start)
 
     # ---- processes ---------------------------------------------------------------------------------------------
 
@@ -57,7 +66,10 @@ class Faults:
 
     def _flush_error(self, member: "Member", lasts: int, draw: Random) -> None:
         """A failed flush ends the process; what it had not flushed is as uncertain as after power loss."""
-        self._stop(member, lasts, power=True)
+        if isinstance(member.store, FileStore):
+            member.store.files.failing_flush = draw.randrange(4)
+        else:
+            self._stop(member, lasts, power=True)
 
     def _stop(self, member: "Member", lasts: int, *, power: bool) -> None:
         if member.alive:
@@ -79,15 +91,25 @@ class Faults:
         member.pause(lasts)
 
     def _wipe(self, member: "Member", lasts: int, draw: Random) -> None:
-        """Only while every configuration that anybody holds keeps a majority of living disks."""
+        if self._can_spare(member):
+            member.wipe()
+            self._world.relink(member.name)
+
+    def _damage(self, member: "Member", lasts: int, draw: Random) -> None:
+        """Of what was flushed something is lost, and the store says that something may be."""
+        if member.alive and self._can_spare(member):
+            member.stop_damaged()
+            self._world.after(lasts, member.start)
+
+    def _can_spare(self, member: "Member") -> bool:
+        """Whether every configuration that anybody holds keeps a majority of whole disks without this one."""
         for other in self._world.members.values():
             current = other.core.ground.members.current
             for half in (current.voters, current.outgoing):
-                dead = [peer for peer in half if peer == member.identity or self._is_dead(peer)]
-                if half and 2 * len(dead) >= len(half):
-                    return
-        member.wipe()
-        self._world.relink(member.name)
+                lost = [peer for peer in half if peer == member.identity or self._is_lost(peer)]
+                if half and 2 * len(lost) >= len(half):
+                    return False
+        return True
 
     # ---- disks -------------------------------------------------------------------------------------------------
 
@@ -107,6 +129,15 @@ class Faults:
     def _full(self, member: "Member", lasts: int, draw: Random) -> None:
         member.feed(DiskFull(full=True))
         self._world.after(lasts, lambda: member.feed(DiskFull(full=False)))
+
+    def _fill(self, member: "Member", lasts: int, draw: Random) -> None:
+        """The disk has no room, until some time later: batches are tried again."""
+        if isinstance(member.store, FileStore):
+            store = member.store
+            store.fill(draw.choice((0, 100, 2_000)))
+            self._world.after(lasts, store.empty)
+        else:
+            self._full(member, lasts, draw)
 
     # ---- network -----------------------------------------------------------------------------------------------
 
@@ -178,6 +209,9 @@ class Faults:
             self._world.relink(member.name)
 
     # ---- the operator ------------------------------------------------------------------------------------------
+
+    def _is_lost(self, peer: ReplicaId) -> bool:
+        return self._is_dead(peer) or self._world.observer.is_doubtful(peer)
 
     def _is_dead(self, peer: ReplicaId) -> bool:
         return peer in self._world.observer.graves

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from logherd.model.names import Epoch, Position
 from logherd.raft.members import Configuration
 from logherd.raft.memory import MemoryLog
-from logherd.raft.messages import VoteAnswer, VoteRequest
+from logherd.raft.messages import Doubtful, VoteAnswer, VoteRequest
 from logherd.raft.output import Output, Role
 from logherd.raft.record import Record
 from logherd.replication.epochs import NOWHERE
@@ -45,6 +45,8 @@ class Observer:
         self.states: dict[Position, int] = {}
         self.answered: Position = NOWHERE
         self.graves: dict[ReplicaId, MemoryLog] = {}
+        self.ghosts: dict[ReplicaId, MemoryLog] = {}
+        """What doubtful members had acknowledged before the damage: it was true then, and they do not vote."""
         self.members: dict[ReplicaId, Member] = {}
         self.marks = Marks()
         self._seen: dict[ReplicaId, tuple[Epoch, Position]] = {}
@@ -62,6 +64,26 @@ class Observer:
         _hold(ground.hard.term >= self._promised_term(member.identity), "C1: a durable term is never forgotten", term)
         self._seen[member.identity] = (ground.term, ground.progress.commit)
         self._configurations[member.identity] = ground.members.current
+
+    def on_damage(self, member: "Member", ghost: MemoryLog) -> None:
+        """Flushed things are lost. The member is open again; what it promised in terms that it forgot is void."""
+        self.marks.on_damage(member, ghost)
+        self.ghosts[member.identity] = ghost
+        hard = member.store.hard_state()
+        _hold(hard is not None and hard.doubtful, "C6: damage is noticed", member.name, hard)
+        known = hard.term if hard is not None else Epoch(0)
+        for who, term in [vote for vote in self.votes if vote[0] == member.identity and vote[1] >= known]:
+            del self.votes[who, term]
+
+    def is_doubtful(self, identity: ReplicaId) -> bool:
+        """Whether this member's store has promises that it may have forgotten."""
+        member = self.members.get(identity)
+        hard = member.store.hard_state() if member is not None else None
+        return hard is not None and hard.doubtful
+
+    def configuration_of(self, identity: ReplicaId) -> Configuration:
+        """What the member believed before the step that is being looked at."""
+        return self._configurations.get(identity, Configuration())
 
     def _promised_term(self, identity: ReplicaId) -> Epoch:
         return max((term for who, term in self.votes if who == identity), default=Epoch(0))
@@ -87,6 +109,8 @@ class Observer:
             self._check_commit(member, commit)
         self._seen[member.identity] = (ground.term, ground.progress.commit)
         self._configurations[member.identity] = ground.members.current
+        if self.ghosts and not ground.hard.doubtful:
+            self.ghosts.pop(member.identity, None)
 
     def _check_leader(self, member: "Member") -> None:
         core, ground = member.core, member.core.ground
@@ -139,15 +163,13 @@ class Observer:
         if peer not in self.members and peer not in self.graves:
             return False
         disk = self.members[peer].store.disk if peer in self.members else self.graves[peer]
-        if end < disk.epochs.base.position:
-            return True
-        return end <= disk.end and disk.seal_at(end) == seal
+        return _holds(disk, end, seal) or (peer in self.ghosts and _holds(self.ghosts[peer], end, seal))
 
     # ---- messages ----------------------------------------------------------------------------------------------
 
     def on_send(self, member: "Member", envelope: Envelope) -> None:
         """What leaves must already be true on the disk."""
-        body = envelope.body
+        body = envelope.body.answer if isinstance(envelope.body, Doubtful) else envelope.body
         if isinstance(body, VoteAnswer) and body.granted and not body.pre:
             self._check_vote(member, envelope.epoch, envelope.to)
         elif isinstance(body, VoteRequest) and not body.pre:
@@ -162,6 +184,7 @@ class Observer:
 
     def _check_vote(self, member: "Member", term: Epoch, candidate: ReplicaId) -> None:
         hard = member.store.disk.hard_state()
+        _hold(not member.core.ground.doubtful, "C6: who may have forgotten a vote gives none", member.name, term)
         durable = hard is not None and (hard.term > term or (hard.term == term and hard.vote == candidate))
         _hold(durable, "C2: a vote is durable before it leaves", member.name, term, candidate, hard)
         given = self.votes.setdefault((member.identity, term), candidate)
@@ -200,3 +223,9 @@ class Observer:
     def committed_between(self, after: Position) -> int:
         """How many records were committed above a position; for reports."""
         return len(self.ends) - bisect_right(self.ends, after)
+
+
+def _holds(disk: MemoryLog, end: Position, seal: int) -> bool:
+    if end < disk.epochs.base.position:
+        return True
+    return end <= disk.end and disk.seal_at(end) == seal

@@ -1,11 +1,10 @@
-"""What one seed looks like: sizes, rates, which faults exist at all; and the plan of timed faults, as data."""
+"""What one seed looks like: sizes, rates, which faults exist at all."""
 
 from dataclasses import asdict, dataclass
-from random import Random
 
 from sim.consensus.streams import stream
 
-__all__ = ["Fault", "Shape", "draw_plan", "draw_shape"]
+__all__ = ["KINDS", "Shape", "draw_shape"]
 
 KINDS = (
     "crash",
@@ -26,6 +25,8 @@ KINDS = (
     "usurp",
     "late-order",
     "brownout",
+    "fill",
+    "damage",
 )
 
 
@@ -60,18 +61,6 @@ class Shape:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One timed fault. `target` is the number of a process, or -1 for whoever leads then."""
-
-    at_ms: int
-    kind: str
-    target: int
-    lasts_ms: int
-    number: int
-    """Draws what else the kind needs to know."""
-
-
 def draw_shape(seed: int) -> Shape:
     """The shape of a seed."""
     draw = stream(seed, "config")
@@ -100,23 +89,3 @@ def draw_shape(seed: int) -> Shape:
         fault_gap_ms=draw.choice((300, 800, 2_000)),
         kinds=kinds,
     )
-
-
-def draw_plan(seed: int, shape: Shape) -> list[Fault]:
-    """The faults of a seed, in time order."""
-    draw = stream(seed, "plan")
-    plan: list[Fault] = []
-    at = 1_500
-    while shape.kinds:
-        at += 1 + int(draw.expovariate(1 / shape.fault_gap_ms))
-        if at >= shape.faulty_ms:
-            break
-        plan.append(_draw_fault(draw, shape, at))
-    return plan
-
-
-def _draw_fault(draw: Random, shape: Shape, at: int) -> Fault:
-    kind = draw.choice(shape.kinds)
-    target = -1 if draw.random() < 0.4 else draw.randrange(shape.founders + shape.spares)
-    lasts = draw.choice((5, 50, 300, 1_200, 3_000, 6_000))
-    return Fault(at, kind, target, lasts, draw.getrandbits(32))
