@@ -32,6 +32,8 @@ class _Inode:
         self.writable_map = 0
         self.pending: list[tuple[int, bytes]] = []
         self.sizes: list[int] = []
+        self.clean: dict[int, bytes] = {}
+        """Pages that a failed flush has left clean, and what the disk holds of them; a write makes one dirty again."""
 
     @property
     def size(self) -> int:
@@ -67,9 +69,15 @@ class _Inode:
             start = at + split - len(self.base)
             self.extra[start : start + len(data) - split] = data[split:]
         self.pending.append((at, data))
+        if self.clean:
+            for page in range(at // PAGE, (at + len(data) - 1) // PAGE + 1):
+                self.clean.pop(page, None)
 
     def flush(self) -> None:
         self.durable = bytearray(self.content())
+        for page, held in self.clean.items():
+            end = min(page * PAGE + len(held), len(self.durable))
+            self.durable[page * PAGE : end] = held[: end - page * PAGE]
         self.pending.clear()
         self.sizes.clear()
 
@@ -80,7 +88,11 @@ class _Inode:
             self.writable_map = 0
 
     def forget_pending(self) -> None:
-        """After a failed flush: the cache keeps the bytes and believes them clean."""
+        """After a failed flush: the cache keeps the bytes and believes them clean; the disk does not have them."""
+        for at, data in self.pending:
+            for page in range(at // PAGE, (at + len(data) - 1) // PAGE + 1):
+                held = bytes(self.durable[page * PAGE : (page + 1) * PAGE])
+                self.clean.setdefault(page, held + bytes(PAGE - len(held)))
         self.pending.clear()
         self.sizes.clear()
 

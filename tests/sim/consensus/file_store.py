@@ -7,7 +7,7 @@ from logherd.raft.store import HardState
 from logherd.raftlog import RaftLog, RaftLogOptions
 from logherd.raftlog.log import Batch
 from logherd.raftlog.recovery import Found
-from logherd.raftlog.writer import promises_path
+from logherd.raftlog.writer import log_directory, promises_path
 from logherd.store.errors import ReplicaDamaged, StoreError
 from logherd.store.files import Lock
 from logherd.store.slots import SLOT_BYTES
@@ -104,7 +104,7 @@ class FileStore(SimStore, RaftLog):
             pass
         files = self._crashed(files, power=power)
         if spoiled:
-            _spoil(files, draw)
+            spoiled = self._spoil(files)
         while True:
             files.crash_after(draw.choice((None, draw.randint(1, 20))))
             try:
@@ -115,6 +115,22 @@ class FileStore(SimStore, RaftLog):
             files.crash_after(None)
             self._must_be_kept(store, spoiled=spoiled)
             return store
+
+    def _spoil(self, files: SimDisk) -> bool:
+        """Damage what was flushed: a record below the mark, which must be refused, or the newest slot (True)."""
+        draw, mark = self.draw, self._files._kept.mark_position
+        marked = [record for record in self.disk._records if record.end <= mark]
+        if marked and draw.random() < 0.4:
+            record = draw.choice(marked)
+            path = f"{log_directory(ROOT)}/{record.start // self._segment_bytes * self._segment_bytes:020}"
+            if files.size(path) is not None:
+                _flip(files, path, record.start % self._segment_bytes + draw.randrange(len(record.frame)))
+                return False
+        path = promises_path(ROOT)
+        file = files.open(path)
+        counters = [int.from_bytes(file.read(at + 12, 8)) for at in (0, SLOT_BYTES)]
+        _flip(files, path, SLOT_BYTES * counters.index(max(counters)) + draw.randrange(8, 150))
+        return True
 
     def _crashed(self, files: SimDisk, *, power: bool) -> SimDisk:
         """The next process has space and descriptors that answer; only what is on the disk stays."""
@@ -143,10 +159,8 @@ class FileStore(SimStore, RaftLog):
             raise Violation(f"C3: records that were cut are back: up to {found.end}")
 
 
-def _spoil(files: SimDisk, draw: Random) -> None:
-    """Damage the newest slot, on the disk and not in a cache."""
-    file = files.open(promises_path(ROOT))
-    counters = [int.from_bytes(file.read(at + 12, 8)) for at in (0, SLOT_BYTES)]
-    at = SLOT_BYTES * counters.index(max(counters)) + draw.randrange(8, 150)
+def _flip(files: SimDisk, path: str, at: int) -> None:
+    """Damage one byte, on the disk and not in a cache."""
+    file = files.open(path)
     file.write(at, (bytes([file.read(at, 1)[0] ^ 0x20]),))
     file.flush()

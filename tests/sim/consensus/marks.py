@@ -22,6 +22,7 @@ from logherd.raft.output import (
     Unknown,
 )
 from logherd.raft.record import Record
+from logherd.replication.shipping import RefusedAck
 
 if TYPE_CHECKING:
     from sim.consensus.member import Member
@@ -74,6 +75,7 @@ MARKS = {
     "slot-torn": "a write of term and vote was torn",
     "flush-failed": "a flush failed, and the process stopped",
     "no-space": "a batch found no space and was tried again",
+    "boast-refused": "a follower claimed more than the leader ever had, and was not believed",
     "refused-start": "damage was refused by name, and the member came back as somebody new",
 }
 
@@ -119,6 +121,8 @@ class Marks:
                 self._on_leader(member)
         elif isinstance(event, MembersChanged):
             self._on_members(member, event.configuration)
+        elif isinstance(event, RefusedAck):
+            self.hits["boast-refused"] += 1
         elif isinstance(event, DoubtEnded):
             self.hits["doubt-ended"] += 1
         elif isinstance(event, StorageStalled):

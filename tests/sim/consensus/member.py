@@ -7,7 +7,7 @@ from zlib import crc32
 
 from logherd.model.names import Position
 from logherd.raft.core import RaftCore, found_group, make_image
-from logherd.raft.inputs import Applied, DiskFull, Flushed, ImageKept, Input, Tick
+from logherd.raft.inputs import Applied, DiskFull, Flushed, ImageKept, Input, Received, Tick
 from logherd.raft.options import RaftOptions
 from logherd.raft.output import Output
 from logherd.raft.store import HardState
@@ -173,6 +173,8 @@ class Member:
         if self.paused_until:
             self.inbox.append(event)
             return
+        if type(event) is Received:
+            self.world.observer.before_message(self, event.envelope)
         output = self.core.step(event, self.now_ms())
         self.world.observer.after_step(self, output)
         self._carry_out(output)

@@ -27,6 +27,10 @@ KINDS = (
     "brownout",
     "fill",
     "damage",
+    "relapse",
+    "copy-cut",
+    "echo",
+    "boast",
 )
 
 
@@ -70,7 +74,7 @@ def draw_shape(seed: int) -> Shape:
         founders=founders,
         spares=draw.choice((0, 1, 1, 2)),
         clients=draw.randint(1, 4),
-        faulty_ms=draw.choice((8_000, 12_000, 20_000)),
+        faulty_ms=draw.choice((6_000, 10_000, 16_000)),
         op_gap_ms=draw.choice((20, 60, 200)),
         delay_min_us=draw.choice((0, 500, 5_000, 20_000)),
         delay_mean_us=draw.choice((1_000, 10_000, 40_000)),
@@ -86,6 +90,6 @@ def draw_shape(seed: int) -> Shape:
         message_bytes=draw.choice((64, 300, 2_000)),
         lease_reads=draw.random() < 0.5,
         preferred=draw.choice((0, 0, 1, 2)),
-        fault_gap_ms=draw.choice((300, 800, 2_000)),
+        fault_gap_ms=draw.choice((250, 600, 1_500)),
         kinds=kinds,
     )

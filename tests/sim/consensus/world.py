@@ -154,15 +154,18 @@ class World:
 
     def _operate(self, action: Action) -> None:
         draw, write = Random(action.number), action.kind == "write"
-        request = self.new_request()
         target = self._choose(draw, write=write)
-        if write and self.now_us < self.no_writes_until:
-            return
-        if write:
+        if not write:
+            self.read(target, lease=action.kind == "lease")
+        elif self.now_us >= self.no_writes_until:
+            request = self.new_request()
             target.feed(Propose(request, b"%d " % request + bytes(draw.choice((0, 10, 100)))))
-        else:
-            self._floors[request] = self.observer.answered
-            target.feed(Read(request, lease=action.kind == "lease"))
+
+    def read(self, member: Member, *, lease: bool) -> None:
+        """A client asks a member for its state, and knows what was answered to anybody before."""
+        request = self.new_request()
+        self._floors[request] = self.observer.answered
+        member.feed(Read(request, lease=lease))
 
     def _choose(self, draw: Random, *, write: bool) -> Member:
         """Mostly who leads; for reads also who only believes so, and anybody."""
