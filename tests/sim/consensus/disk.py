@@ -1,6 +1,6 @@
 """A store with a disk under it: what is written is seen at once, lasts only once flushed, and may last before that."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from random import Random
@@ -62,9 +62,10 @@ class SimStore(MemoryLog):
         self._recording = True
         self._remember("install", image)
 
-    def _add(self, record: Record) -> None:
-        super()._add(record)
-        self._remember("_add", record)
+    def _add_all(self, records: Sequence[Record]) -> None:
+        super()._add_all(records)
+        for record in records:
+            self._remember("_add_all", (record,))
 
     def _remember(self, name: str, *arguments: object) -> None:
         if self._recording:

@@ -145,8 +145,10 @@ class RaftNode(Generic[ResultT]):
 
     def propose(self, body: bytes, then: Callable[[Outcome[ResultT]], None]) -> None:
         """Have a record decided. `then` is called once, later, on this loop."""
-        self._asking.proposals.append(Propose(self._asking.number(then, applied=True), body))
-        self._end_pass_soon()
+        asking = self._asking
+        asking.proposals.append(Propose(asking.number(then, applied=True), body))
+        if not self._pass_due:
+            self._end_pass_soon()
 
     def read(self, then: Callable[[ReadOutcome], None], *, lease: bool = False) -> None:
         """Call `then` when the state here holds everything that is committed now. Reads of one pass share one round.
@@ -197,7 +199,7 @@ class RaftNode(Generic[ResultT]):
             number = self._asking.number(lambda outcome: _tell_all(lease_reads, outcome))
             self._step(Read(number, lease=True))
         if self.failure is None:
-            self._disk.submit()
+            self._disk.submit(messages_first=self._pass_due)
 
     def _tick(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
@@ -263,27 +265,31 @@ class RaftNode(Generic[ResultT]):
             self._on_failure(error)
 
     def _answer_ready(self) -> None:
-        asking = self._asking
-        while asking.answers:
-            answer = asking.answers[0]
-            then, applied = asking.waiting[answer.request]
-            if applied and isinstance(answer, Decided) and answer.position > self._state.position:
-                return
-            asking.answers.popleft()
-            del asking.waiting[answer.request]
-            then(self._outcome(answer))
-        self._state.results.clear()
+        asking, state = self._asking, self._state
+        answers, waiting, results = asking.answers, asking.waiting, state.results
+        while answers:
+            answer = answers[0]
+            if isinstance(answer, Decided):  # nearly all are
+                then, applied = waiting[answer.request]
+                if applied and answer.position > state.position:
+                    return
+                del answers[0], waiting[answer.request]
+                then(Applied(answer.position, results.pop(answer.position, None)))
+            else:
+                del answers[0]
+                then, _ = waiting.pop(answer.request)
+                then(_outcome(answer))
+        results.clear()
 
-    def _outcome(self, answer: Answer) -> object:
-        match answer:
-            case Decided():
-                return Applied(answer.position, self._state.results.pop(answer.position, None))
-            case ReadReady():
-                return ReadAt(answer.position)
-            case Refused():
-                return Rejected(answer.reason, answer.leader)
-            case Unknown():
-                return Uncertain()
+
+def _outcome(answer: ReadReady | Refused | Unknown) -> object:
+    match answer:
+        case ReadReady():
+            return ReadAt(answer.position)
+        case Refused():
+            return Rejected(answer.reason, answer.leader)
+        case Unknown():
+            return Uncertain()
 
 
 def _tell_all(reads: list[Callable[[ReadOutcome], None]], outcome: object) -> None:
