@@ -215,7 +215,7 @@ BUGS: dict[str, Bug] = {
     "B02b": Bug("a vote is not kept at all", _vote_is_not_kept, ("C1", "C2"), 500, 1),
     "B03": Bug("an older term's record commits by counting copies", _old_term_by_counting, ("C3", "C4"), 2_000, 1),
     "truncate": Bug("a late append cuts what follows it", _cut_after_every_append, ("C2", "C3"), 500, 21),
-    "B01": Bug("a follower acknowledges before the flush", _ack_before_flush, ("C2", "C4"), 100, 2),
+    "B01": Bug("a follower acknowledges before the flush", _ack_before_flush, ("C2", "C4"), 100, 4),
     "own-end": Bug("a follower acknowledges what was not compared", _ack_own_end, ("C3", "C4", "C2"), 500, 28),
     "self-count": Bug("a leader counts its own unflushed records", _leader_counts_unflushed, ("C4",), 100, 4),
     "clamp": Bug("a follower commits what was not compared", _commit_not_clamped, ("C3", "C4"), 2_000, 9),
@@ -226,8 +226,8 @@ BUGS: dict[str, Bug] = {
     "quarantine": Bug("a restarted voter votes at once", _no_quarantine, ("C7",), 4_000, 1881, ("lease", "usurp")),
     "read-alone": Bug("a read asks no quorum", _read_without_quorum, ("C7",), 500, 99),
     "read-early": Bug("a new leader serves before its first commit", _read_before_own_commit, ("C7", "C3"), 500, 5),
-    "joint": Bug("a joint group counts only the new half", _joint_counts_one_half, ("C1", "C3", "C4"), 1_000, 75),
-    "learners": Bug("learners count", _learners_count, ("C1", "C3", "C4"), 1_000, 108),
+    "joint": Bug("a joint group counts only the new half", _joint_counts_one_half, ("C1", "C3", "C4"), 1_000, 11),
+    "learners": Bug("learners count", _learners_count, ("C1", "C3", "C4"), 1_000, 24),
     "blind-vote": Bug("a vote ignores the candidate's log", _vote_without_log_check, ("C3", "C4"), 500, 2),
     "early-change": Bug(
         "members change before the first commit", _changes_before_own_commit, ("C", "liveness"), 2_000, 65
