@@ -43,7 +43,8 @@ class ActionLimits:
 class AdminHttp:
     """Serves a site on one address.
 
-    Without a token file all actions are refused. What a page, view or action raises is not caught here.
+    Without a token file all actions are refused. What a page, view or action raises is not caught here, but for an
+    OSError.
     """
 
     def __init__(self, site: Site, *, token_file: Path | None = None, limits: ActionLimits | None = None) -> None:

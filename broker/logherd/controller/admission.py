@@ -62,7 +62,7 @@ def admit_clean(office: Office, command: Clean, now: int, *, living: bool) -> Co
     if not command.broker_ids and group.master is not None:
         return Refusal.IN_SYNC
     if any(office.alive(group, broker_id, now) for broker_id in command.broker_ids):
-        return Refusal.IN_SYNC
+        return Refusal.ALIVE
     return command
 
 

@@ -150,9 +150,12 @@ class RaftNode(Generic[ResultT]):
         if not self._pass_due:
             self._end_pass_soon()
 
-    def read(self, then: Callable[[ReadOutcome], None]) -> None:
-        """Call `then` when the state here holds everything that is committed now. Reads of one pass share one round."""
-        self._asking.reads.append(then)
+    def read(self, then: Callable[[ReadOutcome], None], *, lease: bool = False) -> None:
+        """Call `then` when the state here holds everything that is committed now. Reads of one pass share one round.
+
+        With `lease` and `lease_reads` among the options a leader need not ask the others; that trusts clock rates.
+        """
+        (self._asking.lease_reads if lease else self._asking.reads).append(then)
         self._end_pass_soon()
 
     def transfer(self, target: ReplicaId | None, then: Callable[[Outcome[None]], None]) -> None:
@@ -187,11 +190,14 @@ class RaftNode(Generic[ResultT]):
 
     def _end_pass(self) -> None:
         self._pass_due = False
-        proposals, reads = self._asking.take()
+        proposals, reads, lease_reads = self._asking.take()
         if proposals:
             self._step(ProposeAll(proposals))
         if reads:
             self._step(Read(self._asking.number(lambda outcome: _tell_all(reads, outcome))))
+        if lease_reads:
+            number = self._asking.number(lambda outcome: _tell_all(lease_reads, outcome))
+            self._step(Read(number, lease=True))
         if self.failure is None:
             self._disk.submit(messages_first=self._pass_due)
 
@@ -293,12 +299,16 @@ def _tell_all(reads: list[Callable[[ReadOutcome], None]], outcome: object) -> No
         then(outcome)
 
 
+_Reads = list[Callable[[ReadOutcome], None]]
+
+
 class _Asking:
     """Who waits for what: the requests of this pass, and the answers that are not due yet."""
 
     def __init__(self) -> None:
         self.proposals: list[Propose] = []
-        self.reads: list[Callable[[ReadOutcome], None]] = []
+        self.reads: _Reads = []
+        self.lease_reads: _Reads = []
         self.waiting: dict[int, tuple[Callable[..., None], bool]] = {}
         self.answers: deque[Answer] = deque()
         self._last = 0
@@ -309,8 +319,9 @@ class _Asking:
         self.waiting[self._last] = (then, applied)
         return self._last
 
-    def take(self) -> tuple[tuple[Propose, ...], list[Callable[[ReadOutcome], None]]]:
-        """What this pass has gathered."""
+    def take(self) -> tuple[tuple[Propose, ...], _Reads, _Reads]:
+        """What this pass has gathered: proposals, reads, reads that a lease may serve."""
         proposals, self.proposals = tuple(self.proposals), []
         reads, self.reads = self.reads, []
-        return proposals, reads
+        lease_reads, self.lease_reads = self.lease_reads, []
+        return proposals, reads, lease_reads

@@ -184,15 +184,20 @@ def _declined(answer: Frame) -> Redirected | Refused:
 
 
 def _view(header: LeaseAnswer, body: SyncStateSet, epoch: int) -> RoleView:
-    learners = [BrokerId(int(each)) for each in (header.learners or "").split(";") if each]
+    learners = [BrokerId(int(each)) for each in _numbers(header.learners)]
     return RoleView(
         epoch=Epoch(epoch),
         master=BrokerId(header.master_broker_id) if header.master_broker_id is not None else None,
         master_address=header.master_address or "",
         master_registration=Registration(header.master_registration or 0), version=header.sync_state_set_epoch or 0,
         members=tuple(BrokerId(each) for each in body.members), learners=tuple(learners),
+        processes=tuple(Registration(int(each)) for each in _numbers(header.processes)),
         min_in_sync=header.min_in_sync or 0,
     )  # fmt: skip
+
+
+def _numbers(text: str | None) -> list[str]:
+    return [each for each in (text or "").split(";") if each]
 
 
 def _refusal(text: str | None) -> Refusal | None:

@@ -1,10 +1,8 @@
-"""HTTP calls: what is asked, and what is wrong with it, by the name of the field."""
+"""What HTTP calls bring with them: queries and bodies, read strictly; what is wrong is named by its field."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn, TypeVar
-from urllib.parse import parse_qsl, unquote
 
 import msgspec
 from msgspec import Meta, Struct
@@ -13,13 +11,14 @@ from logherd.kit.errors import LogHerdError
 from logherd.service.controllers.documents import Document, error
 
 __all__ = [
-    "Call", "CallError", "ConfigOrder", "ElectOrder", "ForgetOrder", "LearnerOrder", "MembersOrder", "Order",
-    "RulesOrder", "TransferOrder", "read_call", "read_flag", "read_order",
+    "CallError", "ConfigOrder", "ElectOrder", "ForgetOrder", "LearnerOrder", "MembersOrder", "Order", "RulesOrder",
+    "TransferOrder", "read_count", "read_flag", "read_object", "read_order", "refuse_field",
 ]  # fmt: skip
 
 _SHOWN_MAX = 80
 _MISSING = re.compile(r"missing required field `(.*?)`")
 _UNKNOWN = re.compile(r"unknown field `(.*?)`")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 
 _Id = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
@@ -34,15 +33,6 @@ class CallError(LogHerdError):
     def __init__(self, document: Document) -> None:
         super().__init__(f"{document.status}: {document.body}")
         self.document = document
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A method, the parts of a path, and the query."""
-
-    method: str
-    path: tuple[str, ...]
-    query: Mapping[str, str]
 
 
 class Order(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -95,50 +85,60 @@ class MembersOrder(Order, frozen=True, kw_only=True):
 OrderType = TypeVar("OrderType", bound=Order)
 
 
-def read_call(method: str, target: str) -> Call:
-    """The call in a request line."""
-    path, _, query = target.partition("?")
-    parts = tuple(unquote(part) for part in path.split("/") if part)
-    return Call(method, parts, dict(parse_qsl(query, keep_blank_values=True)))
-
-
-def read_flag(call: Call, name: str) -> bool:
+def read_flag(query: Mapping[str, str], name: str) -> bool:
     """A yes or no of the query; absent means no. Raises: CallError."""
-    text = call.query.get(name, "false")
+    text = query.get(name, "false")
     if text not in ("true", "false", ""):
-        _refuse(name, text, "true or false")
+        refuse_field(name, text, "true or false")
     return text != "false"
 
 
-def read_order(cls: type[OrderType], body: bytes) -> OrderType:
-    """The body of an action; an empty one is an object without fields. Raises: CallError."""
+def read_count(query: Mapping[str, str], name: str, most: int) -> int:
+    """A number of the query from 1 to `most`, which is also meant if it is absent. Raises: CallError."""
+    text = query.get(name, str(most))
+    if _NUMBER.fullmatch(text) is None or not 1 <= int(text) <= most:
+        refuse_field(name, text, f"1 to {most}")
+    return int(text)
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """The fields of a body; an empty one has none. Raises: CallError."""
     try:
         raw = msgspec.json.decode(body) if body.strip() else {}
     except (msgspec.DecodeError, RecursionError, ValueError):
-        _refuse("body", body[:_SHOWN_MAX].decode("utf-8", "replace"), "a JSON object")
+        refuse_field("body", body[:_SHOWN_MAX].decode("utf-8", "replace"), "a JSON object")
     if not isinstance(raw, dict):
-        _refuse("body", raw, "a JSON object")
+        refuse_field("body", raw, "a JSON object")
+    return raw
+
+
+def read_order(cls: type[OrderType], body: dict[str, Any]) -> OrderType:
+    """The body of an action. Raises: CallError."""
     try:
-        return msgspec.convert(raw, cls)
+        return msgspec.convert(body, cls)
     except msgspec.ValidationError as wrong:
-        _explain(cls, str(wrong), raw)
+        _explain(cls, str(wrong), body)
 
 
 def _explain(cls: type[Order], message: str, raw: dict[str, Any]) -> NoReturn:
     missing, unknown, place = _MISSING.search(message), _UNKNOWN.search(message), _PLACE.search(message)
     if missing:
-        _refuse(missing[1], None, "a value: the field is missing")
+        refuse_field(missing[1], None, "a value: the field is missing")
     if unknown:
-        _refuse(unknown[1], raw.get(unknown[1]), f"left out: the fields are {', '.join(cls.__struct_encode_fields__)}")
+        refuse_field(
+            unknown[1], raw.get(unknown[1]), f"left out: the fields are {', '.join(cls.__struct_encode_fields__)}"
+        )
     field = place[1] if place else "body"
     expected = message[: place.start()] if place else message
     expected = expected.partition(", got")[0].removeprefix("Expected ").replace("`", "")
-    _refuse(field, raw.get(re.split(r"[.\[]", field)[0]), expected)
+    refuse_field(field, raw.get(re.split(r"[.\[]", field)[0]), expected)
 
 
-def _refuse(field: str, value: object, expected: str) -> NoReturn:
+def refuse_field(field: str, value: object, expected: str) -> NoReturn:
+    """Say which field is wrong, what it is, and what would be right. Raises: CallError, always."""
     shown = msgspec.json.encode(value).decode("utf-8", "replace")
-    shown = shown if len(shown) <= _SHOWN_MAX else f"{shown[:_SHOWN_MAX]}..."
+    if len(shown) > _SHOWN_MAX:
+        value = shown = f"{shown[:_SHOWN_MAX]}..."
     found = "" if value is None else f" is {shown}, and"
     raise CallError(
         error(400, "BAD_FIELD", f"{field}{found} should be {expected}", field=field, value=value, expected=expected)

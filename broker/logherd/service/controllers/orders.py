@@ -6,7 +6,7 @@ changed. An election is known by its `requestId`; without one, by what it asks f
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from logherd.controller.admission import ElectionRequest, admit_clean, admit_election
 from logherd.controller.commands import Clean, Command, Configure, SetLearner, Tune
@@ -16,7 +16,6 @@ from logherd.controller.values import BrokerId, Group, GroupKey
 from logherd.controller.verdicts import Refusal, Verdict
 from logherd.model.names import Epoch
 from logherd.service.controllers.calls import (
-    CallError,
     ConfigOrder,
     ElectOrder,
     ForgetOrder,
@@ -24,39 +23,28 @@ from logherd.service.controllers.calls import (
     Order,
     RulesOrder,
     read_order,
+    refuse_field,
 )
 from logherd.service.controllers.documents import Document, error
 from logherd.service.controllers.group_pages import group_page
 from logherd.service.controllers.place import Place, redirect
 from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, Step
 
-__all__ = ["GROUP_ACTIONS", "configure_controllers", "order_group"]
+__all__ = ["GROUP_ACTIONS", "configure_controllers"]
 
 _WAIT_MS: Final = 2_500
 _MISSING = frozenset({Refusal.UNKNOWN_GROUP, Refusal.UNKNOWN_REPLICA})
 
-Action = Callable[[Place, GroupKey, bytes, int], Step[Document]]
+Action = Callable[[Place, GroupKey, dict[str, Any]], Step[Document]]
 Admit = Callable[[Office, Group, int], Command | Refusal | None]
 """The command to propose, why not, or None if what is asked for is so already."""
 
 
-def order_group(place: Place, key: GroupKey, action: str, body: bytes, now: int) -> Step[Document]:
-    """Carry out an action of `GROUP_ACTIONS`. Raises: CallError."""
-    if place.office() is None:
-        return redirect(place)
-    return GROUP_ACTIONS[action](place, key, body, now)
-
-
-def _elect(place: Place, key: GroupKey, body: bytes, now: int) -> Step[Document]:
+def _elect(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
     """A planned transfer if the group is led, else the election of who loses nothing; answered when it is done."""
     order = read_order(ElectOrder, body)
     if order.unclean and order.broker_id is None:
-        raise CallError(
-            error(
-                400, "BAD_FIELD", "brokerId should be the broker to elect: an unclean election is of one that is named",
-                field="brokerId", value=None, expected="the broker to elect",
-            )
-        )  # fmt: skip
+        refuse_field("brokerId", None, "the broker to elect: an unclean election is of one that is named")
     target = BrokerId(order.broker_id) if order.broker_id is not None else None
     wish = ElectionRequest(
         group=key, target=target, unclean=order.unclean, expected_epoch=Epoch(order.expected_epoch),
@@ -81,7 +69,7 @@ def _elected(place: Place, group: Group, order: ElectOrder, now: int) -> Documen
     return _done(place, group, order, now, status=200 if done else 202)
 
 
-def _learner(place: Place, key: GroupKey, body: bytes, *, learner: bool) -> Step[Document]:
+def _learner(place: Place, key: GroupKey, body: dict[str, Any], *, learner: bool) -> Step[Document]:
     order = read_order(LearnerOrder, body)
     broker_id = BrokerId(order.broker_id)
     command = SetLearner(group=key, expected_epoch=Epoch(order.expected_epoch), broker_id=broker_id, learner=learner)
@@ -95,17 +83,17 @@ def _learner(place: Place, key: GroupKey, body: bytes, *, learner: bool) -> Step
     return _admitted(place, key, admit, order)
 
 
-def _promote(place: Place, key: GroupKey, body: bytes, now: int) -> Step[Document]:
+def _promote(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
     """Make a learner one that may join the in-sync set."""
     return _learner(place, key, body, learner=False)
 
 
-def _demote(place: Place, key: GroupKey, body: bytes, now: int) -> Step[Document]:
+def _demote(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
     """Make a broker a learner: in the in-sync set no longer, and never elected."""
     return _learner(place, key, body, learner=True)
 
 
-def _forget(place: Place, key: GroupKey, body: bytes, now: int) -> Step[Document]:
+def _forget(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
     """Forget brokers; one that was forgotten before is passed over."""
     order = read_order(ForgetOrder, body)
 
@@ -115,23 +103,19 @@ def _forget(place: Place, key: GroupKey, body: bytes, now: int) -> Step[Document
         left = tuple(sorted({BrokerId(each) for each in order.broker_ids if group.replica(BrokerId(each))}))
         if not left:
             return None
+        if order.expected_epoch != group.epoch:
+            return Refusal.FENCED_EPOCH
         command = Clean(group=key, expected_epoch=Epoch(order.expected_epoch), broker_ids=left)
         return admit_clean(office, command, now, living=order.living)
 
     return _admitted(place, key, admit, order)
 
 
-def _rules(place: Place, key: GroupKey, body: bytes, now: int) -> Step[Document]:
+def _rules(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
     """Set the rules of a group."""
     order = read_order(RulesOrder, body)
     if order.min_in_sync > order.replicas:
-        expected = f"at most replicas, which is {order.replicas}"
-        raise CallError(
-            error(
-                400, "BAD_FIELD", f"minInSync is {order.min_in_sync}, and should be {expected}", field="minInSync",
-                value=order.min_in_sync, expected=expected,
-            )
-        )  # fmt: skip
+        refuse_field("minInSync", order.min_in_sync, f"at most replicas, which is {order.replicas}")
     preferred = BrokerId(order.preferred) if order.preferred is not None else None
     command = Configure(group=key, replicas=order.replicas, min_in_sync=order.min_in_sync, preferred=preferred)
 
@@ -146,23 +130,18 @@ def _rules(place: Place, key: GroupKey, body: bytes, now: int) -> Step[Document]
 GROUP_ACTIONS: Final[Mapping[str, Action]] = MappingProxyType({
     "elect": _elect, "promote": _promote, "demote": _demote, "forget": _forget, "rules": _rules,
 })  # fmt: skip
-"""By the last part of the path `/groups/{cluster}/{name}/...`."""
+"""By the last part of the path `/groups/{cluster}/{name}/...`. They raise CallError, and are for the leader only."""
 
 
-def configure_controllers(place: Place, body: bytes, now: int) -> Step[Document]:
-    """Set options of all controllers: all of them or none. Raises: CallError."""
-    if place.office() is None:
-        return redirect(place)
+def configure_controllers(place: Place, body: dict[str, Any]) -> Step[Document]:
+    """Set options of all controllers: all of them or none. For the leader only. Raises: CallError."""
     order = read_order(ConfigOrder, body)
     for name, value in order.values.items():
         bounds = TUNABLE.get(name)
-        if bounds is None or not bounds[0] <= value <= bounds[1]:
-            expected = f"{bounds[0]} to {bounds[1]}" if bounds is not None else f"one of {', '.join(TUNABLE)}"
-            said = f"values.{name} is {value}, and should be {expected}"
-            if bounds is None:
-                said = f"values has {name}, which should be {expected}"
-            field = f"values.{name}"
-            raise CallError(error(400, "BAD_FIELD", said, field=field, value=value, expected=expected))
+        if bounds is None:
+            refuse_field("values", name, f"one of {', '.join(TUNABLE)}")
+        if not bounds[0] <= value <= bounds[1]:
+            refuse_field(f"values.{name}", value, f"{bounds[0]} to {bounds[1]}")
 
     def then(verdict: Verdict, now: int) -> Step[Document]:
         if verdict.refusal is not None:

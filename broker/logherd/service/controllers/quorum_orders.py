@@ -1,8 +1,10 @@
 """POST actions on the quorum itself: who leads it, who belongs to it."""
 
-from logherd.service.controllers.calls import CallError, MembersOrder, Order, TransferOrder, read_order
-from logherd.service.controllers.documents import Document, error
-from logherd.service.controllers.place import Place, redirect
+from typing import Any
+
+from logherd.service.controllers.calls import MembersOrder, Order, TransferOrder, read_order, refuse_field
+from logherd.service.controllers.documents import Document
+from logherd.service.controllers.place import Place
 from logherd.service.controllers.quorum_pages import quorum_page
 from logherd.service.controllers.standing import Standing
 from logherd.service.controllers.steps import HandOver, Resettle, Step
@@ -10,37 +12,30 @@ from logherd.service.controllers.steps import HandOver, Resettle, Step
 __all__ = ["hand_over", "resettle"]
 
 
-def hand_over(place: Place, body: bytes, now: int) -> Step[Document]:
-    """Give the leadership to a node, or to the one with the longest log. Raises: CallError."""
-    if place.office() is None:
-        return redirect(place)
+def hand_over(place: Place, body: dict[str, Any]) -> Step[Document]:
+    """Give the leadership to a node, or to the one with the longest log. For the leader only. Raises: CallError."""
     order, standing = read_order(TransferOrder, body), place.standing()
     if order.node == standing.node:
         return _done(place, order, changed=False)
-    target = None
-    if order.node is not None:
-        target = _identity(standing, "node", order.node)
-        peer = next((peer for peer in standing.peers if peer.identity == target), None)
-        if peer is None or not peer.voter:
-            raise CallError(error(409, "INVALID", f"{order.node} is no voter of the quorum"))
+    peer = standing.peer(order.node)
+    if order.node is not None and (peer is None or not peer.voter):
+        voters = ", ".join(peer.node for peer in standing.peers if peer.voter)
+        refuse_field("node", order.node, f"a voter of the quorum: {voters}")
 
     def then(now: int) -> Document:
         return _done(place, order)
 
-    return HandOver(target, then)
+    return HandOver(peer.identity if peer is not None else None, then)
 
 
-def resettle(place: Place, body: bytes, now: int) -> Step[Document]:
-    """Work towards these members; answered when they are in force. Raises: CallError."""
-    if place.office() is None:
-        return redirect(place)
+def resettle(place: Place, body: dict[str, Any]) -> Step[Document]:
+    """Work towards these members; answered when they are in force. For the leader only. Raises: CallError."""
     order, standing = read_order(MembersOrder, body), place.standing()
     voters = tuple(dict.fromkeys(_identity(standing, "voters", each) for each in order.voters))
     learners = tuple(dict.fromkeys(_identity(standing, "learners", each) for each in order.learners))
     both = [each for each in learners if each in voters]
     if both:
-        said = f"{both[0]} stands in voters and in learners; each member belongs to one"
-        raise CallError(error(400, "BAD_FIELD", said, field="learners", value=both[0], expected="no voter"))
+        refuse_field("learners", both[0], "left out, because voters has it")
     present = {peer.identity: peer.voter for peer in standing.peers if peer.voter is not None}
     if present == {**dict.fromkeys(voters, True), **dict.fromkeys(learners, False)}:
         return _done(place, order, changed=False)
@@ -57,9 +52,7 @@ def _identity(standing: Standing, field: str, name: str) -> str:
     peers.sort(key=lambda peer: (peer.identity == name, peer.connected, peer.voter is not None), reverse=True)
     if not peers or peers[0].identity is None:
         known = ", ".join(sorted({peer.node for peer in standing.peers}))
-        expected = f"a controller that has been heard of; known are {known}"
-        said = f"{field} has {name!r}, and should be {expected}"
-        raise CallError(error(400, "BAD_FIELD", said, field=field, value=name, expected=expected))
+        refuse_field(field, name, f"a controller that has been heard of; known are {known}")
     return peers[0].identity
 
 

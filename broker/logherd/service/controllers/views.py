@@ -76,6 +76,6 @@ def _lease_answer(
     return LeaseAnswer(
         master_broker_id=view.master, master_address=view.master_address or None, master_epoch=view.epoch,
         sync_state_set_epoch=view.version, master_registration=view.master_registration or None,
-        learners=";".join(map(str, view.learners)) or None, min_in_sync=view.min_in_sync, lease_ms=lease_ms,
-        hand_over=hand_over, withheld=withheld,
+        processes=";".join(map(str, view.processes)) or None, learners=";".join(map(str, view.learners)) or None,
+        min_in_sync=view.min_in_sync, lease_ms=lease_ms, hand_over=hand_over, withheld=withheld,
     )  # fmt: skip

@@ -34,6 +34,9 @@ def _led(group: Group, office: Office, now: int) -> str:
         return ""
     if office.serving(group, now) is None:
         return _unserved(group, master, office, now)
+    if office.seen(master, group.key, now) is None:
+        wait = max(office.over_at(group) - now, 0)
+        return f"Broker {master.broker_id} leads and does not report; its lease may run for {wait} ms more."
     if len(group.sync.members) < rules.min_in_sync:
         return (
             f"Writes wait: {_ids(group.sync.members)} in sync, of at least {rules.min_in_sync}; another broker must "
@@ -72,7 +75,7 @@ def _founding(group: Group, office: Office, now: int) -> str:
     patience = office.options.bootstrap_ms
     also = f", or after {patience} ms if their logs are empty" if patience else ""
     return (
-        f"The group is new: {_ids(present)} of {group.rules.replicas} configured brokers report; the first election "
+        f"The group is new: of {group.rules.replicas} configured brokers {len(present)} report; the first election "
         f"waits for all of them{also}."
     )
 

@@ -62,6 +62,8 @@ class LeaseAnswer(Header, frozen=True, kw_only=True):
     master_epoch: Int64 | None = None
     sync_state_set_epoch: Int64 | None = None
     master_registration: Int64 | None = field(name="logherdMasterRegistration", default=None)
+    processes: str | None = field(name="logherdMemberRegistrations", default=None)
+    """The latest process of each member of the in-sync set, `;` between them, in the order of the body."""
     learners: str | None = field(name="logherdLearners", default=None)
     min_in_sync: Int32 | None = field(name="logherdMinInSync", default=None)
     lease_ms: Int64 | None = field(name="logherdLeaseMs", default=None)

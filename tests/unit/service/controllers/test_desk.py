@@ -163,7 +163,8 @@ def test_904_is_answered_with_a_lease_after_the_quorum_has_confirmed_the_leader(
     assert call.steps == [Confirm]
     assert encode_header(header(answer, LeaseAnswer)) == {  # type: ignore[arg-type]
         "masterBrokerId": "1", "masterAddress": "b1:10911", "masterEpoch": "1", "syncStateSetEpoch": "1",
-        "logherdMasterRegistration": "1", "logherdMinInSync": "2", "logherdLeaseMs": "2940",
+        "logherdMasterRegistration": "1", "logherdMemberRegistrations": "1;2;3", "logherdMinInSync": "2",
+        "logherdLeaseMs": "2940",
     }  # fmt: skip
     assert desk.office.committed(KEY) == point(1, 50)
 
