@@ -212,7 +212,7 @@ def test_a_guardian_never_passes_on_to_a_guardian(tmp_path: Path) -> None:
             assert "peer serves" not in second.log
 
 
-def test_what_a_child_leaves_behind_is_gone_before_its_exit_is_reported(tmp_path: Path) -> None:
+def test_what_a_child_leaves_behind_is_killed(tmp_path: Path) -> None:
     with Controller() as controller, guarded(tmp_path, controller, child=("stray=yes",)) as guardian:
         guardian.wait_for("the child serves")
         strays = guardian.notes[0]["strays"]
@@ -227,6 +227,30 @@ def test_what_a_child_leaves_behind_is_gone_before_its_exit_is_reported(tmp_path
         guardian.signal(signal.SIGTERM)
         guardian.process.wait(10)
         eventually(lambda: not any(is_alive(pid) for pid in strays), "strays live", 1)
+
+
+def test_as_init_it_reaps_strangers_and_kills_none(tmp_path: Path) -> None:
+    """Two orphans that it never started: one ends and leaves a zombie, the other runs on over deaths of the child."""
+    states = "for each in /proc/[0-9]*; do cat $each/stat; done"
+    life = f"{states} >> {tmp_path}/lives; echo end >> {tmp_path}/lives; sleep 0.3; exit 1"
+    guardian = f'exec {sys.executable} -m logherd_guardian --listen 127.0.0.1:0 -- sh -c "$0"'
+    init = f"(setsid sleep 0.2 &); (setsid sleep 1000 &); {guardian}"
+    apart = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    with (tmp_path / "init.log").open("wb") as log:
+        process = subprocess.Popen([*apart, "sh", "-c", init, life], stdout=log, stderr=log)
+    try:
+        lives = tmp_path / "lives"
+        eventually(
+            lambda: lives.exists() and lives.read_text().count("end\n") >= 4, (tmp_path / "init.log").read_text()
+        )
+    finally:
+        process.kill()
+        process.wait(10)
+    last = lives.read_text().split("end\n")[3].splitlines()
+    found = [(line.split()[1], line.rpartition(")")[2].split()[0]) for line in last]
+    assert "Z" not in {state for _, state in found}
+    assert [name for name, _ in found].count("(sleep)") == 1
+    assert last[0].startswith("1 (python")
 
 
 def test_the_child_dies_with_its_guardian(tmp_path: Path) -> None:
