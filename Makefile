@@ -28,7 +28,7 @@ demo: $(READY) ## Start one broker, send and receive with a stock Java client, s
 	@$(BIN)/python tools/demo.py
 
 test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, compat, system
-	@tools/need --say jdk maven go
+	@tools/need --say jdk maven go ip nft
 	@$(MAKE) --no-print-directory lint types imports
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory compat

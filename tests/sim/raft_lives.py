@@ -7,7 +7,7 @@ asks for no order between them. What was found is durable: the next crash must n
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from zlib import crc32
 
@@ -73,8 +73,9 @@ class Life:
         log = self.open_log
         image = log.image()
         data = None if image is None else (image, log.image_chunk(image, 0, image.size) or b"")
-        base = log.epochs.base.position
-        self.states.append(State(log.hard_state(), log.end, log.seal_at(log.end), base, data))
+        base, hard = log.epochs.base.position, log.hard_state()
+        hard = hard and replace(hard, doubtful=False)
+        self.states.append(State(hard, log.end, log.seal_at(log.end), base, data))
 
     def found(self) -> None:
         log = self.open_log

@@ -46,6 +46,9 @@ class RoleView:
     master_registration: Registration
     version: int
     members: tuple[BrokerId, ...]
+    processes: tuple[Registration, ...]
+    """The latest process of each member, in the order of `members`: what an earlier one acknowledges does not count,
+    because it may have another store (R6)."""
     learners: tuple[BrokerId, ...]
     min_in_sync: int
 

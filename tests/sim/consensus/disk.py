@@ -1,7 +1,8 @@
 """A store with a disk under it: what is written is seen at once, lasts only once flushed, and may last before that."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from random import Random
 
 from logherd.model.names import Position
@@ -26,6 +27,8 @@ class SimStore(MemoryLog):
         self.disk = MemoryLog(segment_bytes)
         self.pending: list[_Change] = []
         self.on_truncate: Callable[[Position, list[Record]], None] = lambda at, gone: None
+        self.hard_before: HardState | None = None
+        """The flushed hard state before the newest flushed one: what the other slot holds."""
         self._recording = True
 
     # ---- the changes -------------------------------------------------------------------------------------------
@@ -59,9 +62,10 @@ class SimStore(MemoryLog):
         self._recording = True
         self._remember("install", image)
 
-    def _add(self, record: Record) -> None:
-        super()._add(record)
-        self._remember("_add", record)
+    def _add_all(self, records: Sequence[Record]) -> None:
+        super()._add_all(records)
+        for record in records:
+            self._remember("_add_all", (record,))
 
     def _remember(self, name: str, *arguments: object) -> None:
         if self._recording:
@@ -75,8 +79,11 @@ class SimStore(MemoryLog):
 
     def flush(self, changes: int) -> None:
         """The oldest `changes` changes are now durable."""
+        before = self.disk.hard_state()
         for change in self.pending[:changes]:
             _apply(self.disk, change)
+        if self.disk.hard_state() != before:
+            self.hard_before = before
         del self.pending[:changes]
 
     def lose(self, draw: Random) -> None:
@@ -87,6 +94,19 @@ class SimStore(MemoryLog):
             for change in changes[: draw.randint(0, len(changes))]:
                 _apply(self.disk, change)
         self.pending.clear()
+
+    def damage(self, *, hard: HardState | None = None, records: int = 0) -> None:
+        """Flushed things are lost, and recovery notices that something is wrong: the store is doubtful from now on."""
+        disk = self.disk
+        for change in self.pending:
+            _apply(disk, change)
+        self.pending.clear()
+        found = hard or disk.hard_state()
+        if found is not None:
+            disk.keep_hard_state(replace(found, doubtful=True))
+        if records:
+            ends = [disk.epochs.base.position, *disk._ends]
+            disk.truncate(ends[max(0, len(ends) - 1 - records)])
 
     def reopened(self) -> "SimStore":
         """The store as a new process finds and flushes it."""
@@ -99,6 +119,7 @@ class SimStore(MemoryLog):
                 setattr(store, name, getattr(self.disk, name))
             store._records = copy(self.disk._records)
             store._ends = copy(self.disk._ends)
+        fresh.hard_before = self.hard_before
         return fresh
 
 

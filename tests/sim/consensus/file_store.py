@@ -106,6 +106,6 @@ class FileStore(SimStore, RaftLog):
             return
         if found.end < end or (found.seal_at(end) != self.disk.seal_at(end) and end >= found.epochs.base.position):
             raise Violation(f"C2: flushed records are gone or others: {found.end} of {end}")
-        added = sum(name == "_add" for name in changes)
+        added = sum(name == "_add_all" for name in changes)
         if len(found.records(end, found.end)) > added:
             raise Violation(f"C3: records that were cut are back: up to {found.end}")

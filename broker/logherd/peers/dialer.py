@@ -1,0 +1,53 @@
+"""Keeps one peer dialled: connect, wait until the connection is gone, try again after a growing pause."""
+
+import asyncio
+from secrets import randbelow
+
+from logherd.peers.link import Link, LinkOwner
+from logherd.peers.options import LinkOptions
+from logherd.telemetry.log import Log
+
+__all__ = ["keep_dialled"]
+
+_PROVEN_SECONDS = 1.0
+"""A connection that lasted so long was a good one: the next pause is short again."""
+
+
+async def keep_dialled(name: str, address: tuple[str, int], owner: LinkOwner, options: LinkOptions, log: Log) -> None:
+    """Runs until it is cancelled; the connection that is open then stays with its owner.
+
+    The name is looked up anew each time. A reason is logged when it is not the one of the try before.
+    """
+    loop = asyncio.get_running_loop()
+    failures, told = 0, ""
+    while True:
+        began = loop.time()
+        reason = await _connect_once(name, address, owner, options)
+        if reason is None:
+            told = ""
+            failures = 0 if loop.time() - began >= _PROVEN_SECONDS else failures
+        elif reason != told:
+            told = reason
+            log.info("peer not reached", peer=name, address=f"{address[0]}:{address[1]}", reason=reason)
+        await asyncio.sleep(_pause_seconds(failures, options))
+        failures += 1
+
+
+async def _connect_once(name: str, address: tuple[str, int], owner: LinkOwner, options: LinkOptions) -> str | None:
+    """One connection from its beginning to its end; why there was none."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(options.connect_ms / 1000):
+            _, link = await loop.create_connection(lambda: Link(owner, options, dialled=name), *address)
+    except TimeoutError:
+        return f"no connection within {options.connect_ms} ms"
+    except (OSError, UnicodeError) as error:
+        return str(error)
+    await link.gone.wait()
+    return None
+
+
+def _pause_seconds(failures: int, options: LinkOptions) -> float:
+    """Between half and all of what the number of failures asks for, so that restarts do not meet."""
+    full = min(options.backoff_ms_min << min(failures, 16), options.backoff_ms_max)
+    return (full + randbelow(full + 1)) / 2000

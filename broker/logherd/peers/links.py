@@ -1,0 +1,288 @@
+"""All connections of one replica to the others of its group.
+
+Each node dials every other one and sends only on the connection that it dialled; what comes in comes on the accepted
+ones. So a connection has one writer of messages, and a peer that cannot dial us is seen to be deaf, not half well.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from logherd.aiokit.tasks import TaskGuard, cancel_and_wait
+from logherd.peers.codec import envelope_parts
+from logherd.peers.dialer import keep_dialled
+from logherd.peers.errors import CodecError
+from logherd.peers.frames import make_frame
+from logherd.peers.hello import Hello, Refusal, judge_hello
+from logherd.peers.identity import name_of
+from logherd.peers.link import Link, Traffic
+from logherd.peers.options import LinkOptions, PeerView
+from logherd.replication.messages import Append, CopyChunk, Envelope, ReplicaId
+from logherd.telemetry.log import Log
+
+__all__ = ["PeerLinks"]
+
+_BULK = (Append, CopyChunk)
+_SWEEPS = 8
+_STOP_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class _Peer:
+    """A configured node, and the linked connection of each direction."""
+
+    name: str
+    address: tuple[str, int]
+    dialled: Link | None = None
+    accepted: Link | None = None
+    identity: ReplicaId | None = None
+    refused: dict[str, str] = field(default_factory=dict)
+    """By direction."""
+    traffic: Traffic = field(default_factory=Traffic)
+
+    def living(self, besides: Link) -> set[int]:
+        """The processes that this name is connected as."""
+        links = (link for link in (self.dialled, self.accepted) if link is not None and link is not besides)
+        return {link.hello.instance for link in links if link.hello is not None}
+
+
+class PeerLinks:
+    """Belongs to the loop on which it is made; every method but `listen_on` and `stop` returns at once.
+
+    Invariants: 1. a peer has at most one linked connection of each direction, and those of both are of one process;
+    2. memory is bounded by the options, whatever peers do; 3. after `stop` began nothing is handed on.
+
+    Callbacks run on the loop and must not raise. `hello` says who we are whenever somebody asks.
+    """
+
+    def __init__(
+        self, hello: Callable[[], Hello], peers: Mapping[str, tuple[str, int]], *,
+        on_envelopes: Callable[[list[Envelope]], None], on_linked: Callable[[ReplicaId], None],
+        on_hello: Callable[[Hello], None], options: LinkOptions | None = None, log: Log | None = None,
+    ) -> None:  # fmt: skip
+        """`peers`: the other nodes' names and addresses (the own name is left out).
+
+        `on_envelopes` gets what came in one read, in order; `on_hello` each accepted hello, of either direction;
+        `on_linked` follows when messages can be sent to that replica over a new connection.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._hello = hello
+        own = name_of(hello().sender)
+        self._peers = {name: _Peer(name, address) for name, address in peers.items() if name != own}
+        self._on_envelopes = on_envelopes
+        self._on_linked = on_linked
+        self._on_hello = on_hello
+        self._options = options or LinkOptions()
+        self._log = log or Log("logherd.peers")
+        self._linked: dict[ReplicaId, _Peer] = {}
+        self._links: set[Link] = set()
+        self._listeners: list[asyncio.Server] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._sweeping: tuple[asyncio.TimerHandle, float] | None = None
+        self._stopping = False
+
+    async def listen_on(self, listening: socket.socket) -> tuple[str, int]:
+        """Accept connections on a socket that someone else bound, and take it over; gives its address."""
+        listener = await self._loop.create_server(self._make_accepted, sock=listening)
+        self._listeners.append(listener)
+        self._sweep_later()
+        address = listener.sockets[0].getsockname()
+        return address[0], address[1]
+
+    def start(self, guard: TaskGuard) -> None:
+        """Begin to dial every peer."""
+        self._sweep_later()
+        for peer in self._peers.values():
+            work = keep_dialled(peer.name, peer.address, self, self._options, self._log)
+            self._tasks.append(guard.start(f"dial {peer.name}", work, eternal=False))
+
+    def send(self, envelope: Envelope) -> bool:
+        """Put a message on its way at the end of this pass. Never blocks or raises.
+
+        False: it was dropped, because there is no connection to exactly this replica, or too much waits for it. True
+        promises nothing.
+        """
+        peer = self._linked.get(envelope.to)
+        if peer is None or peer.dialled is None:
+            self._count_dropped(envelope)
+            return False
+        bulk = isinstance(envelope.body, _BULK)
+        if bulk and not peer.dialled.has_bulk_room(1):
+            peer.traffic.dropped += 1
+            return False
+        try:
+            head, data = envelope_parts(envelope)
+        except CodecError as error:
+            self._log.error("message cannot be sent", peer=peer.name, error=error)
+            peer.traffic.dropped += 1
+            return False
+        if not peer.dialled.send(make_frame(head, data), bulk=bulk):
+            peer.traffic.dropped += 1
+            return False
+        peer.traffic.messages_out += 1
+        return True
+
+    def announce(self) -> None:
+        """What `hello` says has changed (founded, or a rebuilt quorum): tell those who are connected."""
+        for peer in self._peers.values():
+            if peer.dialled is not None:
+                peer.dialled.say_hello()
+
+    def views(self) -> tuple[PeerView, ...]:
+        """All configured peers, in their order."""
+        return tuple(self._view(peer) for peer in self._peers.values())
+
+    async def stop(self) -> None:
+        """Dial and accept no more, close every connection. Idempotent; takes a second at most."""
+        self._stopping = True
+        if self._sweeping is not None:
+            self._sweeping[0].cancel()
+        tasks, self._tasks = tuple(self._tasks), []
+        await cancel_and_wait(tasks, _STOP_SECONDS)
+        for listener in self._listeners:
+            listener.close()
+        for link in tuple(self._links):
+            link.close("stopped")
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                while self._links:
+                    await next(iter(self._links)).gone.wait()
+        except TimeoutError:
+            for link in tuple(self._links):
+                link.end("stopped")
+                await link.gone.wait()
+
+    # ---- LinkOwner
+
+    def made(self, link: Link) -> bool:
+        """Keep count of the connections; too many from others are closed at once."""
+        if link.dialled is None and sum(each.dialled is None for each in self._links) >= self._options.accepted_max:
+            self._log.warning("connection refused", remote=link.remote, reason="too many connections")
+            return False
+        self._links.add(link)
+        return not self._stopping
+
+    def greeting(self) -> Hello:
+        """What we say."""
+        return self._hello()
+
+    def judge(self, link: Link, theirs: Hello | int) -> Refusal | None:
+        """Whether to talk to them."""
+        peer = None if isinstance(theirs, int) else self._peers.get(name_of(theirs.sender))
+        living = peer.living(besides=link) if peer is not None else ()
+        return judge_hello(theirs, self._hello(), dialled=link.dialled, known=self._peers, living=living)
+
+    def greeted(self, link: Link, *, first: bool) -> None:
+        """A hello was accepted; the first one of a connection makes it the peer's connection of that direction."""
+        hello = link.hello
+        if hello is None or self._stopping:
+            return
+        peer = self._peers[name_of(hello.sender)]
+        if first:
+            self._adopt(peer, link, hello)
+        self._on_hello(hello)
+        if first and link.dialled is not None and peer.dialled is link:
+            self._on_linked(hello.sender)
+
+    def received(self, envelopes: list[Envelope]) -> None:
+        """Messages have arrived."""
+        if not self._stopping:
+            self._on_envelopes(envelopes)
+
+    def ended(self, link: Link) -> None:
+        """A connection is gone."""
+        self._links.discard(link)
+        peer = self._peers.get(link.name or "")
+        if peer is not None and link.hello is not None:
+            self._release(peer, link)
+        elif not self._stopping:
+            self._tell_failed(link)
+
+    # ---- inside
+
+    def _adopt(self, peer: _Peer, link: Link, hello: Hello) -> None:
+        peer.traffic.add(link.traffic)
+        link.traffic = peer.traffic
+        peer.identity = hello.sender
+        peer.refused.pop(_direction(link), None)
+        older = peer.accepted if link.dialled is None else peer.dialled
+        if link.dialled is None:
+            peer.accepted = link
+        else:
+            peer.dialled = link
+            self._linked[hello.sender] = peer
+        if older is not None:
+            older.end("a newer connection of the same process has come")
+        self._log.info(
+            "peer linked", peer=peer.name, identity=hello.sender, remote=link.remote,
+            direction=_direction(link), software=hello.software,
+        )  # fmt: skip
+
+    def _release(self, peer: _Peer, link: Link) -> None:
+        if peer.dialled is link:
+            peer.dialled = None
+            self._linked = {known: each for known, each in self._linked.items() if each is not peer}
+        elif peer.accepted is link:
+            peer.accepted = None
+        if link.refusal is not None:
+            peer.refused[_direction(link)] = link.reason
+        if not self._stopping:
+            self._log.info("peer link lost", peer=peer.name, direction=_direction(link), reason=link.reason)
+
+    def _tell_failed(self, link: Link) -> None:
+        """A connection without hellos: told once for each reason, however often a configured node tries."""
+        direction, name = _direction(link), link.dialled or link.claimed.rpartition(".")[0]
+        peer = self._peers.get(name)
+        if peer is not None:
+            if peer.refused.get(direction) == link.reason:
+                return
+            peer.refused[direction] = link.reason
+        self._log.warning(
+            "peer does not link", peer=name or None, remote=link.remote, direction=direction, reason=link.reason
+        )
+
+    def _make_accepted(self) -> Link:
+        return Link(self, self._options, dialled=None)
+
+    def _count_dropped(self, envelope: Envelope) -> None:
+        peer = self._peers.get(envelope.to.rpartition(".")[0])
+        if peer is not None:
+            peer.traffic.dropped += 1
+
+    def _sweep_later(self) -> None:
+        seconds = self._options.idle_ms / 1000 / _SWEEPS
+        if not self._stopping and self._sweeping is None:
+            self._sweeping = self._loop.call_later(seconds, self._sweep), self._loop.time() + seconds
+
+    def _sweep(self) -> None:
+        now = self._loop.time()
+        late = now - self._sweeping[1] if self._sweeping is not None else 0.0
+        self._sweeping = None
+        self._sweep_later()
+        for link in tuple(self._links):
+            if late * 1000 * _SWEEPS >= self._options.idle_ms:
+                link.forgive(late)
+            link.sweep(now)
+
+    def _view(self, peer: _Peer) -> PeerView:
+        now, link, traffic = self._loop.time(), peer.dialled, peer.traffic
+        heard = [each.clocks.heard for each in (link, peer.accepted) if each is not None]
+        return PeerView(
+            name=peer.name,
+            address=f"{peer.address[0]}:{peer.address[1]}",
+            identity=peer.identity,
+            connected=link is not None,
+            since_ms=None if link is None else int((now - link.clocks.linked) * 1000),
+            heard_ms=int((now - max(heard)) * 1000) if heard else None,
+            refused=peer.refused.get("out") or peer.refused.get("in"),
+            bytes_in=traffic.bytes_in,
+            bytes_out=traffic.bytes_out,
+            messages_in=traffic.messages_in,
+            messages_out=traffic.messages_out,
+            dropped=traffic.dropped,
+        )
+
+
+def _direction(link: Link) -> str:
+    return "out" if link.dialled is not None else "in"
