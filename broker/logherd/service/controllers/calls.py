@@ -157,12 +157,13 @@ def read_order(cls: type[OrderType], body: dict[str, Any]) -> OrderType:
 
 def _explain(cls: type[Order], message: str, raw: dict[str, Any]) -> NoReturn:
     missing, unknown, place = _MISSING.search(message), _UNKNOWN.search(message), _PLACE.search(message)
+    within = f"{place[1]}." if place else ""
     if missing:
-        refuse_field(missing[1], None, "a value: the field is missing")
+        refuse_field(f"{within}{missing[1]}", None, "a value: the field is missing")
     if unknown:
-        refuse_field(
-            unknown[1], raw.get(unknown[1]), f"left out: the fields are {', '.join(cls.__struct_encode_fields__)}"
-        )
+        fields = ", ".join(cls.__struct_encode_fields__)
+        expected = "left out" if within else f"left out: the fields are {fields}"
+        refuse_field(f"{within}{unknown[1]}", raw.get(unknown[1]), expected)
     field = place[1] if place else "body"
     expected = message[: place.start()] if place else message
     expected = expected.partition(", got")[0].removeprefix("Expected ")
