@@ -9,7 +9,6 @@ Source: controller-ha R1, R2, R10, R12, R19, R21; design H4.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TypeGuard
 
 from logherd.controller.agenda import Agenda
@@ -66,7 +65,10 @@ class Office:
     # ---- hearing -----------------------------------------------------------------------------------------------
 
     def hear(self, report: Report, now: int) -> Refusal | None:
-        """Note a heartbeat as soon as it arrives. A refusal means: register first; it counts for nothing."""
+        """Note a heartbeat as soon as it arrives. A refusal means: register first; it counts for nothing.
+
+        One that comes late shows that its sender lived then, and nothing else.
+        """
         group = self.machine.group(report.group)
         replica = group.replica(report.broker_id) if group is not None else None
         if group is None or replica is None:
@@ -74,10 +76,9 @@ class Office:
         if replica.registration != report.registration or replica.exited:
             return Refusal.FENCED_PROCESS
         before = self._seen.get((report.group, report.broker_id))
-        known = self._resigned_before(report)
-        if known > report.resigned:
-            # It comes late: the process has let go since.
-            report = replace(report, resigned=known)
+        same = before is not None and before.report.registration == report.registration
+        if before is not None and same and before.report.number > report.number:
+            return None
         self._seen[report.group, report.broker_id] = Seen(report, now)
         changed = before is None or (report.address, report.resigned) != (replica.address, before.report.resigned)
         if changed or not self.leads(group, now):
@@ -106,7 +107,7 @@ class Office:
         return Granted(view=view, holder_ms=self._leases.terms.holder_ms, hand_over=target)
 
     def _resigned_before(self, report: Report) -> Epoch:
-        """The latest epoch that this process is known here to have resigned, however its heartbeats are ordered."""
+        """The latest epoch that this process is known here to have resigned; `report` may come late."""
         seen = self._seen.get((report.group, report.broker_id))
         same = seen is not None and seen.report.registration == report.registration
         return seen.report.resigned if seen is not None and same else Epoch(0)

@@ -163,7 +163,7 @@ def _explain(cls: type[Order], message: str, raw: dict[str, Any]) -> NoReturn:
     if unknown:
         fields = ", ".join(cls.__struct_encode_fields__)
         expected = "left out" if within else f"left out: the fields are {fields}"
-        refuse_field(f"{within}{unknown[1]}", raw.get(unknown[1]), expected)
+        refuse_field(f"{within}{unknown[1]}", None if within else raw.get(unknown[1]), expected)
     field = place[1] if place else "body"
     expected = message[: place.start()] if place else message
     expected = expected.partition(", got")[0].removeprefix("Expected ")
