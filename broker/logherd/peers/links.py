@@ -16,8 +16,9 @@ from logherd.peers.errors import CodecError
 from logherd.peers.frames import make_frame
 from logherd.peers.hello import Hello, Refusal, judge_hello
 from logherd.peers.identity import name_of
-from logherd.peers.link import Link, Traffic
+from logherd.peers.link import Link
 from logherd.peers.options import LinkOptions, PeerView
+from logherd.peers.outgoing import Traffic
 from logherd.replication.messages import Append, CopyChunk, Envelope, ReplicaId
 from logherd.telemetry.log import Log
 
@@ -47,6 +48,15 @@ class _Peer:
         return {link.hello.instance for link in links if link.hello is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Who is told."""
+
+    envelopes: Callable[[list[Envelope]], None]
+    linked: Callable[[ReplicaId], None]
+    hello: Callable[[Hello], None]
+
+
 class PeerLinks:
     """Belongs to the loop on which it is made; every method but `listen_on` and `stop` returns at once.
 
@@ -70,9 +80,7 @@ class PeerLinks:
         self._hello = hello
         own = name_of(hello().sender)
         self._peers = {name: _Peer(name, address) for name, address in peers.items() if name != own}
-        self._on_envelopes = on_envelopes
-        self._on_linked = on_linked
-        self._on_hello = on_hello
+        self._told = _Told(on_envelopes, on_linked, on_hello)
         self._options = options or LinkOptions()
         self._log = log or Log("logherd.peers")
         self._linked: dict[ReplicaId, _Peer] = {}
@@ -94,7 +102,7 @@ class PeerLinks:
         """Begin to dial every peer."""
         self._sweep_later()
         for peer in self._peers.values():
-            work = keep_dialled(peer.name, peer.address, self, self._options, self._log)
+            work = keep_dialled(peer.name, peer.address, self, self._log)
             self._tasks.append(guard.start(f"dial {peer.name}", work, eternal=False))
 
     def send(self, envelope: Envelope) -> bool:
@@ -107,8 +115,8 @@ class PeerLinks:
         if peer is None or peer.dialled is None:
             self._count_dropped(envelope)
             return False
-        bulk = isinstance(envelope.body, _BULK)
-        if bulk and not peer.dialled.has_bulk_room(1):
+        outgoing, bulk = peer.dialled.outgoing, isinstance(envelope.body, _BULK)
+        if bulk and not outgoing.has_bulk_room(1):  # before the work of encoding what will be dropped
             peer.traffic.dropped += 1
             return False
         try:
@@ -117,7 +125,7 @@ class PeerLinks:
             self._log.error("message cannot be sent", peer=peer.name, error=error)
             peer.traffic.dropped += 1
             return False
-        if not peer.dialled.send(make_frame(head, data), bulk=bulk):
+        if not outgoing.send(make_frame(head, data), bulk=bulk):
             peer.traffic.dropped += 1
             return False
         peer.traffic.messages_out += 1
@@ -146,8 +154,8 @@ class PeerLinks:
             link.close("stopped")
         try:
             async with asyncio.timeout(_STOP_SECONDS):
-                while self._links:
-                    await next(iter(self._links)).gone.wait()
+                for link in tuple(self._links):
+                    await link.gone.wait()
         except TimeoutError:
             for link in tuple(self._links):
                 link.end("stopped")
@@ -155,13 +163,24 @@ class PeerLinks:
 
     # ---- LinkOwner
 
+    @property
+    def options(self) -> LinkOptions:
+        """The limits."""
+        return self._options
+
+    def now(self) -> float:
+        """The loop's clock."""
+        return self._loop.time()
+
     def made(self, link: Link) -> bool:
         """Keep count of the connections; too many from others are closed at once."""
+        if self._stopping:
+            return False
         if link.dialled is None and sum(each.dialled is None for each in self._links) >= self._options.accepted_max:
             self._log.warning("connection refused", remote=link.remote, reason="too many connections")
             return False
         self._links.add(link)
-        return not self._stopping
+        return True
 
     def greeting(self) -> Hello:
         """What we say."""
@@ -181,14 +200,14 @@ class PeerLinks:
         peer = self._peers[name_of(hello.sender)]
         if first:
             self._adopt(peer, link, hello)
-        self._on_hello(hello)
+        self._told.hello(hello)
         if first and link.dialled is not None and peer.dialled is link:
-            self._on_linked(hello.sender)
+            self._told.linked(hello.sender)
 
     def received(self, envelopes: list[Envelope]) -> None:
         """Messages have arrived."""
         if not self._stopping:
-            self._on_envelopes(envelopes)
+            self._told.envelopes(envelopes)
 
     def ended(self, link: Link) -> None:
         """A connection is gone."""
@@ -202,8 +221,8 @@ class PeerLinks:
     # ---- inside
 
     def _adopt(self, peer: _Peer, link: Link, hello: Hello) -> None:
-        peer.traffic.add(link.traffic)
-        link.traffic = peer.traffic
+        peer.traffic.add(link.outgoing.traffic)
+        link.outgoing.traffic = peer.traffic
         peer.identity = hello.sender
         peer.refused.pop(_direction(link), None)
         older = peer.accepted if link.dialled is None else peer.dialled
@@ -243,7 +262,7 @@ class PeerLinks:
         )
 
     def _make_accepted(self) -> Link:
-        return Link(self, self._options, dialled=None)
+        return Link(self, dialled=None)
 
     def _count_dropped(self, envelope: Envelope) -> None:
         peer = self._peers.get(envelope.to.rpartition(".")[0])
