@@ -14,6 +14,7 @@ sys.path[:0] = [str(ROOT / "broker"), str(ROOT / "operator")]
 from pydantic import BaseModel  # noqa: E402 -- the path has to be there first
 from pydantic.fields import FieldInfo  # noqa: E402
 
+from logherd.settings.controller_models import ControllerSettings  # noqa: E402
 from logherd.settings.models import BrokerSettings  # noqa: E402
 from logherd.settings.properties import property_names  # noqa: E402
 from logherd_operator.spec.group import BrokerGroupSpec  # noqa: E402
@@ -43,6 +44,12 @@ BROKER = """
 `logherd up` writes this file. YAML or JSON; sizes as `64MiB`, times as `72h`, addresses as `host:port`. With
 `--set path.to.key=value` one key wins over the file.
 """
+CONTROLLER = """
+## A controller's file: what `logherd controller --config FILE` reads
+
+Written in the same way. `controllers`, `clusterName`, `leaseMs` and `election` should be the same in the files of all
+controllers; `controllers[].name` stands for that key of each entry of the list.
+"""
 PROPERTIES = """
 ## RocketMQ's names
 
@@ -61,6 +68,10 @@ def rows(
     for name, field in model.model_fields.items():
         path = f"{prefix}{field.alias or name}"
         default = getattr(made, name) if made is not None else field.get_default(call_default_factory=True)
+        if get_origin(field.annotation) is tuple and (each := inner_model(get_args(field.annotation)[0])):
+            yield path, field, default
+            yield from rows(each, f"{path}[].")
+            continue
         inner = inner_model(field.annotation)
         if inner is None:
             yield path, field, default
@@ -135,6 +146,7 @@ def table(model: type[BaseModel]) -> str:
 def main() -> None:
     properties = "".join(f"- `{name}`\n" for name in property_names())
     sys.stdout.write(HEAD + table(BrokerGroupSpec) + BROKER + table(BrokerSettings) + PROPERTIES + properties)
+    sys.stdout.write(CONTROLLER + table(ControllerSettings))
 
 
 if __name__ == "__main__":

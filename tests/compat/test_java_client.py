@@ -148,9 +148,7 @@ def test_push_consumer_receives_only_its_tags(sender: Driver, server: Server, to
         sender.call("consumer.stop", name="c")
 
 
-def test_group_shares_the_queues_and_goes_on_after_its_members(
-    json_sender: Driver, server: Server, topic: str
-) -> None:
+def test_group_shares_the_queues_and_goes_on_after_its_members(json_sender: Driver, server: Server, topic: str) -> None:
     for name in ("c1", "c2"):
         consume(json_sender, server, name, topic)
     json_sender.call("producer.send", name="p", topic=topic, mode="sync", messages=small(80, prefix="first"))
@@ -233,9 +231,7 @@ def test_topic_is_created_by_the_first_send(sender: Driver, server: Server, topi
     assert len(read_all(sender, server, topic_name)) == 1
 
 
-def test_body_of_four_mebibytes_is_stored_and_one_byte_more_refused(
-    driver: Driver, server: Server, topic: str
-) -> None:
+def test_body_of_four_mebibytes_is_stored_and_one_byte_more_refused(driver: Driver, server: Server, topic: str) -> None:
     limit = 4 << 20
     options = {"maxMessageSize": limit * 2, "compressOver": limit * 4}
     driver.call("producer.start", name="big", group="g", nameServer=server.name_server, **options)

@@ -1,11 +1,15 @@
-"""Write every script anew, with the output as it comes out now: `python -m script.rewrite`."""
+"""Write every script anew, with the output as it comes out now: `PYTHONPATH=broker:tests python -m script.rewrite`."""
 
-from script.play import SCRIPTS, play
+from pathlib import Path
+
+from script import play as raft
+from script.controller import stage as controller
 
 if __name__ == "__main__":
-    for path in SCRIPTS:
-        before = path.read_text()
-        after = play(before)
-        if after != before:
-            path.write_text(after)
-            print(f"rewritten: {path.name}")
+    for folder, play in (("raft", raft.play), ("controller", controller.play)):
+        for path in sorted((Path(__file__).parent / folder).glob("*.txt")):
+            before = path.read_text()
+            after = play(before)
+            if after != before:
+                path.write_text(after)
+                print(f"rewritten: {folder}/{path.name}")

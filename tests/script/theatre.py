@@ -15,7 +15,8 @@ A script is lines `> command` with the output below each; blank lines and `#` co
     hold n1 / flush n1       flushes of n1 wait for the command `flush n1` / are done now
     settle                   deliver and flush until nothing is left
     propose/read/lease/transfer/change/full/recover/image ...   requests; see the functions
-    crash n1 [power] / start n1 / wipe n1
+    crash n1 [power] [damage] / start n1; damage: its store is doubtful, and the newest term and vote are lost
+    rot n1 n                 while it is down: the last n records are lost, and its store is doubtful
     logs / status            what everybody has
 """
 
@@ -156,11 +157,18 @@ class Theatre:
         while actor.wanted is not None and not actor.holds:
             self._flush(name)
 
-    def do_crash(self, name: str, how: str = "") -> None:
+    def do_crash(self, name: str, *how: str) -> None:
         actor = self.actors[name]
         actor.core = None
-        if how == "power":
+        if "power" in how:
             actor.store.pending.clear()
+        if "damage" in how:
+            actor.store.damage(hard=actor.store.hard_before)
+        actor.store = actor.store.reopened()
+
+    def do_rot(self, name: str, count: str) -> None:
+        actor = self.actors[name]
+        actor.store.damage(records=int(count))
         actor.store = actor.store.reopened()
 
     def do_start(self, name: str) -> None:

@@ -7,7 +7,7 @@ asks for no order between them. What was found is durable: the next crash must n
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from zlib import crc32
 
@@ -15,6 +15,7 @@ from logherd.model.names import Epoch, Position
 from logherd.raft.record import Kind
 from logherd.raft.store import HardState
 from logherd.raftlog import RaftLog, RaftLogOptions
+from logherd.raftlog.writer import promises_path
 from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.log import Image
 from logherd.replication.messages import ClusterId, ReplicaId
@@ -73,8 +74,9 @@ class Life:
         log = self.open_log
         image = log.image()
         data = None if image is None else (image, log.image_chunk(image, 0, image.size) or b"")
-        base = log.epochs.base.position
-        self.states.append(State(log.hard_state(), log.end, log.seal_at(log.end), base, data))
+        base, hard = log.epochs.base.position, log.hard_state()
+        hard = hard and replace(hard, doubtful=False)
+        self.states.append(State(hard, log.end, log.seal_at(log.end), base, data))
 
     def found(self) -> None:
         log = self.open_log
@@ -189,7 +191,7 @@ class Life:
         except OSError:
             self.marks["a flush failed while opening"] += 1
         power = self.draw.random() < 0.7
-        self.disk = self.disk.crash(self.draw, power=power)
+        self.disk = self.disk.crash(self.draw, power=power, fine=(promises_path(ROOT),))
         self.disk.capacity = 1 << 30
         self.log = None
         self.marks["power lost" if power else "process died"] += 1

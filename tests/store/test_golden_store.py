@@ -28,9 +28,14 @@ def written_store():
     disk = SimDisk()
     store = open_store(disk, clock=SimClock())
     for number in range(40):
-        append(store, "Orders" if number % 3 else "%RETRY%g", number % 2, body=b"body %d" % number * 9,
-               properties=b"UNIQ_KEY\x017F000001%08d\x02KEYS\x01a b\x02TAGS\x01t%d\x02" % (number, number % 2),
-               at=1_700_000_000_000 + 250 * number)
+        append(
+            store,
+            "Orders" if number % 3 else "%RETRY%g",
+            number % 2,
+            body=b"body %d" % number * 9,
+            properties=b"UNIQ_KEY\x017F000001%08d\x02KEYS\x01a b\x02TAGS\x01t%d\x02" % (number, number % 2),
+            at=1_700_000_000_000 + 250 * number,
+        )
     flush(store)
     store.close()
     return disk

@@ -295,8 +295,14 @@ def test_a_full_disk_without_a_first_segment_is_said_so():
 def test_derived_files_are_rebuilt_byte_for_byte(disk):
     store = open_store(disk)
     for number in range(300):
-        append(store, "AB"[number % 2], number % 3, body=b"%d" % number, at=1000 + number * 700,
-               properties=b"UNIQ_KEY\x01u%d\x02KEYS\x01a%d b\x02TAGS\x01t%d\x02" % (number, number % 7, number % 2))
+        append(
+            store,
+            "AB"[number % 2],
+            number % 3,
+            body=b"%d" % number,
+            at=1000 + number * 700,
+            properties=b"UNIQ_KEY\x01u%d\x02KEYS\x01a%d b\x02TAGS\x01t%d\x02" % (number, number % 7, number % 2),
+        )
         if number % 10 == 0:
             flush(store)
             settle(store)
@@ -326,5 +332,3 @@ def test_opening_does_not_read_history(disk):
         settle(store)
     disk.locks.clear()
     assert open_store(disk).recovery.derived_records <= 2
-
-

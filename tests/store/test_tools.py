@@ -205,8 +205,12 @@ def test_repair_replaces_what_is_no_format_file(disk):
 
 @pytest.fixture
 def written(tmp_path):
-    store = open_store(OsFiles(), tmp_path / "store", log={"segment_bytes": 65536},
-                       derived={"queue_file_units": 300_000, "index_slots": 5_000_000, "index_entries": 20_000_000})
+    store = open_store(
+        OsFiles(),
+        tmp_path / "store",
+        log={"segment_bytes": 65536},
+        derived={"queue_file_units": 300_000, "index_slots": 5_000_000, "index_entries": 20_000_000},
+    )
     for number in range(500):
         append(store, "T", number % 2, body=b"%05d" % number * 40, properties=KEYS, at=1_700_000_000_000 + number)
     flush(store)

@@ -1,37 +1,64 @@
-"""The admin port: a few JSON documents over HTTP/1.1, for probes, `logherd status` and the operator.
+"""The admin port: JSON over HTTP/1.1, for probes, `logherd status`, operators and the operator.
 
-A thin asyncio shell around h11. Reads only; each answer closes the connection. Limits: 8 KiB of request head, no
-request body, five seconds from accept to answer, 64 connections at once; beyond a limit the connection is closed.
+Reads are open. Actions (POST with a JSON object) need the secret of a token file and answer errors as JSON with
+`error` and, where one field is wrong, `field`. Each answer closes the connection. Limits: 8 KiB of request head, 64 KiB
+of body, 64 connections at once, five seconds from accept to answer, to which a view or an action adds its own deadline;
+beyond a limit of the connection it is just closed.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import h11
 import msgspec
 
-__all__ = ["AdminHttp", "Page"]
+from logherd.app.admin_exchange import HEAD_BYTES_MAX, Exchange
+from logherd.app.admin_routes import Answer, Performing, Site, Viewing
+from logherd.app.admin_token import TokenFile
+from logherd.telemetry.log import Log
 
-Page = Callable[[], tuple[int, object]]
-"""Gives an HTTP status and a document that msgspec can encode. Runs on the loop; must not block."""
+__all__ = ["ActionLimits", "AdminHttp"]
 
-_HEAD_BYTES_MAX = 8192
-_READ_BYTES = 1024  # small, because h11 judges the limit only while a head is incomplete
+_BODY_BYTES_MAX = 64 << 10
 _SECONDS_MAX = 5.0
 _CONNECTIONS_MAX = 64
+_REFUSED_LOG_SECONDS = 10.0
+_UNKNOWN = "nothing was decided within {seconds:g} s: outcome unknown, it may still happen; look before repeating"
+
+_log = Log("logherd.app.admin")
+
+
+@dataclass(frozen=True, slots=True)
+class ActionLimits:
+    """How long a view or an action may take before its caller is told that it did not end, and how many actions run at
+    once."""
+
+    seconds: float = 10.0
+    at_once: int = 8
 
 
 class AdminHttp:
-    """Serves `pages` (path to page) on one address. Unknown paths get 404, other methods than GET and HEAD get 405."""
+    """Serves a site on one address.
 
-    def __init__(self, pages: Mapping[str, Page]) -> None:
-        self._pages = pages
+    Without a token file all actions are refused. What a page, view or action raises is not caught here, but for an
+    OSError.
+    """
+
+    def __init__(self, site: Site, *, token_file: Path | None = None, limits: ActionLimits | None = None) -> None:
+        self._site = site
+        self._token = TokenFile(token_file)
+        self._limits = limits or ActionLimits()
         self._server: asyncio.Server | None = None
         self._open = 0
+        self._acting = 0
+        self._refusal_logged_at = float("-inf")
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port (useful with 0). Raises OSError if the address cannot be taken."""
-        self._server = await asyncio.start_server(self._serve, host, port, limit=_HEAD_BYTES_MAX)
+        self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES_MAX)
         return int(self._server.sockets[0].getsockname()[1])
 
     def close(self) -> None:
@@ -43,40 +70,98 @@ class AdminHttp:
         self._open += 1
         try:
             if self._open <= _CONNECTIONS_MAX:
-                async with asyncio.timeout(_SECONDS_MAX):
-                    await self._exchange(reader, writer)
+                async with asyncio.timeout(_SECONDS_MAX) as deadline:
+                    await self._converse(Exchange(reader, writer), deadline)
         except (TimeoutError, OSError, h11.ProtocolError):
             pass  # a probe that hangs, leaves or speaks something else; the connection just ends
         finally:
             self._open -= 1
             writer.close()
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        document: object
-        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES_MAX)
-        head_only = False
+    async def _converse(self, exchange: Exchange, deadline: asyncio.Timeout) -> None:
         try:
-            while (event := connection.next_event()) is h11.NEED_DATA:
-                connection.receive_data(await reader.read(_READ_BYTES))
+            answer = await self._answer(exchange, deadline)
         except h11.RemoteProtocolError as error:
-            status, document = error.error_status_hint, {"error": str(error)}
-        else:
-            if not isinstance(event, h11.Request):
-                return
-            status, document = self._answer(event)
-            head_only = event.method == b"HEAD"
-        body = msgspec.json.encode(document) + b"\n"
-        headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
-        if connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            writer.write(connection.send(h11.Response(status_code=status, headers=headers)) or b"")
-            writer.write(b"" if head_only else body)
-            await writer.drain()
+            answer = Answer(error.error_status_hint, {"error": str(error)})
+        if answer is not None:
+            await exchange.answer(answer)
 
-    def _answer(self, request: h11.Request) -> tuple[int, object]:
-        path = request.target.decode("ascii", "replace").partition("?")[0]
-        if request.method not in (b"GET", b"HEAD"):
-            return 405, {"error": f"method {request.method.decode()} is not supported, use GET"}
-        page = self._pages.get(path)
-        if page is None:
-            return 404, {"error": f"no page {path!r}", "pages": sorted(self._pages)}
-        return page()
+    async def _answer(self, exchange: Exchange, deadline: asyncio.Timeout) -> Answer | None:
+        request = await exchange.head()
+        if request is None:
+            return None
+        wanted = self._site.find(request.method, request.target)
+        if isinstance(wanted, Answer):
+            return wanted
+        if isinstance(wanted, Viewing):
+            sentence = "no answer within {seconds:g} s"
+            return await self._within(wanted.view(wanted.query, wanted.parts), deadline, sentence)
+        if isinstance(wanted, Performing):
+            return await self._act(exchange, request.headers, wanted, deadline)
+        return Answer(*wanted())
+
+    async def _act(
+        self, exchange: Exchange, headers: Iterable[tuple[bytes, bytes]], wanted: Performing, deadline: asyncio.Timeout
+    ) -> Answer:
+        refusal = self._token.judge([value for name, value in headers if name == b"authorization"])
+        if refusal is not None:
+            self._note_refusal(wanted.path, refusal)
+            return refusal
+        unfit = _unfit(dict(headers))
+        if unfit is not None:
+            return unfit
+        document = _document(await exchange.body())
+        if isinstance(document, Answer):
+            return document
+        if self._acting >= self._limits.at_once:
+            error = f"{self._acting} actions are in work, which is the most; nothing was done"
+            return Answer(503, {"error": error}, (("retry-after", "1"),))
+        self._acting += 1
+        try:
+            answer = await self._within(wanted.action(document, wanted.parts), deadline, _UNKNOWN)
+        finally:
+            self._acting -= 1
+        _log.info(
+            "an action was asked for", path=wanted.path, parts=" ".join(wanted.parts.values()), status=answer.status
+        )
+        return answer
+
+    async def _within(self, work: Awaitable[tuple[int, object]], deadline: asyncio.Timeout, sentence: str) -> Answer:
+        seconds = self._limits.seconds
+        deadline.reschedule(asyncio.get_running_loop().time() + seconds + _SECONDS_MAX)
+        try:
+            async with asyncio.timeout(seconds):
+                return Answer(*await work)
+        except TimeoutError:
+            return Answer(504, {"error": sentence.format(seconds=seconds)})
+
+    def _note_refusal(self, path: str, refusal: Answer) -> None:
+        """Not more often than now and then, because anybody can cause it."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._refusal_logged_at + _REFUSED_LOG_SECONDS:
+            self._refusal_logged_at = now
+            _log.warning("an action was refused", path=path, status=refusal.status)
+
+
+def _unfit(headers: Mapping[bytes, bytes]) -> Answer | None:
+    """Why a body of this kind is not read."""
+    if b"transfer-encoding" in headers or b"content-length" not in headers:
+        return Answer(411, {"error": "the body needs a content-length, and no transfer-encoding"})
+    length = int(headers[b"content-length"])  # h11 lets only digits pass
+    if length > _BODY_BYTES_MAX:
+        return Answer(413, {"error": f"the body has {length} bytes, at most {_BODY_BYTES_MAX} are read"})
+    media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media != b"application/json":
+        shown = media.decode("ascii", "replace") or "not given"
+        return Answer(415, {"error": f"the content-type is {shown}, it should be application/json"})
+    return None
+
+
+def _document(body: bytes) -> dict[str, Any] | Answer:
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return Answer(400, {"error": f"the body is not JSON: {error}"})
+    if not isinstance(document, dict):
+        return Answer(400, {"error": "the body should be a JSON object"})
+    return document

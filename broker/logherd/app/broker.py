@@ -13,15 +13,17 @@ from pathlib import Path
 
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
+from logherd.app.admin_routes import Routes
+from logherd.app.binding import CannotListen, bind
 from logherd.app.clock import SystemClock
 from logherd.app.descriptors import DescriptorShares, shares_for
-from logherd.app.engine import BrokerFailed, Engine
+from logherd.app.engine import Engine
 from logherd.app.external_names import ExternalNames
 from logherd.app.names import EmbeddedNames
 from logherd.app.option_values import host_of, net_limits
 from logherd.app.requests import Port, WaitingAnswers
 from logherd.app.services import Place, Services
-from logherd.kit.errors import LogHerdError, ensure
+from logherd.kit.errors import ensure
 from logherd.net.server import Server
 from logherd.service.identity import BrokerIdentity
 from logherd.service.names.registration import Registrar
@@ -29,30 +31,12 @@ from logherd.settings.options import BrokerOptions, Endpoint
 from logherd.store import QueueLog
 from logherd.telemetry.log import Log
 
-__all__ = ["Broker", "BrokerFailed", "CannotListen"]
+__all__ = ["Broker"]
 
 STOP_SECONDS = 5.0
 _TICK_SECONDS = 0.1
 
 _log = Log("logherd.app")
-
-
-class CannotListen(LogHerdError):
-    """An address of the configuration cannot be bound."""
-
-
-def bind(endpoint: Endpoint, setting: str) -> socket.socket:
-    """Take an address without accepting connections yet. Raises CannotListen that names the setting and the address."""
-    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
-    taken = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind((endpoint.host, endpoint.port))
-    except OSError as error:
-        taken.close()
-        raise CannotListen(f"{setting} {endpoint}: {error.strerror}") from error
-    taken.setblocking(False)  # noqa: FBT003 - the socket's own signature
-    return taken
 
 
 class Broker:
@@ -80,7 +64,7 @@ class Broker:
         self._answers = WaitingAnswers(self._engine.store)
         self._guard = TaskGuard(on_end=self._task_ended)
         self._server: Server | None = None
-        self._admin = AdminHttp({"/status": self._status, "/health": self._health, "/ready": self._ready})
+        self._admin = AdminHttp(Routes({"/status": self._status, "/health": self._health, "/ready": self._ready}))
         self._names = self._name_service(names_socket, shares.name_connections)
         self._bound: dict[str, str] = {}
 
@@ -160,7 +144,7 @@ class Broker:
             return names
         path = Path(self._options.data_dir) / "names.json"
         embedded = EmbeddedNames.prepare(
-            listening, self._clock, key_values_path=path, expected=identity.name, connections=connections
+            listening, self._clock, key_values_path=path, expected=(identity.name,), connections=connections
         )
         embedded.attach(identity, self._engine.metadata, self._clock)
         self._services.permission_hooks.append(embedded.set_permission)
@@ -171,7 +155,7 @@ class Broker:
         dispatcher = self._services.dispatcher()
         ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
         port = Port(dispatcher, self._answers, on_pass=self._engine.schedule, on_close=self._services.session_closed)
-        limits = net_limits(self._options, connections=connections)
+        limits = net_limits(self._options.limits, connections=connections)
         if connections < self._options.limits.connections:
             _log.warning(
                 "fewer connections than the settings allow: the system grants too few descriptors",

@@ -9,11 +9,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from logherd.app.foreground import ServerFailed
 from logherd.app.option_values import store_options
 from logherd.app.pipeline import CommitPipeline
 from logherd.app.writer import Writer
 from logherd.kit.clock import Clock
-from logherd.kit.errors import LogHerdError
 from logherd.service.metadata import Metadata
 from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
 from logherd.service.metadata.rocketmq import CONFIG_FILES, adopt_config
@@ -28,7 +28,7 @@ __all__ = ["BrokerFailed", "Engine"]
 _log = Log("logherd.store")
 
 
-class BrokerFailed(LogHerdError):
+class BrokerFailed(ServerFailed):
     """The store failed while the broker ran; the process must end without writing."""
 
 

@@ -41,9 +41,7 @@ class Names:
         self._clock = clock
         self.routes = RouteTable(started_ms=clock.monotonic_ms(), grace_ms=_GRACE_MS, expected=expected)
         file = None if key_values_path is None else KeyValueFile(key_values_path)
-        self._values = (
-            KeyValues(save=lambda _: None) if file is None else KeyValues(file.load(), save=file.save)
-        )
+        self._values = KeyValues(save=lambda _: None) if file is None else KeyValues(file.load(), save=file.save)
         self._brokers = BrokerNames(self.routes, self._values, clock)
 
     def port(self) -> Port:
@@ -72,7 +70,7 @@ class _NoLog:
 
 
 class EmbeddedNames:
-    """A name service in the broker's own process. The broker joins it by plain calls."""
+    """A name service in the process of a broker or a controller. A broker joins it by plain calls (`attach`)."""
 
     def __init__(self, names: Names, server: Server, listening: socket.socket) -> None:
         self._names = names
@@ -83,10 +81,10 @@ class EmbeddedNames:
 
     @staticmethod
     def prepare(
-        listening: socket.socket, clock: Clock, *, key_values_path: Path, expected: str, connections: int
+        listening: socket.socket, clock: Clock, *, key_values_path: Path, expected: tuple[str, ...], connections: int
     ) -> "EmbeddedNames":
         """Make the service around an address that was bound; it does not accept connections yet."""
-        names = Names(clock, key_values_path=key_values_path, expected=(expected,))
+        names = Names(clock, key_values_path=key_values_path, expected=expected)
         limits = NetLimits(admission=AdmissionLimits(connections_max=connections))
         return EmbeddedNames(names, Server(names.port(), limits), listening)
 

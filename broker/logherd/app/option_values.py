@@ -4,7 +4,7 @@ from logherd.model.host import encode_host
 from logherd.net.limits import AdmissionLimits, FlowLimits, NetLimits, PatienceLimits
 from logherd.service.pull.options import PullOptions
 from logherd.service.send.options import SendOptions
-from logherd.settings.options import BrokerOptions
+from logherd.settings.options import BrokerOptions, LimitOptions
 from logherd.store import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.wire.limits import WireLimits
 
@@ -14,9 +14,7 @@ _RECORD_OVERHEAD = 128 * 1024
 """What a record may need beside its body: properties (32 KiB), topic, fixed fields."""
 
 
-def store_options(
-    options: BrokerOptions, *, store_host: bytes, disk_bytes: int, cached_files: int
-) -> StoreOptions:
+def store_options(options: BrokerOptions, *, store_host: bytes, disk_bytes: int, cached_files: int) -> StoreOptions:
     """`disk_bytes` is the size of the file system, of which a share is the reserve."""
     storage = options.store
     return StoreOptions(
@@ -53,9 +51,8 @@ def pull_options(options: BrokerOptions) -> PullOptions:
     return PullOptions(auto_create_groups=options.topics.auto_create_groups)
 
 
-def net_limits(options: BrokerOptions, *, connections: int) -> NetLimits:
+def net_limits(limits: LimitOptions, *, connections: int) -> NetLimits:
     """`connections` is what the process has descriptors for, at most what the settings allow."""
-    limits = options.limits
     return NetLimits(
         admission=AdmissionLimits(connections, limits.connections_per_address),
         patience=PatienceLimits(

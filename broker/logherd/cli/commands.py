@@ -1,26 +1,36 @@
-"""The commands of the broker package, as the umbrella shows them. Each imports what it needs when it runs."""
+"""The processes of the broker package, as the umbrella shows them. Each imports what it needs when it runs."""
 
 from typing import Annotated
 
 import typer
 
-__all__ = ["broker"]
+__all__ = ["broker", "controller"]
 
 broker = typer.Typer(add_completion=False)
+controller = typer.Typer(add_completion=False)
+
+ConfigOption = Annotated[str, typer.Option("--config", help="Configuration file, YAML or JSON (docs/settings.md).")]
+OverridesOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting that wins over the file.")
+]
+ReadyFileOption = Annotated[
+    str | None, typer.Option("--ready-file", metavar="FILE", help="Written as JSON with the real ports when it serves.")
+]
 
 
 @broker.command()
-def broker_command(
-    config: Annotated[str, typer.Option("--config", help="Configuration file, YAML or JSON (docs/settings.md).")],
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting that wins over the file.")
-    ] = None,
-    ready_file: Annotated[
-        str | None,
-        typer.Option("--ready-file", metavar="FILE", help="Written as JSON with the real ports when it serves."),
-    ] = None,
-) -> None:
+def broker_command(config: ConfigOption, overrides: OverridesOption = None, ready_file: ReadyFileOption = None) -> None:
     """Run one broker in the foreground until it is told to stop. `logherd up` does this for you."""
-    from logherd.cli.broker import run_broker
+    from logherd.cli.processes import run_broker
 
     raise typer.Exit(run_broker(config, overrides or [], ready_file))
+
+
+@controller.command()
+def controller_command(
+    config: ConfigOption, overrides: OverridesOption = None, ready_file: ReadyFileOption = None
+) -> None:
+    """Run one of the 1, 3 or 5 controllers in the foreground until it is told to stop."""
+    from logherd.cli.processes import run_controller
+
+    raise typer.Exit(run_controller(config, overrides or [], ready_file))

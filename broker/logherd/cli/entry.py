@@ -1,7 +1,8 @@
-"""The way in. `logherd broker` goes straight to the broker; everything else through the umbrella of commands.
+"""The way in. `logherd broker` and `logherd controller` go straight to the process; all else through the umbrella.
 
-A broker is started often, in small memory, and its start is part of every outage. So its plain form is recognised here
-by hand and never imports the command-line library; any other form of it (`--help`, a mistake) takes the long way.
+A broker is started often, in small memory, and its start is part of every outage; so is a controller's. So their plain
+form is recognised here by hand and never imports the command-line library; any other form of it (`--help`, a mistake)
+takes the long way.
 """
 
 import sys
@@ -17,22 +18,22 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the result is the exit code (see `logherd.cli.exits`)."""
-    plain = plain_broker_arguments(arguments)
+    plain = plain_process_arguments(arguments)
     if plain is not None:
-        from logherd.cli.broker import run_broker
+        from logherd.cli.processes import PROCESSES
 
-        return run_broker(*plain)
+        return PROCESSES[arguments[0]](*plain)
     from logherd.cli.umbrella import run_umbrella
 
     return run_umbrella(arguments)
 
 
-def plain_broker_arguments(arguments: Sequence[str]) -> tuple[str, list[str], str | None] | None:
-    """(file, overrides, ready file) of `broker --config FILE [--set KEY=VALUE ...] [--ready-file FILE]`.
+def plain_process_arguments(arguments: Sequence[str]) -> tuple[str, list[str], str | None] | None:
+    """(file, overrides, ready file) of `broker|controller --config FILE [--set KEY=VALUE ...] [--ready-file FILE]`.
 
     None if the arguments are anything else.
     """
-    if not arguments or arguments[0] != "broker" or len(arguments) % 2 == 0:
+    if not arguments or arguments[0] not in {"broker", "controller"} or len(arguments) % 2 == 0:
         return None
     config: str | None = None
     ready_file: str | None = None

@@ -19,13 +19,17 @@ def added_members(group: Group, command: AlterSyncSet) -> list[SyncMember]:
 
 
 def alter_sync_set(group: Group | None, command: AlterSyncSet) -> Verdict:
-    """Replace the set. Who merely stays is not looked at, so a shrink is never refused for another's death (DX-20)."""
+    """Replace the set. Who merely stays is not looked at, so a shrink is never refused for another's death (DX-20).
+
+    The current set under a new request is the current set in a new version: so a master withdraws what it proposed
+    before, of which copies may still be under way, and need not wait for members that will not come (DX-9).
+    """
     if group is None or not group.replicas:
         return refused(group, Refusal.UNKNOWN_GROUP)
     ids = tuple(sorted({member.broker_id for member in command.members}))
     if command.request and command.request == group.sync.request and ids == group.sync.members:
         return Verdict(group)
-    if ids == group.sync.members:
+    if ids == group.sync.members and not command.request:
         return refused(group, Refusal.UNCHANGED, "the proposed set is the current set")
     wrong = _fenced(group, command)
     if wrong is not None:

@@ -112,7 +112,10 @@ def move(group: Group | None, command: Move) -> Verdict:
 
 
 def set_learner(group: Group | None, command: SetLearner) -> Verdict:
-    """Promote a learner, or demote a replica and take it out of the in-sync set if enough others are left."""
+    """Promote a learner, or demote a replica and take it out of the in-sync set if enough others are left.
+
+    The set has another version then, so that a proposal that was refused for a learner stays refused (R9).
+    """
     found = group.replica(command.broker_id) if group is not None else None
     if group is None or found is None:
         return refused(group, Refusal.UNKNOWN_REPLICA, f"broker {command.broker_id} is not registered")
@@ -120,7 +123,7 @@ def set_learner(group: Group | None, command: SetLearner) -> Verdict:
         return refused(group, Refusal.FENCED_EPOCH, f"the epoch is {group.epoch}, not {command.expected_epoch}")
     if found.learner == command.learner:
         return Verdict(group)
-    sync = group.sync
+    sync = replace(group.sync, version=group.sync.version + 1, request="")
     if command.learner:
         if found == group.master or found.broker_id in sync.eligible:
             return refused(group, Refusal.IN_SYNC, f"broker {found.broker_id} may hold what others do not")
@@ -128,19 +131,24 @@ def set_learner(group: Group | None, command: SetLearner) -> Verdict:
             members = tuple(member for member in sync.members if member != found.broker_id)
             if len(members) < group.rules.min_in_sync:
                 return refused(group, Refusal.BELOW_MINIMUM, f"{len(members)} would be left in sync")
-            sync = sync.changed(members, minimum=group.rules.min_in_sync)
+            sync = group.sync.changed(members, minimum=group.rules.min_in_sync)
     after = replace(group, sync=sync).having(replace(found, learner=command.learner))
     return Verdict(after, events=sync_event(group, after))
 
 
 def configure(group: Group | None, command: Configure) -> Verdict:
-    """Set the rules. With a lower minimum the master may commit without those who left, so they lose eligibility."""
+    """Set the rules. With a lower minimum the master may commit without those who left, so they lose eligibility.
+
+    With another minimum the set has another version: what was proposed by the old one stays refused (R9).
+    """
     if group is None:
         return refused(None, Refusal.UNKNOWN_GROUP)
     rules = Rules(replicas=command.replicas, min_in_sync=command.min_in_sync, preferred=command.preferred)
     if not _sensible(rules):
         return refused(group, Refusal.WRONG_RULES, f"{rules.min_in_sync} of {rules.replicas} cannot be in sync")
     sync = group.sync
+    if rules.min_in_sync != group.rules.min_in_sync:
+        sync = replace(sync, version=sync.version + 1, request="")
     if sync.eligible and len(sync.members) >= rules.min_in_sync:
         sync = replace(sync, eligible=())
     after = replace(group, rules=rules, sync=sync)

@@ -30,6 +30,7 @@ from logherd.controller.reports import Granted, Report, RoleView, Seen, Withheld
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import BrokerId, Group, GroupKey, Registration, Replica
 from logherd.controller.verdicts import Refusal, Verdict
+from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
 
 __all__ = ["Office", "elect_command", "grounds_of", "view_of"]
@@ -64,7 +65,10 @@ class Office:
     # ---- hearing -----------------------------------------------------------------------------------------------
 
     def hear(self, report: Report, now: int) -> Refusal | None:
-        """Note a heartbeat as soon as it arrives. A refusal means: register first; it counts for nothing."""
+        """Note a heartbeat as soon as it arrives. A refusal means: register first; it counts for nothing.
+
+        One that comes late shows that its sender lived then, and nothing else.
+        """
         group = self.machine.group(report.group)
         replica = group.replica(report.broker_id) if group is not None else None
         if group is None or replica is None:
@@ -72,6 +76,9 @@ class Office:
         if replica.registration != report.registration or replica.exited:
             return Refusal.FENCED_PROCESS
         before = self._seen.get((report.group, report.broker_id))
+        same = before is not None and before.report.registration == report.registration
+        if before is not None and same and before.report.number > report.number:
+            return None
         self._seen[report.group, report.broker_id] = Seen(report, now)
         changed = before is None or (report.address, report.resigned) != (replica.address, before.report.resigned)
         if changed or not self.leads(group, now):
@@ -89,7 +96,7 @@ class Office:
         view, tenure = view_of(group), group.tenure
         if tenure is None or tenure.ended or tenure.registration != report.registration:
             return Withheld(view, None)
-        if report.resigned >= tenure.epoch:
+        if max(report.resigned, self._resigned_before(report)) >= tenure.epoch:
             return Withheld(view, Refusal.RESIGNED)
         if not report.healthy:
             return Withheld(view, Refusal.NOT_FIT)
@@ -99,6 +106,12 @@ class Office:
         target = group.transfer.target if group.transfer is not None else None
         return Granted(view=view, holder_ms=self._leases.terms.holder_ms, hand_over=target)
 
+    def _resigned_before(self, report: Report) -> Epoch:
+        """The latest epoch that this process is known here to have resigned; `report` may come late."""
+        seen = self._seen.get((report.group, report.broker_id))
+        same = seen is not None and seen.report.registration == report.registration
+        return seen.report.resigned if seen is not None and same else Epoch(0)
+
     def alive(self, group: Group, broker_id: BrokerId, now: int) -> bool:
         """Whether a broker's latest process reports. The one meaning of "alive"."""
         replica = group.replica(broker_id)
@@ -106,10 +119,13 @@ class Office:
 
     def seen(self, replica: Replica, key: GroupKey, now: int) -> Seen | None:
         """The report of a replica's latest process, while it is fresh."""
+        seen = self.last_seen(replica, key)
+        return seen if seen is not None and now - seen.at < self._options.fresh_ms else None
+
+    def last_seen(self, replica: Replica, key: GroupKey) -> Seen | None:
+        """The latest report of a replica's latest process, however old."""
         seen = self._seen.get((key, replica.broker_id))
-        if seen is None or seen.report.registration != replica.registration:
-            return None
-        return seen if now - seen.at < self._options.fresh_ms else None
+        return seen if seen is not None and seen.report.registration == replica.registration else None
 
     def over_at(self, group: Group) -> int:
         """When nobody holds a lease in this group any more."""
@@ -285,9 +301,10 @@ class Office:
             tenure = group.tenure.epoch if group.tenure is not None else 0
             if self._lasting(group, f"after {tenure}", now) < self.options.gather_ms:
                 return None, now + self._options.retry_ms
-        return elect_command(group, best, self.living_members(group, now), grounds_of(group)), (
-            now + self._options.retry_ms
-        )
+        # The election carries the request of the transfer, so that whoever repeats it hears that it was done.
+        request = group.transfer.request if planned and group.transfer is not None else ""
+        command = elect_command(group, best, self.living_members(group, now), grounds_of(group), request)
+        return command, now + self._options.retry_ms
 
     def _lasting(self, group: Group, phase: str, now: int) -> int:
         """For how long this group has been in this phase; another one begins anew."""
@@ -311,6 +328,7 @@ def view_of(group: Group) -> RoleView:
         master_registration=master.registration if master is not None else Registration(0),
         version=group.sync.version,
         members=group.sync.members,
+        processes=tuple(each.registration for each in group.replicas if each.broker_id in group.sync.members),
         learners=tuple(replica.broker_id for replica in group.replicas if replica.learner),
         min_in_sync=group.rules.min_in_sync,
     )

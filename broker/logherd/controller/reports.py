@@ -26,6 +26,8 @@ class Report:
     """Smaller is better; compared only between equally long logs."""
     resigned: Epoch = Epoch(0)  # noqa: RUF009
     """The latest epoch in which this process will not lead any more, said again and again: a release may be lost."""
+    number: int = 0
+    """Counts the heartbeats of this process: one with a lower number than another comes late. 0: not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,9 @@ class RoleView:
     master_registration: Registration
     version: int
     members: tuple[BrokerId, ...]
+    processes: tuple[Registration, ...]
+    """The latest process of each member, in the order of `members`: what an earlier one acknowledges does not count,
+    because it may have another store (R6)."""
     learners: tuple[BrokerId, ...]
     min_in_sync: int
 

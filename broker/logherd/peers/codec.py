@@ -18,6 +18,8 @@ invariants that the cores stop for.
     11 VoteAnswer                                                     flags: 1 granted, 2 pre
     12 ReadAsk       number u64
     13 ReadGrant     number, position u64 (0 unless flag)             flags: 1 has a position
+    14 Doubtful      number u64 | body u8, flags u8 and fields of the answer inside, which is 2, 3, 5 or 7
+    15 Trusted       number, position u64
 
 Positions, epochs, rounds and generations are below 2^63. Data is not copied on decoding: it is a view of the input.
 """
@@ -27,10 +29,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from struct import Struct
+from typing import cast
 
 from logherd.model.names import Epoch, Position
 from logherd.peers.errors import CodecError
-from logherd.raft.messages import ReadAsk, ReadGrant, TimeoutNow, VoteAnswer, VoteRequest
+from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant, TimeoutNow, Trusted, VoteAnswer, VoteRequest
 from logherd.replication.epochs import Point, Run
 from logherd.replication.log import Image, Span
 from logherd.replication.messages import (
@@ -44,6 +47,7 @@ from logherd.replication.messages import (
     Heartbeat,
     HeartbeatAck,
     ReplicaId,
+    ShippingAnswer,
     Stale,
 )
 
@@ -59,7 +63,10 @@ _U64_3 = Struct(">QQQ")
 _U64_4 = Struct(">QQQQ")
 _APPEND = Struct(">QQQQQH")
 _CHUNK = Struct(">QQQQIIQHI")
+_DOUBTFUL = Struct(">QBB")
 _U32 = Struct(">I")
+_DOUBTED = frozenset((2, 3, 5, 7))
+"""The answers of a follower, which a doubtful one wraps."""
 
 Buffer = bytes | memoryview
 _Encoded = tuple[int, bytes, Buffer]
@@ -217,6 +224,16 @@ def _encode_read_grant(body: ReadGrant) -> _Encoded:
     return int(body.position is not None), _U64_2.pack(body.number, body.position or 0), b""
 
 
+def _encode_doubtful(body: Doubtful) -> _Encoded:
+    tag, encode = _ENCODERS[type(body.answer)]
+    flags, fields, _ = encode(body.answer)
+    return 0, _DOUBTFUL.pack(body.number, tag, flags) + fields, b""
+
+
+def _encode_trusted(body: Trusted) -> _Encoded:
+    return 0, _U64_2.pack(body.number, body.position), b""
+
+
 _ENCODERS: dict[type, tuple[int, Callable[..., _Encoded]]] = {
     Append: (1, _encode_append),
     AppendAck: (2, _encode_append_ack),
@@ -231,6 +248,8 @@ _ENCODERS: dict[type, tuple[int, Callable[..., _Encoded]]] = {
     VoteAnswer: (11, _encode_vote_answer),
     ReadAsk: (12, _encode_read_ask),
     ReadGrant: (13, _encode_read_grant),
+    Doubtful: (14, _encode_doubtful),
+    Trusted: (15, _encode_trusted),
 }
 
 
@@ -371,6 +390,22 @@ def _decode_read_grant(data: Buffer, at: int, flags: int, _epoch: int) -> ReadGr
     return ReadGrant(number, Position(position) if flags else None)
 
 
+def _decode_doubtful(data: Buffer, at: int, _flags: int, epoch: int) -> Doubtful:
+    number, tag, flags = _DOUBTFUL.unpack_from(data, at)
+    if tag not in _DOUBTED or flags & ~_DECODERS[tag][0]:
+        raise CodecError("doubtful.answer", f"message {tag} with flags {flags:#x} is no answer of a follower")
+    answer = _DECODERS[tag][1](data, at + _DOUBTFUL.size, flags, epoch)
+    return Doubtful(number, cast("ShippingAnswer", answer))
+
+
+def _decode_trusted(data: Buffer, at: int, _flags: int, _epoch: int) -> Trusted:
+    number, position = _U64_2.unpack_from(data, at)
+    _ends(data, at + 16, "trusted")
+    if position >> 63:
+        _small("trusted", position)
+    return Trusted(number, Position(position))
+
+
 _DECODERS: dict[int, tuple[int, Callable[[Buffer, int, int, int], object]]] = {
     1: (0, _decode_append),
     2: (0, _decode_append_ack),
@@ -385,4 +420,6 @@ _DECODERS: dict[int, tuple[int, Callable[[Buffer, int, int, int], object]]] = {
     11: (3, _decode_vote_answer),
     12: (0, _decode_read_ask),
     13: (1, _decode_read_grant),
+    14: (0, _decode_doubtful),
+    15: (0, _decode_trusted),
 }

@@ -32,7 +32,7 @@ from logherd.raft.inputs import (
 )
 from logherd.raft.leader import Leader
 from logherd.raft.members import Configuration
-from logherd.raft.messages import ReadAsk, ReadGrant, TimeoutNow, VoteAnswer, VoteRequest
+from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant, TimeoutNow, Trusted, VoteAnswer, VoteRequest
 from logherd.raft.options import RaftOptions
 from logherd.raft.output import Output, Refusal, Role, Strange
 from logherd.raft.recovery import recover_quorum
@@ -119,31 +119,36 @@ class RaftCore:
 
     def step(self, event: Input, now: int) -> Output:
         """Take one input; see output.py for what the caller owes."""
-        self._advance_clock(now)
+        ground = self._ground
+        if now != ground.clock.now:
+            self._advance_clock(now)
         match event:
             case Received():
                 self._on_envelope(event.envelope)
             case Flushed():
-                self._ground.durable.flushed(event.token)
+                ground.durable.flushed(event.token)
                 self._turn(self._role.on_flushed())
+            case Applied():
+                ground.applied(event.position)
             case Tick():
                 self._turn(self._role.on_tick())
-            case Applied():
-                self._ground.applied(event.position)
-            case ImageKept():
-                self._on_image(event.image)
             case ProposeAll():
                 self._on_proposals(event.proposals)
             case Propose():
                 self._on_proposals((event,))
             case Read() | ChangeMembers() | Transfer() | RecoverQuorum():
                 self._on_request(event)
-            case Linked():
-                if isinstance(self._role, Leader):
-                    self._role.on_link(event.peer)
-            case DiskFull():
-                self._ground.full = event.full
-        return self._ground.finish()
+            case Linked() | ImageKept() | DiskFull():
+                self._on_news(event)
+        return ground.finish()
+
+    def _on_news(self, event: Linked | ImageKept | DiskFull) -> None:
+        if isinstance(event, ImageKept):
+            self._on_image(event.image)
+        elif isinstance(event, DiskFull):
+            self._ground.full = event.full
+        elif isinstance(self._role, Leader):
+            self._role.on_link(event.peer)
 
     def _advance_clock(self, now: int) -> None:
         """Notice a gap in time before anything is judged by it."""
@@ -207,6 +212,9 @@ class RaftCore:
             if body.pre and envelope.epoch <= ground.term:
                 ground.send(envelope.sender, Stale())
             return
+        if envelope.epoch == ground.term:
+            self._turn(self._dispatch(envelope))
+            return
         advisory = isinstance(body, (VoteRequest, VoteAnswer)) and body.pre
         if isinstance(body, VoteAnswer) and body.pre and not body.granted:
             advisory = False
@@ -236,16 +244,15 @@ class RaftCore:
             case VoteAnswer():
                 if isinstance(self._role, (PreCandidate, Candidate)):
                     return self._role.on_answer(envelope, body)
-            case AppendAck() | AppendReject() | HeartbeatAck() | CopyAck():
+            case AppendAck() | AppendReject() | HeartbeatAck() | CopyAck() | Doubtful():
                 if isinstance(self._role, Leader):
                     return self._role.on_shipping_answer(envelope)
             case TimeoutNow():
                 return self._on_timeout_now()
             case ReadAsk():
                 self._on_read_ask(envelope.sender, body)
-            case ReadGrant():
-                if isinstance(self._role, Follower):
-                    self._role.on_read_grant(body)
+            case ReadGrant() | Trusted():
+                self._on_grant(body)
             case Stale():
                 pass
             case _:
@@ -268,9 +275,15 @@ class RaftCore:
     def _on_timeout_now(self) -> Turn | None:
         """The leader asks this member to take over; a learner or a member without room does not."""
         ground = self._ground
-        if not isinstance(self._role, Follower) or not ground.may_lead or ground.full:
+        if not isinstance(self._role, Follower) or not ground.may_lead or ground.full or ground.doubtful:
             return None
         return Turn(TurnTo.CANDIDATE, "leadership handed over", transfer=True)
+
+    def _on_grant(self, body: ReadGrant | Trusted) -> None:
+        if isinstance(self._role, Follower) and isinstance(body, ReadGrant):
+            self._role.on_read_grant(body)
+        elif isinstance(self._role, Follower) and isinstance(body, Trusted):
+            self._role.on_trusted(body)
 
     def _on_read_ask(self, sender: ReplicaId, ask: ReadAsk) -> None:
         if isinstance(self._role, Leader):

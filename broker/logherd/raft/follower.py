@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from logherd.kit.errors import ensure
 from logherd.raft.ground import Ground, Turn, TurnTo
 from logherd.raft.inputs import Read
-from logherd.raft.messages import ReadAsk, ReadGrant
+from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant, Trusted
 from logherd.raft.output import Refusal, Role
 from logherd.replication.messages import Append, CopyChunk, Envelope, Heartbeat, ReplicaId, ShippingRequest
 from logherd.replication.receiver import Flushed, FromLeader, ReceiveOutput, Receiver
@@ -41,6 +41,7 @@ class Follower:
         self._receiver: Receiver | None = None
         self._deadline = election_timeout(ground)
         self._asked: deque[_Forwarded] = deque()
+        self._doubt = ground.jitter.next() if ground.doubtful else 0
         self.leader = leader
 
     @property
@@ -61,7 +62,7 @@ class Follower:
             return None
         self.rearm()
         ground = self._ground
-        if not ground.may_lead or ground.stalled or ground.full or ground.quarantined:
+        if not ground.may_lead or ground.stalled or ground.full or ground.quarantined or ground.doubtful:
             return None
         return Turn(TurnTo.PRE_CANDIDATE, "heard no leader")
 
@@ -106,6 +107,13 @@ class Follower:
                     self._ground.grant_read(asked.request, grant.position)
                 return
 
+    def on_trusted(self, trusted: Trusted) -> None:
+        """The leader's answer to the doubt of this life; taken once all of it is here, and it is said again."""
+        ground, position = self._ground, trusted.position
+        reached = min(ground.progress.commit, ground.durable.position) >= position
+        if ground.doubtful and trusted.number == self._doubt and reached:
+            ground.trust(position)
+
     def close(self) -> None:
         """The role ends: nobody will answer what was asked of the leader of this term."""
         for asked in self._asked:
@@ -131,4 +139,4 @@ class Follower:
             ground.wrote()
         ground.commit(done.commit)
         for answer in done.answers:
-            ground.confirm(leader, answer)
+            ground.confirm(leader, Doubtful(self._doubt, answer) if ground.doubtful else answer)

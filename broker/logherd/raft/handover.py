@@ -1,5 +1,6 @@
 """Handing leadership over: on request, to a preferred member, or away from a full disk."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from logherd.raft.ground import Ground
@@ -30,8 +31,9 @@ class Handover:
     Source: Raft dissertation 3.10; raft-log rule 5.7.
     """
 
-    def __init__(self, ground: Ground, ship: Shipper, lease: Lease) -> None:
+    def __init__(self, ground: Ground, ship: Shipper, lease: Lease, counts: Callable[[ReplicaId], bool]) -> None:
         self._ground = ground
+        self._counts = counts
         self._ship = ship
         self._lease = lease
         self._order: _Order | None = None
@@ -112,4 +114,4 @@ class Handover:
 
     def _busy(self, peer: ReplicaId) -> bool:
         sender = self._ship.sender(peer)
-        return sender is None or sender.busy
+        return sender is None or sender.busy or not self._counts(peer)

@@ -6,14 +6,16 @@ One object holds everything that ends with the leadership, so that nothing of it
 from logherd.kit.errors import ensure
 from logherd.model.names import Position
 from logherd.raft.changing import Changing
+from logherd.raft.doubt import Doubts
 from logherd.raft.ground import Ground, Turn, TurnTo
 from logherd.raft.handover import Handover
 from logherd.raft.inputs import ChangeMembers, Propose, Read, Transfer
 from logherd.raft.lease import Lease
-from logherd.raft.messages import ReadAsk, ReadGrant
+from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant
 from logherd.raft.output import Refusal, Role
 from logherd.raft.pending import PendingReads, Proposals, WaitingRead
 from logherd.raft.record import Kind
+from logherd.replication.epochs import NOWHERE
 from logherd.replication.messages import (
     AppendAck,
     AppendReject,
@@ -51,11 +53,12 @@ class Leader:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._ship = Shipper(ground.log, ground.options.ship, commit=ground.progress.commit, now=ground.clock.now)
-        self._lease = Lease(ground, self._ship.rounds)
+        self._doubts = Doubts(ground)
+        self._lease = Lease(ground, self._ship.rounds, self._doubts.counts)
         self._proposals = Proposals()
         self._reads = PendingReads()
         self._changing = Changing(ground, self._ship)
-        self._handover = Handover(ground, self._ship, self._lease)
+        self._handover = Handover(ground, self._ship, self._lease, self._doubts.counts)
         self._ready = False
         self._muted = False
         self._first = ground.log.end
@@ -139,11 +142,25 @@ class Leader:
 
     def on_shipping_answer(self, envelope: Envelope) -> Turn | None:
         """Take an answer of this term; from a member only."""
-        body = envelope.body
+        sender, body = envelope.sender, envelope.body
+        if isinstance(body, Doubtful):
+            self._hear_doubt(sender, body.number)
+            body = body.answer
+        else:
+            self._doubts.end(sender)
         ensure(isinstance(body, (AppendAck, AppendReject, HeartbeatAck, CopyAck)), "an answer to shipping", body)
         if isinstance(body, (AppendAck, AppendReject, HeartbeatAck, CopyAck)):
-            return self._advance() if self._shipped(FromFollower(envelope.sender, body)) else None
+            return self._advance() if self._shipped(FromFollower(sender, body)) else None
         return None
+
+    def _hear_doubt(self, sender: ReplicaId, number: int) -> None:
+        """A member's disk was damaged: append the record that will end its doubt."""
+        ground = self._ground
+        if sender in ground.members.current.members and self._doubts.hear(sender, number, ready=self._ready):
+            end = ground.append(Kind.NOOP, b"")
+            self._proposals.add(end, 0, None)
+            self._doubts.expect(sender, end)
+            self._shipped(Grown())
 
     def _advance(self) -> Turn | None:
         """Something durable or answered is news: commit, answer, go on with what waits for it."""
@@ -171,22 +188,34 @@ class Leader:
         return reached
 
     def _durable_at(self, member: ReplicaId) -> Position:
-        return self._ground.durable.position if member == self._ground.identity else self._ship.match(member)
+        if member == self._ground.identity:
+            return self._ground.durable.position
+        return self._ship.match(member) if self._doubts.counts(member) else NOWHERE
 
     # ---- requests ----------------------------------------------------------------------------------------------
 
     def on_propose(self, proposals: tuple[Propose, ...]) -> None:
         """Append each, or say why not; one gate for everything that grows the log, and one shipment for all."""
+        ground, options, pending = self._ground, self._ground.options, self._proposals
+        reason = self._refusal()
+        room = options.uncommitted_records_max - pending.count if reason is None else 0
+        bytes_room = options.uncommitted_bytes_max - pending.bytes
+        taken: list[Propose] = []
         for propose in proposals:
-            reason = self._refusal(len(propose.body))
-            if reason is not None:
-                self._ground.refuse(propose.request, reason, self._ground.identity)
+            size = len(propose.body)
+            if room > 0 and (size <= bytes_room or (not taken and not pending.count)):
+                taken.append(propose)
+                room -= 1
+                bytes_room -= size
             else:
-                end = self._ground.append(Kind.DATA, propose.body)
-                self._proposals.add(end, len(propose.body), propose.request)
+                ground.refuse(propose.request, reason or Refusal.BUSY, ground.identity)
+        if taken:
+            ends = ground.append_all(Kind.DATA, [propose.body for propose in taken])
+            for propose, end in zip(taken, ends, strict=True):
+                pending.add(end, len(propose.body), propose.request)
         self._shipped(Grown())
 
-    def _refusal(self, size: int) -> Refusal | None:
+    def _refusal(self) -> Refusal | None:
         ground, options = self._ground, self._ground.options
         if not self._ready:
             return Refusal.NOT_READY
@@ -197,9 +226,6 @@ class Leader:
         since = ground.durable.waiting_since
         if since is not None and ground.clock.now - since > options.election_ms // 2:
             return Refusal.STORAGE_STALLED
-        full = self._proposals.bytes + size > options.uncommitted_bytes_max and self._proposals.count > 0
-        if full or self._proposals.count >= options.uncommitted_records_max:
-            return Refusal.BUSY
         return None
 
     def on_read(self, read: Read) -> None:
@@ -231,6 +257,8 @@ class Leader:
             self._serve_reads()
 
     def _serve_reads(self) -> None:
+        if not self._reads.count:
+            return
         for read in self._reads.confirm(self._lease.quorum_round()):
             if read.asker is None:
                 self._ground.grant_read(read.number, read.position)
@@ -283,5 +311,6 @@ class Leader:
         out = self._ship.step(event, ground.clock.now)
         for peer, body in out.messages:
             ground.send(peer, body)
-        ground.out.events.extend(out.events)
+        if out.events:
+            ground.out.events.extend(out.events)
         return out.moved

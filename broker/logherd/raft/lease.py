@@ -1,5 +1,7 @@
 """How long a leader may believe that nobody else leads: check-quorum, read rounds and the read lease."""
 
+from collections.abc import Callable
+
 from logherd.raft.ground import Ground
 from logherd.replication.messages import ReplicaId
 from logherd.replication.rounds import Rounds
@@ -14,9 +16,10 @@ class Lease:
     votes for nobody before its shortest time-out has passed (also after a restart). Source: raft-log rule 5.6.
     """
 
-    def __init__(self, ground: Ground, rounds: Rounds) -> None:
+    def __init__(self, ground: Ground, rounds: Rounds, counts: Callable[[ReplicaId], bool]) -> None:
         self._ground = ground
         self._rounds = rounds
+        self._counts = counts
         self._begun_at = ground.clock.now
         self._trusted_from = ground.clock.now
         self._given_up = False
@@ -51,10 +54,12 @@ class Lease:
         return self._ground.members.current.agreed(self._heard_at)
 
     def _round_of(self, member: ReplicaId) -> int:
-        return self._rounds.last if member == self._ground.identity else self._rounds.round_of(member)
+        if member == self._ground.identity:
+            return self._rounds.last
+        return self._rounds.round_of(member) if self._counts(member) else 0
 
     def _heard_at(self, member: ReplicaId) -> int:
         if member == self._ground.identity:
             return self._ground.clock.now
-        heard = self._rounds.heard_at(member)
+        heard = self._rounds.heard_at(member) if self._counts(member) else None
         return -1 if heard is None else heard

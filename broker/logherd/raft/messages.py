@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from logherd.model.names import Position
 from logherd.replication.epochs import Point
+from logherd.replication.messages import ShippingAnswer
 
-__all__ = ["ReadAsk", "ReadGrant", "TimeoutNow", "VoteAnswer", "VoteRequest"]
+__all__ = ["Doubtful", "ReadAsk", "ReadGrant", "TimeoutNow", "Trusted", "VoteAnswer", "VoteRequest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +48,25 @@ class ReadGrant:
 
     number: int
     position: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class Doubtful:
+    """An answer that must not be counted: my disk may have lost what I promised. `number` asks to be told `Trusted`.
+
+    It is drawn anew with every start and every leader, so that nothing said before can be taken for the answer.
+    """
+
+    number: int
+    answer: ShippingAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """Once you hold the record that ends at `position` durably, and know it committed, your vote counts again.
+
+    It was appended after the question and committed by others, so whatever you may have forgotten can elect nobody.
+    """
+
+    number: int
+    position: Position

@@ -18,7 +18,8 @@ def answer_pre_vote(ground: Ground, envelope: Envelope, request: VoteRequest) ->
 
     A refusal carries the own term, so that a candidate left behind learns of it.
     """
-    granted = envelope.epoch > ground.term and request.last >= ground.last and not ground.quarantined
+    granted = envelope.epoch > ground.term and request.last >= ground.last
+    granted = granted and not ground.quarantined and not ground.doubtful
     ground.send(envelope.sender, VoteAnswer(granted, pre=True), term=envelope.epoch if granted else ground.term)
 
 
@@ -29,7 +30,7 @@ def answer_vote(ground: Ground, envelope: Envelope, request: VoteRequest) -> boo
     Source: Raft paper 5.2, 5.4.1.
     """
     free = ground.hard.vote in (None, envelope.sender)
-    owes = ground.quarantined and not request.transfer
+    owes = ground.doubtful or (ground.quarantined and not request.transfer)
     if not free or owes or request.last < ground.last:
         ground.send(envelope.sender, VoteAnswer(granted=False))
         return False

@@ -3,7 +3,7 @@
 Compact JSON inside a slot of `store.slots`, which brings magic, version, counter and checksum:
 
     {"cluster":"c","reset":0,"owner":"a.1","term":4,"vote":"b.1","baseEpoch":1,"basePosition":56,"baseSeal":7,
-     "markPosition":128,"markSeal":9,"loose":0}
+     "markPosition":128,"markSeal":9,"loose":0,"doubtful":false}
 
 An empty owner means that nothing was promised yet.
 """
@@ -34,6 +34,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     mark_seal: int = 0
     loose: int = 0
     """Records of a part that was cut may still lie between the log's end and this position; 0 if none do."""
+    doubtful: bool = False
+    """Damage was found that may have taken promises or acknowledged records, and no leader has made good for it."""
 
     @property
     def base(self) -> Point:
@@ -46,13 +48,14 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
         if not self.owner:
             return None
         vote = None if self.vote is None else ReplicaId(self.vote)
-        return HardState(ClusterId(self.cluster, self.reset), ReplicaId(self.owner), Epoch(self.term), vote)
+        cluster = ClusterId(self.cluster, self.reset)
+        return HardState(cluster, ReplicaId(self.owner), Epoch(self.term), vote, self.doubtful)
 
     def with_hard_state(self, state: HardState) -> "Kept":
         """The same with another promise."""
         return msgspec.structs.replace(
             self, cluster=state.cluster.name, reset=state.cluster.reset, owner=state.owner, term=state.term,
-            vote=state.vote,
+            vote=state.vote, doubtful=state.doubtful,
         )  # fmt: skip
 
 

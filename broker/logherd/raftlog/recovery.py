@@ -57,8 +57,9 @@ class Recovered:
     rows: tuple[str, ...]
     cut_bytes: int = 0
     doubtful: bool = False
-    """Whole records lie behind the tear, within one window: a torn write, or damage to the last flushed records. The
-    disk alone cannot tell; such a member should not vote before a leader has filled it again."""
+    """Whole records lie behind the tear, within one window: a torn write, or damage to the last flushed records. Or one
+    slot of the promises is not whole: a torn write, or damage to the newest promise. The disk alone cannot tell; such a
+    member joins without a vote (raft/doubt.py). Kept in the promises until a leader has filled it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +123,7 @@ def recover(files: Files, root: str, options: RaftLogOptions) -> Found:
 class _Opening:
     """One opening of a directory whose format and promise are known."""
 
-    def __init__(
-        self, files: Files, root: str, options: RaftLogOptions, journal: Journal, slots: SlotPair
-    ) -> None:
+    def __init__(self, files: Files, root: str, options: RaftLogOptions, journal: Journal, slots: SlotPair) -> None:
         self._files = files
         self._root = root
         self._options = options
@@ -150,7 +149,7 @@ class _Opening:
             self._files, self._root, self._options, journal=self._journal, slots=self._slots, kept=self._kept,
             imaged=image[0].point.position if image else None,
         )  # fmt: skip
-        recovered = Recovered(tuple(rows), cut, tail.doubtful)
+        recovered = Recovered(tuple(rows), cut, self._kept.doubtful)
         return Found(self._kept, self._journal.segment_bytes, image, records, writer, recovered)
 
     # ---- facts -------------------------------------------------------------------------------------------------
@@ -218,6 +217,10 @@ class _Opening:
     def _make_good(self, records: list[Record], tail: _Tail) -> None:
         """Every step may be repeated after a crash in it, and ends at the same state."""
         self._slots.secure()
+        if (tail.doubtful or self._slots.damaged) and not self._kept.doubtful:
+            # Before the remains go: after a crash in what follows nothing else would tell of them.
+            self._kept = replace(self._kept, doubtful=True)
+            self._slots.put(encode_kept(self._kept))
         self._files.sync_dir(log_directory(self._root))  # the process before may have made segments and died
         for record in records:
             if record.end > self._kept.mark_position:

@@ -85,9 +85,7 @@ class Queries:
 
     # -- inside
 
-    def _units(
-        self, queue: QueueLog, index: int, count: int, wanted: frozenset[int] | None
-    ) -> list[ConsumeQueueUnit]:
+    def _units(self, queue: QueueLog, index: int, count: int, wanted: frozenset[int] | None) -> list[ConsumeQueueUnit]:
         found = []
         for offset in range(max(index, queue.min_offset), min(index + count, queue.max_offset)):
             unit = self._store.unit(queue, offset)

@@ -1,7 +1,7 @@
 """Says what is wrong with a document in sentences: path, value, what is right."""
 
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -33,7 +33,10 @@ def _line(model: type[BaseModel], fault: Any) -> str:
 def _known_keys(model: type[BaseModel], location: list[str]) -> str:
     group: type[BaseModel] = model
     for part in location[:-1]:
+        if part.isdigit():  # a place in the list of groups that was entered by its key
+            continue
         inner = next((f.annotation for f in group.model_fields.values() if f.alias == part), None)
+        inner = next(iter(get_args(inner)), inner)
         if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
             break
         group = inner

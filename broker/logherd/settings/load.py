@@ -3,14 +3,17 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from logherd.settings.errors import SettingsError
 
 if TYPE_CHECKING:
-    from logherd.settings.options import BrokerOptions
+    from logherd.settings.options import BrokerOptions, ControllerOptions
 
-__all__ = ["load_broker_options", "load_checked_values"]
+__all__ = ["Kind", "load_broker_options", "load_checked_values", "load_controller_options"]
+
+Kind = Literal["broker", "controller"]
+"""Whose configuration it is."""
 
 _FILE_BYTES_MAX = 1 << 20
 
@@ -24,17 +27,26 @@ def load_broker_options(path: Path, overrides: Sequence[str] = ()) -> "BrokerOpt
 
     from logherd.settings.options import BrokerOptions
 
-    return msgspec.convert(load_checked_values(path, overrides), type=BrokerOptions)
+    return msgspec.convert(load_checked_values("broker", path, overrides), type=BrokerOptions)
 
 
-def load_checked_values(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+def load_controller_options(path: Path, overrides: Sequence[str] = ()) -> "ControllerOptions":
+    """The same for a controller's file."""
+    import msgspec
+
+    from logherd.settings.options import ControllerOptions
+
+    return msgspec.convert(load_checked_values("controller", path, overrides), type=ControllerOptions)
+
+
+def load_checked_values(kind: Kind, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """The same as plain data, for a process that hands it on. Raises as `load_broker_options`."""
     from logherd.settings.checked import check_document
 
     document = _read(path)
     for override in overrides:
         _override(document, override)
-    return check_document(document, source=str(path))
+    return check_document(kind, document, source=str(path))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""The groups of the broker's configuration file: names, defaults, bounds, and what each value means.
+"""The groups of the broker's configuration file: names, defaults, bounds, and what each value means. Some of them are
+the controller's too.
 
 `docs/settings.md` is generated from here. A key that is not here is refused by its path.
 """
@@ -11,15 +12,15 @@ from pydantic.alias_generators import to_camel
 from logherd.settings.quantities import Bytes, EndpointText, Milliseconds, split_endpoint
 
 __all__ = [
-    "BrokerSettings", "LimitSettings", "LogSettings", "NameServiceSettings", "RetentionSettings", "StoreSettings",
-    "TopicSettings",
+    "EVERY_INTERFACE", "NAME", "BrokerSettings", "Group", "LimitSettings", "LogSettings", "NameServiceSettings",
+    "RetentionSettings", "StoreSettings", "TopicSettings",
 ]  # fmt: skip
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _HOUR = 3_600_000
 _RECORD_OVERHEAD = 128 * _KIB
-_EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- refused as an advertised address, not bound
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
+EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- refused as an advertised address, not bound
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 
 
 class Group(BaseModel):
@@ -179,7 +180,7 @@ class LimitSettings(Group):
 
 
 class LogSettings(Group):
-    """The broker's own log lines, on standard error."""
+    """The process's own log lines, on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severity that is written."
@@ -190,9 +191,9 @@ class LogSettings(Group):
 class BrokerSettings(Group):
     """One broker process."""
 
-    broker_group: str = Field(pattern=_NAME, description="Name of the replication group; RocketMQ's brokerName.")
+    broker_group: str = Field(pattern=NAME, description="Name of the replication group; RocketMQ's brokerName.")
     cluster_name: str = Field(
-        default="DefaultCluster", pattern=_NAME, description="Name of the cluster that the group is in."
+        default="DefaultCluster", pattern=NAME, description="Name of the cluster that the group is in."
     )
     broker_id: int = Field(
         default=0, ge=0, le=0, description="Number of this broker in its group. This version runs one: 0."
@@ -231,7 +232,7 @@ class BrokerSettings(Group):
                 "store.messageSizeMax and limits.headerSize must fit into limits.frameSize with 128 KiB left"
             )
         told_host, told_port = split_endpoint(self.advertised or self.listen)
-        if told_host in _EVERY_INTERFACE:
+        if told_host in EVERY_INTERFACE:
             raise ValueError("advertised is needed, because clients cannot connect to a wildcard listen address")
         if self.advertised is not None and told_port == 0:
             raise ValueError("advertised needs a real port, because clients are told it")

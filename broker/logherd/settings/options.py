@@ -9,8 +9,8 @@ from typing import Literal
 import msgspec
 
 __all__ = [
-    "BrokerOptions", "Endpoint", "LimitOptions", "LogOptions", "NameServiceOptions", "RetentionOptions",
-    "StorageOptions", "TopicOptions",
+    "BrokerOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "LimitOptions", "LogOptions", "MemberOptions",
+    "NameServiceOptions", "OwnNameServiceOptions", "RetentionOptions", "StorageOptions", "TopicOptions",
 ]  # fmt: skip
 
 
@@ -93,3 +93,54 @@ class BrokerOptions(Options, frozen=True):
     topics: TopicOptions
     limits: LimitOptions
     log: LogOptions
+
+
+class MemberOptions(Options, frozen=True):
+    """One controller: where its `peer_listen`, its `listen` and its `admin_listen` are reached from elsewhere."""
+
+    name: str
+    peer: Endpoint
+    address: Endpoint
+    admin: Endpoint | None
+
+
+class OwnNameServiceOptions(Options, frozen=True):
+    mode: Literal["embedded", "none"]
+    listen: Endpoint
+
+
+class ElectionOptions(Options, frozen=True):
+    timeout_ms: int
+    spread_ms: int
+    heartbeat_ms: int
+
+
+class ControllerOptions(Options, frozen=True):
+    """Everything that one controller process needs to know from outside."""
+
+    cluster_name: str
+    node_name: str
+    controllers: tuple[MemberOptions, ...]
+    """1, 3 or 5 with different names, `node_name` among them; in the order of the file, which founding goes by."""
+    listen: Endpoint
+    peer_listen: Endpoint
+    admin_listen: Endpoint
+    admin_token_file: str | None
+    data_dir: str
+    name_service: OwnNameServiceOptions
+    lease_ms: int
+    clock_drift_percent: int
+    election: ElectionOptions
+    snapshot_records: int
+    snapshot_bytes: int
+    limits: LimitOptions
+    log: LogOptions
+
+    @property
+    def clock_drift_ppm(self) -> int:
+        """The same bound in millionths."""
+        return self.clock_drift_percent * 10_000
+
+    def member(self, name: str) -> MemberOptions | None:
+        """The controller of this name."""
+        return next((member for member in self.controllers if member.name == name), None)

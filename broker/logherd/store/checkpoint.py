@@ -76,9 +76,7 @@ def encode_java_fields(last_store_timestamp: int, flushed: int) -> bytes:
 
 def slot_version(page: bytes) -> int | None:
     """The highest version that a slot with our magic names, None if neither slot is ours."""
-    versions = [
-        int.from_bytes(page[at + 8 : at + 12]) for at in SLOT_OFFSETS if page[at : at + len(_MAGIC)] == _MAGIC
-    ]
+    versions = [int.from_bytes(page[at + 8 : at + 12]) for at in SLOT_OFFSETS if page[at : at + len(_MAGIC)] == _MAGIC]
     return max(versions, default=None)
 
 

@@ -201,5 +201,3 @@ def _run(
                     raise StoreFull(f"no room in {root} to derive queues and index from the log")
     derived.distrust_names()
     derived.position = end
-
-

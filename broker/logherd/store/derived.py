@@ -265,4 +265,3 @@ class Derived:
         self.index.close()
         self.reader.cache.forget("")
         self._units.cache.forget("")
-

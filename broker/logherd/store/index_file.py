@@ -166,4 +166,3 @@ class IndexFile:
     def size_needed(self, count: int) -> int:
         """Length of a file whose next entry is `count`."""
         return self._entries_at + (count * ENTRY_SIZE if count > 1 else 0)
-

@@ -170,4 +170,3 @@ def _outside(offset: int, low: int, high: int) -> ReadResult:
     else:
         status, next_offset = ReadStatus.BEYOND_END, high
     return ReadResult(status, [], next_offset, low, high, 0)
-

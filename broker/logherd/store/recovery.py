@@ -148,9 +148,7 @@ def find_tail(segments: list[Segment], checkpoint: Checkpoint, root: str) -> Tai
     for segment in segments:
         if segment.end <= start:
             continue
-        for found in scan_records(
-            segment.view, segment.start, max(start - segment.start, 0), checkpoint.bare_end
-        ):
+        for found in scan_records(segment.view, segment.start, max(start - segment.start, 0), checkpoint.bare_end):
             if isinstance(found, ScanEnd):
                 position, reason = segment.start + found.offset, found.reason or ""
                 finished = found.reason is not None
@@ -299,9 +297,7 @@ def _make_writer(
     files.sync_dir(root)
     _mark_running(files, root)
     active = next(segment for segment in segments if position < segment.end)
-    return LogWriter(
-        files, root, options, clock=clock, checkpoint=checkpoint_file, active=active, position=position
-    )
+    return LogWriter(files, root, options, clock=clock, checkpoint=checkpoint_file, active=active, position=position)
 
 
 def _mark_running(files: Files, root: str) -> None:

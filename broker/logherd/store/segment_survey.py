@@ -30,9 +30,7 @@ class SegmentSurvey:
         return [file for file in self.decided if file.row.action is not SegmentAction.DELETE]
 
 
-def survey_segments(
-    files: Files, root: str, *, checkpoint: Checkpoint, known_sizes: tuple[int, ...]
-) -> SegmentSurvey:
+def survey_segments(files: Files, root: str, *, checkpoint: Checkpoint, known_sizes: tuple[int, ...]) -> SegmentSurvey:
     """Decide on every file; nothing is changed.
 
     `known_sizes` are the lengths that segments of this store were made with; without any, the longest file tells.

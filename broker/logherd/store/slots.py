@@ -56,11 +56,13 @@ def _decode(data: bytes, path: str) -> _Slot | None:
 class SlotPair:
     """The open file and the newest value. One thread at a time; every call blocks on the disk."""
 
-    __slots__ = ("_file", "_newest")
+    __slots__ = ("_file", "_newest", "damaged")
 
-    def __init__(self, file: File, newest: _Slot) -> None:
+    def __init__(self, file: File, newest: _Slot, *, damaged: bool = False) -> None:
+        """`damaged`: the other slot was not whole. Its value was torn, or was promised and is lost."""
         self._file = file
         self._newest = newest
+        self.damaged = damaged
 
     @staticmethod
     def create(files: Files, path: str, value: bytes) -> None:
@@ -91,7 +93,7 @@ class SlotPair:
         if newest is None:
             file.close()
             raise ReplicaDamaged(path, 0, "neither slot is whole, so what this replica has promised is not known")
-        return cls(file, newest)
+        return cls(file, newest, damaged=None in found)
 
     @property
     def value(self) -> bytes:

@@ -38,6 +38,7 @@ class DiskState:
     log_bytes: int
     stopped: BaseException | None
 
+
 _pack_unit = UNIT.pack
 _RECORD_OVERHEAD = 160
 """Most that a record takes beside topic, body and properties, rounded up."""
@@ -172,9 +173,7 @@ class MessageStore:
         log.store_timestamp = store_timestamp
         return offset, position, size
 
-    def append_run(
-        self, messages: list[RunMessage], born_host: bytes, store_timestamp: int
-    ) -> list[tuple[int, int]]:
+    def append_run(self, messages: list[RunMessage], born_host: bytes, store_timestamp: int) -> list[tuple[int, int]]:
         """`append_plain` for messages to one topic that came together: (position, queue offset) of each.
 
         Ends before the first one that needs anything but to be appended, be it that it is refused; that one is for
@@ -244,9 +243,7 @@ class MessageStore:
         Never waits for the disk unless the pages are not cached.
         Raises: StoreDamaged for a record that is not as it was written; OSError if it cannot be read.
         """
-        return self._reader.read(
-            queue, offset, messages_max=messages_max, bytes_max=bytes_max, tag_codes=tag_codes
-        )
+        return self._reader.read(queue, offset, messages_max=messages_max, bytes_max=bytes_max, tag_codes=tag_codes)
 
     def record_at(self, position: int) -> memoryview | None:
         """The committed record that begins at `position`; None if none does."""

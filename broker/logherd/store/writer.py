@@ -31,6 +31,7 @@ _T = TypeVar("_T")
 
 __all__ = ["CheckpointFile", "LogWriter", "NoSpace", "Task", "WriteBatch", "patiently", "with_descriptor"]
 
+
 class NoSpace(Enum):
     """What a task yields when it cannot go on before the disk has space again."""
 

@@ -3,6 +3,9 @@
 Names are RocketMQ's, so that a remark or a log line can be looked up there. Numbers above 32767 lose their upper half
 in the binary header; `SHORT_TO_FULL` restores them.
 
+27000 to 27099 are LogHerd's own: no RocketMQ or DLedger of any version has a code there, and they fit into 16 bits.
+Stock programs never send them; what RocketMQ has a request for goes under RocketMQ's code, with fields of ours.
+
 Source: apache/rocketmq: remoting/src/main/java/org/apache/rocketmq/remoting/protocol/RequestCode.java
 Source: apache/rocketmq: remoting/src/main/java/org/apache/rocketmq/remoting/protocol/ResponseCode.java
 """
@@ -151,6 +154,8 @@ class RequestCode(IntEnum):
     AUTH_DELETE_ACL = 3008
     AUTH_GET_ACL = 3009
     AUTH_LIST_ACL = 3010
+    LEASE_RELEASE = 27001
+    """To the controllers, by a broker that resigns, or by its guardian once it has seen it exit."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

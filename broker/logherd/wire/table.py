@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from logherd.wire.bodies import brokers, clients, configs, connections, pop, progress, routes
 from logherd.wire.codes import RequestCode as Code
-from logherd.wire.headers import admin, controller, names, offsets, pull, queries, send, topics, transactions
+from logherd.wire.headers import admin, controller, leases, names, offsets, pull, queries, send, topics, transactions
 from logherd.wire.headers import clients as client_headers
 from logherd.wire.headers import pop as pop_headers
 
@@ -232,6 +232,7 @@ def _controller() -> Iterator[RequestSpec]:
         Code.CONTROLLER_GET_NEXT_BROKER_ID, controller.NextBrokerIdHeader, controller.NextBrokerIdResponse
     )
     yield RequestSpec(Code.CONTROLLER_APPLY_BROKER_ID, controller.ApplyBrokerIdHeader, controller.ApplyBrokerIdResponse)
+    yield RequestSpec(Code.LEASE_RELEASE, leases.LeaseReleaseHeader, leases.LeaseReleaseResponse)
 
 
 def _build() -> Mapping[int, RequestSpec]:

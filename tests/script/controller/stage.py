@@ -9,21 +9,24 @@ A script is lines `> command` with the output below each; blank lines and `#` co
     alter b1: b1 b2 [epoch=e version=n committed=e/p end=e/p min=n]    the master proposes an in-sync set
     exit b1 [life=n] / resign b1 [life=n]                   its guardian reports its exit / it lets go by itself
     elect b2 [unclean]  demote/promote b2  configure [min=n of=n prefer=b2]  forget [b2]     an operator's orders
+    get TARGET / post TARGET [field=value ...]              a call of the admin port
+    elsewhere get TARGET / elsewhere post TARGET ...        the same at a controller that does not lead
     again                                                   the last command of the log is applied again
     group                                                   the replicated state
 """
 
 from collections.abc import Callable
-from dataclasses import fields
+from typing import Any
 
 from logherd.controller.admission import ElectionRequest, admit_clean, admit_election
 from logherd.controller.commands import Clean, Command, Configure, SetLearner, decode_command
-from logherd.controller.reports import Granted, Withheld
 from logherd.controller.settings import OfficeOptions
-from logherd.controller.values import BrokerId, Tenure
-from logherd.controller.verdicts import Event, Refusal, Verdict
+from logherd.controller.values import BrokerId
+from logherd.controller.verdicts import Refusal, Verdict
 from logherd.replication.epochs import Point
+from sim.leases.words import say_command, say_event, say_lease, say_names, say_tenure
 from unit.controller.desk import KEY, Desk, point
+from unit.service.controllers.caller import HttpCaller
 
 __all__ = ["Stage", "play"]
 
@@ -43,7 +46,7 @@ class _ShownDesk(Desk):
         return verdict
 
     def submit_proposed(self, command: Command) -> Verdict:
-        self.say(f"{self.now} ms: the office proposes {_say_command(command)}")
+        self.say(f"{self.now} ms: the office proposes {say_command(command)}")
         verdict = super().submit_proposed(command)
         self.show(verdict)
         return verdict
@@ -52,7 +55,7 @@ class _ShownDesk(Desk):
         if verdict.refusal is not None:
             self.say(f"refused: {verdict.refusal.value} ({verdict.detail})")
         for event in verdict.events:
-            self.say(_say_event(event))
+            self.say(say_event(event))
 
 
 class Stage:
@@ -61,14 +64,19 @@ class Stage:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.desk = _ShownDesk(self.lines.append)
+        self.http = HttpCaller(self.desk)
 
     def run(self, command: str) -> list[str]:
         """Carry out one command; what it showed."""
         self.lines.clear()
         word, *rest = command.split()
+        target = next((each for each in rest if each.startswith("/")), None)
+        if target is not None:  # a query has "=" too
+            rest.remove(target)
         pairs = dict(each.split("=") for each in rest if "=" in each)
         method: Callable[..., None] = getattr(self, "do_" + word)
-        method([each for each in rest if "=" not in each], pairs)
+        words = [each for each in rest if "=" not in each]
+        method([*words, target] if target is not None else words, pairs)
         return list(self.lines)
 
     def do_office(self, words: list[str], pairs: dict[str, str]) -> None:
@@ -85,7 +93,7 @@ class Stage:
 
     def do_beat(self, words: list[str], pairs: dict[str, str]) -> None:
         for broker in _brokers(words):
-            self.lines.append(f"b{broker} {_say_lease(self.desk.beat(broker, **_said(words, pairs)))}")
+            self.lines.append(f"b{broker} {say_lease(self.desk.beat(broker, **_said(words, pairs)))}")
 
     def do_wait(self, words: list[str], pairs: dict[str, str]) -> None:
         self.desk.wait(int(words[0]), *_brokers(words[1:]), **_said(words, pairs))
@@ -138,8 +146,33 @@ class Stage:
         if isinstance(command, Refusal):
             self.lines.append(f"not admitted: {command.value}")
         else:
-            self.lines.append(f"proposed: {_say_command(command)}")
+            self.lines.append(f"proposed: {say_command(command)}")
             self.desk.submit(command)
+
+    def do_get(self, words: list[str], pairs: dict[str, str]) -> None:
+        self._show(*self.http.call("GET", words[0]))
+
+    def do_post(self, words: list[str], pairs: dict[str, str]) -> None:
+        fields = ",".join(f'"{name}":{value}' for name, value in pairs.items())
+        self._show(*self.http.call("POST", words[0], f"{{{fields}}}".encode()))
+
+    def do_elsewhere(self, words: list[str], pairs: dict[str, str]) -> None:
+        self.http.leads = False
+        (self.do_get if words[0] == "get" else self.do_post)(words[1:], pairs)
+        self.http.leads = True
+
+    def _show(self, status: int, page: dict[str, Any]) -> None:
+        if "error" in page:
+            more = [f"{name} {value}" for name, value in page.items() if name not in ("error", "reason", "pages")]
+            self.lines.append(f"{status} {page['reason']}: {page['error']}")
+            self.lines.extend(more)
+            return
+        group = page.get("group", page)
+        self.lines.append(f"{status}" + (f", changed {page['changed']}".lower() if "changed" in page else ""))
+        if "why" in group:
+            leader = f"b{group['leader']['brokerId']}" if group["leader"] is not None else "nobody"
+            self.lines.append(f"epoch {group['epoch']}, led by {leader}; confirmed {group['confirmed']}".lower())
+            self.lines.append(group["why"])
 
     def do_again(self, words: list[str], pairs: dict[str, str]) -> None:
         before = self.desk.machine.save()
@@ -148,11 +181,11 @@ class Stage:
 
     def do_group(self, words: list[str], pairs: dict[str, str]) -> None:
         group = self.desk.group
-        self.lines.append(f"epoch {group.epoch}, {_say_tenure(group.tenure)}")
+        self.lines.append(f"epoch {group.epoch}, {say_tenure(group.tenure)}")
         sync = group.sync
         self.lines.append(
-            f"in sync {_names(sync.members)}, eligible {_names(sync.eligible)}, version {sync.version}, committed at "
-            f"least {sync.committed.epoch}/{sync.committed.position}"
+            f"in sync {say_names(sync.members)}, eligible {say_names(sync.eligible)}, version {sync.version}, "
+            f"committed at least {sync.committed.epoch}/{sync.committed.position}"
         )
         for each in group.replicas:
             notes = [word for word, on in (("learner", each.learner), ("exited", each.exited)) if on]
@@ -177,51 +210,6 @@ def _said(words: list[str], pairs: dict[str, str]) -> dict[str, object]:
         "end": _point(pairs.get("end")), "committed": _point(pairs.get("committed")), "space": "full" not in words,
         "healthy": "sick" not in words,
     }  # fmt: skip
-
-
-def _names(ids: tuple[BrokerId, ...]) -> str:
-    return " ".join(f"b{each}" for each in ids) or "nobody"
-
-
-def _say_lease(answer: Granted | Withheld) -> str:
-    if isinstance(answer, Granted):
-        more = f", hand over to b{answer.hand_over}" if answer.hand_over is not None else ""
-        return f"leads epoch {answer.view.epoch} for {answer.holder_ms} ms{more}"
-    if answer.view is None:
-        return f"is refused: {answer.refusal.value if answer.refusal else ''}"
-    master = f"b{answer.view.master}" if answer.view.master is not None else "nobody"
-    why = f" ({answer.refusal.value})" if answer.refusal is not None else ""
-    return f"does not lead; {master} does in epoch {answer.view.epoch}{why}"
-
-
-def _say_tenure(tenure: Tenure | None) -> str:
-    if tenure is None:
-        return "never led"
-    state = "released" if tenure.released else "ended" if tenure.ended else "stands"
-    return f"b{tenure.broker_id} (registration {tenure.registration}) leads since epoch {tenure.epoch}: {state}"
-
-
-def _say_command(command: Command) -> str:
-    shown = {
-        "expected_epoch": "after epoch {}", "broker_id": "b{}", "grounds": "because {}", "alive": "alive {}",
-        "address": "at {}",
-    }  # fmt: skip
-    words = [type(command).__name__]
-    for name, form in shown.items():
-        value = getattr(command, name, None)
-        if value is not None:
-            text = _names(value) if isinstance(value, tuple) else getattr(value, "value", value)
-            words.append(form.format(text))
-    return " ".join(words)
-
-
-def _say_event(event: Event) -> str:
-    parts = []
-    for each in fields(event):
-        value = getattr(event, each.name)
-        if each.name != "group":
-            parts.append(f"{each.name} {_names(value) if isinstance(value, tuple) else value}")
-    return f"{type(event).__name__}: {', '.join(parts)}"
 
 
 def play(text: str) -> str:

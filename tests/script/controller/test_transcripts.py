@@ -1,6 +1,6 @@
 """Each `.txt` here is a transcript that must come out as it is written.
 
-`PYTHONPATH=broker:tests python -m script.controller.rewrite` writes them anew; the difference is then reviewed like
+`PYTHONPATH=broker:tests python -m script.rewrite` writes them anew; the difference is then reviewed like
 code.
 """
 

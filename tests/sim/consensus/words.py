@@ -1,10 +1,11 @@
 """Short words for messages and events, shared by the simulator's transcripts and the scripts."""
 
 from logherd.raft.members import Configuration
-from logherd.raft.messages import ReadAsk, ReadGrant, TimeoutNow, VoteAnswer, VoteRequest
+from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant, TimeoutNow, Trusted, VoteAnswer, VoteRequest
 from logherd.raft.output import (
     Answer,
     Decided,
+    DoubtEnded,
     Event,
     MembersChanged,
     QuorumRecovered,
@@ -66,6 +67,12 @@ def say_body(body: object) -> str:
             return f"copy {say_point(body.image.point)} offset {body.offset} {len(body.data)} B gen {body.generation}"
         case CopyAck():
             return f"copied to {body.offset} gen {body.generation}"
+        case _:
+            return _say_raft(body)
+
+
+def _say_raft(body: object) -> str:
+    match body:
         case VoteRequest() | VoteAnswer():
             return _say_vote(body)
         case TimeoutNow():
@@ -74,6 +81,10 @@ def say_body(body: object) -> str:
             return "read?"
         case ReadGrant():
             return f"read at {body.position}"
+        case Doubtful():
+            return f"doubtful, {say_body(body.answer)}"
+        case Trusted():
+            return f"trusted from {body.position}"
         case _:
             return type(body).__name__.lower()
 
@@ -118,6 +129,8 @@ def say_event(event: Event) -> str:
             return f"refused a message of {event.sender}: {event.reason}"
         case StorageStalled():
             return "storage stalled"
+        case DoubtEnded():
+            return f"doubt ended at {event.position}, votes again"
         case QuorumRecovered():
             return f"QUORUM RECOVERED, reset {event.reset}, term {event.term}: {say_configuration(event.configuration)}"
         case _:

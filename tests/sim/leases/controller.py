@@ -8,11 +8,12 @@ from zlib import crc32
 from logherd.controller.commands import Command, decode_command, encode_command
 from logherd.controller.machine import Machine
 from logherd.controller.office import Office
+from logherd.controller.reports import Report, Withheld
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Position
 from logherd.raft.core import RaftCore, found_group, make_image
-from logherd.raft.inputs import Applied, Flushed, ImageKept, Input, Propose, Read, Received, Tick
+from logherd.raft.inputs import Applied, DiskFull, Flushed, ImageKept, Input, Propose, Read, Received, Tick, Transfer
 from logherd.raft.options import RaftOptions
 from logherd.raft.output import Answer, Decided, Output, ReadReady, Role, RoleChanged
 from logherd.raft.record import Kind
@@ -20,7 +21,6 @@ from logherd.raft.store import HardState
 from logherd.replication.epochs import NOWHERE
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId
 from sim.consensus.disk import SimStore
-from sim.consensus.streams import stream
 from sim.leases.process import Process
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ __all__ = ["Controller"]
 CLUSTER = ClusterId("leases")
 OPTIONS = OfficeOptions(fresh_ms=700, gather_ms=200, transfer_ms=2_000, retry_ms=50, idle_ms=200)
 TICK_US = 50_000
-IMAGE_EVERY = 25
 
 Done = Callable[[Verdict | None], None]
 
@@ -42,32 +41,55 @@ class Controller(Process):
     def __init__(self, world: "World", identity: ReplicaId, founders: tuple[ReplicaId, ...]) -> None:
         super().__init__(world, str(identity))
         self.identity = identity
-        self._draw = stream(world.seed, f"disk:{identity}")
+        self.marks = world.observer.marks
+        self.silent_until = 0
+        self.full = False
         self.store = SimStore(1 << 16)
         found_group(self.store, HardState(CLUSTER, identity), founders)
         self.store.flush(len(self.store.pending))
         self._requests = 0
+        self.office: Office | None = None
+        self._waiting: dict[int, tuple[Command | None, Done]] = {}
         self.started()
 
     def started(self) -> None:
         """Start from the disk."""
         self.machine, self.position, self.since_image = Machine(), NOWHERE, 0
-        self.office: Office | None = None
-        self._waiting: dict[int, tuple[Command | None, Done]] = {}
         self._verdicts: dict[Position, Verdict] = {}
         self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
         self._flushing, self._wanted = False, 0
         self._load()
         hard = HardState(CLUSTER, self.identity)
-        seed = self._draw.getrandbits(64)
+        seed = self.draw.getrandbits(64)
         self.core = RaftCore(self.store, RaftOptions(), hard=hard, seed=seed, now=self.now_ms())
-        self.soon(self._draw.randrange(TICK_US), self._tick)
+        if self.full:
+            self.feed(DiskFull(full=True))
+        self.soon(self.draw.randrange(TICK_US), self._tick)
 
     def ended(self) -> None:
         """What was not flushed may be gone."""
-        self.office = None
-        self.store.lose(self._draw)
+        self._leave_office()
+        self._waiting.clear()
+        self.store.lose(self.draw)
         self.store = self.store.reopened()
+
+    def fill(self, *, full: bool) -> None:
+        """The reserve of its disk is touched, or free again."""
+        self.full = full
+        if self.alive:
+            self.feed(DiskFull(full=full))
+
+    @property
+    def leader_hint(self) -> str:
+        """Where it sends whoever asks the wrong controller."""
+        leader = self.core.leader
+        return str(leader) if leader is not None and leader != self.identity else ""
+
+    def hand_over(self) -> None:
+        """Another controller shall lead."""
+        self._requests += 1
+        self._waiting[self._requests] = (None, lambda verdict: None)
+        self.feed(Transfer(self._requests))
 
     def _load(self) -> None:
         image = self.store.image()
@@ -79,7 +101,9 @@ class Controller(Process):
     def _tick(self) -> None:
         self.feed(Tick())
         if self.office is not None:
+            self.world.observer.on_tick(self)
             for command in self.office.decide(self.now_ms()):
+                self.world.observer.on_proposed(self, command)
                 self._append(command, lambda verdict: None)
         self.soon(TICK_US, self._tick)
 
@@ -100,9 +124,41 @@ class Controller(Process):
 
     def confirm(self, done: Callable[[Office | None], None]) -> None:
         """Find out whether the quorum still follows this controller, from now on."""
+        if self.silent_until > self.world.now_us:
+            self.marks.hit("read-unconfirmed")
+            done(None)
+            return
+        decided = self.world.observer.decided
+
+        def confirmed(verdict: Verdict | None) -> None:
+            if verdict is not None:
+                self.world.observer.on_read(self, decided)
+            done(self.office if verdict is not None else None)
+
         self._requests += 1
-        self._waiting[self._requests] = (None, lambda verdict: done(self.office if verdict is not None else None))
+        self._waiting[self._requests] = (None, confirmed)
         self.feed(Read(self._requests))
+
+    def hear_beat(self, report: Report, who: tuple[str, int], sent: int, back: Callable[[object], None]) -> None:
+        """A heartbeat has arrived, perhaps not for the first time."""
+        assert self.office is not None
+        observer = self.world.observer
+        observer.on_heard(self, report, who, sent)
+        refusal = self.office.hear(report, self.now_ms())
+        if refusal is not None:
+            self.marks.hit_refusal("beat", refusal)
+            back(Withheld(None, refusal))
+            return
+
+        def renew(office: Office | None) -> None:
+            if office is None:
+                back(None)
+                return
+            answer = office.renew(report, self.now_ms())
+            observer.on_renewed(self, report, answer)
+            back(answer)
+
+        self.confirm(renew)
 
     # ---- the shell ---------------------------------------------------------------------------------------------
 
@@ -112,13 +168,10 @@ class Controller(Process):
             self.soon(0, lambda: self.feed(Received(envelope)))
 
     def feed(self, event: Input) -> None:
-        """Give the core an input, and do what its output asks."""
+        """Give the core an input, and do what its output asks, in the order of `raft.output`."""
         self._carry_out(self.core.step(event, self.now_ms()))
 
     def _carry_out(self, output: Output) -> None:
-        for event in output.events:
-            if isinstance(event, RoleChanged):
-                self._on_role(event)
         for envelope in output.messages:
             self.world.ship(envelope)
         if output.flush is not None:
@@ -126,26 +179,41 @@ class Controller(Process):
             self._held.append((output.flush, output.held))
             self._begin_flush()
         if output.load is not None:
+            self.marks.hit("image-installed")
             self._load()
             self.feed(Applied(output.load.point.position))
         if output.apply_to is not None and output.apply_to > self.position:
             self._apply(output.apply_to)
         for answer in output.answers:
             self._answer(answer)
+        for event in output.events:
+            if isinstance(event, RoleChanged):
+                self._on_role(event)
 
     def _on_role(self, event: RoleChanged) -> None:
+        if event.role is Role.LEADER:
+            self.world.observer.on_leader(self, event.term)
         if event.role is Role.LEADER and event.ready:
-            self.office = Office(self.machine, self.world.observer.terms, OPTIONS, self.now_ms())
+            self.office = Office(self.machine, self.world.terms, OPTIONS, self.now_ms())
             self.world.note(self.name, f"leads term {event.term}")
+            self.world.observer.on_office(self)
         elif event.role is not Role.LEADER:
-            self.office = None
+            self._leave_office()
+
+    def _leave_office(self) -> None:
+        if self.office is not None:
+            self.world.note(self.name, "leads no more")
+            pending = [command for command, _ in self._waiting.values() if command is not None]
+            self.world.observer.on_office_left(self, pending)
+        self.office = None
 
     def _begin_flush(self) -> None:
         if self._flushing:
             return
         self._flushing = True
         token, changes = self._wanted, len(self.store.pending)
-        self.soon(100 + int(self._draw.expovariate(1 / 500)), lambda: self._end_flush(token, changes))
+        wait = 100 + int(self.draw.expovariate(1 / self.world.shape.flush_us))
+        self.soon(wait, lambda: self._end_flush(token, changes))
 
     def _end_flush(self, token: int, changes: int) -> None:
         self.store.flush(changes)
@@ -160,17 +228,18 @@ class Controller(Process):
     def _apply(self, upto: Position) -> None:
         for record in self.store.records(self.position, upto):
             if record.kind is Kind.DATA:
+                before = self.position
                 command = decode_command(record.body)
                 verdict = self.machine.apply(command)
                 self._verdicts[record.end] = verdict
                 if self.office is not None:
                     self.office.applied(command, verdict, self.now_ms())
                 self.position = record.end
-                self.world.observer.on_applied(self, record.end, command, verdict)
+                self.world.observer.on_applied(self, before, command, verdict)
                 self.since_image += 1
         self.position = upto
         self.feed(Applied(upto))
-        if self.since_image >= IMAGE_EVERY:
+        if self.since_image >= self.world.shape.image_every:
             self.since_image = 0
             data = self.machine.save()
             image = make_image(self.core, self.position, data, crc32(data))
@@ -180,6 +249,7 @@ class Controller(Process):
     def _answer(self, answer: Answer) -> None:
         command, done = self._waiting.pop(answer.request)
         if isinstance(answer, Decided):
+            self.world.observer.on_answered(answer.position)
             done(self._verdicts.get(answer.position))
         elif isinstance(answer, ReadReady):
             done(Verdict())

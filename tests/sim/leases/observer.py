@@ -1,113 +1,180 @@
-"""Sees everything, and checks after every event what must hold whatever happens (`fault-testing` C5, R1, R2, R5)."""
+"""Sees everything, and checks after every event what must hold whatever happens.
 
+See `fate` for the rules of one group. Of the controllers: C1 one leader per term; C5 equal logs give equal states, an
+image is as good as the log; C6 no decision that was answered is missing at a later leader; C7 an answer is never older
+than what was decided before the question; H4 nobody is chosen who said that it has no space, or is sick; R10 an
+election is proposed from fresh reports; H17 clients are not sent to a master whose successor leads.
+"""
+
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from logherd.controller.commands import Command, Elect, Grounds, PlanTransfer
+from logherd.controller.commands import Command, Elect, Release
 from logherd.controller.machine import Machine
+from logherd.controller.reports import Granted, Report, Withheld
+from logherd.controller.values import Group, GroupKey
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Epoch, Position
-from sim.leases.broker import KEY, Broker, Entry
+from sim.leases.fate import Fate, require
+from sim.leases.marks import Marks
+from sim.leases.signs import Signs
+from sim.leases.words import say_command, say_verdict
 
 if TYPE_CHECKING:
+    from sim.leases.broker import Broker
     from sim.leases.controller import Controller
+    from sim.leases.volume import Entry
     from sim.leases.world import World
 
 __all__ = ["Observer"]
 
 
 class Observer:
-    """Two leases never overlap; an elected master has every committed record; equal logs give equal states."""
+    """One for a run. Its memory is its own: nothing that a simulated process forgets is forgotten here."""
 
-    def __init__(self, world: "World") -> None:
-        from sim.leases.world import TERMS
-
+    def __init__(self, world: "World", keys: list[GroupKey]) -> None:
         self.world = world
-        self.terms = TERMS
-        self.elections = 0
-        self.grounds: set[Grounds] = set()
-        self.transfers = 0
-        self.committed: list[Entry] = []
-        self.led_us = 0
+        self.marks = Marks()
+        self.signs = Signs(world, self.marks)
+        self.fates = {key: Fate(key) for key in keys}
+        self.decided = Position(0)
+        """The end of the latest command whose verdict a controller has told anybody."""
         self._numbers = 0
+        self._ends: list[Position] = []
         self._images: dict[Position, bytes] = {}
-        self._masters: dict[int, tuple[int, int]] = {}
-        self._begun: dict[int, str] = {}
+        self._leaders: dict[int, str] = {}
+        self._heard: dict[str, dict[tuple[GroupKey, int, int], Report]] = {}
 
-    def new_entry(self, epoch: Epoch) -> Entry:
+    def new_entry(self, epoch: Epoch) -> "Entry":
         """A record that never was."""
         self._numbers += 1
         return (epoch, self._numbers)
 
     def check(self) -> None:
-        """R1: two masters never both believe in their lease."""
-        believers = [broker for broker in self.world.brokers.values() if broker.believes() is not None]
-        assert len(believers) < 2, [(broker.name, broker.believes()) for broker in believers]
-        if believers:
-            self.led_us = self.world.now_us
+        """After every event."""
+        now = self.world.now_us
+        for fate in self.fates.values():
+            fate.check(now)
+
+    # ---- controllers -------------------------------------------------------------------------------------------
+
+    def on_leader(self, controller: "Controller", term: int) -> None:
+        """C1."""
+        leader = self._leaders.setdefault(term, controller.name)
+        require(leader == controller.name, "C1", f"{leader} and {controller.name} lead term {term}")
+
+    def on_office(self, controller: "Controller") -> None:
+        """C6: a leader that may serve knows every decision that anybody was told of."""
+        found = controller.position
+        require(found >= self.decided, "C6", f"{controller.name} leads from {found}, {self.decided} was answered")
+        self._heard[controller.name] = {}
+        self.signs.on_office(controller)
+
+    def on_office_left(self, controller: "Controller", pending: list[Command]) -> None:
+        """A controller leads no more; what it had proposed may be decided, or never will."""
+        self.signs.on_office_left(pending)
+
+    def on_answered(self, end: Position) -> None:
+        """Somebody is told that a command was decided."""
+        self.decided = max(self.decided, end)
+
+    def on_read(self, controller: "Controller", decided: Position) -> None:
+        """C7."""
+        found = controller.position
+        require(found >= decided, "C7", f"{controller.name} answers from {found}, {decided} was answered before")
 
     def on_state(self, controller: "Controller") -> None:
         """C5: an image is as good as the log."""
         known = self._images.get(controller.position)
-        assert known in (None, controller.machine.save()), f"{controller.name} starts from another state"
+        require(known in (None, controller.machine.save()), "C5", f"{controller.name} starts from another state")
 
-    def on_applied(self, controller: "Controller", end: Position, command: Command, verdict: Verdict) -> None:
-        """C5: the same command at the same place gives the same state everywhere."""
-        image = controller.machine.save()
+    def on_applied(self, controller: "Controller", before: Position, command: Command, verdict: Verdict) -> None:
+        """C5: the same command at the same place gives the same state everywhere, and no controller leaves one out."""
+        end, image = controller.position, controller.machine.save()
         if end in self._images:
-            assert self._images[end] == image, f"{controller.name} differs at {end}"
+            require(self._images[end] == image, "C5", f"{controller.name} differs at {end}")
+            between = bisect_left(self._ends, end) - bisect_right(self._ends, before)
+            require(between == 0, "C6", f"{controller.name} leaves out commands between {before} and {end}")
             return
+        newest = self._ends[-1] if self._ends else 0
+        require(newest <= before < end, "C6", f"{controller.name} applies {end} first, after {before} of {newest}")
         self._images[end] = image
-        assert Machine.load(image).save() == image
-        if verdict.refusal is not None or verdict.group is None:
-            return
-        if isinstance(command, PlanTransfer):
-            self.transfers += 1
-        if isinstance(command, Elect) and verdict.events:
-            self._on_elected(command, verdict)
-
-    def _on_elected(self, command: Elect, verdict: Verdict) -> None:
+        self._ends.append(end)
+        require(Machine.load(image).save() == image, "C5", "an image is read as another state")
+        self.world.note("-", f"{say_command(command)}: {say_verdict(verdict)}")
         group = verdict.group
-        assert group is not None
-        assert group.tenure is not None
-        self.elections += 1
-        self.grounds.add(command.grounds)
-        self.world.note("-", f"b{command.broker_id} is elected for epoch {group.epoch}: {command.grounds.value}")
-        assert group.epoch not in self._masters, "one master per epoch"
-        assert all(epoch < group.epoch for epoch in self._masters), "epochs rise"
-        self._masters[group.epoch] = (command.broker_id, command.registration)
-        for broker in self.world.brokers.values():
-            assert broker.believes() is None, f"{broker.name} still believes in its lease at the election"
-        assert command.grounds is not Grounds.UNCLEAN
-        winner = self.world.brokers[f"b{command.broker_id}"]
-        if winner.store_id == group.tenure.store_id:
-            assert winner.log[: len(self.committed)] == self.committed, f"{winner.name} lacks committed records"
+        self.signs.on_decided(controller, command, verdict)
+        if group is not None and group.key in self.fates and verdict.refusal is None:
+            fate = self.fates[group.key]
+            known = fate.group
+            fate.on_group(group, command)
+            self.signs.on_group(fate, known, command, verdict)
 
-    def on_begin(self, broker: Broker, epoch: Epoch) -> None:
-        """A master begins its epoch, once."""
-        assert self._begun.setdefault(epoch, broker.incarnation) == broker.incarnation, "one process per epoch"
+    # ---- what a leading controller hears and says --------------------------------------------------------------
 
-    def on_committed(self, broker: Broker, log: list[Entry]) -> None:
-        """Records are acknowledged: they may never be lost, and come after what was acknowledged before."""
-        assert log[: len(self.committed)] == self.committed, f"{broker.name} acknowledges another history"
-        self.committed = list(log)
+    def on_heard(self, controller: "Controller", report: Report, who: tuple[str, int], sent: int) -> None:
+        """A heartbeat has arrived; a later one that arrived before it counts."""
+        if self.signs.is_late(controller, who, sent):
+            return
+        self._heard[controller.name][report.group, report.broker_id, report.registration] = report
 
-    def on_truncate(self, broker: Broker, gone: list[Entry]) -> None:
-        """R4: what was acknowledged is not cut, except where a lost volume already lost it."""
-        lost = set(gone) & set(self.committed)
-        assert not lost, f"{broker.name} cuts committed records {sorted(lost)[:3]}"
+    def on_renewed(self, controller: "Controller", report: Report, answer: Granted | Withheld) -> None:
+        """L4: whoever has said here that it resigned is not granted that epoch, whatever arrives late."""
+        self.signs.on_renewed(answer)
+        heard = self._heard[controller.name].get((report.group, report.broker_id, report.registration), report)
+        if isinstance(answer, Granted):
+            epoch, resigned = answer.view.epoch, heard.resigned
+            require(epoch > resigned, "L4", f"{controller.name} grants b{report.broker_id} epoch {epoch}, resigned")
 
-    def on_wipe(self, broker: Broker) -> None:
-        """A volume is lost: its records live on elsewhere, or an operator will have to decide."""
-        self.world.note(broker.name, "loses its volume")
+    def on_tick(self, controller: "Controller") -> None:
+        """H17: nobody sends clients to a master while another one leads in a later epoch."""
+        office, now = controller.office, controller.now_ms()
+        for fate in self.fates.values():
+            group = controller.machine.group(fate.key)
+            named = office.serving(group, now) if office is not None and group is not None else None
+            if named is None or group is None:
+                continue
+            for broker in fate.believers():
+                epoch = broker.believes()
+                wrong = epoch is not None and epoch > group.epoch and broker.incarnation != named.incarnation
+                require(not wrong, "H17", f"{controller.name} names b{named.broker_id}, {broker.name} leads {epoch}")
 
-    def check_calm(self) -> None:
-        """Without faults a group has a master, unless only an operator could make one."""
-        machines = [controller.machine for controller in self.world.controllers.values()]
-        group = max(machines, key=lambda machine: sum(each.epoch for each in machine)).group(KEY)
-        assert group is not None
-        assert group.founded, "nobody founded the group"
-        at_risk = not any(self._can_lead(broker_id) for broker_id in (*group.sync.members, *group.sync.eligible))
-        assert at_risk or self.world.now_us - self.led_us < 4_000_000, f"nobody leads: {group}"
+    def on_proposed(self, controller: "Controller", command: Command) -> None:
+        """H4, R10: what the office proposes by itself is chosen from what it has heard."""
+        self.marks.hit_if("release-made-up", isinstance(command, Release))
+        if isinstance(command, Elect):
+            heard = self._heard[controller.name].get((command.group, command.broker_id, command.registration))
+            require(heard is not None, "R10", f"{controller.name} elects b{command.broker_id}, of which it never heard")
+            fit = heard is not None and heard.space and heard.healthy
+            require(fit, "H4", f"{controller.name} elects b{command.broker_id}, whose store cannot take writes")
+            self.signs.on_chosen(command, self._heard[controller.name])
 
-    def _can_lead(self, broker_id: int) -> bool:
-        return self.world.brokers[f"b{broker_id}"].registration != 0
+    # ---- brokers -----------------------------------------------------------------------------------------------
+
+    def fate_of(self, broker: "Broker") -> Fate:
+        """What is known of a broker's group."""
+        return self.fates[broker.key]
+
+    def on_begin(self, broker: "Broker", epoch: Epoch) -> None:
+        """A master begins its epoch."""
+        self.world.note(broker.name, f"begins epoch {epoch} after {len(broker.volume.log)} records")
+        self.fate_of(broker).on_begin(broker, epoch)
+
+    def on_committed(self, broker: "Broker", log: list["Entry"]) -> None:
+        """Records are acknowledged to whoever wrote them."""
+        self.fate_of(broker).on_committed(broker, log)
+
+    def on_truncate(self, broker: "Broker", at: int) -> None:
+        """A follower cuts its log."""
+        self.world.note(broker.name, f"cuts its log from {len(broker.volume.log)} to {at} records")
+        self.fate_of(broker).on_truncate(broker, at)
+
+    def on_resigned(self, broker: "Broker", epoch: Epoch) -> None:
+        """A master lets go."""
+        self.world.note(broker.name, f"resigns epoch {epoch}")
+        self.marks.hit("resigned-sick" if broker.sick else "resigned")
+        self.fate_of(broker).on_resigned(broker, epoch)
+
+    def group(self, key: GroupKey) -> Group | None:
+        """A group as it is decided."""
+        return self.fates[key].group

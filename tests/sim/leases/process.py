@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sim.consensus.streams import stream
+
 if TYPE_CHECKING:
     from sim.leases.world import World
 
@@ -15,14 +17,22 @@ class Process:
     def __init__(self, world: "World", name: str) -> None:
         self.world = world
         self.name = name
-        self._rate = world.rate_of(name)
+        self.draw = stream(world.seed, f"process:{name}")
+        self._rate = 1_000_000 + world.rate_of(name)
+        self._started_at = stream(world.seed, f"clock-start:{name}").randrange(1_000_000)
         self.life = 0
         self.alive = True
+        self.retired = False
         self.paused_until = 0
 
     def now_ms(self) -> int:
-        """The process's own clock: it drifts, and goes on in a pause."""
-        return 5_000 + self.world.now_us * (1_000_000 + self._rate) // 1_000_000_000
+        """The process's own clock: started at any number, it drifts, and goes on in a pause."""
+        return self._started_at + self.world.now_us * self._rate // 1_000_000_000
+
+    @property
+    def active(self) -> bool:
+        """Alive and not paused."""
+        return self.alive and self.paused_until <= self.world.now_us
 
     def soon(self, wait_us: int, action: Callable[[], None]) -> None:
         """Do something later in this life; when paused, after the pause."""
@@ -52,8 +62,13 @@ class Process:
             life = self.life
             self.world.after(lasts_us, lambda: self._start(life))
 
+    def retire(self) -> None:
+        """The process ends, and no other is started under this name."""
+        self.retired = True
+        self.crash(0)
+
     def _start(self, life: int) -> None:
-        if not self.alive and self.life == life:
+        if not self.alive and self.life == life and not self.retired:
             self.alive = True
             self.started()
 

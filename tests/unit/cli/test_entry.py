@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from logherd.cli.entry import plain_broker_arguments
+from logherd.cli.entry import plain_process_arguments
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ from logherd.cli.entry import plain_broker_arguments
         (["broker", "--config", "f"], ("f", [], None)),
         (["broker", "--set", "a=1", "--config", "f", "--set", "b=2"], ("f", ["a=1", "b=2"], None)),
         (["broker", "--ready-file", "r", "--config", "f"], ("f", [], "r")),
+        (["controller", "--config", "f", "--ready-file", "r"], ("f", [], "r")),
         (["broker"], None),
         (["broker", "--help"], None),
         (["broker", "--set", "a=1"], None),
@@ -26,7 +27,7 @@ from logherd.cli.entry import plain_broker_arguments
     ],
 )
 def test_only_the_plain_form_goes_straight(arguments: list[str], expected: object) -> None:
-    assert plain_broker_arguments(arguments) == expected
+    assert plain_process_arguments(arguments) == expected
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -37,7 +38,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_umbrella_shows_the_commands_of_both_packages() -> None:
     shown = run("--help").stdout
-    assert all(f" {name} " in shown for name in ("broker", "up", "down", "status"))
+    assert all(f" {name} " in shown for name in ("broker", "controller", "up", "down", "status"))
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:
@@ -55,6 +56,19 @@ def test_a_wrong_configuration_ends_the_broker_with_every_fault(tmp_path: Path) 
         f"logherd broker: {path}: the configuration is wrong",
         "dataDir: missing; it has no default",
         "flush: 'b' is not right: input should be 'sync' or 'async'",
+    ]
+
+
+def test_a_wrong_configuration_ends_a_controller_with_every_fault(tmp_path: Path) -> None:
+    path = tmp_path / "controller.yaml"
+    path.write_text("nodeName: A\nleaseMs: 1\ncontrollers: []\n")
+    answer = run("controller", "--config", str(path))
+    assert answer.returncode == 2
+    assert answer.stderr.splitlines() == [
+        f"logherd controller: {path}: the configuration is wrong",
+        "nodeName: 'A' is not right: string should match pattern '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'",
+        "dataDir: missing; it has no default",
+        "leaseMs: 1 is not right: input should be greater than or equal to 600",
     ]
 
 

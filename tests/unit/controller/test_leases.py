@@ -5,8 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logherd.controller.commands import Release
 from logherd.controller.holder import LeaseHolder
 from logherd.controller.leases import LeaseTerms
+from logherd.controller.office import view_of
 from logherd.controller.reports import Granted, RoleView, Withheld
 from logherd.controller.values import BrokerId, Registration
 from logherd.controller.verdicts import Refusal
@@ -17,7 +19,7 @@ from unit.controller.desk import KEY, Desk
 def view(epoch: int) -> RoleView:
     return RoleView(
         epoch=Epoch(epoch), master=BrokerId(1), master_address="b1:1", master_registration=Registration(1), version=1,
-        members=(BrokerId(1),), learners=(), min_in_sync=1,
+        members=(BrokerId(1),), processes=(Registration(1),), learners=(), min_in_sync=1,
     )  # fmt: skip
 
 
@@ -177,3 +179,32 @@ def test_r19_a_release_that_was_lost_is_made_up_for_by_the_next_heartbeat() -> N
     assert answer.refusal is Refusal.RESIGNED
     assert [election.broker_id for election in desk.wait(150, 2, 3)] == [2]
     assert desk.group.epoch == 2
+
+
+def test_r2_a_late_heartbeat_of_a_master_that_resigned_brings_no_lease() -> None:
+    """The release was lost, and what the process said before it resigned arrives after what it said then."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    before = replace(desk.report(1), number=7)
+    resigned = replace(before, resigned=desk.group.epoch, number=8)
+    desk.office.hear(resigned, desk.now)
+    assert desk.office.hear(before, desk.now) is None
+    assert desk.office.renew(before, desk.now) == Withheld(view_of(desk.group), Refusal.RESIGNED)
+    assert [type(command) for command in desk.office.decide(desk.now)] == [Release]
+
+
+def test_what_a_late_heartbeat_says_is_not_believed() -> None:
+    """H4: a disk that was not full before is full now."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    replica = desk.group.replica(BrokerId(2))
+    assert replica is not None
+    full = replace(desk.report(2), number=8, space=False)
+    for report in (full, replace(full, number=7, space=True), full):
+        assert desk.office.hear(report, desk.now) is None
+    seen = desk.office.seen(replica, KEY, desk.now)
+    assert seen is not None
+    assert not seen.report.space
+    desk.register(2, life=2)
+    desk.office.hear(replace(full, registration=desk.registration(2), number=1, space=True), desk.now)
+    assert desk.office.alive(desk.group, BrokerId(2), desk.now)

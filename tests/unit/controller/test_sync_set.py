@@ -2,6 +2,7 @@
 
 from logherd.controller.admission import admit_sync_set
 from logherd.controller.commands import AlterSyncSet, Configure, SetLearner, SyncMember
+from logherd.controller.office import view_of
 from logherd.controller.values import BrokerId
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
@@ -140,3 +141,41 @@ def test_a_demoted_replica_leaves_the_set_if_enough_others_are_left() -> None:
     assert desk.alter(1, 1, 2, 3).refusal is Refusal.LEARNER
     assert demote(desk, 2, learner=False) is None
     assert desk.alter(1, 1, 2, 3).refusal is None
+
+
+def test_r9_whatever_decides_on_a_proposal_makes_another_version_so_that_a_refused_one_stays_refused() -> None:
+    """Else a copy that is still under way would be accepted when its master does not count the member any more."""
+    desk = founded()
+    late = {"version": desk.group.sync.version, "minimum": 2}
+    desk.submit(Configure(group=KEY, replicas=3, min_in_sync=3))
+    assert desk.alter(1, 1, 2, **late).refusal is Refusal.FENCED_VERSION
+    desk.submit(Configure(group=KEY, replicas=3, min_in_sync=2))
+    assert desk.alter(1, 1, 2, **late).refusal is Refusal.FENCED_VERSION
+
+    desk.register(4, learner=True)
+    late = {"version": desk.group.sync.version}
+    assert desk.alter(1, 1, 2, 3, 4, **late).refusal is Refusal.LEARNER
+    assert demote(desk, 4, learner=False) is None
+    assert desk.alter(1, 1, 2, 3, 4, **late).refusal is Refusal.FENCED_VERSION
+
+
+def test_r9_the_same_set_under_another_request_withdraws_every_proposal_before_it() -> None:
+    """A master that proposed a member which then died must be able to go on without it, whatever is under way."""
+    desk = founded()
+    desk.alter(1, 1, 2)
+    assert desk.alter(1, 1, 2, version=2, request="never mind").refusal is None
+    assert (desk.group.sync.members, desk.group.sync.version) == ((1, 2), 3)
+    assert desk.alter(1, 1, 2, version=2, request="never mind").refusal is None
+    assert desk.alter(1, 1, 2, 3, version=2, request="late").refusal is Refusal.FENCED_VERSION
+    assert desk.alter(1, 1, 2, version=2, request="another").refusal is Refusal.FENCED_VERSION
+    assert desk.group.sync.version == 3
+
+
+def test_r6_a_master_is_told_which_process_of_each_member_counts() -> None:
+    """Another process of the same id may still be linked to it, and have data that the member has not."""
+    desk = founded()
+    assert view_of(desk.group).processes == (1, 2, 3)
+    desk.register(2, life=2)
+    desk.alter(1, 1, 2)
+    view = view_of(desk.group)
+    assert (view.members, view.processes) == ((1, 2), (1, 4))

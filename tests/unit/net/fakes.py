@@ -21,6 +21,7 @@ class Lines(Log):
     def warning(self, message: str, **fields: FieldValue) -> None:
         self.warnings.append((message, fields))
 
+
 class FakeTransport(asyncio.Transport):
     """Takes writes; `unsent` says how much of them the peer has not taken."""
 

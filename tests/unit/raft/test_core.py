@@ -1,5 +1,7 @@
 """What the core refuses, and what its outputs promise."""
 
+from dataclasses import replace
+
 import pytest
 
 from logherd.kit.errors import InvariantError
@@ -7,7 +9,7 @@ from logherd.model.names import Epoch, Position
 from logherd.raft.core import RaftCore, found_group
 from logherd.raft.inputs import Applied, Flushed, Propose, ProposeAll, Read, Received, RecoverQuorum, Tick
 from logherd.raft.memory import MemoryLog
-from logherd.raft.messages import VoteAnswer, VoteRequest
+from logherd.raft.messages import Doubtful, TimeoutNow, Trusted, VoteAnswer, VoteRequest
 from logherd.raft.options import Jitter, RaftOptions
 from logherd.raft.output import Decided, Refusal, Refused, Role, Strange
 from logherd.raft.record import Kind
@@ -233,3 +235,44 @@ def test_jitter_is_the_same_for_the_same_seed_and_spread() -> None:
     assert drawn == [two.below(1_000) for _ in range(200)]
     assert len(frozenset(drawn)) > 150
     assert drawn != [Jitter(8).below(1_000) for _ in range(200)]
+
+
+def doubtful_core(*voters: ReplicaId) -> tuple[RaftCore, MemoryLog]:
+    log = MemoryLog()
+    found_group(log, replace(HARD, doubtful=True), voters)
+    return RaftCore(log, RaftOptions(), hard=HARD, seed=1, now=0), log
+
+
+def test_the_only_voter_is_not_asked_to_wait_for_others_and_keeps_that_in_its_first_promise() -> None:
+    core, log = doubtful_core(A)
+    for now in range(0, 3_000, 100):
+        out = core.step(Tick(), now)
+        if out.flush is not None:
+            core.step(Flushed(out.flush), now)
+    assert core.role is Role.LEADER
+    assert log.hard_state() == HardState(CLUSTER, A, Epoch(1), A)
+
+
+def test_a_doubtful_member_neither_stands_nor_votes_nor_takes_over() -> None:
+    core, log = doubtful_core(A, B, C)
+    last = Point(Epoch(0), Position(0))
+    assert [core.step(Tick(), now).messages for now in range(0, 9_000, 100)] == [()] * 90
+    asked = core.step(mail(VoteRequest(last, pre=True), term=1), 9_001).messages
+    assert [envelope.body for envelope in asked] == [VoteAnswer(granted=False, pre=True)]
+    for request in (VoteRequest(last), VoteRequest(last, transfer=True)):
+        assert [e.body for e in core.step(mail(request, term=1), 9_002).messages] == [VoteAnswer(granted=False)]
+    core.step(mail(TimeoutNow(), term=1), 9_003)
+    assert core.role is Role.FOLLOWER
+    assert log.hard_state() == HardState(CLUSTER, A, Epoch(1), None, doubtful=True)
+
+
+def test_only_the_answer_to_the_doubt_of_this_life_ends_it_and_only_once_the_record_is_here() -> None:
+    core, log = doubtful_core(A, B, C)
+    out = core.step(mail(Heartbeat(1, Position(0)), term=1), 1)
+    held = out.held[0].body if out.held else out.messages[0].body
+    assert isinstance(held, Doubtful)
+    for trusted in (Trusted(held.number + 1, Position(0)), Trusted(held.number, Position(28))):
+        core.step(mail(trusted, term=1), 2)
+        assert core.ground.doubtful
+    core.step(mail(Trusted(held.number, Position(0)), term=1), 3)
+    assert log.hard_state() == HardState(CLUSTER, A, Epoch(1))

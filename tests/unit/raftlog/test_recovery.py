@@ -1,6 +1,7 @@
 """Opening a member's log: the tables are complete, damage is refused by name, formats stay as they are."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -155,7 +156,15 @@ def test_a_torn_tail_is_cut_and_reported() -> None:
     assert (again.end, again.recovered.rows[-1]) == (end, "torn")
     assert again.recovered.doubtful  # "two" is whole: torn, or damage to what was flushed; nobody here can know
     again.close()
-    assert RaftLog.open(disk, ROOT, OPTIONS).recovered.rows[-1] == "end"
+    once_more = RaftLog.open(disk, ROOT, OPTIONS)
+    assert once_more.recovered.rows[-1] == "end"
+    assert once_more.recovered.doubtful  # nothing is left to see, so it was kept
+    kept = once_more.hard_state()
+    assert kept is not None
+    once_more.keep_hard_state(replace(kept, doubtful=False))
+    flush(once_more)
+    once_more.close()
+    assert not RaftLog.open(disk, ROOT, OPTIONS).recovered.doubtful
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -185,7 +194,9 @@ def test_one_bad_slot_costs_nothing_that_was_promised_and_two_refuse_the_start()
     log.close()
     newest = max((0, SLOT_BYTES), key=lambda at: int.from_bytes(disk.open(f"{ROOT}/promises").read(at + 12, 8)))
     damage(disk, "promises", SLOT_BYTES - newest + 30)
-    assert (RaftLog.open(disk, ROOT, OPTIONS).hard_state() or HARD).term == 5
+    found = RaftLog.open(disk, ROOT, OPTIONS)
+    assert (found.hard_state() or HARD).term == 5
+    assert found.recovered.doubtful  # the older slot here; that it was not the newest one nobody can see
     disk.locks.clear()
     for at in (0, SLOT_BYTES):
         damage(disk, "promises", at, b"\xff" * 64)
@@ -305,10 +316,10 @@ def test_the_formats_stay_as_they_are() -> None:
                 mark_position=128, mark_seal=9, loose=200)  # fmt: skip
     text = (
         b'{"cluster":"c","reset":1,"owner":"a.1","term":4,"vote":"b.1","baseEpoch":1,"basePosition":56,"baseSeal":7,'
-        b'"markPosition":128,"markSeal":9,"loose":200}'
+        b'"markPosition":128,"markSeal":9,"loose":200,"doubtful":false}'
     )
     assert encode_kept(kept) == text
-    assert decode_kept(text) == kept
+    assert decode_kept(text) == decode_kept(text.replace(b',"doubtful":false', b"")) == kept
     assert encode_value_slot(3, b"value").hex() == "4c48534c4f5400000001000500000000000000037859ba7976616c7565"
     image = Image("i", Point(Epoch(3), Position(50)), 9, crc32(b"state"), 5, b"\0note")
     file = encode_image_head(image) + b"state"

@@ -1,6 +1,5 @@
 """Questions to clients: what the client is asked, and that its answer comes back as it is."""
 
-
 import pytest
 
 from logherd.model.host import encode_host, format_offset_message_id

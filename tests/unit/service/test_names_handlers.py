@@ -49,7 +49,9 @@ class Names:
         settings = SettingsTable(
             [
                 Setting(
-                    "expirySeconds", lambda: self.expiry, one_of("60", "120"),
+                    "expirySeconds",
+                    lambda: self.expiry,
+                    one_of("60", "120"),
                     lambda v: setattr(self, "expiry", int(str(v))),
                 ),
             ]

@@ -49,12 +49,8 @@ def send(rig: Rig, *tags: str, body: bytes = b"x", queue: int = 0) -> None:
     rig.end_pass()
 
 
-def subscribe(
-    rig: Rig, *tags: str, version: int = 5, model: str = "CLUSTERING", kind: str = "TAG"
-) -> None:
-    subscription = Subscription(
-        "orders", "||".join(tags) or "*", kind, tags, tuple(map(java_hash, tags)), version
-    )
+def subscribe(rig: Rig, *tags: str, version: int = 5, model: str = "CLUSTERING", kind: str = "TAG") -> None:
+    subscription = Subscription("orders", "||".join(tags) or "*", kind, tags, tuple(map(java_hash, tags)), version)
     profile = ConsumerProfile(message_model=model)
     connection = Connection("client", rig.session, "JAVA", 477, 0, 0)
     rig.registry.join_consumer("billing", profile, connection, subscriptions={"orders": subscription})

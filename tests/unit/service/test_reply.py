@@ -56,9 +56,7 @@ def test_a_reply_is_pushed_and_answered_when_it_was_taken(rig: Rig, requester: F
 @pytest.mark.parametrize(
     ("frame", "remark"), [(None, "did not answer in time"), (Frame(1, 1, remark="no"), "answered 1 no")]
 )
-def test_a_reply_that_was_not_taken_is_1(
-    rig: Rig, requester: FakeSession, frame: Frame | None, remark: str
-) -> None:
+def test_a_reply_that_was_not_taken_is_1(rig: Rig, requester: FakeSession, frame: Frame | None, remark: str) -> None:
     reply(rig)
     requester.calls[0].on_answer(frame)
     [answer] = rig.session.replies

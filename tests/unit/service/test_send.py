@@ -267,7 +267,10 @@ def test_what_asks_for_a_missing_feature_is_3_and_never_stored(rig: Rig, propert
 @pytest.mark.parametrize(
     ("bits", "feature"),
     [
-        (0x4, "transactions"), (0x8, "transactions"), (0xC, "transactions"), (0x40, "inner batches"),
+        (0x4, "transactions"),
+        (0x8, "transactions"),
+        (0xC, "transactions"),
+        (0x40, "inner batches"),
         (0x80, "inner batches"),
     ],
 )

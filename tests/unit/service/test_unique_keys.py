@@ -13,7 +13,7 @@ def keys(clock: FakeClock, host: str = "10.1.2.3") -> UniqueKeys:
 
 def test_an_id_holds_address_process_start_time_and_counter() -> None:
     clock = FakeClock(wall=int(datetime(2026, 5, 1, 0, 0, 1, tzinfo=UTC).timestamp() * 1000))
-    assert keys(clock).next() == "0A010203" "1234" "AABBCCDD" "000003E8" "0001"
+    assert keys(clock).next() == "0A0102031234AABBCCDD000003E80001"
     assert len(keys(clock, "fd00::1").next()) == 56
 
 

@@ -8,6 +8,7 @@ import pytest
 from logherd.settings.aside import CheckAside
 from logherd.settings.errors import SettingsError
 from logherd.settings.load import load_broker_options
+from logherd.settings.options import BrokerOptions
 
 MINIMAL = "brokerGroup: orders\ndataDir: data\n"
 
@@ -113,10 +114,10 @@ def test_a_key_twice_in_json_is_refused(tmp_path: Path) -> None:
 def test_the_check_in_another_process_gives_the_same(tmp_path: Path) -> None:
     path = write(tmp_path, MINIMAL)
     overrides = ["listen=127.0.0.1:0"]
-    assert CheckAside(path, overrides).result() == load_broker_options(path, overrides)
+    assert CheckAside("broker", path, overrides).result(BrokerOptions) == load_broker_options(path, overrides)
 
 
 def test_the_check_in_another_process_says_the_same(tmp_path: Path) -> None:
     path = write(tmp_path, MINIMAL + "flush: maybe\n")
     with pytest.raises(SettingsError, match="flush: 'maybe' is not right"):
-        CheckAside(path).result()
+        CheckAside("broker", path).result(BrokerOptions)

@@ -298,8 +298,9 @@ def test_retention_by_age_looks_at_the_newest_record_of_a_segment(disk):
         append(store, at=n * 100)
     flush(store)
     settle(store)
-    first_of_second = store.store_timestamp(store.find_queue("T", 0), next(
-        n for n in range(120) if store.unit(store.find_queue("T", 0), n)[0] >= 8192))
+    first_of_second = store.store_timestamp(
+        store.find_queue("T", 0), next(n for n in range(120) if store.unit(store.find_queue("T", 0), n)[0] >= 8192)
+    )
     assert store.apply_retention(first_of_second + 1000, pinned=1 << 60) == 0
     assert store.apply_retention(first_of_second + 1001, pinned=1 << 60) == 1
 

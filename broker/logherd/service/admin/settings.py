@@ -72,13 +72,15 @@ def broker_settings(
     own = {
         "brokerClusterName": identity.cluster, "brokerName": identity.name, "brokerId": identity.broker_id, **fixed,
     }  # fmt: skip
-    return SettingsTable([
-        *(Setting(name, _reader(value)) for name, value in own.items()),
-        Setting("brokerPermission", lambda: permitted[0].permission, one_of(*map(str, PERMISSIONS)), permit),
-        Setting("autoCreateTopicEnable", lambda: creation.auto_create, boolean(), create),
-        Setting("autoCreateSubscriptionGroup", lambda: groups[0].auto_create_groups, boolean(), create_groups),
-        Setting("fileReservedTime", lambda: retention.age_ms // _HOUR_MS, integer(1, _HOURS_MAX), keep),
-    ])
+    return SettingsTable(
+        [
+            *(Setting(name, _reader(value)) for name, value in own.items()),
+            Setting("brokerPermission", lambda: permitted[0].permission, one_of(*map(str, PERMISSIONS)), permit),
+            Setting("autoCreateTopicEnable", lambda: creation.auto_create, boolean(), create),
+            Setting("autoCreateSubscriptionGroup", lambda: groups[0].auto_create_groups, boolean(), create_groups),
+            Setting("fileReservedTime", lambda: retention.age_ms // _HOUR_MS, integer(1, _HOURS_MAX), keep),
+        ]
+    )
 
 
 def _reader(value: object) -> Callable[[], object]:

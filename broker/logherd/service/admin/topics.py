@@ -108,9 +108,7 @@ class TopicAdmin:
         self._refuse_system(asked.name)
         for what, queues in (("readQueueNums", asked.read_queues), ("writeQueueNums", asked.write_queues)):
             if not 1 <= queues <= QUEUES_MAX:
-                raise RequestError(
-                    ResponseCode.INVALID_PARAMETER, f"{what} is {queues}; right is 1 to {QUEUES_MAX}"
-                )
+                raise RequestError(ResponseCode.INVALID_PARAMETER, f"{what} is {queues}; right is 1 to {QUEUES_MAX}")
         if not 0 <= asked.permission <= PERMISSION_MAX:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
@@ -125,9 +123,7 @@ class TopicAdmin:
 
     def _refuse_system(self, name: str) -> None:
         if self._is_system(name):
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic."
-            )
+            raise RequestError(ResponseCode.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic.")
 
     def _is_system(self, name: str) -> bool:
         return is_system_topic(name) or name in self._own

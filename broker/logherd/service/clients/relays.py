@@ -67,9 +67,7 @@ class Relays:
             topic_sys_flag=topic.system_flag if topic else header.topic_sys_flag,
             group_sys_flag=group.system_flag if group else header.group_sys_flag,
         )  # fmt: skip
-        return self._relay(
-            request, session, header.consumer_group, header.client_id or "", header=relayed, body=body
-        )
+        return self._relay(request, session, header.consumer_group, header.client_id or "", header=relayed, body=body)
 
     def consumer_status(self, request: Request, session: Session) -> Answer:
         """223: how far each client of a group has come with a topic, as the clients say themselves."""

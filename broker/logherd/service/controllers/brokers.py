@@ -1,7 +1,7 @@
 """Requests of brokers: identity, registration, heartbeats, the in-sync set."""
 
 from logherd.controller.admission import admit_register, admit_sync_set
-from logherd.controller.commands import AlterSyncSet, Claim, Register, SyncMember
+from logherd.controller.commands import AlterSyncSet, Claim, Register, Release, SyncMember
 from logherd.controller.office import Office
 from logherd.controller.reports import Report, Withheld
 from logherd.controller.values import BrokerId, GroupKey, Registration, Rules
@@ -9,8 +9,6 @@ from logherd.controller.verdicts import Refusal, Verdict
 from logherd.model.names import Epoch, Position
 from logherd.replication.epochs import Point
 from logherd.service.controllers.codes import refusal_reply, response_code
-from logherd.service.controllers.fields import AlteringBody, AlteringHeader, HeartbeatHeader, Registered
-from logherd.service.controllers.fields import RegisteringHeader as Registering
 from logherd.service.controllers.scope import key_of
 from logherd.service.controllers.steps import Confirm, Decide, Step
 from logherd.service.controllers.views import lease_reply, sync_body
@@ -18,6 +16,7 @@ from logherd.service.errors import RequestError
 from logherd.service.ports import Reply
 from logherd.service.requests import body_reply
 from logherd.wire.bodies import decode_body
+from logherd.wire.bodies.insync import AlteringBody
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header
@@ -28,8 +27,16 @@ from logherd.wire.headers.controller import (
     NextBrokerIdHeader,
     NextBrokerIdResponse,
 )
+from logherd.wire.headers.leases import (
+    AlteringHeader,
+    HeartbeatHeader,
+    LeaseReleaseHeader,
+    LeaseReleaseResponse,
+    RegisteredResponse,
+    RegisteringHeader,
+)
 
-__all__ = ["alter", "apply_id", "heartbeat", "next_id", "register"]
+__all__ = ["alter", "apply_id", "heartbeat", "next_id", "register", "release"]
 
 _INVALID = ResponseCode.CONTROLLER_INVALID_REQUEST
 
@@ -38,12 +45,12 @@ def _point(epoch: int | None, position: int | None) -> Point:
     return Point(Epoch(max(epoch or 0, 0)), Position(max(position or 0, 0)))
 
 
-def next_id(frame: Frame, office: Office, now: int) -> Step:
+def next_id(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """1012: the id that a new broker should claim."""
     header = decode_header(NextBrokerIdHeader, frame.ext)
     key = GroupKey(header.cluster_name, header.broker_name)
 
-    def then(now: int) -> Step:
+    def then(now: int) -> Step[Reply]:
         group = office.machine.group(key)
         return Reply(
             header=NextBrokerIdResponse(
@@ -54,13 +61,13 @@ def next_id(frame: Frame, office: Office, now: int) -> Step:
     return Confirm(then)
 
 
-def apply_id(frame: Frame, office: Office, now: int) -> Step:
+def apply_id(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """1013: claim an id."""
     header = decode_header(ApplyBrokerIdHeader, frame.ext)
     key = GroupKey(header.cluster_name, header.broker_name)
     command = Claim(group=key, broker_id=BrokerId(header.applied_broker_id), check_code=header.register_check_code)
 
-    def then(verdict: Verdict, now: int) -> Step:
+    def then(verdict: Verdict, now: int) -> Step[Reply]:
         if verdict.refusal is not None:
             return refusal_reply(frame.code, verdict.refusal, verdict.detail)
         return Reply(header=ApplyBrokerIdResponse(cluster_name=key.cluster, broker_name=key.name))
@@ -68,9 +75,9 @@ def apply_id(frame: Frame, office: Office, now: int) -> Step:
     return Decide(command, then)
 
 
-def register(frame: Frame, office: Office, now: int) -> Step:
+def register(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """1003: a broker process has started."""
-    header = decode_header(Registering, frame.ext)
+    header = decode_header(RegisteringHeader, frame.ext)
     if not header.store_id or not header.incarnation:
         raise RequestError(_INVALID, "a broker must send logherdStoreId and logherdIncarnation to join a group")
     wish = Register(
@@ -86,14 +93,14 @@ def register(frame: Frame, office: Office, now: int) -> Step:
     return Decide(admitted, lambda verdict, now: _registered(office, wish, verdict, now))
 
 
-def _registered(office: Office, wish: Register, verdict: Verdict, now: int) -> Step:
+def _registered(office: Office, wish: Register, verdict: Verdict, now: int) -> Step[Reply]:
     group = verdict.group
     if verdict.refusal is not None or group is None:
         refusal = verdict.refusal or Refusal.UNKNOWN_GROUP
         return refusal_reply(RequestCode.CONTROLLER_REGISTER_BROKER, refusal, verdict.detail)
     replica = group.replica(wish.broker_id)
     master = group.master if office.leads(group, now) else None
-    answer = Registered(
+    answer = RegisteredResponse(
         cluster_name=wish.group.cluster,
         broker_name=wish.group.name,
         master_broker_id=master.broker_id if master is not None else None,
@@ -106,7 +113,7 @@ def _registered(office: Office, wish: Register, verdict: Verdict, now: int) -> S
     return body_reply(sync_body(group), answer)
 
 
-def heartbeat(frame: Frame, office: Office, now: int) -> Step:
+def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """904: heard at once; answered, perhaps with a lease, when the quorum has confirmed that this controller leads."""
     header = decode_header(HeartbeatHeader, frame.ext)
     if header.broker_id is None or header.registration is None:
@@ -117,7 +124,7 @@ def heartbeat(frame: Frame, office: Office, now: int) -> Step:
         end=_point(header.epoch, header.max_position),
         committed=_point(header.committed_epoch, header.confirmed_position),
         healthy=header.healthy, space=header.space, priority=header.election_priority or 0,
-        resigned=Epoch(header.resigned),
+        resigned=Epoch(header.resigned), number=header.number,
     )  # fmt: skip
     refusal = office.hear(report, now)
     if refusal is not None:
@@ -132,7 +139,7 @@ def _renewed(office: Office, report: Report, now: int) -> Reply:
     return lease_reply(answer)
 
 
-def alter(frame: Frame, office: Office, now: int) -> Step:
+def alter(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """1001: the master proposes another in-sync set."""
     header = decode_header(AlteringHeader, frame.ext)
     body = decode_body(AlteringBody, frame.body)
@@ -156,10 +163,31 @@ def alter(frame: Frame, office: Office, now: int) -> Step:
     if isinstance(admitted, Refusal):
         return refusal_reply(frame.code, admitted)
 
-    def then(verdict: Verdict, now: int) -> Step:
+    def then(verdict: Verdict, now: int) -> Step[Reply]:
         if verdict.refusal is not None or verdict.group is None:
             return refusal_reply(frame.code, verdict.refusal or Refusal.UNKNOWN_GROUP, verdict.detail)
         group = verdict.group
         return body_reply(sync_body(group), AlterSyncStateSetResponse(sync_state_set_epoch=group.sync.version))
 
     return Decide(admitted, then)
+
+
+def release(frame: Frame, office: Office, now: int) -> Step[Reply]:
+    """27001: a process leads no more, as it says itself, or has exited, as its guardian says (H14).
+
+    Always proposed, never judged by what is applied here: its registration may stand right before it in the log. The
+    answer to a wrong incarnation does not tell the right one.
+    """
+    header = decode_header(LeaseReleaseHeader, frame.ext)
+    command = Release(
+        group=GroupKey(header.cluster_name, header.broker_name), broker_id=BrokerId(header.broker_id),
+        store_id=header.store_id, incarnation=header.incarnation, exited=header.exited,
+        committed=_point(header.committed_epoch, header.committed_position),
+    )  # fmt: skip
+
+    def then(verdict: Verdict, now: int) -> Step[Reply]:
+        if verdict.refusal is not None or verdict.group is None:
+            return refusal_reply(frame.code, verdict.refusal or Refusal.UNKNOWN_GROUP, verdict.detail)
+        return Reply(header=LeaseReleaseResponse(master_epoch=verdict.group.epoch))
+
+    return Decide(command, then)

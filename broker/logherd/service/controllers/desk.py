@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from logherd.controller.machine import Machine
 from logherd.controller.office import Office
+from logherd.controller.settings import OfficeOptions
 from logherd.service.controllers import brokers, operators
-from logherd.service.controllers.fields import LeaderHint
-from logherd.service.controllers.steps import Step
+from logherd.service.controllers.steps import Endings, QuorumRefusal, Step
 from logherd.service.errors import RequestError
 from logherd.service.ports import Reply
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.errors import BodyError, HeaderError
 from logherd.wire.frame import Frame
 from logherd.wire.headers.controller import ControllerMetadataResponse
+from logherd.wire.headers.leases import LeaderHint
 
-__all__ = ["SERVED", "QuorumView", "not_leader", "take", "unknown_outcome"]
+__all__ = ["SERVED", "QuorumView", "endings", "not_leader", "take", "unknown_outcome"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +35,14 @@ class QuorumView:
     peers: tuple[tuple[str, str], ...]
     shown: Mapping[str, str]
     """Settings of this process, as 1010 shows them."""
+    machine: Callable[[], Machine]
+    """The replicated state as it is; an image may put another in its place."""
+    options: OfficeOptions
+    """What this process was configured with; what was set at run time is in the machine."""
 
 
 _C = RequestCode
-_TABLE: Final[Mapping[int, Callable[[Frame, Office, int], Step]]] = MappingProxyType({
+_TABLE: Final[Mapping[int, Callable[[Frame, Office, int], Step[Reply]]]] = MappingProxyType({
     _C.BROKER_HEARTBEAT: brokers.heartbeat,
     _C.CONTROLLER_ALTER_SYNC_STATE_SET: brokers.alter,
     _C.CONTROLLER_ELECT_MASTER: operators.elect,
@@ -47,28 +53,33 @@ _TABLE: Final[Mapping[int, Callable[[Frame, Office, int], Step]]] = MappingProxy
     _C.CLEAN_BROKER_DATA: operators.clean,
     _C.CONTROLLER_GET_NEXT_BROKER_ID: brokers.next_id,
     _C.CONTROLLER_APPLY_BROKER_ID: brokers.apply_id,
+    _C.LEASE_RELEASE: brokers.release,
 })  # fmt: skip
-SERVED: Final = frozenset({*_TABLE, _C.CONTROLLER_GET_METADATA_INFO, _C.GET_CONTROLLER_CONFIG})
+_LOCAL = (_C.CONTROLLER_GET_METADATA_INFO, _C.GET_CONTROLLER_CONFIG)
+"""What any controller answers by itself; tools put the second to each controller of a list."""
+SERVED: Final = frozenset({*_TABLE, *_LOCAL})
 """The codes that a controller answers."""
 
 
-def take(frame: Frame, office: Office | None, quorum: QuorumView, now: int) -> Step:
+def take(frame: Frame, office: Office | None, quorum: QuorumView, now: int) -> Step[Reply]:
     """What to do for a request. `office` is None while this controller does not lead, or is not ready to.
 
     Raises: nothing for any content of the frame.
     """
     if frame.code == _C.CONTROLLER_GET_METADATA_INFO:
         return Reply(header=_metadata(quorum, leads=office is not None))
+    if frame.code == _C.GET_CONTROLLER_CONFIG:
+        return operators.get_config(quorum.shown, quorum.options.tuned(quorum.machine().settings))
     if frame.code not in SERVED:
         return Reply(
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {frame.code} not supported by a controller"
         )
-    if office is None:
-        return not_leader(quorum)
     try:
-        if frame.code == _C.GET_CONTROLLER_CONFIG:
-            return operators.get_config(quorum.shown, office, now)
-        return _TABLE[frame.code](frame, office, now)
+        if office is not None:
+            return _TABLE[frame.code](frame, office, now)
+        if frame.code == _C.UPDATE_CONTROLLER_CONFIG:
+            return operators.confirm_config(frame, quorum.machine, lambda: not_leader(quorum))
+        return not_leader(quorum)
     except RequestError as error:
         return Reply(error.code, remark=error.remark)
     except (HeaderError, BodyError) as error:
@@ -92,6 +103,17 @@ def unknown_outcome() -> Reply:
     return Reply(
         ResponseCode.SYSTEM_ERROR, remark="the outcome is unknown: the controllers' leader changed; ask, then repeat"
     )
+
+
+def endings(quorum: QuorumView) -> Endings[Reply]:
+    """How a frame is answered when a step of it cannot be carried out."""
+    return Endings(refused=lambda refusal: _refused(quorum, refusal), unknown=unknown_outcome)
+
+
+def _refused(quorum: QuorumView, refusal: QuorumRefusal) -> Reply:
+    if refusal in (QuorumRefusal.NOT_LEADER, QuorumRefusal.NOT_READY, QuorumRefusal.TRANSFERRING):
+        return not_leader(quorum)
+    return Reply(ResponseCode.SYSTEM_ERROR, remark=f"the controllers refuse changes for now: {refusal.value}")
 
 
 def _metadata(quorum: QuorumView, *, leads: bool) -> ControllerMetadataResponse:

@@ -1,18 +1,19 @@
 """Requests of operators and tools: elections, cleaning, questions, settings."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from logherd.controller.admission import ElectionRequest, admit_clean, admit_election
 from logherd.controller.commands import Clean, Tune
+from logherd.controller.machine import Machine
 from logherd.controller.office import Office
-from logherd.controller.settings import TUNABLE
+from logherd.controller.settings import TUNABLE, OfficeOptions
 from logherd.controller.values import BrokerId, Group, GroupKey
 from logherd.controller.verdicts import Refusal, Verdict
 from logherd.model.names import Epoch
 from logherd.service.controllers.codes import refusal_reply
 from logherd.service.controllers.scope import key_of
-from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, Step
+from logherd.service.controllers.steps import AwaitMaster, Catch, Confirm, Decide, Step
 from logherd.service.controllers.views import elected_reply, master_header, replicas_info, sync_body
 from logherd.service.errors import RequestError
 from logherd.service.ports import Reply
@@ -25,7 +26,7 @@ from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header
 from logherd.wire.headers.controller import CleanBrokerDataHeader, ElectMasterHeader, ReplicaInfoHeader
 
-__all__ = ["clean", "elect", "get_config", "replica_info", "sync_state", "update_config"]
+__all__ = ["clean", "confirm_config", "elect", "get_config", "replica_info", "sync_state", "update_config"]
 
 _WAIT_MS = 2_500
 """Stock tools wait 3 s for the answer to an election."""
@@ -34,7 +35,7 @@ _NAMES_MAX = 1_000
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-def elect(frame: Frame, office: Office, now: int) -> Step:
+def elect(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """1002: with a designated broker an order, without one the question who leads; answered when that is decided.
 
     A designated broker that is in sync gets a planned transfer, so nothing is lost. Never unclean: that is asked for
@@ -47,7 +48,7 @@ def elect(frame: Frame, office: Office, now: int) -> Step:
     return Confirm(lambda now: _who_leads(frame, office, key, now))
 
 
-def _who_leads(frame: Frame, office: Office, key: GroupKey, now: int) -> Step:
+def _who_leads(frame: Frame, office: Office, key: GroupKey, now: int) -> Step[Reply]:
     group = office.machine.group(key)
     if group is None or not group.replicas:
         return refusal_reply(frame.code, Refusal.UNKNOWN_GROUP)
@@ -56,7 +57,7 @@ def _who_leads(frame: Frame, office: Office, key: GroupKey, now: int) -> Step:
     return _await(group)
 
 
-def _order(frame: Frame, office: Office, key: GroupKey, broker_id: int, now: int) -> Step:
+def _order(frame: Frame, office: Office, key: GroupKey, broker_id: int, now: int) -> Step[Reply]:
     admitted = admit_election(office, ElectionRequest(group=key, target=BrokerId(broker_id)), now)
     group = office.machine.group(key)
     if isinstance(admitted, Refusal):
@@ -65,7 +66,7 @@ def _order(frame: Frame, office: Office, key: GroupKey, broker_id: int, now: int
         return refusal_reply(frame.code, admitted)
     above = group.epoch if group is not None else Epoch(0)
 
-    def then(verdict: Verdict, now: int) -> Step:
+    def then(verdict: Verdict, now: int) -> Step[Reply]:
         if verdict.refusal is not None or verdict.group is None:
             return refusal_reply(frame.code, verdict.refusal or Refusal.UNKNOWN_GROUP, verdict.detail)
         if verdict.group.epoch > above:
@@ -75,7 +76,7 @@ def _order(frame: Frame, office: Office, key: GroupKey, broker_id: int, now: int
     return Decide(admitted, then)
 
 
-def _await(group: Group) -> AwaitMaster:
+def _await(group: Group) -> AwaitMaster[Reply]:
     above = group.epoch
 
     def then(group: Group, now: int) -> Reply:
@@ -86,12 +87,12 @@ def _await(group: Group) -> AwaitMaster:
     return AwaitMaster(group.key, above, _WAIT_MS, then)
 
 
-def replica_info(frame: Frame, office: Office, now: int) -> Step:
+def replica_info(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """1004: who leads, and who is in sync."""
     header = decode_header(ReplicaInfoHeader, frame.ext)
     key = key_of(office, None, header.broker_name)
 
-    def then(now: int) -> Step:
+    def then(now: int) -> Step[Reply]:
         group = office.machine.group(key)
         if group is None or not group.replicas:
             return refusal_reply(frame.code, Refusal.UNKNOWN_GROUP, header.broker_name)
@@ -100,12 +101,12 @@ def replica_info(frame: Frame, office: Office, now: int) -> Step:
     return Confirm(then)
 
 
-def sync_state(frame: Frame, office: Office, now: int) -> Step:
+def sync_state(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """1006: all replicas of the named groups; unknown names are left out, as in RocketMQ."""
     names = decode_body(list[str], frame.body)[:_NAMES_MAX]
     keys = {name: key_of(office, None, name) for name in names}
 
-    def then(now: int) -> Step:
+    def then(now: int) -> Step[Reply]:
         found = {name: office.machine.group(key) for name, key in keys.items()}
         rows = {
             name: replicas_info(group, office, now)
@@ -117,7 +118,7 @@ def sync_state(frame: Frame, office: Office, now: int) -> Step:
     return Confirm(then)
 
 
-def clean(frame: Frame, office: Office, now: int) -> Step:
+def clean(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """1011: forget brokers, or a whole group."""
     header = decode_header(CleanBrokerDataHeader, frame.ext)
     texts = [text.strip() for text in (header.broker_ids or "").split(";") if text.strip()]
@@ -135,7 +136,7 @@ def clean(frame: Frame, office: Office, now: int) -> Step:
     if isinstance(admitted, Refusal):
         return refusal_reply(frame.code, admitted, "a broker to be cleaned lives; isCleanLivingBroker would take it")
 
-    def then(verdict: Verdict, now: int) -> Step:
+    def then(verdict: Verdict, now: int) -> Step[Reply]:
         if verdict.refusal is not None:
             return refusal_reply(frame.code, verdict.refusal, verdict.detail)
         return Reply()
@@ -143,9 +144,8 @@ def clean(frame: Frame, office: Office, now: int) -> Step:
     return Decide(admitted, then)
 
 
-def get_config(shown: Mapping[str, str], office: Office, now: int) -> Step:
+def get_config(shown: Mapping[str, str], options: OfficeOptions) -> Reply:
     """1010: how the controllers are configured: `shown` is what the process was started with."""
-    options = office.options
     values = {
         **shown,
         "gatherMs": str(options.gather_ms),
@@ -157,11 +157,34 @@ def get_config(shown: Mapping[str, str], office: Office, now: int) -> Step:
     return Reply(body=format_properties_text(values))
 
 
-def update_config(frame: Frame, office: Office, now: int) -> Step:
-    """1009: set options; all of them or none."""
-    values = parse_properties_text(frame.body.decode("utf-8", "replace"))
+def update_config(frame: Frame, office: Office, now: int) -> Step[Reply]:
+    """1009: set options of all controllers; all of them or none."""
+    wanted = _wanted(frame)
+
+    def then(verdict: Verdict, now: int) -> Step[Reply]:
+        if verdict.refusal is not None:
+            return refusal_reply(frame.code, verdict.refusal, verdict.detail)
+        return Reply()
+
+    return Decide(Tune(values=wanted), then) if wanted else Reply()
+
+
+def confirm_config(frame: Frame, machine: Callable[[], Machine], redirect: Callable[[], Reply]) -> Step[Reply]:
+    """1009 at a controller that does not lead: done, if the leader has been told the same before.
+
+    A tool that is given all controllers sends it to one after the other, and reports any that does not agree.
+    """
+    wanted = _wanted(frame)
+
+    def then(now: int) -> Step[Reply]:
+        return Reply() if wanted.items() <= machine().settings.items() else redirect()
+
+    return Catch(then)
+
+
+def _wanted(frame: Frame) -> dict[str, int]:
     wanted: dict[str, int] = {}
-    for name, text in values.items():
+    for name, text in parse_properties_text(frame.body.decode("utf-8", "replace")).items():
         if name in _FORBIDDEN:
             raise RequestError(ResponseCode.NO_PERMISSION, f"{name} cannot be set at run time")
         bounds = TUNABLE.get(name)
@@ -170,10 +193,4 @@ def update_config(frame: Frame, office: Office, now: int) -> Step:
         if not (_NUMBER.fullmatch(text) and bounds[0] <= int(text) <= bounds[1]):
             raise RequestError(ResponseCode.INVALID_PARAMETER, f"{name} must be {bounds[0]} to {bounds[1]}")
         wanted[name] = int(text)
-
-    def then(verdict: Verdict, now: int) -> Step:
-        if verdict.refusal is not None:
-            return refusal_reply(frame.code, verdict.refusal, verdict.detail)
-        return Reply()
-
-    return Decide(Tune(values=wanted), then) if wanted else Reply()
+    return wanted

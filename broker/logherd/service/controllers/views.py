@@ -3,12 +3,12 @@
 from logherd.controller.office import Office
 from logherd.controller.reports import Granted, RoleView, Withheld
 from logherd.controller.values import Group
-from logherd.service.controllers.fields import LeaseAnswer
 from logherd.service.ports import Reply
 from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.brokers import ElectMasterAnswer, ReplicaIdentity, ReplicasInfo, SyncStateSet
 from logherd.wire.bodies.routes import MemberGroup
 from logherd.wire.headers.controller import MasterResponse
+from logherd.wire.headers.leases import LeaseAnswer
 
 __all__ = ["elected_reply", "lease_reply", "master_header", "replicas_info", "sync_body"]
 
@@ -76,6 +76,6 @@ def _lease_answer(
     return LeaseAnswer(
         master_broker_id=view.master, master_address=view.master_address or None, master_epoch=view.epoch,
         sync_state_set_epoch=view.version, master_registration=view.master_registration or None,
-        learners=";".join(map(str, view.learners)) or None, min_in_sync=view.min_in_sync, lease_ms=lease_ms,
-        hand_over=hand_over, withheld=withheld,
+        processes=";".join(map(str, view.processes)) or None, learners=";".join(map(str, view.learners)) or None,
+        min_in_sync=view.min_in_sync, lease_ms=lease_ms, hand_over=hand_over, withheld=withheld,
     )  # fmt: skip

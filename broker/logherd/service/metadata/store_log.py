@@ -60,9 +60,7 @@ class StoreLog:
                 while at < len(view):
                     record = self._decode(queue, reading, view, at)
                     at += record.size
-                    yield Entry(
-                        record.queue_offset, record.position, record.position + record.size, bytes(record.body)
-                    )
+                    yield Entry(record.queue_offset, record.position, record.position + record.size, bytes(record.body))
                     reading += 1
             if result.next_offset <= queue_offset:
                 return

@@ -89,9 +89,7 @@ class TopicNames:
                 ResponseCode.SYSTEM_ERROR,
                 f"the name service has just started and does not know yet whether topic {topic} exists; try again",
             )
-        return RequestError(
-            ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {topic}"
-        )
+        return RequestError(ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {topic}")
 
     def all_topics(self, _request: Request, _session: Session) -> Answer:
         """206."""

@@ -22,6 +22,7 @@ __all__ = [
 EXPIRY_MS = 120_000
 """How long a broker may be silent unless it asks for another time."""
 
+
 class RegistrationError(LogHerdError):
     """The broker may not register like this; the message says why. Nothing was changed."""
 

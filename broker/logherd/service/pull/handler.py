@@ -231,7 +231,6 @@ class PullHandler:
         return Reply(ResponseCode.PULL_NOT_FOUND, ext, remark=ReadStatus.AT_END.value)
 
 
-
 def _may_wait(result: ReadResult, header: PullMessageHeader) -> bool:
     if not header.sys_flag & PullFlag.SUSPEND:
         return False

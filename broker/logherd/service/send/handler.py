@@ -54,9 +54,7 @@ class SendHandler:
         self._count_put = counter.count_put
         self._options = options
         self._stamper = stamper
-        self._answers = SendAnswers(
-            store_host=options.store_host, region=options.region, trace_on=options.trace_on
-        )
+        self._answers = SendAnswers(store_host=options.store_host, region=options.region, trace_on=options.trace_on)
         self.handle_run: RunHandler = SendRuns(
             store, targets, clock=clock, counter=counter, stamper=stamper, answers=self._answers, options=options
         ).handle

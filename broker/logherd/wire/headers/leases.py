@@ -1,21 +1,18 @@
-"""Fields of ours in RocketMQ's controller headers; whoever does not know them ignores them.
+"""LogHerd's own fields in RocketMQ's controller requests, and its own request: leases and the in-sync set.
 
-A broker of LogHerd sends and reads them. One without them (a Java broker) cannot join a group: nothing would prove
-that its store is the one that acknowledged.
+Whoever does not know the fields ignores them. A broker of LogHerd sends and reads them; one without them (a Java
+broker) cannot join a group: nothing would prove that its store is the one that acknowledged.
 """
-
-from collections.abc import Sequence
 
 from msgspec import field
 
-from logherd.wire.bodies.base import Body, Int32, Int64
-from logherd.wire.headers.base import Header
+from logherd.wire.headers.base import Header, Int32, Int64
 from logherd.wire.headers.controller import AlterSyncStateSetHeader, RegisterReplicaHeader, RegisterReplicaResponse
 from logherd.wire.headers.names import BrokerHeartbeatHeader
 
 __all__ = [
-    "AlteringBody", "AlteringHeader", "AlteringMember", "HeartbeatHeader", "LeaderHint", "LeaseAnswer", "Registered",
-    "RegisteringHeader",
+    "AlteringHeader", "HeartbeatHeader", "LeaderHint", "LeaseAnswer", "LeaseReleaseHeader", "LeaseReleaseResponse",
+    "RegisteredResponse", "RegisteringHeader",
 ]  # fmt: skip
 
 
@@ -40,7 +37,7 @@ class RegisteringHeader(RegisterReplicaHeader, frozen=True, kw_only=True):
     min_in_sync: Int32 = field(name="logherdMinInSync", default=2)
 
 
-class Registered(RegisterReplicaResponse, frozen=True, kw_only=True):
+class RegisteredResponse(RegisterReplicaResponse, frozen=True, kw_only=True):
     """The answer to it."""
 
     registration: Int64 = field(name="logherdRegistration")
@@ -55,6 +52,8 @@ class HeartbeatHeader(BrokerHeartbeatHeader, frozen=True, kw_only=True):
     healthy: bool = field(name="logherdHealthy", default=True)
     space: bool = field(name="logherdSpace", default=True)
     resigned: Int64 = field(name="logherdResigned", default=0)
+    number: Int64 = field(name="logherdBeat", default=0)
+    """Counts the heartbeats of this process, so that one that comes late is known."""
 
 
 class LeaseAnswer(Header, frozen=True, kw_only=True):
@@ -65,6 +64,8 @@ class LeaseAnswer(Header, frozen=True, kw_only=True):
     master_epoch: Int64 | None = None
     sync_state_set_epoch: Int64 | None = None
     master_registration: Int64 | None = field(name="logherdMasterRegistration", default=None)
+    processes: str | None = field(name="logherdMemberRegistrations", default=None)
+    """The latest process of each member of the in-sync set, `;` between them, in the order of the body."""
     learners: str | None = field(name="logherdLearners", default=None)
     min_in_sync: Int32 | None = field(name="logherdMinInSync", default=None)
     lease_ms: Int64 | None = field(name="logherdLeaseMs", default=None)
@@ -84,18 +85,21 @@ class AlteringHeader(AlterSyncStateSetHeader, frozen=True, kw_only=True):
     request: str = field(name="logherdRequest", default="")
 
 
-class AlteringMember(Body, frozen=True, kw_only=True, gc=False):
-    """A process that the master has heard acknowledge, and up to where."""
+class LeaseReleaseHeader(Header, frozen=True, kw_only=True):
+    """27001. `incarnation` is the secret of one process and its guardian: whoever knows it speaks for that process."""
 
+    cluster_name: str
+    broker_name: str
     broker_id: Int64
-    registration: Int64
-    end_epoch: Int64
-    end_position: Int64
+    store_id: str
+    incarnation: str
+    exited: bool
+    """The process has ended, which waitpid proves; otherwise it lives and leads no more."""
+    committed_epoch: Int64 = field(name="confirmEpoch", default=0)
+    committed_position: Int64 = field(name="confirmOffset", default=0)
 
 
-class AlteringBody(Body, frozen=True, kw_only=True, gc=False):
-    """The body of 1001: RocketMQ's set and version, and ours of it."""
+class LeaseReleaseResponse(Header, frozen=True, kw_only=True):
+    """The answer to it: nobody has to wait for this process any more. `master_epoch` is the group's epoch now."""
 
-    members: Sequence[Int64] = field(name="syncStateSet", default_factory=list)
-    version: Int32 = field(name="syncStateSetEpoch", default=0)
-    processes: Sequence[AlteringMember] = field(name="logherdMembers", default_factory=list)
+    master_epoch: Int64

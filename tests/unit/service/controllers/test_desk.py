@@ -1,17 +1,15 @@
 """RocketMQ's controller requests as frames: what each answers, when it waits, and with which code it refuses."""
 
-from collections.abc import Callable
-
 import msgspec
 import pytest
 
 from logherd.controller.commands import Register
+from logherd.controller.machine import Machine
 from logherd.controller.values import BrokerId, GroupKey
 from logherd.controller.verdicts import Refusal
 from logherd.service.controllers.codes import response_code
-from logherd.service.controllers.desk import SERVED, QuorumView, take, unknown_outcome
-from logherd.service.controllers.fields import LeaderHint, LeaseAnswer, Registered
-from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, Step
+from logherd.service.controllers.desk import SERVED, take, unknown_outcome
+from logherd.service.controllers.steps import AwaitMaster, Catch, Confirm, Decide, QuorumRefusal
 from logherd.service.ports import Reply
 from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.brokers import ElectMasterAnswer, SyncStateData, SyncStateSet
@@ -25,45 +23,12 @@ from logherd.wire.headers.controller import (
     MasterResponse,
     NextBrokerIdResponse,
 )
+from logherd.wire.headers.leases import LeaderHint, LeaseAnswer, LeaseReleaseResponse, RegisteredResponse
 from unit.controller.desk import KEY, Desk, point
+from unit.service.controllers.caller import Caller, quorum_view
 
 C = RequestCode
-QUORUM = QuorumView(
-    group="ctl", own_id="n0", leader_id="n1", leader_address="h1:9878", shown={"controllerType": "LogHerd"},
-    peers=(("n0", "h0:9878"), ("n1", "h1:9878")),
-)  # fmt: skip
-
-
-class Caller:
-    """Carries out the steps of a request against a desk that commits at once."""
-
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.steps: list[type] = []
-        self.while_waiting: Callable[[], object] = lambda: None
-
-    def __call__(self, code: int, body: bytes = b"", **ext: object) -> Reply:
-        texts = {
-            name: ("true" if value else "false") if isinstance(value, bool) else str(value)
-            for name, value in ext.items()
-        }
-        step: Step = take(Frame(code, 1, ext=texts, body=body), self.desk.office, QUORUM, self.desk.now)
-        self.steps = []
-        while not isinstance(step, Reply):
-            self.steps.append(type(step))
-            step = self.carry_out(step)
-        return step
-
-    def carry_out(self, step: Step) -> Step:
-        if isinstance(step, Confirm):
-            return step.then(self.desk.now)
-        if isinstance(step, Decide):
-            return step.then(self.desk.submit(step.command), self.desk.now)
-        assert isinstance(step, AwaitMaster)
-        self.while_waiting()
-        group = self.desk.machine.group(step.group)
-        assert group is not None
-        return step.then(group, self.desk.now)
+QUORUM = quorum_view(Machine())
 
 
 @pytest.fixture
@@ -114,7 +79,9 @@ def test_1005_is_answered_by_any_controller() -> None:
     )
 
 
-@pytest.mark.parametrize("code", sorted(SERVED - {C.CONTROLLER_GET_METADATA_INFO}))
+@pytest.mark.parametrize(
+    "code", sorted(SERVED - {C.CONTROLLER_GET_METADATA_INFO, C.GET_CONTROLLER_CONFIG, C.UPDATE_CONTROLLER_CONFIG})
+)
 def test_everything_else_is_redirected_by_a_controller_that_does_not_lead(code: int) -> None:
     answer = take(Frame(code, 1), None, QUORUM, 0)
     assert isinstance(answer, Reply)
@@ -125,7 +92,7 @@ def test_everything_else_is_redirected_by_a_controller_that_does_not_lead(code: 
 
 
 def test_a_leader_that_is_not_ready_sends_nobody_to_itself() -> None:
-    own = QuorumView(group="ctl", own_id="n1", leader_id="n1", leader_address="h1:9878", peers=QUORUM.peers, shown={})
+    own = quorum_view(Machine(), own="n1")
     answer = take(Frame(C.CONTROLLER_GET_REPLICA_INFO, 1), None, own, 0)
     assert isinstance(answer, Reply)
     assert header(answer, LeaderHint) == LeaderHint()
@@ -139,7 +106,7 @@ def test_a_code_that_no_controller_answers_is_refused_by_number(call: Caller) ->
 
 
 def test_the_codes_of_the_protocol_are_served() -> None:
-    assert {904, *range(1001, 1007), *range(1009, 1014)} == SERVED
+    assert {904, *range(1001, 1007), *range(1009, 1014), 27001} == SERVED
 
 
 @pytest.mark.parametrize("code", sorted(SERVED - {C.CONTROLLER_GET_METADATA_INFO, C.GET_CONTROLLER_CONFIG, 1009}))
@@ -166,13 +133,13 @@ def test_ids_are_handed_out_as_rocketmqs_brokers_ask_for_them(call: Caller) -> N
 
 def test_1003_names_the_master_only_while_it_may_hold_a_lease(desk: Desk, call: Caller) -> None:
     answer = call(C.CONTROLLER_REGISTER_BROKER, **registering(2))
-    found = header(answer, Registered)
-    assert isinstance(found, Registered)
+    found = header(answer, RegisteredResponse)
+    assert isinstance(found, RegisteredResponse)
     assert (found.master_broker_id, found.master_epoch, found.registration) == (1, 1, 2)
     assert decode_body(SyncStateSet, body(answer)) == SyncStateSet(members=[1, 2, 3], epoch=1)
     desk.release(1)
-    found = header(call(C.CONTROLLER_REGISTER_BROKER, **registering(2)), Registered)
-    assert isinstance(found, Registered)
+    found = header(call(C.CONTROLLER_REGISTER_BROKER, **registering(2)), RegisteredResponse)
+    assert isinstance(found, RegisteredResponse)
     assert found.master_broker_id is None
 
 
@@ -196,7 +163,8 @@ def test_904_is_answered_with_a_lease_after_the_quorum_has_confirmed_the_leader(
     assert call.steps == [Confirm]
     assert encode_header(header(answer, LeaseAnswer)) == {  # type: ignore[arg-type]
         "masterBrokerId": "1", "masterAddress": "b1:10911", "masterEpoch": "1", "syncStateSetEpoch": "1",
-        "logherdMasterRegistration": "1", "logherdMinInSync": "2", "logherdLeaseMs": "2940",
+        "logherdMasterRegistration": "1", "logherdMemberRegistrations": "1;2;3", "logherdMinInSync": "2",
+        "logherdLeaseMs": "2940",
     }  # fmt: skip
     assert desk.office.committed(KEY) == point(1, 50)
 
@@ -397,6 +365,25 @@ def test_1009_and_1010_set_and_show(call: Caller) -> None:
     assert "controllerType=LogHerd\n" in shown
 
 
+def test_1010_is_answered_by_any_controller_because_tools_ask_each_of_a_list(desk: Desk, call: Caller) -> None:
+    call(C.UPDATE_CONTROLLER_CONFIG, b"transferMs=777\n")
+    call.leads = False
+    assert "transferMs=777\n" in body(call(C.GET_CONTROLLER_CONFIG)).decode()
+    assert call.steps == []
+
+
+def test_1009_at_another_controller_is_done_if_the_leader_was_told_and_else_a_redirect(call: Caller) -> None:
+    call.leads = False
+    answer = call(C.UPDATE_CONTROLLER_CONFIG, b"transferMs=777\n")
+    assert answer.code == ResponseCode.CONTROLLER_NOT_LEADER
+    assert call.steps == [Catch]
+    call.leads = True
+    assert call(C.UPDATE_CONTROLLER_CONFIG, b"transferMs=777\n").code == 0
+    call.leads = False
+    assert call(C.UPDATE_CONTROLLER_CONFIG, b"transferMs=777\n").code == 0
+    assert call(C.UPDATE_CONTROLLER_CONFIG, b"leaseMs=1\n").code == ResponseCode.INVALID_PARAMETER
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -419,3 +406,58 @@ def test_every_refusal_has_a_code_for_every_request() -> None:
 
 def test_r18_an_unknown_outcome_is_never_called_success() -> None:
     assert unknown_outcome().code != 0
+
+
+@pytest.mark.parametrize("refusal", list(QuorumRefusal))
+def test_what_the_quorum_refuses_is_no_success_and_a_redirect_if_another_leads(
+    call: Caller, refusal: QuorumRefusal
+) -> None:
+    call.refusal = refusal
+    answer = call(C.CONTROLLER_GET_REPLICA_INFO, brokerName="bg")
+    elsewhere = refusal in (QuorumRefusal.NOT_LEADER, QuorumRefusal.NOT_READY, QuorumRefusal.TRANSFERRING)
+    assert answer.code == (ResponseCode.CONTROLLER_NOT_LEADER if elsewhere else ResponseCode.SYSTEM_ERROR)
+
+
+def test_a_lost_leadership_is_an_unknown_outcome(call: Caller) -> None:
+    call.lost = True
+    answer = call(C.UPDATE_CONTROLLER_CONFIG, b"transferMs=777\n")
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark is not None
+    assert "unknown" in answer.remark
+
+
+# ---- releases ------------------------------------------------------------------------------------------------------
+
+
+def releasing(broker: int, *, life: int = 1, exited: bool = True, **more: object) -> dict[str, object]:
+    return {
+        "clusterName": "c", "brokerName": "bg", "brokerId": broker, "storeId": f"store{broker}",
+        "incarnation": f"store{broker}.{life}", "exited": exited, "confirmEpoch": 1, "confirmOffset": 70, **more,
+    }  # fmt: skip
+
+
+def test_h14_27001_frees_the_lease_at_once_and_may_be_said_again(desk: Desk, call: Caller) -> None:
+    for _ in range(2):
+        answer = call(C.LEASE_RELEASE, **releasing(1))
+        assert answer.code == 0
+        assert header(answer, LeaseReleaseResponse) == LeaseReleaseResponse(master_epoch=1)
+        assert call.steps == [Decide]
+    assert desk.group.master is None
+    assert desk.group.sync.committed == point(1, 70)
+    assert len(desk.wait(50, 2, 3)) == 1
+    assert header(call(C.LEASE_RELEASE, **releasing(1)), LeaseReleaseResponse) == LeaseReleaseResponse(master_epoch=2)
+
+
+def test_h14_27001_of_another_incarnation_is_refused_and_learns_nothing(desk: Desk, call: Caller) -> None:
+    for wrong in ({"incarnation": "guess"}, {"storeId": "other"}, {"brokerId": 9}, {"brokerName": "none"}):
+        answer = call(C.LEASE_RELEASE, **releasing(1, **wrong))
+        assert answer.code == ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+        assert "store1" not in f"{answer.remark}{answer.header}{answer.body!r}"
+    assert desk.group.master is not None
+
+
+def test_27001_of_a_broker_that_resigns_lets_it_go_on_as_a_follower(desk: Desk, call: Caller) -> None:
+    assert call(C.LEASE_RELEASE, **releasing(1, exited=False)).code == 0
+    found = header(call(C.BROKER_HEARTBEAT, **beating(desk, 1)), LeaseAnswer)
+    assert isinstance(found, LeaseAnswer)
+    assert (found.master_broker_id, found.lease_ms) == (None, None)

@@ -1,0 +1,254 @@
+"""Carries out what the desk's steps ask for: confirmations, decisions, and waiting for a master.
+
+It keeps the office while this controller is the ready leader and throws it away when it is not (office.py says why).
+Whatever was asked under one office is answered under the same one, or with a redirect.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from logherd.app.quorum.node import boot_ms
+from logherd.app.quorum.outcomes import Applied, Outcome, ReadAt, ReadOutcome, Rejected
+from logherd.controller.commands import Command, encode_command
+from logherd.controller.leases import LeaseTerms
+from logherd.controller.machine import Machine
+from logherd.controller.office import Office
+from logherd.controller.settings import OfficeOptions
+from logherd.controller.values import Group
+from logherd.controller.verdicts import Verdict
+from logherd.raft.inputs import RecoverQuorum
+from logherd.raft.output import Refusal, Role, RoleChanged
+from logherd.service.controllers.steps import (
+    AwaitMaster,
+    Catch,
+    Confirm,
+    Decide,
+    Endings,
+    HandOver,
+    Rebuild,
+    Resettle,
+    Step,
+)
+from logherd.telemetry.log import Log
+
+__all__ = ["Asker", "Board", "Quorum"]
+
+_WAITERS_MAX = 10_000
+
+_log = Log("logherd.controller")
+
+AnswerT = TypeVar("AnswerT")
+Told = Callable[[Outcome[Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asker(Generic[AnswerT]):
+    """Who is to be answered, once; `park` says that it will take long."""
+
+    answer: Callable[[AnswerT], None]
+    park: Callable[[], None]
+    endings: Endings[AnswerT]
+
+    def refuse(self, reason: Refusal) -> None:
+        """Nothing was begun."""
+        self.answer(self.endings.refused(reason))
+
+    def missed(self, outcome: Outcome[Any] | ReadOutcome) -> None:
+        """It was not carried out, or nobody knows."""
+        if isinstance(outcome, Rejected):
+            self.refuse(outcome.reason)
+        else:
+            self.answer(self.endings.unknown())
+
+
+class Quorum(Protocol):
+    """The member that decides."""
+
+    def propose(self, body: bytes, then: Callable[[Outcome[Verdict]], None]) -> None: ...
+
+    def read(self, then: Callable[[ReadOutcome], None]) -> None: ...
+
+    def hand_over_to(self, identity: str | None, then: Told) -> None: ...
+
+    def resettle(self, voters: tuple[str, ...], learners: tuple[str, ...], then: Told) -> None: ...
+
+    def rebuild(self, order: RecoverQuorum, then: Told) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    step: AwaitMaster[Any]
+    deadline: int
+    office: Office
+    asker: Asker[Any]
+
+
+class Board:
+    """One controller's part in the leadership of the quorum. Loop thread only; nothing here blocks."""
+
+    def __init__(self, machine: Callable[[], Machine], terms: LeaseTerms, options: OfficeOptions) -> None:
+        self._machine = machine
+        self._terms = terms
+        self.options = options
+        self.quorum: Quorum | None = None
+        self.office: Office | None = None
+        self._waiters: list[_Waiter] = []
+
+    @property
+    def machine(self) -> Machine:
+        """The state as it is applied here, which may be behind the leader's."""
+        return self._machine()
+
+    # ---- what the member tells ----------------------------------------------------------------------------------
+
+    def role_changed(self, event: RoleChanged) -> None:
+        """Take office when the leadership is ready, leave it when it ends."""
+        if event.role is Role.LEADER and event.ready:
+            self.office = Office(self._machine(), self._terms, self.options, boot_ms())
+        elif event.role is not Role.LEADER and self.office is not None:
+            self.office = None
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                waiter.asker.refuse(Refusal.NOT_LEADER)
+
+    def applied(self, command: Command, verdict: Verdict) -> None:
+        """A command was applied to the state, whoever proposed it."""
+        if self.office is not None:
+            self.office.applied(command, verdict, boot_ms())
+        group = verdict.group
+        if self._waiters and group is not None:
+            self._settle(lambda waiter: group if waiter.step.group == group.key and _is_led(waiter, group) else None)
+
+    def tick(self) -> None:
+        """Every 50 ms: what the office wants decided, and who has waited long enough."""
+        now = boot_ms()
+        office = self.office
+        if office is None:
+            return
+        for command in office.decide(now):
+            self._propose(office, command, _nothing_more)
+        if self._waiters:
+            self._settle(lambda waiter: self._found(waiter) if now >= waiter.deadline else None)
+
+    # ---- steps --------------------------------------------------------------------------------------------------
+
+    def carry_out(self, step: Step[AnswerT], asker: Asker[AnswerT]) -> None:
+        """Do what a step asks, and what follows from it; `asker` is answered once, now or later."""
+        quorum, office = self.quorum, self.office
+        if isinstance(step, Catch | HandOver | Resettle | Rebuild):
+            if quorum is None:
+                asker.refuse(Refusal.NOT_READY)
+            else:
+                self._ask(quorum, step, asker)
+        elif isinstance(step, Confirm | Decide | AwaitMaster):
+            if office is None or quorum is None:
+                asker.refuse(Refusal.NOT_LEADER)
+            else:
+                self._lead(quorum, office, step, asker)
+        else:
+            asker.answer(step)
+
+    def _ask(
+        self, quorum: Quorum, step: Catch[AnswerT] | HandOver[AnswerT] | Resettle[AnswerT] | Rebuild[AnswerT],
+        asker: Asker[AnswerT],
+    ) -> None:  # fmt: skip
+        """Steps that any controller may be asked for."""
+        match step:
+            case Catch():
+                quorum.read(lambda outcome: self._caught(step, outcome, asker))
+            case HandOver():
+                quorum.hand_over_to(step.target, lambda outcome: self._done(step, outcome, asker))
+            case Rebuild():
+                quorum.rebuild(step.order, lambda outcome: self._done(step, outcome, asker))
+            case Resettle():
+                asker.park()
+                quorum.resettle(step.voters, step.learners, lambda outcome: self._done(step, outcome, asker))
+
+    def _lead(
+        self, quorum: Quorum, office: Office, step: Confirm[AnswerT] | Decide[AnswerT] | AwaitMaster[AnswerT],
+        asker: Asker[AnswerT],
+    ) -> None:  # fmt: skip
+        """Steps of the leader."""
+        match step:
+            case Confirm():
+                quorum.read(lambda outcome: self._confirmed(office, step, outcome, asker))
+            case Decide():
+                office.submitted(step.command)
+                self._propose(office, step.command, lambda outcome: self._decided(office, step, outcome, asker))
+            case AwaitMaster():
+                self._await(office, step, asker)
+
+    def _confirmed(self, office: Office, step: Confirm[AnswerT], outcome: ReadOutcome, asker: Asker[AnswerT]) -> None:
+        if isinstance(outcome, ReadAt) and office is self.office:
+            self.carry_out(step.then(boot_ms()), asker)
+        else:
+            asker.refuse(outcome.reason if isinstance(outcome, Rejected) else Refusal.NOT_LEADER)
+
+    def _caught(self, step: Catch[AnswerT], outcome: ReadOutcome, asker: Asker[AnswerT]) -> None:
+        if isinstance(outcome, ReadAt):
+            self.carry_out(step.then(boot_ms()), asker)
+        else:
+            asker.missed(outcome)
+
+    def _decided(self, office: Office, step: Decide[AnswerT], outcome: Outcome[Verdict], asker: Asker[AnswerT]) -> None:
+        if isinstance(outcome, Applied) and office is self.office:
+            self.carry_out(step.then(outcome.result, boot_ms()), asker)
+        else:
+            asker.missed(outcome)
+
+    def _done(
+        self,
+        step: HandOver[AnswerT] | Resettle[AnswerT] | Rebuild[AnswerT],
+        outcome: Outcome[Any],
+        asker: Asker[AnswerT],
+    ) -> None:
+        if isinstance(outcome, Applied):
+            self.carry_out(step.then(boot_ms()), asker)
+        else:
+            asker.missed(outcome)
+
+    def _propose(self, office: Office, command: Command, then: Callable[[Outcome[Verdict]], None]) -> None:
+        def told(outcome: Outcome[Verdict]) -> None:
+            if isinstance(outcome, Rejected):
+                office.dropped(command)
+                _log.warning("proposal refused", kind=type(command).__name__, reason=outcome.reason.value)
+            then(outcome)
+
+        if self.quorum is not None:
+            self.quorum.propose(encode_command(command), told)
+
+    def _await(self, office: Office, step: AwaitMaster[AnswerT], asker: Asker[AnswerT]) -> None:
+        group = office.machine.group(step.group)
+        waiter = _Waiter(step, boot_ms() + step.timeout_ms, office, asker)
+        if group is not None and (_is_led(waiter, group) or len(self._waiters) >= _WAITERS_MAX):
+            asker.answer(step.then(group, boot_ms()))
+        elif group is None:
+            asker.refuse(Refusal.NOT_LEADER)
+        else:
+            asker.park()
+            self._waiters.append(waiter)
+
+    def _settle(self, found: Callable[[_Waiter], Group | None]) -> None:
+        rest, done = list[_Waiter](), list[tuple[_Waiter, Group]]()
+        for waiter in self._waiters:
+            group = found(waiter)
+            if group is None:
+                rest.append(waiter)
+            else:
+                done.append((waiter, group))
+        self._waiters = rest
+        for waiter, group in done:
+            waiter.asker.answer(waiter.step.then(group, boot_ms()))
+
+    def _found(self, waiter: _Waiter) -> Group:
+        group = waiter.office.machine.group(waiter.step.group)
+        return group if group is not None else Group(key=waiter.step.group)
+
+
+def _nothing_more(_outcome: Outcome[Verdict]) -> None:
+    """What the office proposes by itself, it hears of when it is applied."""
+
+
+def _is_led(waiter: _Waiter, group: Group) -> bool:
+    return group.epoch > waiter.step.above and group.master is not None

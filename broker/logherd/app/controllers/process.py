@@ -1,0 +1,16 @@
+"""One controller process."""
+
+from pathlib import Path
+
+from logherd.app.controllers.controller import Controller
+from logherd.app.foreground import run_server
+from logherd.settings.options import ControllerOptions
+
+__all__ = ["run"]
+
+
+def run(options: ControllerOptions, *, ready_file: Path | None) -> int:
+    """Run a controller until SIGTERM or SIGINT. Blocks. The result is the exit code, see `run_server`."""
+    return run_server(
+        "controller", lambda failed: Controller.start(options, on_failure=failed), options.log, ready_file=ready_file
+    )

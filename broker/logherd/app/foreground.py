@@ -1,0 +1,114 @@
+"""One process from start to exit code: signals, the ready file, failures. The same for brokers and controllers."""
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+import uvloop
+
+from logherd.kit.errors import LogHerdError
+from logherd.settings.options import LogOptions
+from logherd.telemetry.log import Log, configure
+
+__all__ = ["Server", "ServerFailed", "run_server"]
+
+EXIT_OK = 0
+EXIT_CANNOT_START = 3
+EXIT_STORE_FAILED = 4
+_SWITCH_INTERVAL_SECONDS = 0.0005
+
+_log = Log("logherd.app")
+
+
+class ServerFailed(LogHerdError):
+    """What keeps the process right has failed while it ran: it must end without writing."""
+
+
+class Server(Protocol):
+    """What a process runs. `stop` and `check` raise ServerFailed."""
+
+    def addresses(self) -> dict[str, str]:
+        """What was bound, each "host:port", and names that go with it."""
+
+    def check(self) -> None:
+        """Raises: ServerFailed if it has failed."""
+
+    def fail(self, error: BaseException) -> None:
+        """Something broke that keeps it right; it must not go on."""
+
+    async def stop(self) -> None:
+        """Stop in order."""
+
+    async def abandon(self) -> None:
+        """Let go of everything without writing."""
+
+
+Start = Callable[[Callable[[], None]], Awaitable[Server]]
+"""Starts a server; it is given what to call once when the server fails."""
+
+
+def run_server(kind: str, start: Start, log: LogOptions, *, ready_file: Path | None) -> int:
+    """Run until SIGTERM or SIGINT. Blocks. `kind` is the process' name in what it says.
+
+    Returns 0 after an orderly stop, 3 if it cannot start (one line says why), 4 if the store failed while it ran.
+    """
+    configure(sys.stderr, style=log.format, level=logging.getLevelNamesMapping()[log.level.upper()])
+    # The writer thread needs the interpreter for a moment after each flush; the default of 5 ms would be the latency.
+    sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
+    return uvloop.run(_main(kind, start, ready_file))
+
+
+async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        server = await start(stop.set)
+    except (LogHerdError, OSError) as error:
+        # Log lines cut long values, and what to do about it stands at the end of the reason.
+        sys.stderr.write(f"logherd {kind}: {error}\n")
+        _log.error("process cannot start", process=kind, kind=type(error).__name__)
+        return EXIT_CANNOT_START
+    # What was imported and built stays for good: a full collection (15 to 50 ms of silence) need not look at it.
+    gc.freeze()
+    loop.set_exception_handler(lambda _loop, context: _unhandled(server, context))
+    if ready_file is not None:
+        _write_whole(ready_file, json.dumps(server.addresses() | {"pid": os.getpid()}))
+    _log.info("process serves", process=kind, **server.addresses())
+    try:
+        await stop.wait()
+        server.check()
+        _log.info("process stops", process=kind, cause="signal")
+        await server.stop()
+    except ServerFailed as error:
+        _log.error("process stops, its store failed", process=kind, reason=error)
+        await server.abandon()
+        return EXIT_STORE_FAILED
+    return EXIT_OK
+
+
+def _unhandled(server: Server, context: dict[str, object]) -> None:
+    """An exception that nobody caught. Trouble of one socket is that socket's; anything else may have left answers
+    hanging or the log wrong, so the process ends and recovery decides."""
+    error = context.get("exception")
+    if isinstance(error, BaseException):
+        _log.error("unhandled error", cause=error, where=str(context.get("message")))
+        if not isinstance(error, OSError):
+            server.fail(error)
+    else:
+        _log.warning("event loop complains", message_text=str(context.get("message")))
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Whoever waits for the file must never read half of it."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.replace(path)

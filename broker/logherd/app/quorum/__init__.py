@@ -1,0 +1,1 @@
+"""A member of a Raft group in a process: core, log, writer thread and state machine, driven together."""

@@ -1,0 +1,151 @@
+"""What the observer remembers of one group: leaders, epochs, what was acknowledged, who resigned."""
+
+from typing import TYPE_CHECKING
+
+from logherd.controller.commands import Clean, Elect, Grounds
+from logherd.controller.values import Group, GroupKey, Replica
+from logherd.model.names import Epoch
+from sim.leases.volume import Entry
+
+if TYPE_CHECKING:
+    from sim.leases.broker import Broker
+
+__all__ = ["Fate", "Violation", "require"]
+
+
+class Violation(AssertionError):
+    """An invariant does not hold. The text begins with its id."""
+
+
+def require(held: object, rule: str, *found: object) -> None:
+    """Stop the run when a rule is broken."""
+    if not held:
+        raise Violation(": ".join(str(each) for each in (rule, *found)))
+
+
+class Fate:
+    """L1 one lease at a time; L2 epochs rise, one process each; L3 who is elected, or in the set, has all that was
+    acknowledged; L4 who resigned leads no more in that epoch; R4 nothing acknowledged is cut.
+
+    Acknowledged records may be lost only when an operator accepts it: by an unclean election, or by forgetting the
+    whole group.
+    """
+
+    def __init__(self, key: GroupKey) -> None:
+        self.key = key
+        self.processes: list[Broker] = []
+        self.committed: list[Entry] = []
+        self.acknowledged = 0
+        self.lost = 0
+        self.led_us = 0
+        self.elections = 0
+        self.group: Group | None = None
+        """As it is decided."""
+        self.amnesty = False
+        self._begun: dict[int, str] = {}
+        self._resigned: dict[str, Epoch] = {}
+
+    # ---- leases ------------------------------------------------------------------------------------------------
+
+    def was_learner(self, broker_id: int) -> bool:
+        """Whether a broker began as a learner."""
+        return any(broker.learner for broker in self.processes if broker.id == broker_id)
+
+    def believers(self) -> list["Broker"]:
+        """Who holds itself for the master at this moment of true time."""
+        return [broker for broker in self.processes if broker.granted and broker.believes() is not None]
+
+    def check(self, now_us: int) -> None:
+        """L1, L4: at every step."""
+        leading = None
+        for broker in self.processes:
+            if broker.granted and (epoch := broker.believes()) is not None:
+                require(leading is None, "L1", f"{broker.name} and {leading} both hold a lease")
+                leading = f"{broker.name} ({epoch})"
+                resigned = self._resigned.get(broker.incarnation, 0)
+                require(epoch > resigned, "L4", f"{broker.name} leads epoch {epoch} after it resigned {resigned}")
+        if leading is not None:
+            self.led_us = now_us
+
+    def on_resigned(self, broker: "Broker", epoch: Epoch) -> None:
+        """A process lets go."""
+        self._resigned[broker.incarnation] = max(epoch, self._resigned.get(broker.incarnation, Epoch(0)))
+
+    def on_begin(self, broker: "Broker", epoch: Epoch) -> None:
+        """L2, L3: a master begins its epoch, once, and has everything."""
+        process = self._begun.setdefault(epoch, broker.incarnation)
+        require(process == broker.incarnation, "L2", f"epoch {epoch} is begun by {process} and {broker.incarnation}")
+        require(epoch == max(self._begun), "L2", f"{broker.name} begins epoch {epoch} after {max(self._begun)}")
+        require(broker.volume.holds(self.committed), "L3", f"{broker.name} begins and lacks committed records")
+
+    # ---- decisions ---------------------------------------------------------------------------------------------
+
+    def on_group(self, group: Group, command: object) -> None:
+        """L2, L3, R5, R9: the group has changed."""
+        before, self.group = self.group, group
+        sync = group.sync
+        old_epoch, old_version = (before.epoch, before.sync.version) if before is not None else (0, 0)
+        require(group.epoch >= old_epoch, "L2", f"the epoch falls from {old_epoch} to {group.epoch}")
+        require(sync.version >= old_version, "R9", f"the version falls from {old_version} to {sync.version}")
+        if isinstance(command, Clean) and not command.broker_ids:
+            self.amnesty = True
+        changed = sync.members != (before.sync.members if before is not None else ())
+        require(not changed or sync.version > old_version, "R9", f"another set in version {sync.version}")
+        if isinstance(command, Elect) and group.tenure is not None and group.epoch > old_epoch:
+            self._on_elected(command, group)
+        if changed:
+            self.check_set()
+
+    def _on_elected(self, command: Elect, group: Group) -> None:
+        self.elections += 1
+        holding = [broker.name for broker in self.believers()]
+        require(not holding, "L1", f"{holding} still believe in a lease when epoch {group.epoch} is given away")
+        winner = self.process_of(group.replica(command.broker_id))
+        if command.grounds is Grounds.UNCLEAN or self.amnesty:
+            self.accept_loss(winner)
+        elif winner is not None:
+            require(winner.volume.holds(self.committed), "L3", f"{winner.name} is elected and lacks committed records")
+
+    def accept_loss(self, winner: "Broker | None") -> None:
+        """An operator has accepted the loss of what the winner does not have."""
+        self.amnesty = winner is None
+        kept = winner.volume.same_as(self.committed) if winner is not None else len(self.committed)
+        self.lost += len(self.committed) - kept
+        del self.committed[kept:]
+
+    def process_of(self, replica: Replica | None) -> "Broker | None":
+        """The living process of a registration; None if it is gone, perhaps with its data."""
+        if replica is None:
+            return None
+        for broker in self.processes:
+            if broker.alive and broker.incarnation == replica.incarnation:
+                return broker
+        return None
+
+    def check_set(self) -> None:
+        """L3: whoever may be elected without loss has everything that was acknowledged."""
+        group = self.group
+        if group is None or self.amnesty:
+            return
+        for broker_id in (*group.sync.members, *group.sync.eligible):
+            broker = self.process_of(group.replica(broker_id))
+            if broker is not None:
+                whole = broker.volume.holds(self.committed)
+                require(whole, "L3", f"{broker.name} may be elected and lacks committed records")
+
+    def on_committed(self, broker: "Broker", log: list[Entry]) -> None:
+        """R1: records are acknowledged; they come after what was acknowledged before, and every member has them."""
+        known = len(self.committed)
+        same = known == 0 or (len(log) >= known and log[known - 1] == self.committed[-1])
+        if self.amnesty:
+            return
+        require(same, "R1", f"{broker.name} acknowledges another history")
+        self.committed += log[known:]
+        self.acknowledged += len(log) - known
+        self.check_set()
+
+    def on_truncate(self, broker: "Broker", at: int) -> None:
+        """R4: what was acknowledged is not cut."""
+        log = broker.volume.log
+        lost = not self.amnesty and at < len(self.committed) and log[at] == self.committed[at]
+        require(not lost, "R4", f"{broker.name} cuts a committed record at {at}")
