@@ -27,6 +27,7 @@ __all__ = ["PeerLinks"]
 _BULK = (Append, CopyChunk)
 _SWEEPS = 8
 _STOP_SECONDS = 1.0
+_STRANGERS_MAX = 64
 
 
 @dataclass(slots=True)
@@ -46,6 +47,16 @@ class _Peer:
         """The processes that this name is connected as."""
         links = (link for link in (self.dialled, self.accepted) if link is not None and link is not besides)
         return {link.hello.instance for link in links if link.hello is not None}
+
+
+@dataclass(slots=True)
+class _Work:
+    """What runs until `stop`. `sweep` comes with the time for which it was set."""
+
+    listeners: list[asyncio.Server] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    sweep: tuple[asyncio.TimerHandle, float] | None = None
+    stopping: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +96,13 @@ class PeerLinks:
         self._log = log or Log("logherd.peers")
         self._linked: dict[ReplicaId, _Peer] = {}
         self._links: set[Link] = set()
-        self._listeners: list[asyncio.Server] = []
-        self._tasks: list[asyncio.Task[None]] = []
-        self._sweeping: tuple[asyncio.TimerHandle, float] | None = None
-        self._stopping = False
+        self._strangers: dict[str, str] = {}
+        self._work = _Work()
 
     async def listen_on(self, listening: socket.socket) -> tuple[str, int]:
         """Accept connections on a socket that someone else bound, and take it over; gives its address."""
         listener = await self._loop.create_server(self._make_accepted, sock=listening)
-        self._listeners.append(listener)
+        self._work.listeners.append(listener)
         self._sweep_later()
         address = listener.sockets[0].getsockname()
         return address[0], address[1]
@@ -103,7 +112,7 @@ class PeerLinks:
         self._sweep_later()
         for peer in self._peers.values():
             work = keep_dialled(peer.name, peer.address, self, self._log)
-            self._tasks.append(guard.start(f"dial {peer.name}", work, eternal=False))
+            self._work.tasks.append(guard.start(f"dial {peer.name}", work, eternal=False))
 
     def send(self, envelope: Envelope) -> bool:
         """Put a message on its way at the end of this pass. Never blocks or raises.
@@ -132,10 +141,13 @@ class PeerLinks:
         return True
 
     def announce(self) -> None:
-        """What `hello` says has changed (founded, or a rebuilt quorum): tell those who are connected."""
-        for peer in self._peers.values():
-            if peer.dialled is not None:
-                peer.dialled.say_hello()
+        """What `hello` says has changed (founded, or a rebuilt quorum): tell everybody who was told otherwise.
+
+        Those too whose answer is still on its way: they have heard the old hello.
+        """
+        for link in self._links:
+            if link.dialled is not None:
+                link.say_hello()
 
     def views(self) -> tuple[PeerView, ...]:
         """All configured peers, in their order."""
@@ -143,12 +155,12 @@ class PeerLinks:
 
     async def stop(self) -> None:
         """Dial and accept no more, close every connection. Idempotent; takes a second at most."""
-        self._stopping = True
-        if self._sweeping is not None:
-            self._sweeping[0].cancel()
-        tasks, self._tasks = tuple(self._tasks), []
+        self._work.stopping = True
+        if self._work.sweep is not None:
+            self._work.sweep[0].cancel()
+        tasks, self._work.tasks = tuple(self._work.tasks), []
         await cancel_and_wait(tasks, _STOP_SECONDS)
-        for listener in self._listeners:
+        for listener in self._work.listeners:
             listener.close()
         for link in tuple(self._links):
             link.close("stopped")
@@ -174,7 +186,7 @@ class PeerLinks:
 
     def made(self, link: Link) -> bool:
         """Keep count of the connections; too many from others are closed at once."""
-        if self._stopping:
+        if self._work.stopping:
             return False
         if link.dialled is None and sum(each.dialled is None for each in self._links) >= self._options.accepted_max:
             self._log.warning("connection refused", remote=link.remote, reason="too many connections")
@@ -195,7 +207,7 @@ class PeerLinks:
     def greeted(self, link: Link, *, first: bool) -> None:
         """A hello was accepted; the first one of a connection makes it the peer's connection of that direction."""
         hello = link.hello
-        if hello is None or self._stopping:
+        if hello is None or self._work.stopping:
             return
         peer = self._peers[name_of(hello.sender)]
         if first:
@@ -206,7 +218,7 @@ class PeerLinks:
 
     def received(self, envelopes: list[Envelope]) -> None:
         """Messages have arrived."""
-        if not self._stopping:
+        if not self._work.stopping:
             self._told.envelopes(envelopes)
 
     def ended(self, link: Link) -> None:
@@ -215,7 +227,7 @@ class PeerLinks:
         peer = self._peers.get(link.name or "")
         if peer is not None and link.hello is not None:
             self._release(peer, link)
-        elif not self._stopping:
+        elif not self._work.stopping:
             self._tell_failed(link)
 
     # ---- inside
@@ -246,17 +258,18 @@ class PeerLinks:
             peer.accepted = None
         if link.refusal is not None:
             peer.refused[_direction(link)] = link.reason
-        if not self._stopping:
+        if not self._work.stopping:
             self._log.info("peer link lost", peer=peer.name, direction=_direction(link), reason=link.reason)
 
     def _tell_failed(self, link: Link) -> None:
-        """A connection without hellos: told once for each reason, however often a configured node tries."""
+        """A connection without hellos: told once for each reason, however often the same node tries."""
         direction, name = _direction(link), link.dialled or link.claimed.rpartition(".")[0]
         peer = self._peers.get(name)
-        if peer is not None:
-            if peer.refused.get(direction) == link.reason:
-                return
-            peer.refused[direction] = link.reason
+        known, key = (peer.refused, direction) if peer is not None else (self._strangers, name)
+        if name and known.get(key) == link.reason:
+            return
+        if len(known) < _STRANGERS_MAX:
+            known[key] = link.reason
         self._log.warning(
             "peer does not link", peer=name or None, remote=link.remote, direction=direction, reason=link.reason
         )
@@ -271,13 +284,13 @@ class PeerLinks:
 
     def _sweep_later(self) -> None:
         seconds = self._options.idle_ms / 1000 / _SWEEPS
-        if not self._stopping and self._sweeping is None:
-            self._sweeping = self._loop.call_later(seconds, self._sweep), self._loop.time() + seconds
+        if not self._work.stopping and self._work.sweep is None:
+            self._work.sweep = self._loop.call_later(seconds, self._sweep), self._loop.time() + seconds
 
     def _sweep(self) -> None:
         now = self._loop.time()
-        late = now - self._sweeping[1] if self._sweeping is not None else 0.0
-        self._sweeping = None
+        late = now - self._work.sweep[1] if self._work.sweep is not None else 0.0
+        self._work.sweep = None
         self._sweep_later()
         for link in tuple(self._links):
             if late * 1000 * _SWEEPS >= self._options.idle_ms:

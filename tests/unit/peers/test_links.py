@@ -8,6 +8,7 @@ from dataclasses import replace
 from logherd.model.names import Epoch, Position
 from logherd.peers.codec import encode_envelope
 from logherd.peers.frames import make_frame
+from logherd.peers.hello import decode_hello
 from logherd.peers.links import PeerLinks
 from logherd.replication.epochs import Point, Run
 from logherd.replication.log import Span
@@ -87,6 +88,36 @@ async def test_a_changed_hello_reaches_those_who_are_connected() -> None:
         assert a.links.send(beat("a", "b"))
         await b.until(lambda: bool(b.heard))
         assert len(a.linked) == 1
+
+
+async def test_a_hello_that_changes_while_the_answer_is_on_its_way_is_said_again() -> None:
+    founders = (replica("a"), replica("b"))
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        node = Node(hello_of("a"))
+        await node.start({"b": listening.getsockname()[:2]})
+        try:
+            wire = await Wire.accept(listening)
+            assert decode_hello(await wire.payload()) == replace(node.hello, to="b")
+            node.hello = replace(node.hello, founded=founders)
+            node.links.announce()
+            assert decode_hello(await wire.payload()) == replace(node.hello, to="b")
+            await wire.say(hello_of("b", to="a"))
+            await node.until(lambda: node.linked == [replica("b")])
+            wire.close()
+        finally:
+            await node.stop()
+
+
+async def test_small_messages_leave_at_once_and_the_kernel_holds_little() -> None:
+    async with nodes(hello_of("a"), hello_of("b")) as (a, _):
+        await a.until(lambda: bool(a.linked))
+        for link in a.links._links:
+            wire = link.outgoing._transport.get_extra_info("socket")
+            tcp = socket.IPPROTO_TCP
+            assert wire.getsockopt(tcp, socket.TCP_NODELAY)
+            assert wire.getsockopt(tcp, socket.TCP_NOTSENT_LOWAT) == QUICK.buffer_bytes
+            assert wire.getsockopt(tcp, socket.TCP_USER_TIMEOUT) == QUICK.idle_ms
+            assert wire.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
 async def test_a_restarted_peer_is_linked_again() -> None:
@@ -252,7 +283,7 @@ async def test_a_stop_ends_everything_and_nothing_is_handed_on_after_it() -> Non
         assert b.heard == []
         assert not b.links._links
         assert not b.links.send(beat("b", "a"))
-        assert all(task.done() for task in b.links._tasks)
+        assert all(task.done() for task in b.links._work.tasks)
         await a.until(lambda: not a.view("b").connected)
 
 
@@ -277,10 +308,10 @@ async def test_our_own_long_pause_is_not_blamed_on_the_peers() -> None:
         for link in a.links._links:
             link.clocks.heard -= 10
             link.outgoing.moved -= 10
-        handle, _ = a.links._sweeping or (None, 0.0)
+        handle, _ = a.links._work.sweep or (None, 0.0)
         assert handle is not None
         handle.cancel()
-        a.links._sweeping = handle, asyncio.get_running_loop().time() - 10
+        a.links._work.sweep = handle, asyncio.get_running_loop().time() - 10
         a.links._sweep()
         await a.until(lambda: (a.view("b").since_ms or 0) > 2 * QUICK.idle_ms)
         assert a.linked == [replica("b")]
