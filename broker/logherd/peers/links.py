@@ -16,7 +16,7 @@ from logherd.peers.errors import CodecError
 from logherd.peers.frames import make_frame
 from logherd.peers.hello import Hello, Refusal, judge_hello
 from logherd.peers.identity import name_of
-from logherd.peers.link import Link
+from logherd.peers.link import Link, Stage
 from logherd.peers.options import LinkOptions, PeerView
 from logherd.peers.outgoing import Traffic
 from logherd.replication.messages import Append, CopyChunk, Envelope, ReplicaId
@@ -185,12 +185,18 @@ class PeerLinks:
         return self._loop.time()
 
     def made(self, link: Link) -> bool:
-        """Keep count of the connections; too many from others are closed at once."""
+        """Keep count of the connections. When there are too many from others, the oldest one that has not said hello
+        must go: hellos take milliseconds, so that a flood of silent connections does not keep a peer out for long.
+        """
         if self._work.stopping:
             return False
-        if link.dialled is None and sum(each.dialled is None for each in self._links) >= self._options.accepted_max:
-            self._log.warning("connection refused", remote=link.remote, reason="too many connections")
-            return False
+        accepted = [each for each in self._links if each.dialled is None]
+        if link.dialled is None and len(accepted) >= self._options.accepted_max:
+            silent = [each for each in accepted if each.stage is not Stage.LINKED]
+            if not silent:
+                self._log.warning("connection refused", remote=link.remote, reason="too many connections")
+                return False
+            min(silent, key=lambda each: each.clocks.opened).end("too many connections without a hello")
         self._links.add(link)
         return True
 

@@ -91,21 +91,36 @@ async def test_an_envelope_on_a_connection_that_we_have_dialled_is_refused() -> 
         assert a.heard == []
 
 
-async def test_more_connections_than_allowed_are_closed_at_once() -> None:
+async def test_a_flood_of_silent_connections_does_not_keep_a_peer_out() -> None:
     node = Node(hello_of("a"), options=replace(QUICK, accepted_max=3, hello_ms=60_000))
     await node.start({"b": ("127.0.0.1", 1)})
     try:
-        wires = [await Wire.dial(node.address) for _ in range(3)]
-        await node.until(lambda: len(node.links._links) == 3)
+        wires = [await Wire.dial(node.address) for _ in range(10)]
+        await node.until(lambda: len(node.log.reasons("peer does not link")) == 7)
+        assert set(node.log.reasons("peer does not link")) == {"too many connections without a hello"}
+        peer = await Wire.dial(node.address)
+        peer.send(HELLO)
+        await peer.payload()
+        wires += [await Wire.dial(node.address) for _ in range(10)]
+        peer.send(ENVELOPE)
+        await node.until(lambda: bool(node.heard))
+        assert sum(link.dialled is None for link in node.links._links) <= 3
+        for wire in (peer, *wires):
+            wire.close()
+    finally:
+        await node.stop()
+
+
+async def test_more_peers_than_allowed_are_closed_at_once() -> None:
+    node = Node(hello_of("a"), options=replace(QUICK, accepted_max=1))
+    await node.start({"b": ("127.0.0.1", 1)})
+    try:
+        peer = await Wire.dial(node.address)
+        peer.send(HELLO)
+        await peer.payload()
         assert await (await Wire.dial(node.address)).ended()
         assert node.log.reasons("connection refused") == ["too many connections"]
-        for wire in wires:
-            wire.close()
-        await node.until(lambda: not node.links._links)
-        again = await Wire.dial(node.address)
-        again.send(HELLO)
-        await node.until(lambda: bool(node.hellos))
-        again.close()
+        peer.close()
     finally:
         await node.stop()
 
