@@ -217,7 +217,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def run_rounds(
-    bench: Bench, plan: Sequence[tuple[str, int]], *, shapes: Mapping[str, Shape] = SHAPES, settle_seconds: float = 6.0
+    bench: Bench, plan: Sequence[tuple[str, int]], *, shapes: Mapping[str, Shape] = SHAPES, settle_seconds: float = 10.0
 ) -> RoundLog:
     """Run so many rounds of each shape, in an order drawn from the bench's seed.
 
