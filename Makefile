@@ -61,8 +61,10 @@ system: $(READY) ## Real processes: kill -9 under load, hostile peers at a live 
 
 SEED ?= 1000000
 SECONDS_EACH ?= 600
-sim: $(READY) ## Search: seeds of consensus from SEED on for SECONDS_EACH, then every seeded defect from scratch
+sim: $(READY) ## Search: SECONDS_EACH of consensus from SEED on, of it over files, of small worlds; every defect from scratch
 	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH)
+	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH) --files
+	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.small_scope --states 1000000 --seconds $(SECONDS_EACH)
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.raft_bugs
 
 bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes (ARGS=--quick: one)

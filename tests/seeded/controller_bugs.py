@@ -111,6 +111,10 @@ def _no_fencing(patch: Patch) -> None:
     patch.setattr(LeaseHolder, "epoch_at", lambda self, now: self._epoch if self._until is not None else None)
 
 
+def _old_set_answers(patch: Patch) -> None:
+    patch.setattr(Broker, "_needed", lambda self, view: set(view.members))
+
+
 def _reversed_scan(patch: Patch) -> None:
     def seen(self: Office, replica: Any, key: Any, now: int) -> Any:
         found = self._seen.get((key, replica.broker_id))
@@ -120,6 +124,7 @@ def _reversed_scan(patch: Patch) -> None:
 
 
 BUGS = {
+    "grown-set": Bug("B04: the set grew at the controller, the old one answers", _old_set_answers, 542, "lacks committed"),
     "no-fencing": Bug("B05: an old master goes on", _no_fencing, 0, "believes in its lease|'b"),
     "reversed-scan": Bug("B12: who reports is taken for dead", _reversed_scan, 0, "nobody"),
     "no-wait": Bug("R2: an election does not wait for the lease", _no_wait, 0, "believes in its lease"),
