@@ -1,12 +1,14 @@
 """Defects of controllers and leases, each one patch; `tests/sim/leases` must catch each.
 
-`python -m seeded.controller_bugs NAME --seeds N` looks for a seed that catches one, from scratch.
+`python -m seeded.controller_bugs [NAME ...] --seeds N` looks for each from scratch, and prints a table.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -124,7 +126,7 @@ def _reversed_scan(patch: Patch) -> None:
 
 
 BUGS = {
-    "grown-set": Bug("B04: the set grew at the controller, the old one answers", _old_set_answers, 542, "lacks committed"),
+    "grown-set": Bug("B04: the set has grown, and the old one answers", _old_set_answers, 542, "lacks committed"),
     "no-fencing": Bug("B05: an old master goes on", _no_fencing, 0, "believes in its lease|'b"),
     "reversed-scan": Bug("B12: who reports is taken for dead", _reversed_scan, 0, "nobody"),
     "no-wait": Bug("R2: an election does not wait for the lease", _no_wait, 0, "believes in its lease"),
@@ -144,20 +146,31 @@ BUGS = {
 }
 
 
+def search(bug: Bug, seeds: int) -> tuple[int, str] | None:
+    """The first seed that catches the bug by its rule, and what it said."""
+    with pytest.MonkeyPatch.context() as patch:
+        bug.apply(patch)
+        for seed in range(seeds):
+            failure = run_seed(seed).failure
+            if failure is not None and re.search(bug.says, failure):
+                return seed, failure
+    return None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=BUGS)
-    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--seeds", type=int, default=1_000, help="the budget of each")
     given = parser.parse_args()
-    with pytest.MonkeyPatch.context() as patch:
-        BUGS[given.name].apply(patch)
-        for seed in range(given.seeds):
-            failure = run_seed(seed).failure
-            if failure is not None:
-                print(f"{given.name}: seed {seed}: {failure[:160]}")
-                return 0
-    print(f"{given.name}: {given.seeds} seeds do not show it")
-    return 1
+    escaped = 0
+    print(f"{'bug':<24}{'seeds':>6}{'budget':>8}{'s':>7}  caught by")
+    for name in given.names or BUGS:
+        began, found = monotonic(), search(BUGS[name], given.seeds)
+        escaped += found is None
+        tried, said = (given.seeds, "ESCAPED") if found is None else (found[0] + 1, found[1][:80])
+        print(f"{name:<24}{tried:>6}{given.seeds:>8}{monotonic() - began:>7.1f}  {said}", flush=True)
+    print(f"{len(given.names or BUGS)} bugs, {escaped} escaped")
+    return 1 if escaped else 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ term holds them. `python -m sim.consensus.small_scope` goes as far as it is give
 
 import argparse
 import pickle
+import re
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -121,10 +122,14 @@ def _ignored(at: Position, gone: list[Record]) -> None:
     """Cuts are judged by what is committed afterwards."""
 
 
+_GROUP = re.compile(r"\((?:'\{\d>'(?:, )?)+,?\)")
+"""Several names: the order of members means nothing."""
+
+
 def _renamed(text: str, names: dict[ReplicaId, ReplicaId]) -> str:
     for old, new in names.items():
         text = text.replace(old, new.replace("<", "{"))
-    return text
+    return _GROUP.sub(lambda group: str(sorted(group[0].strip("(,)").split(", "))), text)
 
 
 def _plain(envelope: Envelope) -> Envelope:
@@ -137,10 +142,12 @@ def _plain(envelope: Envelope) -> Envelope:
 def _feed(state: State, name: ReplicaId, event: Input) -> None:
     core = state.cores[name]
     before = core.ground.members.current
-    _carry_out(state, name, core.step(event, core.ground.clock.now), before)
+    output = core.step(event, core.ground.clock.now)
+    _check(state, name, before)  # before what the step wants is done, which may lead to further commits
+    _carry_out(state, name, output)
 
 
-def _carry_out(state: State, name: ReplicaId, output: Output, before: Configuration) -> None:
+def _carry_out(state: State, name: ReplicaId, output: Output) -> None:
     """Flushes end at once here: what waits for them is the other simulation's business. Duplicates are dropped."""
     for envelope in (*output.messages, *output.held):
         if output.held and envelope is output.held[0]:
@@ -152,7 +159,6 @@ def _carry_out(state: State, name: ReplicaId, output: Output, before: Configurat
         _feed(state, name, Flushed(output.flush))
     if output.apply_to is not None:
         _feed(state, name, Applied(output.apply_to))
-    _check(state, name, before)
 
 
 def _check(state: State, name: ReplicaId, before: Configuration) -> None:
