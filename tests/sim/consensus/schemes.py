@@ -156,8 +156,8 @@ class Schemes:
     def boast(self, member: "Member", lasts: int, draw: Random) -> None:
         """A follower claims to hold more than the leader ever had."""
         leader = self._world.leader()
-        if leader is None or member is leader or leader.core.leading is None:
-            return
+        if leader is None or member is leader or leader.core.leading is None or leader.paused_until:
+            return  # a paused leader would judge the claim later, when its log may be that long
         ground = leader.core.ground
         sender = leader.core.leading.shipper.sender(member.identity)
         claim = ground.log.end + draw.choice((1, 28, 60, 500))
