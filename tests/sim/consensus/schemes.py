@@ -98,20 +98,23 @@ class Schemes:
         until, voter = world.now_us + 4_000_000, draw.choice(others)
         for number in range(5):
             world.after(1_000 * number, lambda: self._write(10))
+        self._faults.cut(_both_ways(leader, [other for other in others if other is not voter]), 6_000_000)
+        between = _both_ways(leader, [voter])
+        for pair in between:
+            world.net.cut(pair)
         leader.pause(4_000_000)
 
         def look() -> None:
-            hard = voter.store.disk.hard_state()
-            if self._faults.healed or world.now_us > until or not voter.alive or not leader.paused_until:
-                return
-            if hard is None or hard.term <= leader.core.ground.term:
+            hard, over = voter.store.disk.hard_state(), self._faults.healed or world.now_us > until
+            if not over and voter.alive and leader.paused_until and hard and hard.term <= leader.core.ground.term:
                 world.after(5_000, look)
-            elif self._faults.can_spare(voter):
+                return
+            for pair in between:
+                world.net.mend(pair)
+            if not over and voter.alive and leader.paused_until and self._faults.can_spare(voter):
                 voter.stop_damaged()
                 world.after(5_000, voter.start)
-                apart = [other.name for other in world.members.values() if other not in (leader, voter)]
-                both = [pair for name in apart for pair in ((name, voter.name), (voter.name, name))]
-                self._faults.cut(both, 2_000_000)
+                self._faults.cut(_both_ways(voter, [other for other in others if other is not voter]), 2_000_000)
                 leader.paused_until = world.now_us
                 leader._resume(leader.life)
 
@@ -165,3 +168,7 @@ class Schemes:
         if sender is not None:
             body = AppendAck(sender.generation, claim, durable)
             leader.feed(Received(Envelope(ground.hard.cluster, member.identity, leader.identity, ground.term, body)))
+
+
+def _both_ways(member: "Member", others: list["Member"]) -> list[tuple[str, str]]:
+    return [pair for other in others for pair in ((member.name, other.name), (other.name, member.name))]
