@@ -61,9 +61,11 @@ system: $(READY) ## Real processes: kill -9 under load, hostile peers at a live 
 
 SEED ?= 1000000
 SECONDS_EACH ?= 600
-sim: $(READY) ## Search: seeds of consensus from SEED on for SECONDS_EACH, then every seeded defect from scratch
+sim: $(READY) ## Search: seeds of each simulation from SEED on for SECONDS_EACH, then every seeded defect
 	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH)
+	@PYTHONPATH=broker:tests $(BIN)/python -m sim.leases.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH)
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.raft_bugs
+	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.controller_bugs
 
 bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes (ARGS=--quick: one)
 	@tools/need jdk maven
