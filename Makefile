@@ -28,7 +28,7 @@ demo: $(READY) ## Start one broker, send and receive with a stock Java client, s
 	@$(BIN)/python tools/demo.py
 
 test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, compat, system
-	@tools/need --say jdk maven go
+	@tools/need --say jdk maven go ip nft
 	@$(MAKE) --no-print-directory lint types imports
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory compat
@@ -56,7 +56,7 @@ unit: $(READY) ## Unit, property, contract and style tests
 compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ against LogHerd
 	@$(PYTEST) --no-header tests/compat
 
-system: $(READY) ## Real processes: kill -9 under load, hostile peers at a live port
+system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hostile peers at a live port
 	@$(PYTEST) --no-header tests/system
 
 SEED ?= 1000000

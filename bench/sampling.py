@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["Sampler", "anonymous_bytes", "cpu_seconds"]
+__all__ = ["Sampler", "anonymous_bytes", "cpu_seconds", "resident_bytes"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -19,10 +19,19 @@ def cpu_seconds(pid: int) -> float:
 
 def anonymous_bytes(pid: int) -> int:
     """Memory that no file stands behind, shared pages divided among their users: what really must be in RAM."""
+    return _rolled_up(pid, "Pss_Anon")
+
+
+def resident_bytes(pid: int) -> int:
+    """All resident memory, files' pages too, shared pages divided among their users."""
+    return _rolled_up(pid, "Pss")
+
+
+def _rolled_up(pid: int, name: str) -> int:
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss_Anon:"):
+        if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
-    raise ValueError(f"process {pid} shows no Pss_Anon; a kernel from 2019 or newer does")
+    raise ValueError(f"process {pid} shows no {name}; a kernel from 2019 or newer does")
 
 
 class Sampler:

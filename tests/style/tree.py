@@ -10,7 +10,11 @@ from pathlib import Path
 __all__ = ["PACKAGES", "ROOT", "Module", "modules", "rooms", "tracked_files"]
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = {"logherd": ROOT / "broker/logherd", "logherd_operator": ROOT / "operator/logherd_operator"}
+PACKAGES = {
+    "logherd": ROOT / "broker/logherd",
+    "logherd_guardian": ROOT / "broker/logherd_guardian",
+    "logherd_operator": ROOT / "operator/logherd_operator",
+}
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,10 @@ def _modules() -> Iterator[Module]:
 
 @cache
 def rooms() -> tuple[str, ...]:
-    """Folders with an `__init__.py` directly under a package, as paths from the root."""
-    found = [path.parent for folder in PACKAGES.values() for path in folder.glob("*/__init__.py")]
+    """Folders with an `__init__.py` directly under a package, as paths from the root; or the package, if none."""
+    found = []
+    for folder in PACKAGES.values():
+        found += [path.parent for path in folder.glob("*/__init__.py")] or [folder]
     return tuple(sorted(str(path.relative_to(ROOT)) for path in found))
 
 

@@ -16,11 +16,11 @@ import h11
 import msgspec
 
 from logherd.app.admin_exchange import HEAD_BYTES_MAX, Exchange
-from logherd.app.admin_routes import Action, Answer, Page, Performing, Routes, View, Viewing
+from logherd.app.admin_routes import Answer, Performing, Site, Viewing
 from logherd.app.admin_token import TokenFile
 from logherd.telemetry.log import Log
 
-__all__ = ["Action", "ActionLimits", "AdminHttp", "Page", "View"]
+__all__ = ["ActionLimits", "AdminHttp"]
 
 _BODY_BYTES_MAX = 64 << 10
 _SECONDS_MAX = 5.0
@@ -41,17 +41,14 @@ class ActionLimits:
 
 
 class AdminHttp:
-    """Serves pages, views and actions (see `logherd.app.admin_routes`) by their paths on one address.
+    """Serves a site on one address.
 
-    Without a token file all actions are refused. What one of them raises is not caught here.
+    Without a token file all actions are refused. What a page, view or action raises is not caught here, but for an
+    OSError.
     """
 
-    def __init__(
-        self, pages: Mapping[str, Page], *, views: Mapping[str, View] | None = None,
-        actions: Mapping[str, Action] | None = None, token_file: Path | None = None,
-        limits: ActionLimits | None = None,
-    ) -> None:  # fmt: skip
-        self._routes = Routes(pages, views or {}, actions or {})
+    def __init__(self, site: Site, *, token_file: Path | None = None, limits: ActionLimits | None = None) -> None:
+        self._site = site
         self._token = TokenFile(token_file)
         self._limits = limits or ActionLimits()
         self._server: asyncio.Server | None = None
@@ -93,7 +90,7 @@ class AdminHttp:
         request = await exchange.head()
         if request is None:
             return None
-        wanted = self._routes.find(request.method, request.target)
+        wanted = self._site.find(request.method, request.target)
         if isinstance(wanted, Answer):
             return wanted
         if isinstance(wanted, Viewing):

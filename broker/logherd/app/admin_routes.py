@@ -6,10 +6,10 @@ is handed over without its percent escapes.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote
 
-__all__ = ["Action", "Answer", "Page", "Performing", "Routes", "View", "Viewing"]
+__all__ = ["Action", "Answer", "Page", "Performing", "Routes", "Site", "View", "Viewing"]
 
 Page = Callable[[], tuple[int, object]]
 """Gives an HTTP status and a document that msgspec can encode. Runs on the loop; must not block."""
@@ -49,14 +49,24 @@ class Performing:
     parts: Mapping[str, str]
 
 
-class Routes:
-    """All reads and actions. A path may have one of each."""
+class Site(Protocol):
+    """What an admin port serves."""
 
-    def __init__(self, pages: Mapping[str, Page], views: Mapping[str, View], actions: Mapping[str, Action]) -> None:
+    def find(self, method: bytes, target: bytes) -> Page | Viewing | Performing | Answer:
+        """What a request means, or its answer at once."""
+
+
+class Routes:
+    """A site of tables: all reads and actions by their paths. A path may have one of each."""
+
+    def __init__(
+        self, pages: Mapping[str, Page], views: Mapping[str, View] | None = None,
+        actions: Mapping[str, Action] | None = None,
+    ) -> None:  # fmt: skip
         self._pages = dict(pages)
-        self._views = dict(views)
-        self._actions = dict(actions)
-        self._templates = {path: path.split("/") for path in sorted({*pages, *views, *actions})}
+        self._views = dict(views or {})
+        self._actions = dict(actions or {})
+        self._templates = {path: path.split("/") for path in sorted({*pages, *self._views, *self._actions})}
 
     def find(self, method: bytes, target: bytes) -> Page | Viewing | Performing | Answer:
         """What is asked for, or the answer 400, 404 or 405. A page and an action take no notice of a query."""

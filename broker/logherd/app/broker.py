@@ -13,6 +13,7 @@ from pathlib import Path
 
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
+from logherd.app.admin_routes import Routes
 from logherd.app.binding import CannotListen, bind
 from logherd.app.clock import SystemClock
 from logherd.app.descriptors import DescriptorShares, shares_for
@@ -63,7 +64,7 @@ class Broker:
         self._answers = WaitingAnswers(self._engine.store)
         self._guard = TaskGuard(on_end=self._task_ended)
         self._server: Server | None = None
-        self._admin = AdminHttp({"/status": self._status, "/health": self._health, "/ready": self._ready})
+        self._admin = AdminHttp(Routes({"/status": self._status, "/health": self._health, "/ready": self._ready}))
         self._names = self._name_service(names_socket, shares.name_connections)
         self._bound: dict[str, str] = {}
 

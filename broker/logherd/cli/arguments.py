@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["NameServerOption", "Output", "OutputOption", "name_servers", "show", "table"]
+__all__ = ["NameServerOption", "Output", "OutputOption", "cell", "name_servers", "show", "show_table", "table"]
 
 
 class Output(StrEnum):
@@ -48,9 +48,45 @@ def show(output: Output, document: object, text: str) -> None:
     sys.stdout.flush()
 
 
+def cell(value: object) -> object:
+    """A value of a JSON document as it stands in a table."""
+    if value is None:
+        return "-"
+    return ("no", "yes")[value] if isinstance(value, bool) else value
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Columns as wide as needed, two blanks between them."""
     cells = [list(head), *([str(value) for value in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells)
     return "\n".join(lines)
+
+
+def show_table(
+    output: Output,
+    document: object,
+    head: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    notes: Sequence[str] = (),
+) -> None:
+    """Print `document`, which msgspec can encode, as one JSON line, or rows under their head and then sentences; on a
+    terminal the columns are fitted to it."""
+    if output is Output.JSON or not sys.stdout.isatty():
+        import msgspec
+
+        show(output, msgspec.to_builtins(document), "\n".join([*([table(head, rows)] if rows else []), *notes]))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if rows:
+        drawn = Table(*head, box=None, pad_edge=False, header_style="bold")
+        for row in rows:
+            drawn.add_row(*(Text(str(value)) for value in row))
+        console.print(drawn)
+    for note in notes:
+        console.print(Text(note))

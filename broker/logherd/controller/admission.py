@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from logherd.controller.choosing import choose, founders, unfit
+from logherd.controller.choosing import best_of, choose, founders, unfit
 from logherd.controller.commands import AlterSyncSet, Clean, Command, Elect, Grounds, PlanTransfer, Register
 from logherd.controller.insync import added_members
 from logherd.controller.office import Office, elect_command, grounds_of
+from logherd.controller.reports import Seen
 from logherd.controller.values import BrokerId, Group, GroupKey, Replica
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
@@ -21,10 +22,13 @@ __all__ = ["ElectionRequest", "admit_clean", "admit_election", "admit_register",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionRequest:
-    """An operator's request. `unclean`: the operator accepts the loss of whatever the target does not have."""
+    """An operator's request. `unclean`: the operator accepts the loss of whatever the target does not have.
+
+    Without a target: whoever is best, other than the master. `request` names the request when it is repeated.
+    """
 
     group: GroupKey
-    target: BrokerId
+    target: BrokerId | None
     request: str = ""
     expected_epoch: Epoch | None = None
     unclean: bool = False
@@ -58,7 +62,7 @@ def admit_clean(office: Office, command: Clean, now: int, *, living: bool) -> Co
     if not command.broker_ids and group.master is not None:
         return Refusal.IN_SYNC
     if any(office.alive(group, broker_id, now) for broker_id in command.broker_ids):
-        return Refusal.IN_SYNC
+        return Refusal.ALIVE
     return command
 
 
@@ -67,11 +71,17 @@ def admit_election(office: Office, wanted: ElectionRequest, now: int) -> Command
     group = office.machine.group(wanted.group)
     if group is None or not group.replicas:
         return Refusal.UNKNOWN_GROUP
-    target = group.replica(wanted.target)
-    if target is None:
+    tenure = group.tenure
+    if wanted.request and tenure is not None and tenure.request == wanted.request:
+        same = wanted.target in (None, tenure.broker_id)
+        return Refusal.UNCHANGED if same else Refusal.REQUEST_REUSED
+    if wanted.target is not None and group.replica(wanted.target) is None:
         return Refusal.UNKNOWN_REPLICA
     if wanted.expected_epoch not in (None, group.epoch):
         return Refusal.FENCED_EPOCH
+    target = group.replica(wanted.target) if wanted.target is not None else _best(office, group, wanted, now)
+    if target is None:
+        return Refusal.NOBODY
     wrong = unfit(target, office.seen(target, group.key, now))
     if target == group.master and office.leads(group, now):
         return Refusal.UNCHANGED
@@ -80,6 +90,21 @@ def admit_election(office: Office, wanted: ElectionRequest, now: int) -> Command
     if office.leads(group, now):
         return _transfer(group, target, wanted)
     return _succession(office, group, target, wanted, now)
+
+
+def _best(office: Office, group: Group, wanted: ElectionRequest, now: int) -> Replica | None:
+    """Whom to elect when nobody is named; when the request is repeated, whom it means already."""
+
+    def seen_of(replica: Replica) -> Seen | None:
+        return office.seen(replica, group.key, now)
+
+    if not group.founded:
+        return best_of(group, founders(group, seen_of), seen_of)
+    if not office.leads(group, now):
+        return choose(group, seen_of)
+    if group.transfer is not None and group.transfer.request == wanted.request:
+        return group.replica(group.transfer.target)
+    return best_of(group, [each for each in group.sync.members if group.replica(each) != group.master], seen_of)
 
 
 def _transfer(group: Group, target: Replica, wanted: ElectionRequest) -> Command | Refusal:

@@ -34,8 +34,8 @@ def elect(group: Group | None, command: Elect) -> Verdict:
     """Begin the next epoch under this process, if nothing has happened since it was proposed."""
     if group is None:
         return refused(None, Refusal.UNKNOWN_GROUP)
-    if command.request and group.tenure is not None and group.tenure.request == command.request:
-        return Verdict(group)
+    if (repeated := _repeated(group, command)) is not None:
+        return repeated
     if command.expected_epoch != group.epoch:
         return refused(group, Refusal.FENCED_EPOCH, f"the epoch is {group.epoch}, not {command.expected_epoch}")
     winner = group.replica(command.broker_id)
@@ -55,6 +55,19 @@ def elect(group: Group | None, command: Elect) -> Verdict:
     if command.grounds is Grounds.UNCLEAN:
         events.append(LossAccepted(group.key, winner.broker_id, (*group.sync.members, *group.sync.eligible)))
     return Verdict(after, events=(*events, *sync_event(group, after)))
+
+
+def _repeated(group: Group, command: Elect | PlanTransfer) -> Verdict | None:
+    """What is said to a request that has been carried out: the same as then, unless it asks for somebody else.
+
+    A transfer under the request of the leadership that stands would otherwise end it, and its election do nothing.
+    """
+    tenure = group.tenure
+    if not command.request or tenure is None or tenure.request != command.request:
+        return None
+    if tenure.broker_id == command.broker_id:
+        return Verdict(group)
+    return refused(group, Refusal.REQUEST_REUSED, f"{command.request!r} made broker {tenure.broker_id} the master")
 
 
 def _unelectable(winner: Replica, command: Elect) -> Refusal | None:
@@ -117,7 +130,11 @@ def plan_transfer(group: Group | None, command: PlanTransfer) -> Verdict:
     """Ask the master to hand over to another in-sync process; it stops writes first, so nothing is lost."""
     if group is None:
         return refused(None, Refusal.UNKNOWN_GROUP)
-    if group.transfer is not None and group.transfer.request == command.request:
+    if (repeated := _repeated(group, command)) is not None:
+        return repeated
+    if group.transfer is not None and (group.transfer.request, group.transfer.target) == (
+        command.request, command.broker_id,
+    ):  # fmt: skip
         return Verdict(group)
     if command.expected_epoch != group.epoch:
         return refused(group, Refusal.FENCED_EPOCH, f"the epoch is {group.epoch}, not {command.expected_epoch}")

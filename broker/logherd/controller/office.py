@@ -119,10 +119,13 @@ class Office:
 
     def seen(self, replica: Replica, key: GroupKey, now: int) -> Seen | None:
         """The report of a replica's latest process, while it is fresh."""
+        seen = self.last_seen(replica, key)
+        return seen if seen is not None and now - seen.at < self._options.fresh_ms else None
+
+    def last_seen(self, replica: Replica, key: GroupKey) -> Seen | None:
+        """The latest report of a replica's latest process, however old."""
         seen = self._seen.get((key, replica.broker_id))
-        if seen is None or seen.report.registration != replica.registration:
-            return None
-        return seen if now - seen.at < self._options.fresh_ms else None
+        return seen if seen is not None and seen.report.registration == replica.registration else None
 
     def over_at(self, group: Group) -> int:
         """When nobody holds a lease in this group any more."""
@@ -298,9 +301,10 @@ class Office:
             tenure = group.tenure.epoch if group.tenure is not None else 0
             if self._lasting(group, f"after {tenure}", now) < self.options.gather_ms:
                 return None, now + self._options.retry_ms
-        return elect_command(group, best, self.living_members(group, now), grounds_of(group)), (
-            now + self._options.retry_ms
-        )
+        # The election carries the request of the transfer, so that whoever repeats it hears that it was done.
+        request = group.transfer.request if planned and group.transfer is not None else ""
+        command = elect_command(group, best, self.living_members(group, now), grounds_of(group), request)
+        return command, now + self._options.retry_ms
 
     def _lasting(self, group: Group, phase: str, now: int) -> int:
         """For how long this group has been in this phase; another one begins anew."""

@@ -29,12 +29,14 @@ class Refusal(Enum):
     NOT_FIT = "the broker's store is broken or has no space"
     LEARNER = "the broker is a learner"
     IN_SYNC = "the broker is in sync"
+    ALIVE = "the broker reports"
     LEASE_RUNS = "the lease of the latest master may still run"
     NOBODY = "nobody can be elected without loss"
     BELOW_MINIMUM = "too few would be in sync"
     RESIGNED = "the broker has let go of this leadership"
     RUNNING = "another change is running"
     WRONG_RULES = "the rules do not fit this group"
+    REQUEST_REUSED = "the request id stood for something else"
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,9 @@ Step = Found | Join | Lost
 class Founding:
     """One node's way into its group. No I/O; the shell carries out each step and calls `kept`.
 
-    Invariants: (1) at most one Found or Join is given in a life, and after it nothing changes it; (2) `founded` is None
-    until that is durable; (3) only the first configured node decides who founds.
+    Invariants: (1) at most one Found or Join is given in a life, and after it nothing changes it; (2) what the founder
+    has decided is not said before it is durable; what was told by others is passed on at once, else a founder that has
+    just lost its disk would take this node for unfounded; (3) only the first configured node decides who founds.
     """
 
     def __init__(self, identity: Identity, nodes: tuple[str, ...]) -> None:
@@ -59,14 +60,15 @@ class Founding:
         self._nodes = nodes
         self._unfounded: dict[str, ReplicaId] = {identity.name: identity.replica}
         self._step: Found | Join | None = None
+        self._said = True
         self._kept = identity.founded
         if identity.founders is not None:
             self._step = self._settled(identity.founders, ClusterId(identity.cluster, identity.reset))
 
     @property
     def founded(self) -> tuple[ReplicaId, ...] | None:
-        """What a hello says: the founders, once this node's part is durable."""
-        return self._step.founders if self._kept and self._step is not None else None
+        """What a hello says: the founders, once they may be known."""
+        return self._step.founders if self._said and self._step is not None else None
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -97,12 +99,13 @@ class Founding:
     def kept(self) -> None:
         """The step is durable: from now on others may hear of it."""
         ensure(self._step is not None, "what is kept was decided", self._identity)
-        self._kept = True
+        self._kept = self._said = True
 
     def _decide(self) -> Step | None:
         if self._nodes[0] != self._identity.name or self.missing:
             return None
         self._step = Found(tuple(self._unfounded[name] for name in self._nodes))
+        self._said = False
         return self._step
 
     def _told(self, founders: tuple[ReplicaId, ...], cluster: ClusterId) -> Step:

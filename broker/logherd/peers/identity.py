@@ -99,6 +99,7 @@ def open_identity(files: Files, directory: str, *, cluster: str, name: str, log_
         identity = Identity(cluster=cluster, replica=make_identity(name))
         keep_identity(files, directory, identity)
         return identity
+    files.sync_dir(directory)  # a process may have died between its rename and this: what we say of it must last
     file = files.open(path)
     try:
         found = _decode(path, file.read(0, size))

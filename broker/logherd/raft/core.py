@@ -119,31 +119,36 @@ class RaftCore:
 
     def step(self, event: Input, now: int) -> Output:
         """Take one input; see output.py for what the caller owes."""
-        self._advance_clock(now)
+        ground = self._ground
+        if now != ground.clock.now:
+            self._advance_clock(now)
         match event:
             case Received():
                 self._on_envelope(event.envelope)
             case Flushed():
-                self._ground.durable.flushed(event.token)
+                ground.durable.flushed(event.token)
                 self._turn(self._role.on_flushed())
+            case Applied():
+                ground.applied(event.position)
             case Tick():
                 self._turn(self._role.on_tick())
-            case Applied():
-                self._ground.applied(event.position)
-            case ImageKept():
-                self._on_image(event.image)
             case ProposeAll():
                 self._on_proposals(event.proposals)
             case Propose():
                 self._on_proposals((event,))
             case Read() | ChangeMembers() | Transfer() | RecoverQuorum():
                 self._on_request(event)
-            case Linked():
-                if isinstance(self._role, Leader):
-                    self._role.on_link(event.peer)
-            case DiskFull():
-                self._ground.full = event.full
-        return self._ground.finish()
+            case Linked() | ImageKept() | DiskFull():
+                self._on_news(event)
+        return ground.finish()
+
+    def _on_news(self, event: Linked | ImageKept | DiskFull) -> None:
+        if isinstance(event, ImageKept):
+            self._on_image(event.image)
+        elif isinstance(event, DiskFull):
+            self._ground.full = event.full
+        elif isinstance(self._role, Leader):
+            self._role.on_link(event.peer)
 
     def _advance_clock(self, now: int) -> None:
         """Notice a gap in time before anything is judged by it."""
@@ -206,6 +211,9 @@ class RaftCore:
         if isinstance(body, VoteRequest) and not body.transfer and self._leader_lives():
             if body.pre and envelope.epoch <= ground.term:
                 ground.send(envelope.sender, Stale())
+            return
+        if envelope.epoch == ground.term:
+            self._turn(self._dispatch(envelope))
             return
         advisory = isinstance(body, (VoteRequest, VoteAnswer)) and body.pre
         if isinstance(body, VoteAnswer) and body.pre and not body.granted:

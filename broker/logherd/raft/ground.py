@@ -1,5 +1,6 @@
 """What every role of one member shares: its log, its promises, its members, and how far things are."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -176,9 +177,13 @@ class Ground:
 
     def append(self, kind: Kind, body: bytes) -> Position:
         """Append one record of this term; only a leader (or an operator's recovery) does."""
-        end = self.log.append(kind, self.term, body)
+        return self.append_all(kind, (body,))[0]
+
+    def append_all(self, kind: Kind, bodies: Sequence[bytes]) -> list[Position]:
+        """Append records of this term, which one flush covers; gives the end of each."""
+        ends = self.log.append_all(kind, self.term, bodies)
         self.wrote()
-        return end
+        return ends
 
     def adopt(self, configuration: Configuration, end: Position) -> None:
         """A configuration record was appended that ends at `end`: it holds from now on."""
@@ -188,7 +193,7 @@ class Ground:
     def read_new_members(self, after: Position) -> None:
         """Records after `after` are new: adopt the configurations among them."""
         for record in self.log.records(after, self.log.end):
-            if record.kind in (Kind.MEMBERS, Kind.RESET):
+            if record.kind is not Kind.DATA and record.kind in (Kind.MEMBERS, Kind.RESET):
                 self.adopt(Configuration.decode(record.body), record.end)
 
     def cut_members(self, at: Position) -> None:
@@ -201,7 +206,8 @@ class Ground:
         """Take a commit position; True if it is news."""
         if position <= self.progress.commit:
             return False
-        ensure(position <= self.log.end, "progress 1: what is committed is here", position, self.log.end)
+        end = self.log.end
+        ensure(position <= end, "progress 1: what is committed is here", position, end)
         self.progress.commit = position
         return True
 
@@ -218,6 +224,8 @@ class Ground:
         """The state machine is at `position`: reads that waited for it are ready."""
         ensure(position <= self.progress.commit, "progress 2: only what is committed is applied", position)
         self.progress.applied = max(self.progress.applied, position)
+        if not self._waiting_reads:
+            return
         ready = [entry for entry in self._waiting_reads if entry[0] <= position]
         self._waiting_reads = [entry for entry in self._waiting_reads if entry[0] > position]
         self.out.answers.extend(ReadReady(request, at) for at, request in ready)
@@ -263,10 +271,11 @@ class Ground:
 
     def finish(self) -> Output:
         """The output of the step. Nothing is applied before it is committed and flushed here."""
-        upto = min(self.progress.commit, self.durable.position)
+        progress, flushed = self.progress, self.durable.position
+        upto = progress.commit if progress.commit < flushed else flushed
         apply_to = None
-        if upto > self.progress.announced:
-            self.progress.announced = apply_to = upto
+        if upto > progress.announced:
+            progress.announced = apply_to = upto
         flush, self._tokens.flush = self._tokens.flush, None
         return self.out.drain(flush, apply_to)
 

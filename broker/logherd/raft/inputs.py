@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
 from logherd.model.names import Epoch, Position
 from logherd.raft.members import Goal
 from logherd.replication.epochs import Point
@@ -52,8 +54,7 @@ class Flushed:
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class Propose:
+class Propose(msgspec.Struct, frozen=True, gc=False):
     """Append these bytes as one record."""
 
     request: int

@@ -196,16 +196,26 @@ class Leader:
 
     def on_propose(self, proposals: tuple[Propose, ...]) -> None:
         """Append each, or say why not; one gate for everything that grows the log, and one shipment for all."""
+        ground, options, pending = self._ground, self._ground.options, self._proposals
+        reason = self._refusal()
+        room = options.uncommitted_records_max - pending.count if reason is None else 0
+        bytes_room = options.uncommitted_bytes_max - pending.bytes
+        taken: list[Propose] = []
         for propose in proposals:
-            reason = self._refusal(len(propose.body))
-            if reason is not None:
-                self._ground.refuse(propose.request, reason, self._ground.identity)
+            size = len(propose.body)
+            if room > 0 and (size <= bytes_room or (not taken and not pending.count)):
+                taken.append(propose)
+                room -= 1
+                bytes_room -= size
             else:
-                end = self._ground.append(Kind.DATA, propose.body)
-                self._proposals.add(end, len(propose.body), propose.request)
+                ground.refuse(propose.request, reason or Refusal.BUSY, ground.identity)
+        if taken:
+            ends = ground.append_all(Kind.DATA, [propose.body for propose in taken])
+            for propose, end in zip(taken, ends, strict=True):
+                pending.add(end, len(propose.body), propose.request)
         self._shipped(Grown())
 
-    def _refusal(self, size: int) -> Refusal | None:
+    def _refusal(self) -> Refusal | None:
         ground, options = self._ground, self._ground.options
         if not self._ready:
             return Refusal.NOT_READY
@@ -216,9 +226,6 @@ class Leader:
         since = ground.durable.waiting_since
         if since is not None and ground.clock.now - since > options.election_ms // 2:
             return Refusal.STORAGE_STALLED
-        full = self._proposals.bytes + size > options.uncommitted_bytes_max and self._proposals.count > 0
-        if full or self._proposals.count >= options.uncommitted_records_max:
-            return Refusal.BUSY
         return None
 
     def on_read(self, read: Read) -> None:
@@ -250,6 +257,8 @@ class Leader:
             self._serve_reads()
 
     def _serve_reads(self) -> None:
+        if not self._reads.count:
+            return
         for read in self._reads.confirm(self._lease.quorum_round()):
             if read.asker is None:
                 self._ground.grant_read(read.number, read.position)
@@ -302,5 +311,6 @@ class Leader:
         out = self._ship.step(event, ground.clock.now)
         for peer, body in out.messages:
             ground.send(peer, body)
-        ground.out.events.extend(out.events)
+        if out.events:
+            ground.out.events.extend(out.events)
         return out.moved

@@ -52,8 +52,8 @@ class Configuration:
     def agreed(self, value: Callable[[ReplicaId], int]) -> int:
         """The largest number that a majority of each half has reached."""
         ensure(bool(self.voters), "an empty configuration decides nothing")
-        halves = (self.voters, self.outgoing) if self.joint else (self.voters,)
-        return min(sorted((value(peer) for peer in half), reverse=True)[len(half) // 2] for half in halves)
+        reached = _majority_of(self.voters, value)
+        return min(reached, _majority_of(self.outgoing, value)) if self.outgoing else reached
 
     def won(self, votes: Mapping[ReplicaId, bool]) -> bool:
         """Whether a majority of each half has said yes."""
@@ -76,6 +76,10 @@ class Configuration:
             tuple(ReplicaId(str(peer)) for peer in fields[name]) for name in ("voters", "outgoing", "learners")
         )
         return Configuration(voters, outgoing, learners)
+
+
+def _majority_of(half: tuple[ReplicaId, ...], value: Callable[[ReplicaId], int]) -> int:
+    return sorted(map(value, half), reverse=True)[len(half) // 2]
 
 
 @dataclass(frozen=True, slots=True)

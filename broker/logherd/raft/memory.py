@@ -1,11 +1,12 @@
 """A log store in memory, for tests and for groups that keep nothing. The same contract as the mapped one."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from zlib import crc32
 
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
-from logherd.raft.record import HEADER_SIZE, Kind, Record, decode_records, encode_record
+from logherd.raft.record import HEADER_SIZE, Kind, Record, decode_records, encode_run
 from logherd.raft.store import HardState
 from logherd.replication.epochs import EpochHistory
 from logherd.replication.log import Image, Span, SpanDamagedError
@@ -26,6 +27,7 @@ class MemoryLog:
         self._ends: list[Position] = []
         self._image: tuple[Image, bytes] | None = None
         self._staged: tuple[str, bytes] = ("", b"")
+        self._last_read: tuple[tuple[Position, int], Record, Span] | None = None
 
     @property
     def end(self) -> Position:
@@ -52,24 +54,44 @@ class MemoryLog:
 
     def append(self, kind: Kind, epoch: Epoch, body: bytes) -> Position:
         """Append one record, in the next segment if this one has no room for it."""
-        start, size = self.end, HEADER_SIZE + len(body)
-        room = self._segment_bytes - start % self._segment_bytes
-        if size > room and room < self._segment_bytes:
-            start = Position(start + room)
-        self._add(encode_record(kind, epoch, start, body, seal=self.seal_at(self.end)))
-        return self.end
+        return self.append_all(kind, epoch, (body,))[-1]
+
+    def append_all(self, kind: Kind, epoch: Epoch, bodies: Sequence[bytes]) -> list[Position]:
+        """Append records, as many to each segment as it has room for; one longer than a segment gets its own place."""
+        start, seal = self.end, self._records[-1].checksum if self._records else self._base_seal
+        records: list[Record] = []
+        while len(records) < len(bodies):
+            rest = bodies[len(records) :] if records else bodies
+            room = self._segment_bytes - start % self._segment_bytes
+            size = HEADER_SIZE + len(rest[0])
+            if size > room and room < self._segment_bytes:
+                start = Position(start + room)
+                room = self._segment_bytes
+            records += encode_run(kind, epoch, start, rest, seal=seal, room=max(room, size))
+            start, seal = records[-1].end, records[-1].checksum
+        self._add_all(records)
+        return [record.end for record in records]
 
     def read(self, after: Position, bytes_max: int) -> Span:
-        """Whole records after `after`, one at least."""
-        first = last = bisect_right(self._ends, after)
-        ensure(first < len(self._records), "there is something to read", after, self.end)
-        size = 0
-        while last < len(self._records) and (last == first or size + len(self._records[last].frame) <= bytes_max):
-            size += len(self._records[last].frame)
-            last += 1
-        end = self._ends[last - 1]
-        data = b"".join(record.frame for record in self._records[first:last])
-        return Span(self._history.point_at(after), end, self._history.runs_between(after, end), data)
+        """Whole records after `after`, one at least. Followers in step ask for the same: it is put together once."""
+        records, frames, size = self._records, list[bytes](), 0
+        ensure(bool(records), "there is something to read", after)
+        known = self._last_read
+        if known is not None and known[0] == (after, bytes_max) and known[1] is records[-1]:
+            return known[2]
+        first = bisect_right(self._ends, after)
+        ensure(first < len(records), "there is something to read", after, self.end)
+        for last in range(first, len(records)):
+            frame = records[last].frame
+            size += len(frame)
+            if size > bytes_max and frames:
+                break
+            frames.append(frame)
+        end = self._ends[first + len(frames) - 1]
+        data = b"".join(frames)
+        span = Span(self._history.point_at(after), end, self._history.runs_between(after, end), data)
+        self._last_read = ((after, bytes_max), records[-1], span)
+        return span
 
     def records(self, after: Position, upto: Position) -> list[Record]:
         """The records that end in (after, upto]."""
@@ -81,8 +103,7 @@ class MemoryLog:
         fresh = list(decode_records(span.data, after=after, seal=self.seal_at(after)))
         if not fresh or fresh[-1].end != span.end:
             raise SpanDamagedError(f"the range was to end at {span.end}")
-        for record in fresh:
-            self._add(record)
+        self._add_all(fresh)
 
     def truncate(self, at: Position) -> None:
         """Drop the records above `at`."""
@@ -138,7 +159,13 @@ class MemoryLog:
         self._records.clear()
         self._ends.clear()
 
-    def _add(self, record: Record) -> None:
-        self._history = self._history.extended(record.epoch, self.end)
-        self._records.append(record)
-        self._ends.append(record.end)
+    def _add_all(self, records: Sequence[Record]) -> None:
+        """Take records that continue the log; the one way in which it grows."""
+        history, end = self._history, self.end
+        for record in records:
+            if record.epoch != history.last_epoch or not history.runs:
+                history = history.extended(record.epoch, end)
+            end = record.end
+        self._history = history
+        self._records += records
+        self._ends += [record.end for record in records]

@@ -49,7 +49,8 @@ class RaftOptions:
 
     def rank(self, member: ReplicaId) -> int:
         """0 for the most preferred; whoever is not named comes after all that are."""
-        return self.preferred.index(member) if member in self.preferred else len(self.preferred)
+        preferred = self.preferred
+        return preferred.index(member) if member in preferred else len(preferred)
 
 
 class Jitter:

@@ -8,6 +8,8 @@ then send `held`, then feed `Flushed(flush)`; (3) load `load` if set, then apply
 from dataclasses import dataclass, field
 from enum import Enum
 
+import msgspec
+
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.raft.members import Configuration
@@ -59,8 +61,7 @@ class Refusal(Enum):
     TIMED_OUT = "no answer in time"
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(msgspec.Struct, frozen=True, gc=False):
     """Committed, and durable on a majority; `position` is the record's end."""
 
     request: int
@@ -147,8 +148,7 @@ class DoubtEnded:
 Event = RoleChanged | MembersChanged | Strange | StorageStalled | QuorumRecovered | DoubtEnded | LostData | RefusedAck
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """See the module's text for the order. `held` is empty unless `flush` is set."""
 
     messages: tuple[Envelope, ...] = ()
@@ -158,6 +158,9 @@ class Output:
     apply_to: Position | None = None
     answers: tuple[Answer, ...] = ()
     events: tuple[Event, ...] = ()
+
+
+_NOTHING = Output()
 
 
 @dataclass(slots=True)
@@ -172,6 +175,8 @@ class Outbox:
 
     def drain(self, flush: int | None, apply_to: Position | None) -> Output:
         """Hand over what was collected, and begin anew."""
+        if not (self.messages or self.held or self.answers or self.events or self.load is not None):
+            return _NOTHING if flush is None and apply_to is None else Output((), flush, (), None, apply_to)
         ensure(flush is not None or not self.held, "a held message names what it waits for", self.held)
         output = Output(
             tuple(self.messages),

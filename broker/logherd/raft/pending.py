@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from logherd.kit.errors import ensure
+from logherd.kit.errors import InvariantError, ensure
 from logherd.model.names import Position
 from logherd.raft.output import Answer, Decided, Unknown
 from logherd.replication.messages import ReplicaId
@@ -25,15 +25,18 @@ class Proposals:
 
     def add(self, end: Position, size: int, request: int | None) -> None:
         """A record of `size` bytes that ends at `end`; without a request nobody waits for it."""
-        ensure(not self._waiting or end > self._waiting[-1][0], "records are appended in order", end)
-        self._waiting.append((end, size, request))
+        waiting = self._waiting
+        if waiting and end <= waiting[-1][0]:
+            raise InvariantError(f"records are appended in order: {end}")
+        waiting.append((end, size, request))
         self.bytes += size
 
     def decide(self, commit: Position) -> list[Answer]:
         """Everything up to `commit` is committed."""
         answers: list[Answer] = []
-        while self._waiting and self._waiting[0][0] <= commit:
-            end, size, request = self._waiting.popleft()
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= commit:
+            end, size, request = waiting.popleft()
             self.bytes -= size
             if request is not None:
                 answers.append(Decided(request, end))

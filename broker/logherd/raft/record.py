@@ -10,21 +10,23 @@ logs, and a range that does not continue a log fails at its first record.
 Source: raft-log rules 5.4; the broker's message log keeps RocketMQ's layout instead (design 5.1, H1).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from struct import Struct
 from zlib import crc32
+
+import msgspec
 
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.replication.log import SpanDamagedError
 
-__all__ = ["HEADER_SIZE", "Kind", "Record", "decode_records", "encode_record"]
+__all__ = ["HEADER_SIZE", "Kind", "Record", "decode_records", "encode_record", "encode_run"]
 
 _MAGIC = 0x4C48
 _HEADER = Struct(">HBBIQQI")
-_CHECKED = _HEADER.size - 4
+_CHECKED_HEADER = Struct(">HBBIQQ")
+_CHECKED = _CHECKED_HEADER.size
 HEADER_SIZE = _HEADER.size
 
 
@@ -37,12 +39,14 @@ class Kind(IntEnum):
     RESET = 3
 
 
-_KINDS = frozenset(int(kind) for kind in Kind)
+_KINDS = tuple(Kind)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record with its raw bytes. `end` is the position after its last byte."""
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One record with its raw bytes. `end` is the position after its last byte.
+
+    The whole retained log consists of these, and a struct without references back is not walked by the collector.
+    """
 
     kind: Kind
     epoch: Epoch
@@ -59,10 +63,26 @@ class Record:
 
 def encode_record(kind: Kind, epoch: Epoch, start: Position, body: bytes, *, seal: int) -> Record:
     """Frame `body` as the record that begins at `start`; `seal` is the checksum of the record before it."""
-    checked = _HEADER.pack(_MAGIC, kind, 0, len(body), start, epoch, 0)[:_CHECKED]
-    checksum = crc32(body, crc32(checked, seal))
-    frame = b"".join((checked, checksum.to_bytes(4, "big"), body))
-    return Record(kind, epoch, start, Position(start + len(frame)), checksum, frame)
+    return encode_run(kind, epoch, start, (body,), seal=seal, room=HEADER_SIZE + len(body))[0]
+
+
+def encode_run(
+    kind: Kind, epoch: Epoch, start: Position, bodies: Sequence[bytes], *, seal: int, room: int
+) -> list[Record]:
+    """As many of `bodies`, from the first on, as `room` bytes hold as records one behind the other from `start` on."""
+    records: list[Record] = []
+    pack, add = _CHECKED_HEADER.pack, records.append
+    limit = start + room
+    for body in bodies:
+        length = len(body)
+        end = start + HEADER_SIZE + length
+        if end > limit:
+            break
+        checked = pack(_MAGIC, kind, 0, length, start, epoch)
+        seal = crc32(body, crc32(checked, seal))
+        add(Record(kind, epoch, start, Position(end), seal, checked + seal.to_bytes(4, "big") + body))
+        start = Position(end)
+    return records
 
 
 def decode_records(data: bytes | memoryview, *, after: Position, seal: int) -> Iterator[Record]:
@@ -70,19 +90,20 @@ def decode_records(data: bytes | memoryview, *, after: Position, seal: int) -> I
 
     Raises: SpanDamagedError naming the first record that is cut short, damaged or does not continue the log.
     """
-    view, at, end = memoryview(data), 0, after
-    while at < len(view):
-        if len(view) - at < HEADER_SIZE:
-            raise SpanDamagedError(f"{len(view) - at} bytes after position {end} are no record header")
-        magic, kind, flags, length, start, epoch, checksum = _HEADER.unpack_from(view, at)
+    view, at, end, limit, unpack = memoryview(data), 0, after, len(data), _HEADER.unpack_from
+    while at < limit:
+        if limit - at < HEADER_SIZE:
+            raise SpanDamagedError(f"{limit - at} bytes after position {end} are no record header")
+        magic, kind, flags, length, start, epoch, checksum = unpack(view, at)
         size = HEADER_SIZE + length
-        if magic != _MAGIC or flags != 0 or kind not in _KINDS or len(view) - at < size:
+        if magic != _MAGIC or flags != 0 or kind >= len(_KINDS) or limit - at < size:
             raise SpanDamagedError(f"no whole record of a known kind follows position {end}")
         if start + size > after:
-            frame = bytes(view[at : at + size])
-            if start < end or crc32(frame[HEADER_SIZE:], crc32(frame[:_CHECKED], seal)) != checksum:
+            body = at + HEADER_SIZE
+            continues = crc32(view[body : at + size], crc32(view[at : at + _CHECKED], seal)) == checksum
+            if start < end or not continues:
                 raise SpanDamagedError(f"the record at position {start} does not continue the log that ends at {end}")
             seal, end = checksum, Position(start + size)
-            yield Record(Kind(kind), Epoch(epoch), Position(start), end, checksum, frame)
+            yield Record(_KINDS[kind], epoch, start, end, checksum, bytes(view[at : at + size]))
         at += size
-    ensure(at == len(view), "records fill the range", at, len(view))
+    ensure(at == limit, "records fill the range", at, limit)

@@ -4,6 +4,7 @@ Every change here is visible to the core at once and durable only after a flush.
 in the order of the calls; the core learns of it by the `Flushed` input, and the outputs say what waits for it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,6 +51,9 @@ class LogStore(ReplicaLog, Protocol):
 
     def append(self, kind: Kind, epoch: Epoch, body: bytes) -> Position:
         """Frame and append one record as the leader of `epoch`; gives its end."""
+
+    def append_all(self, kind: Kind, epoch: Epoch, bodies: Sequence[bytes]) -> list[Position]:
+        """Frame and append several records in their order; gives the end of each."""
 
     def records(self, after: Position, upto: Position) -> list[Record]:
         """The records that end in (after, upto]."""

@@ -3,20 +3,11 @@
 from dataclasses import dataclass
 
 from logherd.model.names import Position
+from logherd.raft.record import Record
 from logherd.replication.epochs import Point
 from logherd.replication.log import Image
 
-__all__ = ["Added", "Change", "Compacted", "Cut", "ImageKept", "Restarted"]
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """A record."""
-
-    start: Position
-    end: Position
-    seal: int
-    frame: bytes
+__all__ = ["Change", "Compacted", "Cut", "ImageKept", "Restarted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +46,5 @@ class Restarted:
     end: Position
 
 
-Change = Added | Cut | ImageKept | Compacted | Restarted
+Change = Record | Cut | ImageKept | Compacted | Restarted
+"""A record stands for itself: it was added."""

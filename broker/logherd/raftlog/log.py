@@ -8,13 +8,14 @@ One batch at a time. After StoreFull the same batch is tried again later; after 
 """
 
 from collections import deque
+from collections.abc import Sequence
 
 from logherd.kit.errors import ensure
 from logherd.model.names import Position
 from logherd.raft.memory import MemoryLog
 from logherd.raft.record import HEADER_SIZE, Record
 from logherd.raft.store import HardState
-from logherd.raftlog.changes import Added, Change, Compacted, Cut, ImageKept, Restarted
+from logherd.raftlog.changes import Change, Compacted, Cut, ImageKept, Restarted
 from logherd.raftlog.options import RaftLogOptions
 from logherd.raftlog.recovery import Found, Recovered, recover
 from logherd.raftlog.writer import LogFiles
@@ -66,8 +67,7 @@ class RaftLog(MemoryLog):
         self._hard = found.kept.hard_state
         self._history = EpochHistory(found.kept.base)
         self._base_seal = found.kept.base_seal
-        for record in found.records:
-            self._add(record)
+        self._add_all(found.records)
         self._image = found.image
         self._noting = True
 
@@ -149,25 +149,28 @@ class RaftLog(MemoryLog):
         if not matches:
             self._note(Restarted(image.point, image.seal, old_end))
 
-    def _add(self, record: Record) -> None:
-        """Take a record if it begins where this log's geometry has it begin.
+    def _add_all(self, records: Sequence[Record]) -> None:
+        """Take records if each begins where this log's geometry has it begin.
 
         Raises: SpanDamagedError if not: another segment length, or a length that recovery could not judge.
         """
         if self._noting:
-            self._check(record)
-            self._note(Added(record.start, record.end, record.checksum, record.frame))
-        super()._add(record)
+            self._check(records)
+            self._changes.extend(records)
+        super()._add_all(records)
 
-    def _check(self, record: Record) -> None:
-        end, size = self.end, len(record.frame)
-        ensure(size <= self._options.record_bytes_max, "a record keeps the limit", size, HEADER_SIZE)
-        room = self._segment_bytes - end % self._segment_bytes
-        fits = size <= room or room == self._segment_bytes
-        if record.start != (end if fits else end + room):
-            raise SpanDamagedError(
-                f"a record at {record.start} after {end}: the leader's segments are not of {self._segment_bytes} bytes"
-            )
+    def _check(self, records: Sequence[Record]) -> None:
+        end, segment_bytes, record_bytes_max = self.end, self._segment_bytes, self._options.record_bytes_max
+        for record in records:
+            start, size = record.start, len(record.frame)
+            ensure(size <= record_bytes_max, "a record keeps the limit", size, HEADER_SIZE)
+            room = segment_bytes - end % segment_bytes
+            fits = size <= room or room == segment_bytes
+            if start != (end if fits else end + room):
+                raise SpanDamagedError(
+                    f"a record at {start} after {end}: the leader's segments are not of {segment_bytes} bytes"
+                )
+            end = record.end
 
     def _note(self, change: Change) -> None:
         if self._noting:

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from logherd.kit.errors import ensure
 from logherd.model.names import Position
-from logherd.raft.record import HEADER_SIZE
+from logherd.raft.record import HEADER_SIZE, Record
 from logherd.raft.store import HardState
-from logherd.raftlog.changes import Added, Change, Compacted, Cut, ImageKept, Restarted
+from logherd.raftlog.changes import Change, Compacted, Cut, ImageKept, Restarted
 from logherd.raftlog.image_file import encode_image_head, image_name, image_place
 from logherd.raftlog.kept import Kept, encode_kept
 from logherd.raftlog.options import RaftLogOptions
@@ -30,6 +30,12 @@ from logherd.store.whole_file import replace_file
 __all__ = ["IMAGES_KEPT", "LogFiles", "image_directory", "log_directory", "promises_path"]
 
 IMAGES_KEPT = 2
+
+_ZERO_STEP = 256 << 10
+"""Zeroed at a time; a batch that comes meanwhile waits for it, 1 or 2 ms."""
+_ZEROS_PAY_BELOW = 48 << 10
+"""Mean bytes of a flush. A place that holds zeros saves 0.05 to 0.2 ms at each flush into it, and zeroing costs some ms
+for each MiB: of three writers, those of 24 KB were a tenth faster with zeros, those of 150 KB a third slower."""
 
 
 def log_directory(root: str) -> str:
@@ -65,6 +71,9 @@ class LogFiles:
         self._kept = kept
         self._imaged = imaged
         self._flushed = self._written = (kept.mark_position, kept.mark_seal)
+        self._promised: HardState | None = None
+        self._reserved_in = -1
+        self._flush_bytes_mean = 0
         self.failure: BaseException | None = None
         self.full = False
 
@@ -101,7 +110,7 @@ class LogFiles:
     def _run(self, changes: deque[Change], hard: HardState | None) -> None:
         while changes:
             change = changes[0]
-            if isinstance(change, Added):
+            if isinstance(change, Record):
                 self._write_some(changes)
                 continue
             self._flush_log()
@@ -116,36 +125,42 @@ class LogFiles:
                     self._restart(change)
             changes.popleft()
         self._flush_log()
-        if hard is not None and hard != self._kept.hard_state:
-            self._put(self._kept.with_hard_state(hard))
+        if hard is not None and hard is not self._promised:
+            if hard != self._kept.hard_state:
+                self._put(self._kept.with_hard_state(hard))
+            self._promised = hard
         elif self._flushed[0] - self._kept.mark_position >= self._options.mark_bytes:
             self._note_mark()
-        self._reserve()
+        if self.full or self._written[0] // self._journal.segment_bytes != self._reserved_in:
+            self._reserve()
 
     # ---- records -----------------------------------------------------------------------------------------------
 
     def _write_some(self, changes: deque[Change]) -> None:
         """One write of records that lie one behind the other, at most a window of them. Raises: StoreFull."""
-        run: list[Added] = []
-        size = 0
+        first = changes[0]
+        frames: list[bytes] = []
+        size, end, seal = 0, self._written[0], 0
         for change in changes:
-            if not isinstance(change, Added) or (run and change.start != run[-1].end):
+            if not isinstance(change, Record) or (frames and change.start != end):
                 break
             size += len(change.frame)
-            if run and size > self._options.window_bytes:
+            if frames and size > self._options.window_bytes:
                 break
-            run.append(change)
-        first, last = run[0], run[-1]
-        ensure(first.start >= self._written[0], "records continue the log", first.start, self._written)
-        if last.end - self._flushed[0] > self._options.window_bytes:
+            frames.append(change.frame)
+            end, seal = change.end, change.checksum
+        start = end - sum(map(len, frames))
+        ensure(start >= self._written[0], "records continue the log", first, self._written)
+        if end - self._flushed[0] > self._options.window_bytes:
             self._flush_log()
-        self._journal.write(first.start, [change.frame for change in run])
-        for _ in run:
+        self._journal.write(start, frames)
+        for _ in frames:
             changes.popleft()
-        self._written = (last.end, last.seal)
+        self._written = (end, seal)
 
     def _flush_log(self) -> None:
         self._journal.flush()
+        self._flush_bytes_mean += (self._written[0] - self._flushed[0] - self._flush_bytes_mean) // 16
         self._flushed = self._written
 
     def _cut(self, cut: Cut) -> None:
@@ -207,21 +222,24 @@ class LogFiles:
                     loose=max(self._kept.loose, change.end))
         )  # fmt: skip
         self._journal.drop_all()
+        self._reserved_in = -1
         self._kept = replace(self._kept, loose=0)
 
     # ---- space -------------------------------------------------------------------------------------------------
 
     def _reserve(self) -> None:
+        """Spare segments, once for each that is begun and again while there is no space; `tend` looks at the rest."""
         try:
             self._journal.reserve(self._written[0], self._options.spare_segments)
         except StoreFull:
             self.full = True
             return
+        self._reserved_in = self._written[0] // self._journal.segment_bytes
         self.full = self._files.free_bytes(self._root) < self._options.reserve_bytes
 
     def _tend(self) -> bool:
         self._reserve()
-        if self._journal.zero_ahead(self._written[0]):
+        if self._flush_bytes_mean < _ZEROS_PAY_BELOW and self._journal.zero_ahead(self._written[0], _ZERO_STEP):
             return True
         self._note_mark()
         return False

@@ -71,6 +71,8 @@ class EpochHistory:
         ensure(position >= self.base.position, "a position below the base has no epoch", position, self.base)
         if position == self.base.position or not self.runs:
             return self.base.epoch
+        if position > self.runs[-1].after:  # what is nearly always asked
+            return self.runs[-1].epoch
         return self.runs[max(0, bisect_left(self.runs, position, key=lambda run: run.after) - 1)].epoch
 
     def point_at(self, position: Position) -> Point:
@@ -94,6 +96,8 @@ class EpochHistory:
         """The runs of the records in (after, end]; the first one is cut to start at `after`."""
         if after == end:
             return ()
+        if self.runs and after >= self.runs[-1].after:
+            return (Run(self.runs[-1].epoch, after),)
         first = bisect_right(self.runs, after, key=lambda run: run.after) - 1
         ensure(first >= 0, "the range starts below the base", after, self.base)
         cut = [Run(self.runs[first].epoch, after)]

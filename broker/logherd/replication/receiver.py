@@ -133,6 +133,9 @@ class Receiver:
         known = max(span.previous.position, self._commit)
         if known >= span.end:
             return None, None
+        if span.previous.position == end:  # the usual case, without comparing histories
+            self._log.write(span, end)
+            return None, end
         ours = EpochHistory(history.point_at(known), history.runs_between(known, end))
         theirs = EpochHistory(ours.base, span.history.runs_between(known, span.end))
         shared = common_end(ours, end, theirs, span.end)

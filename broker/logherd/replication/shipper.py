@@ -239,19 +239,19 @@ class Shipper:
         sender.asked(now, self._options)
 
     def _pump_records(self, sender: Sender, now: int, out: ShipOutput) -> None:
-        while sender.next < self._log.end and sender.window.room > 0:
+        end = self._log.end
+        while sender.next < end and (room := sender.window.room) > 0:
             if sender.behind and not self._bucket.open:
                 break
-            size_max = min(self._options.message_bytes_max, sender.window.room)
-            span = self._log.read(sender.next, size_max)
-            if sender.window.messages and len(span.data) > sender.window.room:
+            span = self._log.read(sender.next, min(self._options.message_bytes_max, room))
+            if sender.window.messages and len(span.data) > room:
                 break
             sender.window.add(span.end, len(span.data))
             sender.next = span.end
             if sender.behind:
                 self._bucket.take(len(span.data))
             out.messages.append((sender.peer, Append(sender.generation, span, self._commit)))
-        if sender.next == self._log.end:
+        if sender.next == end:
             sender.behind = False
         if sender.match < sender.next and sender.retry_at is None:
             sender.asked(now, self._options)

@@ -129,15 +129,15 @@ class Journal:
         for number in range(1, segments + 1):
             self._made(start + number * self.segment_bytes).make_durable(self._directory)
 
-    def zero_ahead(self, position: int) -> bool:
-        """Write zeros over a piece that nothing was written to yet, so that later flushes are short.
+    def zero_ahead(self, position: int, bytes_max: int) -> bool:
+        """Write zeros over so many bytes that nothing was written to yet, so that later flushes are short.
 
         False if every segment from `position` on is ready.
         """
         for start, segment in sorted(self._segments.items()):
             at = max(segment.zeroed, position - start)
             if segment.end > position and at < segment.size:
-                size = min(_ZERO_STEP, segment.size - at)
+                size = min(bytes_max, segment.size - at)
                 segment.file.write(at, (bytes(size),))
                 segment.zeroed = at + size
                 segment.make_durable(self._directory)

@@ -9,6 +9,8 @@ A script is lines `> command` with the output below each; blank lines and `#` co
     alter b1: b1 b2 [epoch=e version=n committed=e/p end=e/p min=n request=r process=n]    the master proposes a set
     exit b1 [life=n] / resign b1 [life=n]                   its guardian reports its exit / it lets go by itself
     elect b2 [unclean]  demote/promote b2  configure [min=n of=n prefer=b2]  forget [b2]     an operator's orders
+    get TARGET / post TARGET [field=value ...]              a call of the admin port
+    elsewhere get TARGET / elsewhere post TARGET ...        the same at a controller that does not lead
     again                                                   the last command of the log is applied again
     view                                                    what masters are told of the in-sync set
     named                                                   the master to whom clients are sent
@@ -16,6 +18,7 @@ A script is lines `> command` with the output below each; blank lines and `#` co
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from logherd.controller.admission import ElectionRequest, admit_clean, admit_election
 from logherd.controller.commands import Clean, Command, Configure, SetLearner, decode_command
@@ -26,6 +29,7 @@ from logherd.controller.verdicts import Refusal, Verdict
 from logherd.replication.epochs import Point
 from sim.leases.words import say_command, say_event, say_lease, say_names, say_tenure
 from unit.controller.desk import KEY, Desk, point
+from unit.service.controllers.caller import HttpCaller
 
 __all__ = ["Stage", "play"]
 
@@ -63,14 +67,19 @@ class Stage:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.desk = _ShownDesk(self.lines.append)
+        self.http = HttpCaller(self.desk)
 
     def run(self, command: str) -> list[str]:
         """Carry out one command; what it showed."""
         self.lines.clear()
         word, *rest = command.split()
+        target = next((each for each in rest if each.startswith("/")), None)
+        if target is not None:  # a query has "=" too
+            rest.remove(target)
         pairs = dict(each.split("=") for each in rest if "=" in each)
         method: Callable[..., None] = getattr(self, "do_" + word)
-        method([each for each in rest if "=" not in each], pairs)
+        words = [each for each in rest if "=" not in each]
+        method([*words, target] if target is not None else words, pairs)
         return list(self.lines)
 
     def do_office(self, words: list[str], pairs: dict[str, str]) -> None:
@@ -143,6 +152,31 @@ class Stage:
         else:
             self.lines.append(f"proposed: {say_command(command)}")
             self.desk.submit(command)
+
+    def do_get(self, words: list[str], pairs: dict[str, str]) -> None:
+        self._show(*self.http.call("GET", words[0]))
+
+    def do_post(self, words: list[str], pairs: dict[str, str]) -> None:
+        fields = ",".join(f'"{name}":{value}' for name, value in pairs.items())
+        self._show(*self.http.call("POST", words[0], f"{{{fields}}}".encode()))
+
+    def do_elsewhere(self, words: list[str], pairs: dict[str, str]) -> None:
+        self.http.leads = False
+        (self.do_get if words[0] == "get" else self.do_post)(words[1:], pairs)
+        self.http.leads = True
+
+    def _show(self, status: int, page: dict[str, Any]) -> None:
+        if "error" in page:
+            more = [f"{name} {value}" for name, value in page.items() if name not in ("error", "reason", "pages")]
+            self.lines.append(f"{status} {page['reason']}: {page['error']}")
+            self.lines.extend(more)
+            return
+        group = page.get("group", page)
+        self.lines.append(f"{status}" + (f", changed {page['changed']}".lower() if "changed" in page else ""))
+        if "why" in group:
+            leader = f"b{group['leader']['brokerId']}" if group["leader"] is not None else "nobody"
+            self.lines.append(f"epoch {group['epoch']}, led by {leader}; confirmed {group['confirmed']}".lower())
+            self.lines.append(group["why"])
 
     def do_again(self, words: list[str], pairs: dict[str, str]) -> None:
         before = self.desk.machine.save()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logherd.app.admin_http import ActionLimits, AdminHttp
+from logherd.app.admin_routes import Routes
 
 SECRET = "a-secret-of-some-length"
 
@@ -47,13 +48,12 @@ async def group(query: Mapping[str, str], parts: Mapping[str, str]) -> tuple[int
 
 @asynccontextmanager
 async def port_with(calls: Calls, token_file: Path | None, limits: ActionLimits | None = None) -> AsyncIterator[int]:
-    http = AdminHttp(
+    site = Routes(
         {"/status": page, "/config": page},
         views={"/groups/{cluster}/{name}": group},
         actions={"/groups/{cluster}/{name}/elect": calls.elect, "/config": calls.put, "/slow": calls.slow},
-        token_file=token_file,
-        limits=limits,
     )
+    http = AdminHttp(site, token_file=token_file, limits=limits)
     port = await http.start("127.0.0.1", 0)
     try:
         yield port

@@ -6,10 +6,11 @@ import json
 import pytest
 
 from logherd.app.admin_http import AdminHttp
+from logherd.app.admin_routes import Routes
 
 
 async def ask(raw: bytes) -> bytes:
-    http = AdminHttp({"/ready": lambda: (200, {"ready": True}), "/down": lambda: (503, {"ready": False})})
+    http = AdminHttp(Routes({"/ready": lambda: (200, {"ready": True}), "/down": lambda: (503, {"ready": False})}))
     port = await http.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(raw)

@@ -59,6 +59,19 @@ def test_a_wrong_configuration_ends_the_broker_with_every_fault(tmp_path: Path) 
     ]
 
 
+def test_a_wrong_configuration_ends_a_controller_with_every_fault(tmp_path: Path) -> None:
+    path = tmp_path / "controller.yaml"
+    path.write_text("nodeName: A\nleaseMs: 1\ncontrollers: []\n")
+    answer = run("controller", "--config", str(path))
+    assert answer.returncode == 2
+    assert answer.stderr.splitlines() == [
+        f"logherd controller: {path}: the configuration is wrong",
+        "nodeName: 'A' is not right: string should match pattern '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'",
+        "dataDir: missing; it has no default",
+        "leaseMs: 1 is not right: input should be greater than or equal to 600",
+    ]
+
+
 def test_the_straight_way_loads_neither_pydantic_nor_the_command_line_library(tmp_path: Path) -> None:
     path = tmp_path / "broker.yaml"
     path.write_text("brokerGroup: a\n")  # wrong, so that it ends after everything has been imported

@@ -112,6 +112,6 @@ def test_the_living_are_cleaned_only_by_name() -> None:
     assert admit_clean(desk.office, whole, desk.now, living=False) is Refusal.IN_SYNC
     assert admit_clean(desk.office, whole, desk.now, living=True) is whole
     one = Clean(group=KEY, expected_epoch=Epoch(1), broker_ids=(BrokerId(3),))
-    assert admit_clean(desk.office, one, desk.now, living=False) is Refusal.IN_SYNC
+    assert admit_clean(desk.office, one, desk.now, living=False) is Refusal.ALIVE
     desk.now += 60_000
     assert admit_clean(desk.office, one, desk.now, living=False) is one

@@ -17,6 +17,7 @@ from logherd.controller.office import Office
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import Group
 from logherd.controller.verdicts import Verdict
+from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.output import Refusal, Role, RoleChanged
 from logherd.service.controllers.steps import (
     AwaitMaster,
@@ -25,6 +26,7 @@ from logherd.service.controllers.steps import (
     Decide,
     Endings,
     HandOver,
+    Rebuild,
     Resettle,
     Step,
 )
@@ -67,9 +69,11 @@ class Quorum(Protocol):
 
     def read(self, then: Callable[[ReadOutcome], None]) -> None: ...
 
-    def hand_over_to(self, node: str | None, then: Told) -> None: ...
+    def hand_over_to(self, identity: str | None, then: Told) -> None: ...
 
     def resettle(self, voters: tuple[str, ...], learners: tuple[str, ...], then: Told) -> None: ...
+
+    def rebuild(self, order: RecoverQuorum, then: Told) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ class Board:
     def carry_out(self, step: Step[AnswerT], asker: Asker[AnswerT]) -> None:
         """Do what a step asks, and what follows from it; `asker` is answered once, now or later."""
         quorum, office = self.quorum, self.office
-        if isinstance(step, Catch | HandOver | Resettle):
+        if isinstance(step, Catch | HandOver | Resettle | Rebuild):
             if quorum is None:
                 asker.refuse(Refusal.NOT_READY)
             else:
@@ -146,14 +150,17 @@ class Board:
             asker.answer(step)
 
     def _ask(
-        self, quorum: Quorum, step: Catch[AnswerT] | HandOver[AnswerT] | Resettle[AnswerT], asker: Asker[AnswerT]
-    ) -> None:
+        self, quorum: Quorum, step: Catch[AnswerT] | HandOver[AnswerT] | Resettle[AnswerT] | Rebuild[AnswerT],
+        asker: Asker[AnswerT],
+    ) -> None:  # fmt: skip
         """Steps that any controller may be asked for."""
         match step:
             case Catch():
                 quorum.read(lambda outcome: self._caught(step, outcome, asker))
             case HandOver():
-                quorum.hand_over_to(step.node, lambda outcome: self._done(step, outcome, asker))
+                quorum.hand_over_to(step.target, lambda outcome: self._done(step, outcome, asker))
+            case Rebuild():
+                quorum.rebuild(step.order, lambda outcome: self._done(step, outcome, asker))
             case Resettle():
                 asker.park()
                 quorum.resettle(step.voters, step.learners, lambda outcome: self._done(step, outcome, asker))
@@ -190,7 +197,12 @@ class Board:
         else:
             asker.missed(outcome)
 
-    def _done(self, step: HandOver[AnswerT] | Resettle[AnswerT], outcome: Outcome[Any], asker: Asker[AnswerT]) -> None:
+    def _done(
+        self,
+        step: HandOver[AnswerT] | Resettle[AnswerT] | Rebuild[AnswerT],
+        outcome: Outcome[Any],
+        asker: Asker[AnswerT],
+    ) -> None:
         if isinstance(outcome, Applied):
             self.carry_out(step.then(boot_ms()), asker)
         else:

@@ -19,6 +19,7 @@ from logherd.app.controllers.decisions import Decisions
 from logherd.app.controllers.member import Member
 from logherd.app.controllers.port import DeskPort
 from logherd.app.controllers.reports import Reports
+from logherd.app.controllers.site import ControllerSite
 from logherd.app.descriptors import grant_descriptors, share_descriptors
 from logherd.app.names import EmbeddedNames
 from logherd.app.option_values import net_limits
@@ -51,7 +52,10 @@ class Controller:
         self._guard = TaskGuard(on_end=self._task_ended)
         self._server: Server | None = None
         self._names: EmbeddedNames | None = None
-        self._admin = AdminHttp(self._reports.pages())
+        token = options.admin_token_file
+        self._admin = AdminHttp(
+            ControllerSite(self._board, self._reports.place()), token_file=None if token is None else Path(token)
+        )
 
     @staticmethod
     async def start(options: ControllerOptions, *, on_failure: Callable[[], None]) -> "Controller":
@@ -109,6 +113,7 @@ class Controller:
         shares = share_descriptors(grant_descriptors(), segments=_LOG_FILES, connections=options.limits.connections)
         bound["peer"] = str(await self._member.start(peers, self._guard))
         port = DeskPort(self._board, self._reports.quorum_view, boot_ms)
+        self._decisions.hooks.append(port.applied)
         self._server = Server(port, net_limits(options.limits, connections=shares.broker_connections))
         bound["address"] = str(_endpoint(await self._server.listen_on(listening)))
         if names is not None:

@@ -23,18 +23,20 @@ from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import LogHerdError
 from logherd.peers.founding import Found, Founding, Lost, Step
 from logherd.peers.hello import Hello
-from logherd.peers.identity import name_of, open_identity
+from logherd.peers.identity import Identity, open_identity
 from logherd.peers.links import PeerLinks
 from logherd.peers.options import LinkOptions, PeerView
 from logherd.peers.prepare import prepare_log
+from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.members import Goal
 from logherd.raft.options import RaftOptions
-from logherd.raft.output import Event, Refusal, Role, RoleChanged
+from logherd.raft.output import Event, QuorumRecovered, Refusal, Role, RoleChanged
 from logherd.raftlog.log import RaftLog
 from logherd.raftlog.options import RaftLogOptions
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId
 from logherd.replication.sender import ShipOptions
 from logherd.settings.options import ControllerOptions, Endpoint
+from logherd.store.errors import ReplicaDamaged
 from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
 
@@ -68,6 +70,7 @@ class Member:
                 _FILES, options.data_dir, cluster=options.cluster_name, name=options.node_name,
                 log_empty=self._log.hard_state() is None,
             )  # fmt: skip
+            _check_founding(self._identity, self._log, options.data_dir)
         except BaseException:
             self._log.close()
             raise
@@ -94,9 +97,9 @@ class Member:
         return self._founding.missing
 
     @property
-    def healthy(self) -> bool:
-        """Whether the member makes progress."""
-        return self._failure is None and (self.node is None or self.node.healthy)
+    def failure(self) -> str | None:
+        """Why nothing can be written any more."""
+        return str(self._failure) if self._failure is not None else None
 
     def peers(self) -> tuple[PeerView, ...]:
         """The other members as their links are now."""
@@ -165,18 +168,12 @@ class Member:
         else:
             self.node.read(then)
 
-    def hand_over_to(self, node: str | None, then: Told) -> None:
-        """Hand leadership to the voter of this name, or to the one with the longest log."""
-        own = self.node
-        if own is None:
+    def hand_over_to(self, identity: str | None, then: Told) -> None:
+        """Hand leadership to this voter, or to the one with the longest log."""
+        if self.node is None:
             then(Rejected(Refusal.NOT_READY, None))
-            return
-        voters = own.core.ground.members.current.voters
-        target = next((voter for voter in voters if name_of(voter) == node), None)
-        if node is not None and target is None:
-            then(Rejected(Refusal.INVALID, own.core.leader))
         else:
-            own.transfer(target, then)
+            self.node.transfer(None if identity is None else ReplicaId(identity), then)
 
     def resettle(self, voters: tuple[str, ...], learners: tuple[str, ...], then: Told) -> None:
         """Work towards these members."""
@@ -185,6 +182,13 @@ class Member:
             return
         goal = Goal(tuple(map(ReplicaId, voters)), tuple(map(ReplicaId, learners)))
         self.node.change_members(goal, then)
+
+    def rebuild(self, order: RecoverQuorum, then: Told) -> None:
+        """Carry out an operator's decision that lost voters never come back."""
+        if self.node is None:
+            then(Rejected(Refusal.NOT_READY, None))
+        else:
+            self.node.recover_quorum(order, then)
 
     # ---- founding -----------------------------------------------------------------------------------------------
 
@@ -247,7 +251,16 @@ class Member:
             )  # fmt: skip
             self._board.role_changed(event)
         else:
+            if isinstance(event, QuorumRecovered):
+                self._links.announce()
             _log.warning(type(event).__name__, detail=str(event))
+
+
+def _check_founding(identity: Identity, log: RaftLog, data_dir: str) -> None:
+    """A founder's log begins with an image that names the voters. Without it this member would know of none, not stand
+    for election, and say nothing of it. Raises: ReplicaDamaged."""
+    if identity.founded and not identity.stranger and log.image() is None:
+        raise ReplicaDamaged(f"{data_dir}/raft/images", 0, "image missing: this node has founded the group with one")
 
 
 def _node_options(options: ControllerOptions) -> NodeOptions:

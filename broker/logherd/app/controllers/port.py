@@ -1,16 +1,23 @@
-"""The port where brokers and tools ask: each request becomes a step, each step one answer."""
+"""The port where brokers and tools ask: each request becomes a step, each step one answer.
+
+When a decision changes a group, its brokers are told at once on the connections on which they speak (1008); whoever
+misses it hears the same with its next heartbeat.
+"""
 
 from collections.abc import Callable
 from functools import partial
 
 from logherd.app.controllers.board import Asker, Board
+from logherd.controller.commands import Command
+from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.controllers.desk import QuorumView, endings, take
+from logherd.service.controllers.notices import Speakers, notice_of, seat_of
 from logherd.service.controllers.steps import Step
 from logherd.service.ports import Reply, Request
 from logherd.telemetry.log import Log
-from logherd.wire.codes import ResponseCode
+from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 
 __all__ = ["DeskPort"]
@@ -26,9 +33,17 @@ class DeskPort:
         self._board = board
         self._view = view
         self._clock = clock
+        self._sessions: dict[int, NetSession] = {}
+        self._speakers = Speakers()
 
     def on_open(self, session: NetSession) -> None:
-        """Nothing is kept for a connection before it says something."""
+        """Somebody may speak for a broker on it."""
+        self._sessions[session.id] = session
+
+    def on_close(self, session: NetSession) -> None:
+        """Answers to this connection go nowhere from now on."""
+        self._sessions.pop(session.id, None)
+        self._speakers.closed(session.id)
 
     def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
         """Answer each request once, now or later."""
@@ -38,7 +53,7 @@ class DeskPort:
             request = Request(frame, None, 0)
             try:
                 step: Step[Reply] = take(frame, self._board.office, view, self._clock())
-                asker = Asker(partial(session.reply, request), partial(session.park, request), ends)
+                asker = Asker(partial(self._answer, session, request), partial(session.park, request), ends)
                 self._board.carry_out(step, asker)
             except InvariantError:
                 raise  # the state may be wrong: whoever runs the loop ends the process
@@ -47,5 +62,18 @@ class DeskPort:
                 remark = f"internal error ({type(error).__name__}), see the controller's log"
                 session.reply(request, Reply(ResponseCode.SYSTEM_ERROR, remark=remark))
 
-    def on_close(self, session: NetSession) -> None:
-        """Answers to this connection go nowhere from now on."""
+    def applied(self, _command: Command, verdict: Verdict) -> None:
+        """Tell the brokers of a group what was decided. Only the leader does: it is whom they speak to."""
+        notice = notice_of(verdict) if self._board.office is not None else None
+        if notice is None:
+            return
+        for number in self._speakers.of(notice.group):
+            session = self._sessions.get(number)
+            if session is not None:
+                session.notify(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, notice.header, notice.body)
+
+    def _answer(self, session: NetSession, request: Request, reply: Reply) -> None:
+        seat = seat_of(request.frame, reply)
+        if seat is not None and session.id in self._sessions:
+            self._speakers.heard(session.id, seat)
+        session.reply(request, reply)

@@ -54,6 +54,7 @@ class Flushing:
         )
         self._wanted: int | None = None
         self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
+        self._waited = False
         self._stopped = False
         self._retry: asyncio.TimerHandle | None = None
 
@@ -67,9 +68,16 @@ class Flushing:
         if held:
             self._held.append((token, held))
 
-    def submit(self) -> None:
-        """Hand over what is wanted, unless a batch is on its way: it comes back here."""
+    def submit(self, *, messages_first: bool = False) -> None:
+        """Hand over what is wanted, unless a batch is on its way: it comes back here.
+
+        With `messages_first` it is left to the next call, once: what was sent in this pass leaves before the writer
+        thread takes the interpreter, because the other members have to flush the same.
+        """
         if self._wanted is None or self._writer.busy or self._retry is not None or self._stopped:
+            return
+        self._waited = messages_first and not self._waited
+        if self._waited:
             return
         token, self._wanted = self._wanted, None
         self._writer.submit(_Batch(self._log.take_batch(token)))

@@ -145,12 +145,17 @@ class RaftNode(Generic[ResultT]):
 
     def propose(self, body: bytes, then: Callable[[Outcome[ResultT]], None]) -> None:
         """Have a record decided. `then` is called once, later, on this loop."""
-        self._asking.proposals.append(Propose(self._asking.number(then, applied=True), body))
-        self._end_pass_soon()
+        asking = self._asking
+        asking.proposals.append(Propose(asking.number(then, applied=True), body))
+        if not self._pass_due:
+            self._end_pass_soon()
 
-    def read(self, then: Callable[[ReadOutcome], None]) -> None:
-        """Call `then` when the state here holds everything that is committed now. Reads of one pass share one round."""
-        self._asking.reads.append(then)
+    def read(self, then: Callable[[ReadOutcome], None], *, lease: bool = False) -> None:
+        """Call `then` when the state here holds everything that is committed now. Reads of one pass share one round.
+
+        With `lease` and `lease_reads` among the options a leader need not ask the others; that trusts clock rates.
+        """
+        (self._asking.lease_reads if lease else self._asking.reads).append(then)
         self._end_pass_soon()
 
     def transfer(self, target: ReplicaId | None, then: Callable[[Outcome[None]], None]) -> None:
@@ -185,13 +190,16 @@ class RaftNode(Generic[ResultT]):
 
     def _end_pass(self) -> None:
         self._pass_due = False
-        proposals, reads = self._asking.take()
+        proposals, reads, lease_reads = self._asking.take()
         if proposals:
             self._step(ProposeAll(proposals))
         if reads:
             self._step(Read(self._asking.number(lambda outcome: _tell_all(reads, outcome))))
+        if lease_reads:
+            number = self._asking.number(lambda outcome: _tell_all(lease_reads, outcome))
+            self._step(Read(number, lease=True))
         if self.failure is None:
-            self._disk.submit()
+            self._disk.submit(messages_first=self._pass_due)
 
     def _tick(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
@@ -257,27 +265,31 @@ class RaftNode(Generic[ResultT]):
             self._on_failure(error)
 
     def _answer_ready(self) -> None:
-        asking = self._asking
-        while asking.answers:
-            answer = asking.answers[0]
-            then, applied = asking.waiting[answer.request]
-            if applied and isinstance(answer, Decided) and answer.position > self._state.position:
-                return
-            asking.answers.popleft()
-            del asking.waiting[answer.request]
-            then(self._outcome(answer))
-        self._state.results.clear()
+        asking, state = self._asking, self._state
+        answers, waiting, results = asking.answers, asking.waiting, state.results
+        while answers:
+            answer = answers[0]
+            if isinstance(answer, Decided):  # nearly all are
+                then, applied = waiting[answer.request]
+                if applied and answer.position > state.position:
+                    return
+                del answers[0], waiting[answer.request]
+                then(Applied(answer.position, results.pop(answer.position, None)))
+            else:
+                del answers[0]
+                then, _ = waiting.pop(answer.request)
+                then(_outcome(answer))
+        results.clear()
 
-    def _outcome(self, answer: Answer) -> object:
-        match answer:
-            case Decided():
-                return Applied(answer.position, self._state.results.pop(answer.position, None))
-            case ReadReady():
-                return ReadAt(answer.position)
-            case Refused():
-                return Rejected(answer.reason, answer.leader)
-            case Unknown():
-                return Uncertain()
+
+def _outcome(answer: ReadReady | Refused | Unknown) -> object:
+    match answer:
+        case ReadReady():
+            return ReadAt(answer.position)
+        case Refused():
+            return Rejected(answer.reason, answer.leader)
+        case Unknown():
+            return Uncertain()
 
 
 def _tell_all(reads: list[Callable[[ReadOutcome], None]], outcome: object) -> None:
@@ -287,12 +299,16 @@ def _tell_all(reads: list[Callable[[ReadOutcome], None]], outcome: object) -> No
         then(outcome)
 
 
+_Reads = list[Callable[[ReadOutcome], None]]
+
+
 class _Asking:
     """Who waits for what: the requests of this pass, and the answers that are not due yet."""
 
     def __init__(self) -> None:
         self.proposals: list[Propose] = []
-        self.reads: list[Callable[[ReadOutcome], None]] = []
+        self.reads: _Reads = []
+        self.lease_reads: _Reads = []
         self.waiting: dict[int, tuple[Callable[..., None], bool]] = {}
         self.answers: deque[Answer] = deque()
         self._last = 0
@@ -303,8 +319,9 @@ class _Asking:
         self.waiting[self._last] = (then, applied)
         return self._last
 
-    def take(self) -> tuple[tuple[Propose, ...], list[Callable[[ReadOutcome], None]]]:
-        """What this pass has gathered."""
+    def take(self) -> tuple[tuple[Propose, ...], _Reads, _Reads]:
+        """What this pass has gathered: proposals, reads, reads that a lease may serve."""
         proposals, self.proposals = tuple(self.proposals), []
         reads, self.reads = self.reads, []
-        return proposals, reads
+        lease_reads, self.lease_reads = self.lease_reads, []
+        return proposals, reads, lease_reads

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
+
 from logherd.model.names import Position
 from logherd.raft.output import Refusal
 from logherd.raft.record import Record
@@ -14,8 +16,7 @@ ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Applied(Generic[ResultT]):
+class Applied(msgspec.Struct, Generic[ResultT], frozen=True):
     """Committed, durable on a majority, and applied here with this result. `position` is the record's end."""
 
     position: Position

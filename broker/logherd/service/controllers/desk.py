@@ -35,7 +35,8 @@ class QuorumView:
     peers: tuple[tuple[str, str], ...]
     shown: Mapping[str, str]
     """Settings of this process, as 1010 shows them."""
-    machine: Machine
+    machine: Callable[[], Machine]
+    """The replicated state as it is; an image may put another in its place."""
     options: OfficeOptions
     """What this process was configured with; what was set at run time is in the machine."""
 
@@ -68,7 +69,7 @@ def take(frame: Frame, office: Office | None, quorum: QuorumView, now: int) -> S
     if frame.code == _C.CONTROLLER_GET_METADATA_INFO:
         return Reply(header=_metadata(quorum, leads=office is not None))
     if frame.code == _C.GET_CONTROLLER_CONFIG:
-        return operators.get_config(quorum.shown, quorum.options.tuned(quorum.machine.settings))
+        return operators.get_config(quorum.shown, quorum.options.tuned(quorum.machine().settings))
     if frame.code not in SERVED:
         return Reply(
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {frame.code} not supported by a controller"

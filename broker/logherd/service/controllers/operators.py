@@ -169,7 +169,7 @@ def update_config(frame: Frame, office: Office, now: int) -> Step[Reply]:
     return Decide(Tune(values=wanted), then) if wanted else Reply()
 
 
-def confirm_config(frame: Frame, machine: Machine, redirect: Callable[[], Reply]) -> Step[Reply]:
+def confirm_config(frame: Frame, machine: Callable[[], Machine], redirect: Callable[[], Reply]) -> Step[Reply]:
     """1009 at a controller that does not lead: done, if the leader has been told the same before.
 
     A tool that is given all controllers sends it to one after the other, and reports any that does not agree.
@@ -177,7 +177,7 @@ def confirm_config(frame: Frame, machine: Machine, redirect: Callable[[], Reply]
     wanted = _wanted(frame)
 
     def then(now: int) -> Step[Reply]:
-        return Reply() if wanted.items() <= machine.settings.items() else redirect()
+        return Reply() if wanted.items() <= machine().settings.items() else redirect()
 
     return Catch(then)
 

@@ -13,9 +13,21 @@ from logherd.controller.commands import Command
 from logherd.controller.values import Group, GroupKey
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Epoch
+from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.output import Refusal as QuorumRefusal
 
-__all__ = ["AwaitMaster", "Catch", "Confirm", "Decide", "Endings", "HandOver", "QuorumRefusal", "Resettle", "Step"]
+__all__ = [
+    "AwaitMaster",
+    "Catch",
+    "Confirm",
+    "Decide",
+    "Endings",
+    "HandOver",
+    "QuorumRefusal",
+    "Rebuild",
+    "Resettle",
+    "Step",
+]
 
 AnswerType = TypeVar("AnswerType")
 
@@ -54,9 +66,17 @@ class AwaitMaster(Generic[AnswerType]):
 
 @dataclass(frozen=True, slots=True)
 class HandOver(Generic[AnswerType]):
-    """Hand the leadership of the quorum to this node, or to the one with the longest log; answer when that is done."""
+    """Hand the leadership of the quorum to this identity, or to the longest log; answer when that is done."""
 
-    node: str | None
+    target: str | None
+    then: "Callable[[int], Step[AnswerType]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild(Generic[AnswerType]):
+    """An operator's decision, given to each survivor: voters that are not named never come back; see RecoverQuorum."""
+
+    order: RecoverQuorum
     then: "Callable[[int], Step[AnswerType]]"
 
 
@@ -71,7 +91,7 @@ class Resettle(Generic[AnswerType]):
 
 Step: TypeAlias = (
     AnswerType | Confirm[AnswerType] | Catch[AnswerType] | Decide[AnswerType] | AwaitMaster[AnswerType]
-    | HandOver[AnswerType] | Resettle[AnswerType]
+    | HandOver[AnswerType] | Resettle[AnswerType] | Rebuild[AnswerType]
 )  # fmt: skip
 
 

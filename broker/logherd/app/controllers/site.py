@@ -1,0 +1,57 @@
+"""The admin port of a controller: HTTP calls become steps of `service.controllers.pages`, steps become documents."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from logherd.app.admin_routes import Answer, Performing, Viewing
+from logherd.app.controllers.board import Asker, Board
+from logherd.app.quorum.node import boot_ms
+from logherd.service.controllers.documents import Document
+from logherd.service.controllers.pages import ask
+from logherd.service.controllers.place import Place
+
+__all__ = ["ControllerSite"]
+
+
+class ControllerSite:
+    """A `Site` whose pages and actions may have to wait for the quorum."""
+
+    def __init__(self, board: Board, place: Place) -> None:
+        self._board = board
+        self._place = place
+
+    def find(self, method: bytes, target: bytes) -> Viewing | Performing | Answer:
+        """Every path is looked up by `ask`, which also says what is wrong with it."""
+        text = target.decode("ascii", "replace")
+        if method in (b"GET", b"HEAD"):
+            return Viewing(partial(self._view, text), {}, {})
+        if method == b"POST":
+            return Performing(text.partition("?")[0], partial(self._act, text), {})
+        error = f"method {method.decode('ascii', 'replace')} is not supported, use GET or POST"
+        return Answer(405, {"error": error, "reason": "WRONG_METHOD"}, (("allow", "GET, HEAD, POST"),))
+
+    async def _view(self, target: str, _query: Mapping[str, str], _parts: Mapping[str, str]) -> tuple[int, object]:
+        return await self._carry_out("GET", target, b"")
+
+    async def _act(self, target: str, document: dict[str, Any], _parts: Mapping[str, str]) -> tuple[int, object]:
+        return await self._carry_out("POST", target, msgspec.json.encode(document))
+
+    async def _carry_out(self, method: str, target: str, body: bytes) -> tuple[int, object]:
+        asked = ask(method, target, body, self._place, boot_ms())
+        told: asyncio.Future[Document] = asyncio.get_running_loop().create_future()
+        self._board.carry_out(asked.step, Asker(partial(_tell, told), _nothing, asked.endings))
+        document = await told
+        return document.status, document.body
+
+
+def _tell(told: "asyncio.Future[Document]", document: Document) -> None:
+    if not told.done():  # the caller may have left at its deadline
+        told.set_result(document)
+
+
+def _nothing() -> None:
+    """An HTTP call waits by itself."""

@@ -1,0 +1,198 @@
+"""POST actions on broker groups and on the controllers' options: from a JSON body to commands of the log.
+
+Each may be sent again when its answer was lost: it then finds that what it asks for is so, and says that nothing
+changed. An election is known by its `requestId`; without one, by what it asks for.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from logherd.controller.admission import ElectionRequest, admit_clean, admit_election
+from logherd.controller.commands import Clean, Command, Configure, SetLearner, Tune
+from logherd.controller.office import Office
+from logherd.controller.settings import TUNABLE
+from logherd.controller.values import BrokerId, Group, GroupKey
+from logherd.controller.verdicts import Refusal, Verdict
+from logherd.model.names import Epoch
+from logherd.service.controllers.calls import (
+    ConfigOrder,
+    ElectOrder,
+    ForgetOrder,
+    LearnerOrder,
+    Order,
+    RulesOrder,
+    read_order,
+    refuse_field,
+)
+from logherd.service.controllers.documents import Document, error
+from logherd.service.controllers.group_pages import group_page
+from logherd.service.controllers.place import Place, redirect
+from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, Step
+
+__all__ = ["GROUP_ACTIONS", "configure_controllers"]
+
+_WAIT_MS: Final = 2_500
+_MISSING = frozenset({Refusal.UNKNOWN_GROUP, Refusal.UNKNOWN_REPLICA})
+
+Action = Callable[[Place, GroupKey, dict[str, Any]], Step[Document]]
+Admit = Callable[[Office, Group, int], Command | Refusal | None]
+"""The command to propose, why not, or None if what is asked for is so already."""
+
+
+def _elect(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
+    """A planned transfer if the group is led, else the election of who loses nothing; answered when it is done."""
+    order = read_order(ElectOrder, body)
+    if order.unclean and order.broker_id is None:
+        refuse_field("brokerId", None, "the broker to elect: an unclean election is of one that is named")
+    target = BrokerId(order.broker_id) if order.broker_id is not None else None
+    wish = ElectionRequest(
+        group=key, target=target, unclean=order.unclean, expected_epoch=Epoch(order.expected_epoch),
+        request=order.request_id or f"elect {target or 'the best'} after epoch {order.expected_epoch}",
+    )  # fmt: skip
+
+    def admit(office: Office, group: Group, now: int) -> Command | Refusal | None:
+        admitted = admit_election(office, wish, now)
+        return None if admitted is Refusal.UNCHANGED else admitted
+
+    def then(verdict: Verdict, now: int) -> Step[Document]:
+        group = verdict.group
+        if verdict.refusal is not None or group is None or group.epoch > order.expected_epoch:
+            return _answer(place, verdict, order, now)
+        return AwaitMaster(key, group.epoch, _WAIT_MS, lambda group, now: _elected(place, group, order, now))
+
+    return _admitted(place, key, admit, order, then)
+
+
+def _elected(place: Place, group: Group, order: ElectOrder, now: int) -> Document:
+    done = group.master is not None and group.epoch > order.expected_epoch
+    return _done(place, group, order, now, status=200 if done else 202)
+
+
+def _learner(place: Place, key: GroupKey, body: dict[str, Any], *, learner: bool) -> Step[Document]:
+    order = read_order(LearnerOrder, body)
+    broker_id = BrokerId(order.broker_id)
+    command = SetLearner(group=key, expected_epoch=Epoch(order.expected_epoch), broker_id=broker_id, learner=learner)
+
+    def admit(office: Office, group: Group, now: int) -> Command | Refusal | None:
+        found = group.replica(broker_id)
+        if found is None:
+            return Refusal.UNKNOWN_REPLICA
+        return None if found.learner == learner else command
+
+    return _admitted(place, key, admit, order)
+
+
+def _promote(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
+    """Make a learner one that may join the in-sync set."""
+    return _learner(place, key, body, learner=False)
+
+
+def _demote(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
+    """Make a broker a learner: in the in-sync set no longer, and never elected."""
+    return _learner(place, key, body, learner=True)
+
+
+def _forget(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
+    """Forget brokers; one that was forgotten before is passed over."""
+    order = read_order(ForgetOrder, body)
+
+    def admit(office: Office, group: Group, now: int) -> Command | Refusal | None:
+        if any(broker_id >= group.next_id for broker_id in order.broker_ids):
+            return Refusal.UNKNOWN_REPLICA
+        left = tuple(sorted({BrokerId(each) for each in order.broker_ids if group.replica(BrokerId(each))}))
+        if not left:
+            return None
+        if order.expected_epoch != group.epoch:
+            return Refusal.FENCED_EPOCH
+        command = Clean(group=key, expected_epoch=Epoch(order.expected_epoch), broker_ids=left)
+        return admit_clean(office, command, now, living=order.living)
+
+    return _admitted(place, key, admit, order)
+
+
+def _rules(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
+    """Set the rules of a group."""
+    order = read_order(RulesOrder, body)
+    if order.min_in_sync > order.replicas:
+        refuse_field("minInSync", order.min_in_sync, f"at most replicas, which is {order.replicas}")
+    preferred = BrokerId(order.preferred) if order.preferred is not None else None
+    command = Configure(group=key, replicas=order.replicas, min_in_sync=order.min_in_sync, preferred=preferred)
+
+    def admit(office: Office, group: Group, now: int) -> Command | Refusal | None:
+        rules = group.rules
+        same = (rules.replicas, rules.min_in_sync, rules.preferred) == (order.replicas, order.min_in_sync, preferred)
+        return None if same else command
+
+    return _admitted(place, key, admit, order)
+
+
+GROUP_ACTIONS: Final[Mapping[str, Action]] = MappingProxyType({
+    "elect": _elect, "promote": _promote, "demote": _demote, "forget": _forget, "rules": _rules,
+})  # fmt: skip
+"""By the last part of the path `/groups/{cluster}/{name}/...`. They raise CallError, and are for the leader only."""
+
+
+def configure_controllers(place: Place, body: dict[str, Any]) -> Step[Document]:
+    """Set options of all controllers: all of them or none. For the leader only. Raises: CallError."""
+    order = read_order(ConfigOrder, body)
+    for name, value in order.values.items():
+        bounds = TUNABLE.get(name)
+        if bounds is None:
+            refuse_field("values", name, f"one of {', '.join(TUNABLE)}")
+        if not bounds[0] <= value <= bounds[1]:
+            refuse_field(f"values.{name}", value, f"{bounds[0]} to {bounds[1]}")
+
+    def then(verdict: Verdict, now: int) -> Step[Document]:
+        if verdict.refusal is not None:
+            return _refused(verdict.group, verdict.refusal, verdict.detail, order)
+        return Document(200, {"changed": True, "requestId": order.request_id, "values": place.machine().settings})
+
+    return Decide(Tune(values=order.values), then)
+
+
+# ---- what all actions have in common -------------------------------------------------------------------------------
+
+
+def _admitted(
+    place: Place, key: GroupKey, admit: Admit, order: Order,
+    then: Callable[[Verdict, int], Step[Document]] | None = None,
+) -> Step[Document]:  # fmt: skip
+    """Look at the group when the quorum has confirmed that this controller leads; then decide what is not so yet."""
+
+    def confirmed(now: int) -> Step[Document]:
+        office, group = place.office(), place.machine().group(key)
+        if office is None:
+            return redirect(place)
+        if group is None or not group.replicas:
+            return error(404, "UNKNOWN_GROUP", f"there is no group {key}", cluster=key.cluster, name=key.name)
+        admitted = admit(office, group, now)
+        if admitted is None:
+            return _done(place, group, order, now, changed=False)
+        if isinstance(admitted, Refusal):
+            return _refused(group, admitted, "", order)
+        return Decide(admitted, then or (lambda verdict, now: _answer(place, verdict, order, now)))
+
+    return Confirm(confirmed)
+
+
+def _answer(place: Place, verdict: Verdict, order: Order, now: int) -> Document:
+    if verdict.refusal is not None or verdict.group is None:
+        return _refused(verdict.group, verdict.refusal or Refusal.UNKNOWN_GROUP, verdict.detail, order)
+    return _done(place, verdict.group, order, now)
+
+
+def _done(
+    place: Place, group: Group, order: Order, now: int, *, changed: bool = True, status: int = 200
+) -> Document:  # fmt: skip
+    page = group_page(group, place.office(), now, position=place.standing().progress.applied, confirmed=True)
+    return Document(status, {"changed": changed, "requestId": order.request_id, "group": page})
+
+
+def _refused(group: Group | None, refusal: Refusal, detail: str, order: Order) -> Document:
+    if refusal is Refusal.FENCED_EPOCH and group is not None:
+        expected = getattr(order, "expected_epoch", None)
+        said = f"the epoch of {group.key} is {group.epoch}, and expectedEpoch is {expected}"
+        return error(409, refusal.name, said, expectedEpoch=expected, epoch=group.epoch)
+    said = f"{refusal.value}: {detail}" if detail else refusal.value
+    return error(404 if refusal in _MISSING else 409, refusal.name, said)

@@ -1,0 +1,101 @@
+"""POST actions on the quorum itself: who leads it, who belongs to it."""
+
+from typing import Any
+
+from logherd.model.names import Epoch, Position
+from logherd.raft.inputs import RecoverQuorum
+from logherd.replication.epochs import Point
+from logherd.replication.messages import ReplicaId
+from logherd.service.controllers.calls import (
+    MembersOrder,
+    Order,
+    RecoverOrder,
+    TransferOrder,
+    read_order,
+    refuse_field,
+)
+from logherd.service.controllers.documents import Document
+from logherd.service.controllers.place import Place
+from logherd.service.controllers.quorum_pages import quorum_page
+from logherd.service.controllers.standing import Standing
+from logherd.service.controllers.steps import HandOver, Rebuild, Resettle, Step
+
+__all__ = ["hand_over", "recover", "resettle"]
+
+
+def hand_over(place: Place, body: dict[str, Any]) -> Step[Document]:
+    """Give the leadership to a node, or to the one with the longest log. For the leader only. Raises: CallError."""
+    order, standing = read_order(TransferOrder, body), place.standing()
+    if order.node == standing.node:
+        return _done(place, order, changed=False)
+    peer = standing.peer(order.node)
+    if order.node is not None and (peer is None or not peer.voter):
+        voters = ", ".join(peer.node for peer in standing.peers if peer.voter)
+        refuse_field("node", order.node, f"a voter of the quorum: {voters}")
+
+    def then(now: int) -> Document:
+        return _done(place, order)
+
+    return HandOver(peer.identity if peer is not None else None, then)
+
+
+def resettle(place: Place, body: dict[str, Any]) -> Step[Document]:
+    """Work towards these members; answered when they are in force. For the leader only. Raises: CallError."""
+    order, standing = read_order(MembersOrder, body), place.standing()
+    voters = tuple(dict.fromkeys(_identity(standing, "voters", each) for each in order.voters))
+    learners = tuple(dict.fromkeys(_identity(standing, "learners", each) for each in order.learners))
+    both = [each for each in learners if each in voters]
+    if both:
+        refuse_field("learners", both[0], "left out, because voters has it")
+    present = {peer.identity: peer.voter for peer in standing.peers if peer.voter is not None}
+    if present == {**dict.fromkeys(voters, True), **dict.fromkeys(learners, False)}:
+        return _done(place, order, changed=False)
+
+    def then(now: int) -> Document:
+        return _done(place, order)
+
+    return Resettle(voters, learners, then)
+
+
+def recover(place: Place, body: dict[str, Any]) -> Step[Document]:
+    """Make the survivors the quorum: voters that are not named are given up for good. Asked of each survivor itself.
+
+    Committed decisions that no survivor holds are lost. Refused where a leader is heard. Raises: CallError.
+    """
+    order, standing = read_order(RecoverOrder, body), place.standing()
+    named = {each.identity: Point(Epoch(each.epoch), Position(each.position)) for each in order.survivors}
+    own = standing.identity
+    if own not in named:
+        refuse_field("survivors", sorted(named), f"a list with this controller, {own}, because it was asked")
+    voters = {peer.identity for peer in standing.peers if peer.voter}
+    if order.reset == standing.progress.reset and voters == set(named):
+        return _done(place, order, changed=False)
+    if order.reset != standing.progress.reset + 1:
+        refuse_field("reset", order.reset, f"{standing.progress.reset + 1}, one more than it is here")
+    if order.term <= standing.leadership.term:
+        refuse_field("term", order.term, f"above {standing.leadership.term}, the term here")
+    if named[own] != standing.progress.last:
+        last = standing.progress.last
+        refuse_field("survivors", own, f"given with its last record: epoch {last.epoch}, position {last.position}")
+    survivors = tuple((ReplicaId(each), point) for each, point in named.items())
+
+    def then(now: int) -> Document:
+        return _done(place, order)
+
+    return Rebuild(RecoverQuorum(0, order.reset, Epoch(order.term), survivors), then)
+
+
+def _identity(standing: Standing, field: str, name: str) -> str:
+    """Who is meant by a node's name: the one that answers there, or else the member of that name."""
+    peers = [peer for peer in standing.peers if name in (peer.node, peer.identity) and peer.identity is not None]
+    peers.sort(key=lambda peer: (peer.identity == name, peer.connected, peer.voter is not None), reverse=True)
+    if not peers or peers[0].identity is None:
+        known = ", ".join(sorted({peer.node for peer in standing.peers}))
+        refuse_field(field, name, f"a controller that has been heard of; known are {known}")
+    return peers[0].identity
+
+
+def _done(place: Place, order: Order, *, changed: bool = True) -> Document:
+    return Document(200, {
+        "changed": changed, "requestId": order.request_id, "quorum": quorum_page(place.standing()),
+    })  # fmt: skip

@@ -1,0 +1,118 @@
+"""One sentence on a group: why nobody leads it, or what is pending. For whoever looks at it in the night."""
+
+from logherd.controller.choosing import absent_members, choose, founders, unfit
+from logherd.controller.office import Office
+from logherd.controller.reports import Seen
+from logherd.controller.values import BrokerId, Group, Replica
+from logherd.controller.verdicts import Refusal
+from logherd.replication.epochs import ORIGIN
+
+__all__ = ["why"]
+
+
+def why(group: Group, office: Office | None, now: int) -> str:
+    """Without an office this controller does not lead, and knows only what is replicated."""
+    if not group.replicas:
+        return f"All brokers were forgotten; the next one that registers begins after epoch {group.epoch}."
+    if group.transfer is not None:
+        return (
+            f"Leadership is being handed to broker {group.transfer.target}: the leader takes no writes until that has "
+            "everything."
+        )
+    if office is None:
+        if group.master is not None:
+            return f"Broker {group.master.broker_id} was elected; whether it still leads, the leading controller knows."
+        return "Nobody is elected; why, the leading controller knows, which hears the brokers."
+    if office.leads(group, now):
+        return _led(group, office, now)
+    return _founding(group, office, now) if not group.founded else _without(group, office, now)
+
+
+def _led(group: Group, office: Office, now: int) -> str:
+    master, rules = group.master, group.rules
+    if master is None:
+        return ""
+    if office.serving(group, now) is None:
+        return _unserved(group, master, office, now)
+    if office.seen(master, group.key, now) is None:
+        wait = max(office.over_at(group) - now, 0)
+        return f"Broker {master.broker_id} leads and does not report; its lease may run for {wait} ms more."
+    if len(group.sync.members) < rules.min_in_sync:
+        return (
+            f"Writes wait: {_ids(group.sync.members)} in sync, of at least {rules.min_in_sync}; another broker must "
+            "catch up."
+        )
+    behind = [
+        each.broker_id for each in group.replicas
+        if not each.learner and each.registration and each.broker_id not in group.sync.members
+    ]  # fmt: skip
+    if behind:
+        return f"Not in sync, and no learner: {_ids(behind)}."
+    preferred = group.rules.preferred
+    if preferred is not None and preferred != master.broker_id:
+        return f"Broker {preferred} is preferred and does not lead."
+    return "Nothing is pending."
+
+
+def _unserved(group: Group, master: Replica, office: Office, now: int) -> str:
+    seen = office.seen(master, group.key, now)
+    state = "has asked for no lease yet"
+    if seen is None:
+        state = "does not report"
+    elif not seen.report.healthy:
+        state = "gets no lease because its store is sick"
+    wait = max(office.over_at(group) - now, 0)
+    return f"Broker {master.broker_id} was elected in epoch {group.epoch} and {state}; after {wait} ms another may be."
+
+
+def _founding(group: Group, office: Office, now: int) -> str:
+    present = founders(group, lambda replica: office.seen(replica, group.key, now))
+    wait = office.over_at(group) - now
+    if wait > 0 and (group.epoch > 0 or any(each.end != ORIGIN for each in group.replicas)):
+        return f"The brokers have logs of a leadership that is not known here; its lease may run for {wait} ms more."
+    if len(present) >= group.rules.replicas:
+        return "The first election is under way."
+    patience = office.options.bootstrap_ms
+    also = f", or after {patience} ms if their logs are empty" if patience else ""
+    return (
+        f"The group is new: of {group.rules.replicas} configured brokers {len(present)} report; the first election "
+        f"waits for all of them{also}."
+    )
+
+
+def _without(group: Group, office: Office, now: int) -> str:
+    tenure = group.tenure
+
+    def seen_of(replica: Replica) -> Seen | None:
+        return office.seen(replica, group.key, now)
+
+    wait = office.over_at(group) - now
+    if wait > 0:
+        who = f"of broker {tenure.broker_id}" if tenure is not None else "of an earlier leadership"
+        return f"The lease {who} may run for {wait} ms more; nobody is elected before."
+    best = choose(group, seen_of)
+    if best is not None:
+        absent = absent_members(group, seen_of)
+        waiting = f" unless {_ids(absent)}, with perhaps a longer log, reports first" if absent else ""
+        return f"Broker {best.broker_id} is about to be elected{waiting}."
+    trusted = (*group.sync.members, *group.sync.eligible)
+    if not trusted:
+        return "No broker has everything that was acknowledged; only an unclean election, which loses data, helps."
+    reasons = "; ".join(_unfit(group, each, office, now) for each in trusted)
+    return f"Nobody can be elected without loss: {reasons}."
+
+
+def _unfit(group: Group, broker_id: BrokerId, office: Office, now: int) -> str:
+    replica = group.replica(broker_id)
+    wrong = unfit(replica, office.seen(replica, group.key, now) if replica is not None else None)
+    if wrong is None:
+        return f"broker {broker_id} let its lease run out, and may begin again when it has resigned or restarted"
+    if wrong is Refusal.NOT_ALIVE and replica is not None and replica.exited:
+        return f"broker {broker_id} has exited"
+    return f"broker {broker_id}: {wrong.value}"
+
+
+def _ids(ids: tuple[BrokerId, ...] | list[BrokerId]) -> str:
+    if not ids:
+        return "none"
+    return f"broker{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"

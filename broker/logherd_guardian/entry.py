@@ -1,0 +1,82 @@
+"""The way in: command line, sockets, and then the loop until the end."""
+
+import os
+import selectors
+import socket
+import sys
+from collections.abc import Sequence
+
+from logherd_guardian.brood import Brood
+from logherd_guardian.door import Allowance, Door
+from logherd_guardian.options import USAGE, Lent, Options, UsageError, parse_options
+from logherd_guardian.relay import BUFFER_BYTES
+from logherd_guardian.reports import Reports
+from logherd_guardian.resolver import Resolver
+from logherd_guardian.sayings import say
+from logherd_guardian.shell import Shell
+
+__all__ = ["main"]
+
+_EXIT_USAGE = 2
+_EXIT_CANNOT_START = 3
+_BACKLOG = 4096
+
+
+def main() -> None:
+    """Entry point of the `logherd-guardian` command. Ends the process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the result is the exit code."""
+    if list(arguments) in (["--help"], ["-h"]):
+        sys.stdout.write(USAGE)
+        return 0
+    try:
+        options = parse_options(arguments)
+    except UsageError as error:
+        say(f"{error} (--help shows the usage)")
+        return _EXIT_USAGE
+    try:
+        return _assembled(options).run()
+    except OSError as error:
+        say(f"cannot start: {error}")
+        return _EXIT_CANNOT_START
+
+
+def _assembled(options: Options) -> Shell:
+    selector, brood = selectors.DefaultSelector(), Brood()
+    resolver = Resolver(selector, brood)
+    allowance = Allowance(options.connections_max, options.linger_ms)
+    buffer = memoryview(bytearray(BUFFER_BYTES))
+    doors = {
+        lent.name: Door(
+            _bound(lent), lent.peers, selector=selector, resolver=resolver, allowance=allowance, buffer=buffer
+        )
+        for lent in options.lent
+    }  # fmt: skip
+    resolver.learn((*options.controllers, *(peer for lent in options.lent for peer in lent.peers)))
+    reports = Reports(options.controllers, selector, resolver)
+    return Shell(options, doors, reports, selector=selector, brood=brood, environment=os.environ)
+
+
+def _bound(lent: Lent) -> socket.socket:
+    """A listening socket. Waits for the name service, if the host is a name. Raises: OSError."""
+    host = lent.host.encode() or None
+    found = socket.getaddrinfo(host, lent.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # Without a host, IPv6's "any" takes IPv4 too.
+    family, kind, _, _, address = max(found, key=lambda each: host is None and each[0] == socket.AF_INET6)
+    made = socket.socket(family, kind)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host is not None))
+        made.bind(address)
+        made.listen(_BACKLOG)
+        made.settimeout(0)
+    except OSError as error:
+        made.close()
+        raise OSError(error.errno, f"{lent.name} at {lent.host}:{lent.port}: {error.strerror}") from error
+    shown = made.getsockname()
+    say(f"listening: {lent.name}={f'[{shown[0]}]' if family == socket.AF_INET6 else shown[0]}:{shown[1]}")
+    return made

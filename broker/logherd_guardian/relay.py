@@ -1,0 +1,113 @@
+"""One client's connection passed on to a peer, byte for byte in both directions.
+
+Holds no bytes of its own: it looks at what one side has sent, gives the other as much as that takes, and only then
+takes exactly this from the first. So what waits, waits in the kernel, bounded by its socket buffers, and a side that
+does not read stops the other from being read.
+"""
+
+import selectors
+import socket
+from collections.abc import Callable
+
+from logherd_guardian.clock import clock_ms
+
+__all__ = ["BUFFER_BYTES", "Relay"]
+
+BUFFER_BYTES = 64 << 10
+_ROUNDS_MAX = 4
+"""So many buffers are moved before others have their turn."""
+_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+class _Way:
+    """One direction."""
+
+    def __init__(self, source: socket.socket, sink: socket.socket) -> None:
+        self.source = source
+        self.sink = sink
+        self.blocked = False
+        """The sink takes nothing at the moment."""
+        self.ended = False
+        """The source has sent its last byte, and the sink has been told."""
+
+
+class Relay:
+    """Ends when both directions have ended, or when one side is lost: then both are closed."""
+
+    def __init__(
+        self, selector: selectors.BaseSelector, client: socket.socket, peer: socket.socket, buffer: memoryview,
+        ended: "Callable[[Relay], None]",
+    ) -> None:  # fmt: skip
+        self.moved_at = clock_ms()
+        """When the last bytes went through, ms."""
+        self._selector = selector
+        self._sides = (client, peer)
+        self._ways = (_Way(client, peer), _Way(peer, client))
+        self._buffer = buffer
+        self._ended = ended
+        self._watch()
+
+    @property
+    def half_ended(self) -> bool:
+        return any(way.ended for way in self._ways)
+
+    def close(self) -> None:
+        for side in self._sides:
+            if side.fileno() >= 0 and side in self._selector.get_map():
+                self._selector.unregister(side)
+            side.close()
+
+    def _watch(self) -> None:
+        """Ask for what each side is waited for; a side that is waited for nothing is not asked at all."""
+        for side in self._sides:
+            wanted = 0
+            for way in self._ways:
+                if way.source is side and not way.ended and not way.blocked:
+                    wanted |= _READ
+                if way.sink is side and way.blocked:
+                    wanted |= _WRITE
+            known = self._selector.get_map().get(side)
+            if wanted and known is None:
+                self._selector.register(side, wanted, self._ready)
+            elif known is not None and not wanted:
+                self._selector.unregister(side)
+            elif known is not None and known.events != wanted:
+                self._selector.modify(side, wanted, self._ready)
+
+    def _ready(self, mask: int) -> None:
+        """Something can move; which way is found by trying."""
+        try:
+            for way in self._ways:
+                if not way.ended:
+                    self._move(way)
+        except OSError:
+            self._end()
+            return
+        if all(way.ended for way in self._ways):
+            self._end()
+        else:
+            self._watch()
+
+    def _move(self, way: _Way) -> None:
+        for _ in range(_ROUNDS_MAX):
+            try:
+                count = way.source.recv_into(self._buffer, 0, socket.MSG_PEEK)
+            except BlockingIOError:
+                way.blocked = False
+                return
+            if count == 0:
+                way.ended, way.blocked = True, False
+                way.sink.shutdown(socket.SHUT_WR)
+                return
+            try:
+                sent = way.sink.send(self._buffer[:count])
+            except BlockingIOError:
+                way.blocked = True
+                return
+            way.source.recv_into(self._buffer, sent)
+            way.blocked = sent < count
+            self.moved_at = clock_ms()
+
+    def _end(self) -> None:
+        self.close()
+        self._ended(self)

@@ -1,0 +1,124 @@
+"""Addresses of names, without ever waiting for a name server: a fork asks, because one thread cannot do both.
+
+Names come from the command line and from controllers. Addresses of pods change under their names, so they are asked for
+again whenever they are about to matter; the last known ones are used meanwhile.
+"""
+
+import os
+import selectors
+import signal
+import socket
+from collections.abc import Iterable
+
+from logherd_guardian.brood import Brood
+from logherd_guardian.options import Address, UsageError, parse_address
+
+__all__ = ["Resolver", "literal"]
+
+_SECONDS_MAX = 10
+_FRESH_MS = 1_000
+_ANSWER_BYTES_MAX = 64 << 10
+_NAMES_MAX = 256
+
+
+def literal(host: str) -> bool:
+    """Whether a host is an address already."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+class Resolver:
+    """One question at a time, over all names known."""
+
+    def __init__(self, selector: selectors.BaseSelector, brood: Brood) -> None:
+        self._selector = selector
+        self._brood = brood
+        self._names: dict[str, str | None] = {}
+        self._pipe: int | None = None
+        self._heard = b""
+        self._asked_at: int | None = None
+
+    def learn(self, addresses: Iterable[str]) -> None:
+        """Ask for these before they matter."""
+        for address in addresses:
+            self.find(address, 0)
+        self._asked_at = None
+
+    def find(self, address: str, now: int) -> Address | None:
+        """(address, port) of HOST:PORT as known now; asks, if there is something to ask."""
+        try:
+            host, port = parse_address(address)
+        except UsageError:
+            return None
+        if literal(host):
+            return host, port
+        if host not in self._names and len(self._names) < _NAMES_MAX:
+            self._names[host] = None
+            self._asked_at = None
+        self._ask(now)
+        found = self._names.get(host)
+        return None if found is None else (found, port)
+
+    def _ask(self, now: int) -> None:
+        if self._pipe is not None or (self._asked_at is not None and now - self._asked_at < _FRESH_MS):
+            return
+        self._asked_at = now
+        try:
+            reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(reader)
+            os.close(writer)
+            return
+        if pid == 0:
+            _answer(self._names, writer)
+        os.close(writer)
+        self._brood.spared.add(pid)
+        self._pipe, self._heard = reader, b""
+        self._selector.register(reader, selectors.EVENT_READ, self._listen)
+
+    def _listen(self, mask: int) -> None:
+        if self._pipe is None:
+            return
+        try:
+            data = os.read(self._pipe, 4096)
+        except BlockingIOError:
+            return
+        self._heard += data
+        if data and len(self._heard) <= _ANSWER_BYTES_MAX:
+            return
+        self._selector.unregister(self._pipe)
+        os.close(self._pipe)
+        self._pipe = None
+        for line in self._heard.decode(errors="replace").splitlines():
+            name, _, host = line.partition(" ")
+            if name in self._names and literal(host):
+                self._names[name] = host
+
+
+def _answer(names: Iterable[str], writer: int) -> None:
+    """The fork: say what each name means, then end. Holds no socket open, outlives nobody by long."""
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.alarm(_SECONDS_MAX)
+        os.closerange(3, writer)
+        os.closerange(writer + 1, os.sysconf("SC_OPEN_MAX"))
+        for name in names:
+            try:
+                # As bytes: text would load the tables of international names.
+                found = socket.getaddrinfo(name.encode(), None, type=socket.SOCK_STREAM)
+                os.write(writer, f"{name} {found[0][4][0]}\n".encode())
+            except OSError:
+                continue
+    finally:
+        os._exit(0)

@@ -1,0 +1,97 @@
+"""Real histories with one answer changed: each must be found invalid, or the judge had nothing to judge."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from checkers.history import Outcome
+from checkers.operations import Operation
+
+__all__ = ["controller_mutants", "register_mutants"]
+
+Answer = dict[str, object]
+
+
+def _answered(operations: Sequence[Operation], name: str, fits: Callable[[Operation], bool]) -> list[int]:
+    return [
+        place
+        for place, each in enumerate(operations)
+        if each.name == name and each.outcome is Outcome.OK and fits(each)
+    ]
+
+
+def _changed(
+    operations: Sequence[Operation], draw: random.Random, name: str, change: Callable[[Operation], Answer],
+    fits: Callable[[Operation], bool] = lambda _each: True,
+) -> list[Operation]:  # fmt: skip
+    """The history with the answer of one request of this kind changed. Raises ValueError if there is none."""
+    places = _answered(operations, name, fits)
+    if not places:
+        raise ValueError(f"no answered {name} can be changed")
+    place = draw.choice(places)
+    found = operations[place]
+    copy = list(operations)
+    copy[place] = replace(found, answer={**found.answer, **change(found)})
+    return copy
+
+
+def controller_mutants(
+    operations: Sequence[Operation], draw: random.Random
+) -> Iterator[tuple[str, list[Operation]]]:  # fmt: skip
+    """A lost claim, a double claim, a registration given twice, an epoch and a version that go back, another set.
+
+    Each contradicts an earlier answer, so that no order can excuse it.
+    """
+    oks = [each for each in operations if each.outcome is Outcome.OK]
+    last = {(each.name, each.key): each for each in oks}
+
+    def final(each: Operation) -> bool:
+        return last[each.name, each.key] is each
+
+    def confirmed(each: Operation, *fields: str) -> bool:
+        """Another answer has said the same of these fields."""
+        return any(
+            (other.name, other.key) == (each.name, each.key)
+            and other.arguments == each.arguments
+            and all(other.answer[field] == each.answer[field] for field in fields)
+            for other in oks
+            if other is not each
+        )
+
+    granted = {(each.key, each.arguments["id"]) for each in oks if each.name == "claim" and each.answer["granted"]}
+    yield "a claim is forgotten", _changed(
+        operations, draw, "next", lambda each: {"id": each.answer["id"] - 1},
+        lambda each: final(each) and (each.key, each.answer["id"] - 1) in granted,
+    )  # fmt: skip
+    yield "a claim is granted twice", _changed(
+        operations, draw, "claim", lambda _each: {"granted": True},
+        lambda each: not each.answer["granted"] and (each.key, each.arguments["id"]) in granted,
+    )  # fmt: skip
+    yield "a registration is given twice", _changed(
+        operations, draw, "register", lambda each: {"registration": each.answer["registration"] + 1},
+        lambda each: confirmed(each, "registration"),
+    )  # fmt: skip
+    for field in ("epoch", "version"):
+        yield f"the {field} goes back at the end", _changed(
+            operations, draw, "look", lambda each, field=field: {field: each.answer[field] - 1},  # type: ignore[misc]
+            lambda each, field=field: final(each) and confirmed(each, field),  # type: ignore[misc]
+        )  # fmt: skip
+    yield "a version has another set", _changed(
+        operations, draw, "look", lambda each: {"members": [*each.answer["members"], 31]},
+        lambda each: each.answer["epoch"] > 0 and confirmed(each, "version"),
+    )  # fmt: skip
+
+
+def register_mutants(
+    operations: Sequence[Operation], draw: random.Random
+) -> Iterator[tuple[str, list[Operation]]]:  # fmt: skip
+    """A read of nothing, a read of what another key holds, a swap that did not happen and one that did."""
+    yield "a read sees what nobody wrote", _changed(operations, draw, "read", lambda _each: {"value": "nobody"})
+    yield (
+        "a read sees an empty register",
+        _changed(operations, draw, "read", lambda _each: {"value": ""}, lambda each: bool(each.answer["value"])),
+    )
+    yield (
+        "a swap is denied",
+        _changed(operations, draw, "cas", lambda _each: {"swapped": False}, lambda each: bool(each.answer["swapped"])),
+    )

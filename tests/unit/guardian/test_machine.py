@@ -1,0 +1,435 @@
+"""Every order of death, restart, election, report and signal in the life of a child."""
+
+import signal
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logherd_guardian.events import (
+    Action,
+    Asked,
+    Event,
+    Exited,
+    Kill,
+    Leave,
+    Report,
+    Reported,
+    Say,
+    Spawn,
+    Spawned,
+    SpawnFailed,
+    Superseded,
+    Take,
+    Tick,
+)
+from logherd_guardian.frames import Exit
+from logherd_guardian.machine import LAST_REPORT_MS, Machine, Phase, exit_code
+from logherd_guardian.page import Identity, Page
+
+WHO = Identity(cluster="c", group="g", broker_id=1, store_id="s")
+STOP_MS = 5_000
+TERM = Asked(signal.SIGTERM, stop=True)
+TICK = 200
+
+
+class Life:
+    """A machine, its clock, and what it said to do (without what it said to people)."""
+
+    def __init__(self, *, reports: bool = True) -> None:
+        self.now = 1_000_000
+        self.machine = Machine(stop_ms=STOP_MS, reports=reports, now=self.now)
+        self.said: list[str] = []
+        self.spawned = 0
+
+    def __call__(self, event: Event, after: int = 0) -> list[Action]:
+        self.now += after
+        actions = self.machine.step(event, self.now)
+        self.said += [action.text for action in actions if isinstance(action, Say)]
+        return [action for action in actions if not isinstance(action, Say)]
+
+    def spawn(self) -> str:
+        """Tick until the child is wanted, and give it."""
+        actions: Sequence[Action] = ()
+        for _ in range(1_000):
+            actions = self(Tick(), TICK)
+            if Spawn() in actions:
+                break
+        assert Spawn() in actions
+        self.spawned += 1
+        name = f"{self.spawned:032x}"
+        assert self(Spawned(name)) == []
+        return name
+
+    def serve(self, **page: object) -> str:
+        """A child that is registered and serves."""
+        name = self.spawn()
+        assert self(Tick(known(**page))) == [Superseded(), Take(on=False)]
+        return name
+
+    def wait(self, page: Page | None, milliseconds: int) -> list[Action]:
+        return [action for _ in range(0, milliseconds, TICK) for action in self(Tick(page), TICK)]
+
+
+def known(**fields: object) -> Page:
+    return Page(**{"identity": WHO, "registered": True, "ready": True, **fields})  # type: ignore[arg-type]
+
+
+def test_the_first_tick_starts_a_child_and_takes_connections_until_it_serves() -> None:
+    life = Life()
+    assert life(Tick()) == [Take(on=True), Spawn()]
+    assert life(Spawned("1")) == []
+    assert life.wait(None, 10_000) == []
+    assert life.wait(Page(identity=WHO), 10_000) == []
+    assert life(Tick(known(registered=False))) == [Take(on=False)]
+    assert life.wait(known(registered=False), 10_000) == []
+    assert life(Tick(known())) == [Superseded()]
+    assert life.wait(known(), 10_000) == []
+
+
+def test_a_death_is_reported_and_connections_taken_before_the_next_start() -> None:
+    life = Life()
+    name = life.serve()
+    assert life(Exited(-9, known()), TICK) == [Report(Exit(WHO, name)), Take(on=True)]
+    assert life(Tick(), 49) == []
+    assert life(Tick(), 1) == [Spawn()]
+    assert life.said[-2:] == ["the child has exited: signal=9", "next start in 50 ms"]
+
+
+def test_each_exit_is_reported_with_its_own_incarnation() -> None:
+    life = Life()
+    names = []
+    for _ in range(4):
+        name = life.serve()
+        assert Report(Exit(WHO, name)) in life(Exited(1, known()))
+        names.append(name)
+    assert len(set(names)) == 4
+
+
+def test_a_death_before_the_page_says_who_it_was_is_not_reported() -> None:
+    life = Life()
+    life.spawn()
+    assert life(Exited(1, None)) == []
+    life.spawn()
+    assert life(Exited(1, Page(sequence=1))) == []
+
+
+def test_a_death_between_the_page_and_the_registration_is_reported_and_supersedes_nothing() -> None:
+    life = Life()
+    life.serve()
+    life(Exited(-9, known()))
+    name = life.spawn()
+    assert life(Tick(Page(identity=WHO))) == []
+    assert life(Exited(-9, Page(identity=WHO))) == [Report(Exit(WHO, name))]
+
+
+def test_the_next_childs_registration_ends_the_report_and_its_readiness_does_not() -> None:
+    life = Life()
+    life.serve()
+    life(Exited(-9, known()))
+    life.spawn()
+    assert life(Tick(known(registered=False))) == [Take(on=False)]
+    assert life(Tick(known())) == [Superseded()]
+
+
+def test_without_controllers_nothing_is_reported() -> None:
+    life = Life(reports=False)
+    life.serve()
+    assert life(Exited(-9, known())) == [Take(on=True)]
+    assert life(TERM) == [Take(on=False), Leave(137)]
+
+
+def test_a_child_that_stops_to_accept_is_stood_in_for() -> None:
+    life = Life()
+    life.serve()
+    assert life(Tick(known(ready=False))) == [Take(on=True)]
+    assert life(Tick(known(ready=False)), TICK) == []
+    assert life(Exited(0, known(ready=False))) == [Report(Exit(WHO, f"{1:032x}"))]
+    life.spawn()
+    assert life(Tick(known())) == [Superseded(), Take(on=False)]
+
+
+def test_it_never_gives_up() -> None:
+    life = Life()
+    for _ in range(300):
+        life.spawn()
+        life(Exited(1, None))
+    assert life.said[-1] == "next start in 10000 ms"
+
+
+def test_a_child_that_cannot_start_is_told_and_waited_for_longer() -> None:
+    life = Life()
+    life.spawn()
+    life(Exited(3, None))
+    assert life.said[-2:] == ["the child has exited: code=3, which means that it cannot start", "next start in 1000 ms"]
+
+
+def test_a_child_that_served_for_ten_seconds_is_started_again_soon() -> None:
+    life = Life()
+    for _ in range(6):
+        life.spawn()
+        life(Exited(1, None))
+    life.serve()
+    life.wait(known(), 10_000)
+    life(Exited(-9, known()))
+    assert life.said[-1] == "next start in 50 ms"
+
+
+def test_when_the_system_makes_no_process_it_is_tried_again() -> None:
+    life = Life()
+    assert Spawn() in life(Tick())
+    assert life(SpawnFailed("Cannot allocate memory")) == []
+    assert life.said == ["no child: Cannot allocate memory", "next start in 1000 ms"]
+    life.spawn()
+
+
+# ---- leases
+
+
+def test_a_lease_kept_too_long_is_a_kill_and_not_yet_a_report() -> None:
+    life = Life()
+    name = life.serve()
+    over = known(epoch=4, lease_end_ms=life.now + 3_000)
+    assert life.wait(over, 3_800) == []
+    assert life.wait(over, 400) == [Kill(signal.SIGKILL), Take(on=True)]
+    assert life.said[-1] == "killed: lease over and not released, epoch=4"
+    assert life.machine.phase is Phase.DOOMED
+    assert life.wait(over, 60_000) == []  # it hangs in the kernel: nothing is proven
+    assert life(Exited(-9, over)) == [Report(Exit(WHO, name))]
+
+
+def test_a_child_that_is_doomed_is_not_believed_to_serve() -> None:
+    life = Life()
+    life.serve()
+    life.wait(known(lease_end_ms=life.now), 1_200)
+    assert life.machine.phase is Phase.DOOMED
+    assert life(Tick(known())) == []
+    assert life(Tick(known(ready=False))) == []
+
+
+def test_a_child_in_its_start_is_watched_too() -> None:
+    life = Life()
+    life.spawn()
+    assert Kill(signal.SIGKILL) in life.wait(Page(lease_end_ms=life.now), 1_400)
+
+
+def test_a_released_lease_kills_nobody() -> None:
+    life = Life()
+    life.serve()
+    life.wait(known(lease_end_ms=life.now + 1_000), 1_600)
+    assert life.wait(known(lease_end_ms=0), 60_000) == []
+
+
+def test_a_suspended_host_kills_nobody_who_renews_in_time() -> None:
+    life = Life()
+    life.serve()
+    over = known(lease_end_ms=life.now + 3_000)
+    assert life(Tick(over), 3_600_000) == []
+    assert life.wait(over, 800) == []
+    assert life.wait(known(lease_end_ms=life.now + 3_000), 3_000) == []
+
+
+def test_a_new_child_is_not_judged_by_the_lease_of_the_last() -> None:
+    life = Life()
+    life.serve()
+    life(Exited(-9, known(lease_end_ms=life.now + 10)))
+    life.spawn()
+    assert life.wait(None, 10_000) == []
+
+
+# ---- signals
+
+
+def test_a_stop_is_forwarded_and_the_exit_code_is_the_childs() -> None:
+    life = Life()
+    name = life.serve()
+    assert life(TERM) == [Kill(signal.SIGTERM)]
+    assert life(Exited(7, known(ready=False)), 100) == [Report(Exit(WHO, name)), Take(on=True)]
+    assert life(Reported(), 100) == [Take(on=False), Leave(7)]
+    assert life.machine.phase is Phase.ENDED
+
+
+def test_a_stop_whose_report_nobody_hears_ends_all_the_same() -> None:
+    life = Life()
+    life.serve()
+    life(TERM)
+    life(Exited(0, known()))
+    assert life(Tick(), LAST_REPORT_MS - 1) == []
+    assert life(Tick(), 1) == [Take(on=False), Leave(0)]
+
+
+def test_a_child_that_does_not_stop_in_time_is_killed() -> None:
+    life = Life()
+    life.serve()
+    life(TERM)
+    assert life(Tick(known()), STOP_MS - 1) == []
+    assert life(Tick(known()), 1) == [Kill(signal.SIGKILL)]
+    assert life(Exited(-9, None)) == [Leave(137)]
+
+
+def test_a_second_stop_is_forwarded_and_does_not_prolong_the_time() -> None:
+    life = Life()
+    life.serve()
+    life(TERM)
+    assert life(Asked(signal.SIGINT, stop=True), STOP_MS - 1) == [Kill(signal.SIGINT)]
+    assert life(Tick(known()), 1) == [Kill(signal.SIGKILL)]
+
+
+def test_a_child_that_drains_before_it_stops_is_stood_in_for() -> None:
+    life = Life()
+    name = life.serve()
+    life(TERM)
+    assert life(Tick(known()), TICK) == []
+    assert life(Tick(known(ready=False)), TICK) == [Take(on=True)]
+    assert life(Exited(0, known(ready=False)), TICK) == [Report(Exit(WHO, name))]
+    assert life(Reported()) == [Take(on=False), Leave(0)]
+
+
+def test_a_stop_while_connections_are_taken_goes_on_with_that_until_the_end() -> None:
+    life = Life()
+    life.spawn()
+    assert life(TERM) == [Kill(signal.SIGTERM)]
+    assert life(Exited(0, None)) == [Take(on=False), Leave(0)]
+
+
+def test_a_stop_between_two_children_ends_at_once() -> None:
+    life = Life()
+    life.spawn()
+    life(Exited(3, None))
+    assert life(TERM) == [Take(on=False), Leave(3)]
+
+
+def test_a_stop_between_two_children_gives_the_report_its_time() -> None:
+    for end, code in ((Reported(), 137), (TERM, 137), (Tick(), 137)):
+        life = Life()
+        life.serve()
+        life(Exited(-9, known()))
+        assert life(TERM) == []
+        assert life(end, LAST_REPORT_MS) == [Take(on=False), Leave(code)]
+
+
+def test_a_report_that_was_heard_before_the_stop_delays_nothing() -> None:
+    life = Life()
+    life.serve()
+    life(Exited(-9, known()))
+    assert life(Reported()) == []
+    assert life(TERM) == [Take(on=False), Leave(137)]
+
+
+def test_a_stop_of_a_doomed_child_ends_with_its_death() -> None:
+    life = Life()
+    name = life.serve()
+    life.wait(known(lease_end_ms=life.now), 1_200)
+    assert life(TERM) == [Kill(signal.SIGTERM)]
+    assert life(Exited(-9, known())) == [Report(Exit(WHO, name))]
+    assert life(Reported()) == [Take(on=False), Leave(137)]
+
+
+def test_other_signals_are_forwarded_while_there_is_a_child() -> None:
+    life = Life()
+    hangup = Asked(signal.SIGHUP, stop=False)
+    assert life(hangup) == []
+    life.serve()
+    assert life(hangup) == [Kill(signal.SIGHUP)]
+    assert life.machine.phase is Phase.SERVING
+
+
+def test_after_its_end_nothing_is_done() -> None:
+    life = Life()
+    life.spawn()
+    life(TERM)
+    life(Exited(0, None))
+    for event in (Tick(), TERM, Reported(), Exited(1, None), Asked(1, stop=False), SpawnFailed("x")):
+        assert life(event, 100_000) == []
+
+
+@pytest.mark.parametrize(("status", "code"), [(0, 0), (3, 3), (-9, 137), (-15, 143)])
+def test_exit_codes_are_what_a_shell_makes_of_them(status: int, code: int) -> None:
+    assert exit_code(status) == code
+
+
+# ---- any order
+
+
+PAGES = st.none() | st.builds(
+    known, ready=st.booleans(), registered=st.booleans(), identity=st.sampled_from([None, WHO]),
+    lease_end_ms=st.sampled_from([0, 1_000_001, 1_002_000, 1 << 50]),
+)  # fmt: skip
+WISHES = st.one_of(
+    st.builds(Tick, PAGES), st.builds(Exited, st.sampled_from([0, 1, 3, -9]), PAGES), st.just(TERM),
+    st.sampled_from([Reported(), Asked(1, stop=False), SpawnFailed("the next one")]),
+)  # fmt: skip
+
+
+class World:
+    """Keeps the invariants' books while anything happens in any order."""
+
+    def __init__(self) -> None:
+        self.life = Life()
+        self.alive = False
+        self.incarnation = ""
+        self.reported: set[str] = set()
+        self.taking = False
+        self.left = False
+        self.stopped = False
+        self.refused = False
+
+    def happen(self, event: Event, after: int) -> None:
+        if isinstance(event, Exited):
+            if not self.alive:
+                return
+            self.alive = False
+        if isinstance(event, SpawnFailed):
+            self.refused = True
+            return
+        if isinstance(event, Tick) and not self.alive:
+            event = Tick()
+        self.stopped = self.stopped or event == TERM
+        for action in self.life(event, after):
+            self.act(action)
+
+    def act(self, action: Action) -> None:
+        assert not self.left, "nothing is done after the end"
+        match action:
+            case Spawn():
+                assert not self.alive, "one child at a time"
+                assert not self.stopped, "no child is started after a stop"
+                if self.refused:
+                    self.refused = False
+                    assert [each for each in self.life(SpawnFailed("no")) if isinstance(each, Take)] == []
+                    return
+                self.alive, self.incarnation = True, f"{self.life.spawned:032x}"
+                self.life.spawned += 1
+                self.life(Spawned(self.incarnation))
+            case Kill():
+                assert self.alive, "only a child is sent signals"
+            case Report():
+                assert not self.alive, "an exit is reported after it was seen"
+                assert action.exit == Exit(WHO, self.incarnation)
+                assert self.incarnation not in self.reported
+                self.reported.add(self.incarnation)
+            case Take():
+                assert action.on != self.taking, "only a change is said"
+                self.taking = action.on
+            case Leave():
+                assert self.stopped, "only a stop from outside ends the guardian"
+                assert not self.alive, "no child is left behind"
+                self.left = True
+
+
+@given(st.lists(st.tuples(WISHES, st.sampled_from([0, 20, 200, 900, 20_000])), max_size=80))
+def test_whatever_happens_in_any_order_the_invariants_hold(history: list[tuple[Event, int]]) -> None:
+    world = World()
+    for event, after in history:
+        world.happen(event, after)
+    machine = world.life.machine
+    assert machine.has_child == world.alive
+    if machine.phase is not Phase.STOPPING and world.life.spawned:
+        assert world.taking == (machine.phase not in {Phase.SERVING, Phase.ENDED})
+    if not world.stopped:
+        for _ in range(3_000):  # it is always on the way to a child that serves
+            world.happen(Tick(known()), 200)
+            if machine.phase in {Phase.SERVING, Phase.DOOMED}:
+                break
+        assert machine.phase in {Phase.SERVING, Phase.DOOMED}

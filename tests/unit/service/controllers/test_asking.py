@@ -1,0 +1,170 @@
+"""What a broker of LogHerd says arrives at the office as it was meant, and it reads the answer as it was meant."""
+
+import pytest
+
+from logherd.controller.commands import AlterSyncSet, PlanTransfer, Register, Release, encode_command
+from logherd.controller.holder import LeaseHolder
+from logherd.controller.reports import Granted, Withheld
+from logherd.controller.values import BrokerId, Registration, Rules
+from logherd.controller.verdicts import Refusal
+from logherd.service.controllers import asking
+from logherd.service.controllers.asking import Asking, Joined, Redirected, Refused, SetChanged
+from logherd.service.ports import Reply
+from logherd.wire.codec import FrameReader, encode_frame
+from logherd.wire.codes import ResponseCode
+from logherd.wire.frame import Flag, Frame, Serialize
+from logherd.wire.headers import encode_header
+from logherd.wire.limits import WireLimits
+from unit.controller.desk import KEY, Desk, point
+from unit.service.controllers.caller import Caller
+
+
+class Broker:
+    """Sends over the codec, so that what a header cannot carry is lost here too."""
+
+    def __init__(self, desk: Desk, serialize: Serialize) -> None:
+        self.call = Caller(desk)
+        self.serialize = serialize
+
+    def ask(self, request: Asking) -> Frame:
+        header = encode_header(request.header)
+        reply = self.call.send(self.carried(Frame(request.code, 1, ext=header, body=request.body)))
+        return self.carried(answered(reply))
+
+    def carried(self, frame: Frame) -> Frame:
+        sent = Frame(
+            frame.code, 1, flag=frame.flag, ext=frame.ext, body=frame.body, remark=frame.remark,
+            serialize=self.serialize,
+        )  # fmt: skip
+        (received,) = FrameReader(WireLimits()).feed(encode_frame(sent))
+        return received
+
+
+def answered(reply: Reply) -> Frame:
+    assert isinstance(reply.body, bytes)
+    ext = encode_header(reply.header) if reply.header is not None and not isinstance(reply.header, dict) else {}
+    return Frame(reply.code, 1, flag=Flag.RESPONSE, ext=ext, body=reply.body, remark=reply.remark)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    return desk
+
+
+@pytest.fixture(params=list(Serialize), ids=lambda each: each.name.lower())
+def broker(desk: Desk, request: pytest.FixtureRequest) -> Broker:
+    return Broker(desk, request.param)
+
+
+def test_a_heartbeat_arrives_whole_and_its_lease_is_read_back(desk: Desk, broker: Broker) -> None:
+    report = desk.report(1, end=point(1, 900), committed=point(1, 800), priority=7, healthy=True, space=False)
+    answer = asking.leased(broker.ask(asking.heartbeat(report)))
+    seen = desk.office.last_seen(desk.group.replicas[0], KEY)
+    assert seen is not None
+    assert seen.report == report
+    assert isinstance(answer, Granted)
+    assert answer == desk.office.renew(report, desk.now)
+    holder = LeaseHolder()
+    holder.granted(answer, sent=100)
+    assert holder.epoch_at(100) == 1
+
+
+def test_an_order_to_hand_over_is_read_back(desk: Desk, broker: Broker) -> None:
+    desk.submit(
+        PlanTransfer(
+            group=KEY, expected_epoch=desk.group.epoch, broker_id=BrokerId(3), registration=desk.registration(3),
+            request="r",
+        )
+    )  # fmt: skip
+    answer = asking.leased(broker.ask(asking.heartbeat(desk.report(1))))
+    assert isinstance(answer, Granted)
+    assert answer.hand_over == 3
+
+
+def test_the_role_of_a_follower_and_why_a_sick_master_has_no_lease(desk: Desk, broker: Broker) -> None:
+    desk.register(4, learner=True)
+    for sick in (desk.report(2), desk.report(1, healthy=False)):
+        answer = asking.leased(broker.ask(asking.heartbeat(sick)))
+        assert isinstance(answer, Withheld)
+        assert answer == desk.office.renew(sick, desk.now)
+        assert answer.view is not None
+        assert answer.view.learners == (4,)
+
+
+def test_a_process_that_is_not_known_hears_that_it_must_register(desk: Desk, broker: Broker) -> None:
+    answer = asking.leased(broker.ask(asking.heartbeat(desk.report(1, registration=9))))
+    assert isinstance(answer, Refused)
+    assert answer.code == ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+
+
+def test_every_request_at_another_controller_is_redirected(desk: Desk, broker: Broker) -> None:
+    broker.call.leads = False
+    release = Release(group=KEY, broker_id=BrokerId(1), store_id="s", incarnation="i", exited=True)
+    assert asking.leased(broker.ask(asking.heartbeat(desk.report(1)))) == Redirected("h1:9878")
+    assert asking.released(broker.ask(asking.releasing(release))) == Redirected("h1:9878")
+    assert asking.joined(broker.ask(asking.registering(wish(2)))) == Redirected("h1:9878")
+    assert asking.set_changed(broker.ask(asking.altering(proposal(desk, 1, 2)))) == Redirected("h1:9878")
+
+
+def wish(broker_id: int, **more: object) -> Register:
+    said = {
+        "group": KEY, "broker_id": broker_id, "store_id": f"store{broker_id}", "incarnation": "new",
+        "address": "b:1", "end": point(3, 70), "epoch_seen": 4, "trusted": False, "learner": True,
+        "rules": Rules(replicas=5, min_in_sync=3), **more,
+    }  # fmt: skip
+    return Register(**said)  # type: ignore[arg-type]
+
+
+def test_a_registration_arrives_whole(desk: Desk, broker: Broker) -> None:
+    assert asking.joined(broker.ask(asking.registering(wish(4)))) == Joined(Registration(4), 2)
+    assert desk.log[-1] == encode_command(wish(4))
+    answer = asking.joined(broker.ask(asking.registering(wish(1, store_id="thief"))))
+    assert isinstance(answer, Refused)
+    assert answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID
+
+
+def proposal(desk: Desk, *members: int, version: int = 1) -> AlterSyncSet:
+    return AlterSyncSet(
+        group=KEY, broker_id=BrokerId(1), registration=desk.registration(1), epoch=desk.group.epoch, version=version,
+        members=tuple(desk.member(each, point(1, 90), {}) for each in members), committed=point(1, 80), min_in_sync=2,
+        request="r1",
+    )  # fmt: skip
+
+
+def test_a_proposal_arrives_whole_and_the_set_in_force_is_read_back(desk: Desk, broker: Broker) -> None:
+    wanted = proposal(desk, 1, 2)
+    assert asking.set_changed(broker.ask(asking.altering(wanted))) == SetChanged((BrokerId(1), BrokerId(2)), 2)
+    assert desk.log[-1] == encode_command(wanted)
+    answer = asking.set_changed(broker.ask(asking.altering(proposal(desk, 1, 2, 3, version=1))))
+    assert isinstance(answer, Refused)
+    assert answer.code == ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH
+
+
+def test_a_release_arrives_whole_and_late_ones_have_nothing_to_release(desk: Desk, broker: Broker) -> None:
+    release = Release(
+        group=KEY, broker_id=BrokerId(1), store_id="store1", incarnation="store1.1", exited=True,
+        committed=point(1, 75),
+    )  # fmt: skip
+    assert asking.released(broker.ask(asking.releasing(release))) is True
+    assert desk.log[-1] == encode_command(release)
+    desk.register(1, life=2)
+    desk.release(1, life=2)
+    desk.wait(50, 2, 3)
+    assert asking.released(broker.ask(asking.releasing(release))) is False
+
+
+def test_a_reason_of_a_newer_controller_is_no_lease_all_the_same() -> None:
+    frame = Frame(0, 1, flag=Flag.RESPONSE, ext={"masterEpoch": "3", "logherdWithheld": "the moon"}, body=b"{}")
+    answer = asking.leased(frame)
+    assert isinstance(answer, Withheld)
+    assert (answer.refusal, answer.view is not None) == (None, True)
+
+
+@pytest.mark.parametrize("refusal", list(Refusal))
+def test_every_reason_is_read_back(refusal: Refusal) -> None:
+    frame = Frame(0, 1, flag=Flag.RESPONSE, ext={"masterEpoch": "3", "logherdWithheld": refusal.value}, body=b"{}")
+    answer = asking.leased(frame)
+    assert isinstance(answer, Withheld)
+    assert answer.refusal is refusal
