@@ -61,10 +61,11 @@ system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hos
 
 SEED ?= 1000000
 SECONDS_EACH ?= 600
-sim: $(READY) ## Search: SECONDS_EACH of consensus from SEED on, of it over files, of small worlds; every defect from scratch
+sim: $(READY) ## Search: SECONDS_EACH of each simulation from SEED on, of small worlds; every defect from scratch
 	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH)
 	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH) --files
 	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.small_scope --states 1000000 --seconds $(SECONDS_EACH)
+	@PYTHONPATH=broker:tests $(BIN)/python -m sim.leases.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH)
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.raft_bugs
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.controller_bugs
 
