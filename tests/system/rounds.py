@@ -92,6 +92,8 @@ def _pause(seconds: float, *, follower: bool = False) -> Callable[[Bench, str, R
         def meanwhile() -> None:
             if seconds >= 2 and not follower:
                 bench.quorum.leader(among=bench.others(leader))
+                # The one that sleeps gets questions about what has changed since.
+                bench.hold(0.3, 0.8)
             else:
                 time.sleep(seconds)
 
@@ -174,6 +176,23 @@ def _clients_only(bench: Bench, leader: str) -> Partition:
     return bench.partition(f"client port of leader {leader}", cut(leader, [bench.clients], bench.client_port))
 
 
+def _wake_alone(bench: Bench, leader: str, log: RoundLog) -> None:
+    """The leader sleeps while another is elected, and wakes up cut off from the others, but not from clients: nobody
+    tells it that it leads no more, and the last that it heard of the others was that they followed."""
+    asleep = Paused(bench.quorum.nodes[leader].pid, leader)
+    apart = _peers_only(bench, leader)
+
+    def meanwhile() -> None:
+        def wake() -> None:
+            bench.quorum.leader(among=bench.others(leader))
+            bench.hold(0.3, 0.6)
+
+        _apply(asleep, wake)
+        bench.hold(0.8, 1.2)
+
+    _apply(apart, meanwhile)
+
+
 def _split(bench: Bench, leader: str, log: RoundLog) -> None:
     """Every member for itself: the leader must notice that it leads nobody."""
     one, two, three = bench.names
@@ -200,6 +219,7 @@ SHAPES: dict[str, Shape] = {
     "kill all": _kill_all,
     "pause leader for 0.5 s": _pause(0.5),
     "pause leader until another leads": _pause(3.0),
+    "leader sleeps and wakes up alone": _wake_alone,
     "pause follower": _pause(1.5, follower=True),
     "cut leader, packets dropped": _partition(_cut_leader("drop"), moves=True),
     "cut leader, packets refused": _partition(_cut_leader("reject with tcp reset"), moves=True),
