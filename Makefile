@@ -56,7 +56,7 @@ unit: $(READY) ## Unit, property, contract and style tests
 compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ against LogHerd
 	@$(PYTEST) --no-header tests/compat
 
-system: $(READY) ## Real processes: kill -9 under load, hostile peers at a live port
+system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hostile peers at a live port
 	@$(PYTEST) --no-header tests/system
 
 SEED ?= 1000000

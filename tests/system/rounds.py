@@ -35,6 +35,10 @@ class Bench:
     def others(self, name: str) -> list[str]:
         return [other for other in self.names if other != name]
 
+    def hold(self, least: float, most: float) -> None:
+        """Let the load go on for a time that is drawn."""
+        time.sleep(self.draw.uniform(least, most))
+
     def partition(self, name: str, blocks: Sequence[Block], *, action: str = "drop", share: int = 100) -> Partition:
         return Partition(
             self.network, blocks, name=name, probe_port=self.peer_port, action=action, share=share
@@ -63,7 +67,7 @@ def _kill(bench: Bench, leader: str, log: RoundLog) -> None:
 def _kill_follower(bench: Bench, leader: str, log: RoundLog) -> None:
     victim = bench.draw.choice(bench.others(leader))
     bench.quorum.nodes[victim].kill()
-    _hold(bench, 0.3, 1.0)
+    bench.hold(0.3, 1.0)
     assert bench.quorum.leader(among=bench.others(victim)) == leader, "a follower's death changes no leader"
     bench.quorum.nodes[victim].start()
 
@@ -105,7 +109,7 @@ def _partition(
         def meanwhile() -> None:
             if moves:
                 bench.quorum.leader(among=bench.others(leader))
-            _hold(bench, 0.2, 0.8 if moves is not None else 2.0)
+            bench.hold(0.2, 0.8 if moves is not None else 2.0)
             if moves is False:
                 assert bench.quorum.ask(leader)["role"] == "leader", "this partition leaves the leader its majority"
 
@@ -125,12 +129,8 @@ def _apply(fault: Fault, meanwhile: Callable[[], None]) -> None:
     fault.prove_healed()
 
 
-def _hold(bench: Bench, least: float, most: float) -> None:
-    time.sleep(bench.draw.uniform(least, most))
-
-
 def _slow(bench: Bench, leader: str, log: RoundLog) -> None:
-    _apply(Slow(bench.network, leader), lambda: _hold(bench, 1.0, 2.0))
+    _apply(Slow(bench.network, leader), lambda: bench.hold(1.0, 2.0))
 
 
 def _edge(bench: Bench, leader: str) -> Partition:
@@ -181,7 +181,7 @@ def _split(bench: Bench, leader: str, log: RoundLog) -> None:
 
     def meanwhile() -> None:
         prove_within(5, f"{leader} leads no more", lambda: bench.quorum.ask(leader).get("leads") is False)
-        _hold(bench, 0.2, 0.8)
+        bench.hold(0.2, 0.8)
         assert not any(bench.quorum.ask(name)["leads"] for name in bench.names), "nobody can lead alone"
 
     _apply(bench.partition("all apart", blocks), meanwhile)

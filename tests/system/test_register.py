@@ -23,7 +23,7 @@ from system.controllers import CLIENT_PORT, CLIENTS, NODES, PEER_PORT, config_of
 from system.disks import LoopDisk
 from system.netns import Network, why_unavailable
 from system.nodes import NodeProcess, Quorum, python_command
-from system.power import cut_power, cut_power_of_all
+from system.power import cut_power, cut_power_of_all, hand_over_by_power
 from system.register_clients import KeyRing, RegisterClient, RegisterUser
 from system.rounds import SHAPES, Bench, run_rounds
 
@@ -37,13 +37,14 @@ pytestmark = [
 USERS = 6
 PLAN = [
     ("power cut of the leader", 3),
-    ("power cut of a follower", 2),
+    ("power cut of a follower", 1),
     ("power cut of all", 2),
-    ("kill leader", 2),
+    ("power moves the majority", 2),
+    ("kill leader", 1),
     ("kill all", 1),
     ("pause leader until another leads", 2),
     ("cut leader, packets dropped", 1),
-    ("peer port of the leader", 2),
+    ("peer port of the leader", 1),
     ("leader hears nobody", 1),
     ("nobody hears the leader", 1),
     ("bridge with the leader at an end", 1),
@@ -142,6 +143,7 @@ def test_registers_over_the_log_are_linearizable(tmp_path: Path, reads: str) -> 
             "power cut of the leader": cut_power(disks, leader=True),
             "power cut of a follower": cut_power(disks, leader=False),
             "power cut of all": cut_power_of_all(disks),
+            "power moves the majority": hand_over_by_power(disks),
         }
         assert bench.quorum.ask(bench.quorum.agree(seconds=10))["lease"] is (reads == "from the lease")
         with Traffic(bench.network, tmp_path) as traffic:

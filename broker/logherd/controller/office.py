@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import TypeGuard
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from logherd.controller.agenda import Agenda
 from logherd.controller.choosing import SeenOf, absent_members, best_of, choose, founders
@@ -77,7 +76,10 @@ class Office:
     # ---- hearing -----------------------------------------------------------------------------------------------
 
     def hear(self, report: Report, now: int) -> Refusal | None:
-        """Note a heartbeat as soon as it arrives. A refusal means: register first; it counts for nothing."""
+        """Note a heartbeat as soon as it arrives. A refusal means: register first; it counts for nothing.
+
+        One that comes late shows that its sender lived then, and nothing else.
+        """
         group = self.machine.group(report.group)
         replica = group.replica(report.broker_id) if group is not None else None
         if group is None or replica is None:
@@ -86,10 +88,9 @@ class Office:
             return Refusal.FENCED_PROCESS
         place = (report.group, report.broker_id)
         before = self._seen.get(place)
-        known = _resigned(before, report)
-        if known > report.resigned:
-            # It comes late: the process has let go since.
-            report = replace(report, resigned=known)
+        same = before is not None and before.report.registration == report.registration
+        if before is not None and same and before.report.number > report.number:
+            return None
         self._seen[place] = Seen(report, now)
         changed = before is None or report.address != replica.address or report.resigned != before.report.resigned
         if changed or not self.leads(group, now):
@@ -108,7 +109,7 @@ class Office:
         if tenure is None or tenure.ended or tenure.registration != report.registration:
             return words.nothing
         view = words.granted.view
-        if max(report.resigned, _resigned(self._seen.get((group.key, report.broker_id)), report)) >= tenure.epoch:
+        if max(report.resigned, self._resigned_before(report)) >= tenure.epoch:
             return Withheld(view, Refusal.RESIGNED)
         if not report.healthy:
             return Withheld(view, Refusal.NOT_FIT)
@@ -126,6 +127,12 @@ class Office:
             granted = Granted(view=view, holder_ms=self._leases.terms.holder_ms, hand_over=target)
             words = self._words[group.key] = _Words(group, granted, Withheld(view, None))
         return words
+
+    def _resigned_before(self, report: Report) -> Epoch:
+        """The latest epoch that this process is known here to have resigned; `report` may come late."""
+        seen = self._seen.get((report.group, report.broker_id))
+        same = seen is not None and seen.report.registration == report.registration
+        return seen.report.resigned if seen is not None and same else Epoch(0)
 
     def alive(self, group: Group, broker_id: BrokerId, now: int) -> bool:
         """Whether a broker's latest process reports. The one meaning of "alive"."""
@@ -331,12 +338,6 @@ class Office:
 
     def _seen_in(self, group: Group, now: int) -> SeenOf:
         return lambda replica: self.seen(replica, group.key, now)
-
-
-def _resigned(seen: Seen | None, report: Report) -> Epoch:
-    """The latest epoch that this process is known here to have resigned, however its heartbeats are ordered."""
-    same = seen is not None and seen.report.registration == report.registration
-    return seen.report.resigned if seen is not None and same else Epoch(0)
 
 
 def view_of(group: Group) -> RoleView:

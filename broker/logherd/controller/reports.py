@@ -25,6 +25,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """Smaller is better; compared only between equally long logs."""
     resigned: Epoch = Epoch(0)
     """The latest epoch in which this process will not lead any more, said again and again: a release may be lost."""
+    number: int = 0
+    """Counts the heartbeats of this process: one with a lower number than another comes late. 0: not counted."""
 
 
 class Seen(Struct, frozen=True):

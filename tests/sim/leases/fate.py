@@ -35,6 +35,7 @@ class Fate:
         self.key = key
         self.processes: list[Broker] = []
         self.committed: list[Entry] = []
+        self.acknowledged = 0
         self.lost = 0
         self.led_us = 0
         self.elections = 0
@@ -140,6 +141,7 @@ class Fate:
             return
         require(same, "R1", f"{broker.name} acknowledges another history")
         self.committed += log[known:]
+        self.acknowledged += len(log) - known
         self.check_set()
 
     def on_truncate(self, broker: "Broker", at: int) -> None:

@@ -3,7 +3,7 @@
 See `fate` for the rules of one group. Of the controllers: C1 one leader per term; C5 equal logs give equal states, an
 image is as good as the log; C6 no decision that was answered is missing at a later leader; C7 an answer is never older
 than what was decided before the question; H4 nobody is chosen who said that it has no space, or is sick; R10 an
-election is proposed from fresh reports.
+election is proposed from fresh reports; H17 clients are not sent to a master whose successor leads.
 """
 
 from bisect import bisect_left, bisect_right
@@ -125,6 +125,19 @@ class Observer:
         if isinstance(answer, Granted):
             epoch, resigned = answer.view.epoch, heard.resigned
             require(epoch > resigned, "L4", f"{controller.name} grants b{report.broker_id} epoch {epoch}, resigned")
+
+    def on_tick(self, controller: "Controller") -> None:
+        """H17: nobody sends clients to a master while another one leads in a later epoch."""
+        office, now = controller.office, controller.now_ms()
+        for fate in self.fates.values():
+            group = controller.machine.group(fate.key)
+            named = office.serving(group, now) if office is not None and group is not None else None
+            if named is None or group is None:
+                continue
+            for broker in fate.believers():
+                epoch = broker.believes()
+                wrong = epoch is not None and epoch > group.epoch and broker.incarnation != named.incarnation
+                require(not wrong, "H17", f"{controller.name} names b{named.broker_id}, {broker.name} leads {epoch}")
 
     def on_proposed(self, controller: "Controller", command: Command) -> None:
         """H4, R10: what the office proposes by itself is chosen from what it has heard."""

@@ -21,6 +21,7 @@ from logherd.controller.office import Office
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import Group
 from logherd.controller.verdicts import Verdict
+from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.output import Refusal, Role, RoleChanged
 from logherd.service.controllers.steps import (
     AwaitMaster,
@@ -29,6 +30,7 @@ from logherd.service.controllers.steps import (
     Decide,
     Endings,
     HandOver,
+    Rebuild,
     Resettle,
     Step,
 )
@@ -76,6 +78,8 @@ class Quorum(Protocol):
 
     def resettle(self, voters: tuple[str, ...], learners: tuple[str, ...], then: Told) -> None: ...
 
+    def rebuild(self, order: RecoverQuorum, then: Told) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Waiter:
@@ -85,7 +89,7 @@ class _Waiter:
     asker: Asker[Any]
 
 
-_STEPS = frozenset({Confirm, Catch, Decide, AwaitMaster, HandOver, Resettle})
+_STEPS = frozenset({Confirm, Catch, Decide, AwaitMaster, HandOver, Resettle, Rebuild})
 _Confirming = list[tuple[Confirm[Any], Asker[Any]]]
 
 
@@ -152,7 +156,7 @@ class Board:
                 asker.refuse(Refusal.NOT_LEADER)
             else:
                 self._confirm(step, asker)
-        elif isinstance(step, Catch | HandOver | Resettle):
+        elif isinstance(step, Catch | HandOver | Resettle | Rebuild):
             if quorum is None:
                 asker.refuse(Refusal.NOT_READY)
             else:
@@ -163,14 +167,17 @@ class Board:
             self._lead(office, step, asker)
 
     def _ask(
-        self, quorum: Quorum, step: Catch[AnswerT] | HandOver[AnswerT] | Resettle[AnswerT], asker: Asker[AnswerT]
-    ) -> None:
+        self, quorum: Quorum, step: Catch[AnswerT] | HandOver[AnswerT] | Resettle[AnswerT] | Rebuild[AnswerT],
+        asker: Asker[AnswerT],
+    ) -> None:  # fmt: skip
         """Steps that any controller may be asked for."""
         match step:
             case Catch():
                 quorum.read(lambda outcome: self._caught(step, outcome, asker))
             case HandOver():
                 quorum.hand_over_to(step.target, lambda outcome: self._done(step, outcome, asker))
+            case Rebuild():
+                quorum.rebuild(step.order, lambda outcome: self._done(step, outcome, asker))
             case Resettle():
                 asker.park()
                 quorum.resettle(step.voters, step.learners, lambda outcome: self._done(step, outcome, asker))
@@ -220,7 +227,12 @@ class Board:
         else:
             asker.missed(outcome)
 
-    def _done(self, step: HandOver[AnswerT] | Resettle[AnswerT], outcome: Outcome[Any], asker: Asker[AnswerT]) -> None:
+    def _done(
+        self,
+        step: HandOver[AnswerT] | Resettle[AnswerT] | Rebuild[AnswerT],
+        outcome: Outcome[Any],
+        asker: Asker[AnswerT],
+    ) -> None:
         if isinstance(outcome, Applied):
             self.carry_out(step.then(boot_ms()), asker)
         else:

@@ -27,9 +27,10 @@ from logherd.peers.identity import open_identity
 from logherd.peers.links import PeerLinks
 from logherd.peers.options import LinkOptions, PeerView
 from logherd.peers.prepare import prepare_log
+from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.members import Goal
 from logherd.raft.options import RaftOptions
-from logherd.raft.output import Event, Refusal, Role, RoleChanged
+from logherd.raft.output import Event, QuorumRecovered, Refusal, Role, RoleChanged
 from logherd.raftlog.log import RaftLog
 from logherd.raftlog.options import RaftLogOptions
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId
@@ -180,6 +181,13 @@ class Member:
         goal = Goal(tuple(map(ReplicaId, voters)), tuple(map(ReplicaId, learners)))
         self.node.change_members(goal, then)
 
+    def rebuild(self, order: RecoverQuorum, then: Told) -> None:
+        """Carry out an operator's decision that lost voters never come back."""
+        if self.node is None:
+            then(Rejected(Refusal.NOT_READY, None))
+        else:
+            self.node.recover_quorum(order, then)
+
     # ---- founding -----------------------------------------------------------------------------------------------
 
     def _hello(self) -> Hello:
@@ -241,6 +249,8 @@ class Member:
             )  # fmt: skip
             self._board.role_changed(event)
         else:
+            if isinstance(event, QuorumRecovered):
+                self._links.announce()
             _log.warning(type(event).__name__, detail=str(event))
 
 

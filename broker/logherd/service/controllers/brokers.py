@@ -128,7 +128,7 @@ def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
         end=_point(header.epoch, header.max_position),
         committed=_point(header.committed_epoch, header.confirmed_position),
         healthy=header.healthy, space=header.space, priority=header.election_priority or 0,
-        resigned=Epoch(header.resigned),
+        resigned=Epoch(header.resigned), number=header.number,
     )  # fmt: skip
     refusal = office.hear(report, now)
     if refusal is not None:

@@ -15,10 +15,12 @@ from logherd.controller.commands import Command
 from logherd.controller.values import BrokerId, Group, GroupKey, Registration
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Epoch
+from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.output import Refusal as QuorumRefusal
 
 __all__ = [
-    "AwaitMaster", "Catch", "Confirm", "Decide", "Endings", "HandOver", "QuorumRefusal", "Resettle", "Seat", "Step",
+    "AwaitMaster", "Catch", "Confirm", "Decide", "Endings", "HandOver", "QuorumRefusal", "Rebuild", "Resettle", "Seat",
+    "Step",
 ]  # fmt: skip
 
 AnswerType = TypeVar("AnswerType")
@@ -76,6 +78,14 @@ class HandOver(Generic[AnswerType]):
 
 
 @dataclass(frozen=True, slots=True)
+class Rebuild(Generic[AnswerType]):
+    """An operator's decision, given to each survivor: voters that are not named never come back; see RecoverQuorum."""
+
+    order: RecoverQuorum
+    then: "Callable[[int], Step[AnswerType]]"
+
+
+@dataclass(frozen=True, slots=True)
 class Resettle(Generic[AnswerType]):
     """Make these identities the quorum's voters and learners; answer when that is committed."""
 
@@ -86,7 +96,7 @@ class Resettle(Generic[AnswerType]):
 
 Step: TypeAlias = (
     AnswerType | Confirm[AnswerType] | Catch[AnswerType] | Decide[AnswerType] | AwaitMaster[AnswerType]
-    | HandOver[AnswerType] | Resettle[AnswerType]
+    | HandOver[AnswerType] | Resettle[AnswerType] | Rebuild[AnswerType]
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from logherd.service.controllers.steps import (
     Endings,
     HandOver,
     QuorumRefusal,
+    Rebuild,
     Resettle,
     Step,
 )
@@ -62,7 +63,7 @@ class Runner:
             return step.then(self.desk.now)
         if isinstance(step, Decide):
             return step.then(self.desk.submit(step.command), self.desk.now)
-        if isinstance(step, HandOver | Resettle):
+        if isinstance(step, HandOver | Rebuild | Resettle):
             self.done.append(step)  # type: ignore[arg-type]
             return step.then(self.desk.now)
         self.while_waiting()

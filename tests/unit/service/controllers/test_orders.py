@@ -1,14 +1,18 @@
 """Actions of the admin port: what they do, that each may be repeated, and how each is refused."""
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from logherd.controller.commands import Tune
 from logherd.controller.values import BrokerId
-from logherd.service.controllers.pages import ACTIONS
+from logherd.replication.epochs import ORIGIN
+from logherd.service.controllers.pages import ACTIONS, VIEWS
 from logherd.service.controllers.standing import Peer
-from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, HandOver, QuorumRefusal, Resettle
+from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, HandOver, QuorumRefusal, Rebuild, Resettle
 from unit.controller.desk import KEY, Desk, point
-from unit.service.controllers.caller import IDENTITIES, HttpCaller, standing
+from unit.service.controllers.caller import IDENTITIES, OWN, HttpCaller, standing
 
 GROUP = "/groups/c/bg"
 ELECT = f"{GROUP}/elect"
@@ -231,6 +235,11 @@ def test_members_that_cannot_be_are_named(http: HttpCaller, order: dict[str, lis
 # ---- what all have in common ---------------------------------------------------------------------------------------
 
 GOOD: dict[str, dict[str, object]] = {
+    "/quorum/recover": {
+        "reset": 1,
+        "term": 9,
+        "survivors": [{"identity": IDENTITIES[OWN], "epoch": 0, "position": 0}],
+    },
     "/groups/{cluster}/{name}/elect": {"brokerId": 2, "expectedEpoch": 1},
     "/groups/{cluster}/{name}/promote": {"brokerId": 2, "expectedEpoch": 1},
     "/groups/{cluster}/{name}/demote": {"brokerId": 2, "expectedEpoch": 1},
@@ -250,7 +259,7 @@ def test_every_action_is_among_these() -> None:
     assert set(GOOD) == set(ACTIONS)
 
 
-@pytest.mark.parametrize("template", sorted(ACTIONS))
+@pytest.mark.parametrize("template", sorted({*ACTIONS} - {"/quorum/recover"}))
 def test_another_controller_says_who_leads(http: HttpCaller, template: str) -> None:
     http.leads = False
     status, page = http.post(path_of(template), **GOOD[template])
@@ -312,6 +321,43 @@ def test_missing_and_unknown_fields_are_named(http: HttpCaller, template: str) -
     assert "requestId" in page["expected"]
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("brokerId", "2", "an integer or null"),
+        ("brokerId", 0, "an integer >= 1"),
+        ("expectedEpoch", 1.5, "an integer"),
+        ("unclean", "yes", "true or false"),
+        ("requestId", 7, "text"),
+    ],
+)
+def test_what_would_be_right_is_said_in_words(http: HttpCaller, field: str, value: object, expected: str) -> None:
+    page = http.post(ELECT, **{"expectedEpoch": 1, field: value})[1]
+    assert (page["field"], page["value"], page["expected"]) == (field, value, expected)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = sorted({name for order in GOOD.values() for name in order} | {"requestId", "learners", "unclean", "living"})
+
+
+@given(
+    method=st.sampled_from(["GET", "POST", "HEAD", "PUT"]),
+    path=st.sampled_from([path_of(template) for template in (*ACTIONS, *VIEWS)]) | st.text(max_size=40),
+    query=st.text(max_size=20),
+    body=st.dictionaries(st.sampled_from(FIELDS), ANYTHING).map(msgspec.json.encode) | st.binary(max_size=60),
+)
+def test_no_content_of_a_call_is_an_error_of_ours(method: str, path: str, query: str, body: bytes) -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    status, page = HttpCaller(desk).call(method, f"{path}?{query}", body)
+    assert 200 <= status < 600
+    assert status < 400 or (page["error"] and page["reason"])
+
+
 def test_rules_that_contradict_each_other_are_named(http: HttpCaller) -> None:
     status, page = http.post(f"{GROUP}/rules", replicas=2, minInSync=3)
     assert (status, page["field"], page["value"]) == (400, "minInSync", 3)
@@ -325,3 +371,39 @@ def test_another_settings_change_does_not_matter(desk: Desk, http: HttpCaller) -
 def test_the_group_key_is_taken_from_the_path(desk: Desk, http: HttpCaller) -> None:
     page = http.post(f"{GROUP}/rules", replicas=3, minInSync=1)[1]
     assert (page["group"]["cluster"], page["group"]["name"]) == (KEY.cluster, KEY.name)
+
+
+# ---- recovery ------------------------------------------------------------------------------------------------------
+
+
+def recovery(**other: object) -> dict[str, object]:
+    return {**GOOD["/quorum/recover"], **other}
+
+
+def test_a_recovery_is_given_to_a_survivor_that_hears_no_leader(http: HttpCaller) -> None:
+    http.leads, http.standing = False, standing(None)
+    status, page = http.post("/quorum/recover", **recovery())
+    assert (status, page["changed"]) == (200, True)
+    (step,) = http.done
+    assert isinstance(step, Rebuild)
+    assert (step.order.reset, step.order.term) == (1, 9)
+    assert step.order.survivors == ((IDENTITIES[OWN], ORIGIN),)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "expected"),
+    [
+        ({"reset": 2}, "reset", "1, one more than it is here"),
+        ({"term": 4}, "term", "above 4, the term here"),
+        ({"survivors": [{"identity": "n1.x", "epoch": 0, "position": 0}]}, "survivors", "because it was asked"),
+        ({"survivors": [{"identity": IDENTITIES[OWN], "epoch": 3, "position": 7}]}, "survivors", "epoch 0, position 0"),
+    ],
+)
+def test_a_recovery_that_does_not_fit_is_refused_by_field(
+    http: HttpCaller, wrong: dict[str, object], field: str, expected: str
+) -> None:
+    http.leads, http.standing = False, standing(None)
+    status, page = http.post("/quorum/recover", **recovery(**wrong))
+    assert (status, page["field"]) == (400, field)
+    assert expected in page["expected"]
+    assert http.done == []
