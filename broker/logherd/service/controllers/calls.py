@@ -157,14 +157,13 @@ def read_order(cls: type[OrderType], body: dict[str, Any]) -> OrderType:
 
 def _explain(cls: type[Order], message: str, raw: dict[str, Any]) -> NoReturn:
     missing, unknown, place = _MISSING.search(message), _UNKNOWN.search(message), _PLACE.search(message)
-    if missing or unknown:
-        name = missing[1] if missing else unknown[1] if unknown else ""
-        if place:
-            refuse_field(f"{place[1]}.{name}", None, "present" if missing else "left out: there is no such field")
-        if missing:
-            refuse_field(name, None, "a value: the field is missing")
+    within = f"{place[1]}." if place else ""
+    if missing:
+        refuse_field(f"{within}{missing[1]}", None, "a value: the field is missing")
+    if unknown:
         fields = ", ".join(cls.__struct_encode_fields__)
-        refuse_field(name, raw.get(name), f"left out: the fields are {fields}")
+        expected = "left out" if within else f"left out: the fields are {fields}"
+        refuse_field(f"{within}{unknown[1]}", None if within else raw.get(unknown[1]), expected)
     field = place[1] if place else "body"
     expected = message[: place.start()] if place else message
     expected = expected.partition(", got")[0].removeprefix("Expected ")

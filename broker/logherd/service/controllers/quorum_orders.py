@@ -67,6 +67,9 @@ def recover(place: Place, body: dict[str, Any]) -> Step[Document]:
     own = standing.identity
     if own not in named:
         refuse_field("survivors", sorted(named), f"a list with this controller, {own}, because it was asked")
+    voters = {peer.identity for peer in standing.peers if peer.voter}
+    if order.reset == standing.progress.reset and voters == set(named):
+        return _done(place, order, changed=False)
     if order.reset != standing.progress.reset + 1:
         refuse_field("reset", order.reset, f"{standing.progress.reset + 1}, one more than it is here")
     if order.term <= standing.leadership.term:

@@ -1,5 +1,7 @@
 """Actions of the admin port: what they do, that each may be repeated, and how each is refused."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -7,15 +9,34 @@ from hypothesis import strategies as st
 
 from logherd.controller.commands import Tune
 from logherd.controller.values import BrokerId
-from logherd.replication.epochs import ORIGIN
+from logherd.model.names import Epoch
+from logherd.raft.inputs import RecoverQuorum
+from logherd.replication.messages import ReplicaId
 from logherd.service.controllers.pages import ACTIONS, VIEWS
-from logherd.service.controllers.standing import Peer
+from logherd.service.controllers.standing import Peer, Progress
 from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, HandOver, QuorumRefusal, Rebuild, Resettle
 from unit.controller.desk import KEY, Desk, point
-from unit.service.controllers.caller import IDENTITIES, OWN, HttpCaller, standing
+from unit.service.controllers.caller import IDENTITIES, HttpCaller, standing
 
 GROUP = "/groups/c/bg"
 ELECT = f"{GROUP}/elect"
+
+
+def survivor(node: str, position: int = 0) -> dict[str, object]:
+    return {"identity": IDENTITIES[node], "epoch": 0, "position": position}
+
+
+GOOD: dict[str, dict[str, object]] = {
+    "/groups/{cluster}/{name}/elect": {"brokerId": 2, "expectedEpoch": 1},
+    "/groups/{cluster}/{name}/promote": {"brokerId": 2, "expectedEpoch": 1},
+    "/groups/{cluster}/{name}/demote": {"brokerId": 2, "expectedEpoch": 1},
+    "/groups/{cluster}/{name}/forget": {"brokerIds": [2], "expectedEpoch": 1},
+    "/groups/{cluster}/{name}/rules": {"replicas": 5, "minInSync": 2},
+    "/config": {"values": {"gatherMs": 1}},
+    "/quorum/transfer": {"node": "n1"},
+    "/quorum/members": {"voters": ["n0", "n1", "n3"]},
+    "/quorum/recover": {"reset": 1, "term": 5, "survivors": [survivor("n0"), survivor("n1")]},
+}
 
 
 @pytest.fixture
@@ -232,23 +253,45 @@ def test_members_that_cannot_be_are_named(http: HttpCaller, order: dict[str, lis
     assert (status, page["field"]) == (400, field)
 
 
-# ---- what all have in common ---------------------------------------------------------------------------------------
+def test_a_survivor_rebuilds_the_quorum_whether_it_leads_or_not(http: HttpCaller) -> None:
+    http.leads = False
+    assert http.post("/quorum/recover", **GOOD["/quorum/recover"])[1]["changed"] is True
+    (done,) = http.done
+    assert isinstance(done, Rebuild)
+    assert done.order == RecoverQuorum(
+        0, 1, Epoch(5), tuple((ReplicaId(IDENTITIES[node]), point(0, 0)) for node in ("n0", "n1"))
+    )
 
-GOOD: dict[str, dict[str, object]] = {
-    "/quorum/recover": {
-        "reset": 1,
-        "term": 9,
-        "survivors": [{"identity": IDENTITIES[OWN], "epoch": 0, "position": 0}],
-    },
-    "/groups/{cluster}/{name}/elect": {"brokerId": 2, "expectedEpoch": 1},
-    "/groups/{cluster}/{name}/promote": {"brokerId": 2, "expectedEpoch": 1},
-    "/groups/{cluster}/{name}/demote": {"brokerId": 2, "expectedEpoch": 1},
-    "/groups/{cluster}/{name}/forget": {"brokerIds": [2], "expectedEpoch": 1},
-    "/groups/{cluster}/{name}/rules": {"replicas": 5, "minInSync": 2},
-    "/config": {"values": {"gatherMs": 1}},
-    "/quorum/transfer": {"node": "n1"},
-    "/quorum/members": {"voters": ["n0", "n1", "n3"]},
-}
+
+def test_a_repeated_recovery_hears_that_it_was_done(http: HttpCaller) -> None:
+    after = Progress(applied=0, committed=0, end=9, reset=1, last=point(5, 9))
+    peers = [replace(each, voter=each.node != "n2") for each in standing().peers if each.node in ("n0", "n1")]
+    http.standing = standing(progress=after, peers=tuple(peers))
+    assert http.post("/quorum/recover", **GOOD["/quorum/recover"])[1]["changed"] is False
+    other = {**GOOD["/quorum/recover"], "survivors": [survivor("n0"), survivor("n2")]}
+    status, page = http.post("/quorum/recover", **other)
+    assert (status, page["field"]) == (400, "reset")
+    assert http.done == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"reset": 3}, "reset"),
+        ({"term": 4}, "term"),
+        ({"survivors": [survivor("n1")]}, "survivors"),
+        ({"survivors": [survivor("n0", position=7)]}, "survivors"),
+    ],
+)
+def test_a_recovery_that_does_not_fit_this_survivor_is_named(
+    http: HttpCaller, wrong: dict[str, object], field: str
+) -> None:
+    status, page = http.post("/quorum/recover", **{**GOOD["/quorum/recover"], **wrong})
+    assert (status, page["field"]) == (400, field)
+    assert http.done == []
+
+
+# ---- what all have in common ---------------------------------------------------------------------------------------
 
 
 def path_of(template: str) -> str:
@@ -371,39 +414,3 @@ def test_another_settings_change_does_not_matter(desk: Desk, http: HttpCaller) -
 def test_the_group_key_is_taken_from_the_path(desk: Desk, http: HttpCaller) -> None:
     page = http.post(f"{GROUP}/rules", replicas=3, minInSync=1)[1]
     assert (page["group"]["cluster"], page["group"]["name"]) == (KEY.cluster, KEY.name)
-
-
-# ---- recovery ------------------------------------------------------------------------------------------------------
-
-
-def recovery(**other: object) -> dict[str, object]:
-    return {**GOOD["/quorum/recover"], **other}
-
-
-def test_a_recovery_is_given_to_a_survivor_that_hears_no_leader(http: HttpCaller) -> None:
-    http.leads, http.standing = False, standing(None)
-    status, page = http.post("/quorum/recover", **recovery())
-    assert (status, page["changed"]) == (200, True)
-    (step,) = http.done
-    assert isinstance(step, Rebuild)
-    assert (step.order.reset, step.order.term) == (1, 9)
-    assert step.order.survivors == ((IDENTITIES[OWN], ORIGIN),)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "field", "expected"),
-    [
-        ({"reset": 2}, "reset", "1, one more than it is here"),
-        ({"term": 4}, "term", "above 4, the term here"),
-        ({"survivors": [{"identity": "n1.x", "epoch": 0, "position": 0}]}, "survivors", "because it was asked"),
-        ({"survivors": [{"identity": IDENTITIES[OWN], "epoch": 3, "position": 7}]}, "survivors", "epoch 0, position 0"),
-    ],
-)
-def test_a_recovery_that_does_not_fit_is_refused_by_field(
-    http: HttpCaller, wrong: dict[str, object], field: str, expected: str
-) -> None:
-    http.leads, http.standing = False, standing(None)
-    status, page = http.post("/quorum/recover", **recovery(**wrong))
-    assert (status, page["field"]) == (400, field)
-    assert expected in page["expected"]
-    assert http.done == []
