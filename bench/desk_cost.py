@@ -109,7 +109,8 @@ class Desk:
         self._passes: list[Callable[[], None]] = []
         self._hub = Hub(port, NetLimits(), now=time.monotonic, defer=self._passes.append, log=Log("bench"))
         self.session = NetSession(self._hub)
-        self.session.connection_made(_NoWire())
+        self.wire = _NoWire()
+        self.session.connection_made(self.wire)
         reports = [_register(machine, group, broker) for group in range(groups) for broker in range(10)]
         self.frames = [_frame(report, number) for number, report in enumerate(reports)]
         self.board.role_changed(RoleChanged(Role.LEADER, Epoch(1), None, "bench", ready=True))
