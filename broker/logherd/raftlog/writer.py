@@ -32,6 +32,9 @@ __all__ = ["IMAGES_KEPT", "LogFiles", "image_directory", "log_directory", "promi
 
 IMAGES_KEPT = 2
 
+_TENDS_FOR_MARK = 10
+"""While records keep coming the mark is noted at each tenth end of `tend` (each second), not at each: it is a flush of
+its own, for which one put in a hundred had to wait."""
 _ZERO_STEP = 256 << 10
 """Zeroed at a time; a batch that comes meanwhile waits for it, 1 or 2 ms."""
 _ZEROS_PAY_BELOW = 48 << 10
@@ -57,11 +60,13 @@ def promises_path(root: str) -> str:
 @dataclass(slots=True)
 class _Known:
     """What need not be found out anew for every batch: the promise that is on the disk, the segment behind which there
-    are spare ones (its number), and the mean length of a flush."""
+    are spare ones (its number), the mean length of a flush, how often all was tended to, and up to where."""
 
     promised: HardState | None = None
     reserved_in: int = -1
     flush_bytes_mean: int = 0
+    tends: int = 0
+    tended_at: int = -1
 
 
 class LogFiles:
@@ -250,7 +255,11 @@ class LogFiles:
         self._reserve()
         if self._known.flush_bytes_mean < _ZEROS_PAY_BELOW and self._journal.zero_ahead(self._written[0], _ZERO_STEP):
             return True
-        self._note_mark()
+        known, flushed = self._known, self._flushed[0]
+        if flushed == known.tended_at or known.tends % _TENDS_FOR_MARK == 0:
+            self._note_mark()
+        known.tends += 1
+        known.tended_at = flushed
         return False
 
 
