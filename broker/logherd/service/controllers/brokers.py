@@ -1,6 +1,6 @@
 """Requests of brokers: identity, registration, heartbeats, the in-sync set."""
 
-from functools import partial
+from functools import lru_cache, partial
 
 from logherd.controller.admission import admit_register, admit_sync_set
 from logherd.controller.commands import AlterSyncSet, Claim, Register, Release, SyncMember
@@ -47,6 +47,12 @@ def _point(epoch: int | None, position: int | None) -> Point:
     if not epoch and not position:
         return ORIGIN
     return Point(Epoch(max(epoch or 0, 0)), Position(max(position or 0, 0)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _known_key(cluster: str, name: str) -> GroupKey:
+    """The same object for the same names, which is found in tables without being hashed and compared anew."""
+    return GroupKey(cluster, name)
 
 
 def next_id(frame: Frame, office: Office, now: int) -> Step[Reply]:
@@ -123,7 +129,7 @@ def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
     if header.broker_id is None or header.registration is None:
         raise RequestError(_INVALID, "a broker must send brokerId and logherdRegistration with its heartbeat")
     report = Report(
-        group=GroupKey(header.cluster_name, header.broker_name), broker_id=BrokerId(header.broker_id),
+        group=_known_key(header.cluster_name, header.broker_name), broker_id=BrokerId(header.broker_id),
         registration=Registration(header.registration), address=header.broker_address,
         end=_point(header.epoch, header.max_position),
         committed=_point(header.committed_epoch, header.confirmed_position),
