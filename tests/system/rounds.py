@@ -111,7 +111,7 @@ def _partition(
                 bench.quorum.leader(among=bench.others(leader))
             bench.hold(0.2, 0.8 if moves is not None else 2.0)
             if moves is False:
-                assert bench.quorum.ask(leader)["role"] == "leader", "this partition leaves the leader its majority"
+                assert bench.quorum.leader(among=[leader], seconds=3), "this partition leaves the leader its majority"
 
         _apply(make(bench, leader), meanwhile)
 
@@ -120,8 +120,8 @@ def _partition(
 
 def _apply(fault: Fault, meanwhile: Callable[[], None]) -> None:
     """Inject, prove, wait, heal, prove healed; healed also when something fails in between."""
-    fault.inject()
     try:
+        fault.inject()
         fault.prove()
         meanwhile()
     finally:
@@ -182,7 +182,7 @@ def _split(bench: Bench, leader: str, log: RoundLog) -> None:
     def meanwhile() -> None:
         prove_within(5, f"{leader} leads no more", lambda: bench.quorum.ask(leader).get("leads") is False)
         bench.hold(0.2, 0.8)
-        assert not any(bench.quorum.ask(name)["leads"] for name in bench.names), "nobody can lead alone"
+        assert not any(bench.quorum.ask(name).get("leads") for name in bench.names), "nobody can lead alone"
 
     _apply(bench.partition("all apart", blocks), meanwhile)
 
@@ -217,7 +217,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def run_rounds(
-    bench: Bench, plan: Sequence[tuple[str, int]], *, shapes: Mapping[str, Shape] = SHAPES, settle_seconds: float = 6.0
+    bench: Bench, plan: Sequence[tuple[str, int]], *, shapes: Mapping[str, Shape] = SHAPES, settle_seconds: float = 10.0
 ) -> RoundLog:
     """Run so many rounds of each shape, in an order drawn from the bench's seed.
 
