@@ -19,7 +19,7 @@ SOURCES := broker operator tests bench tools
 .PHONY: help install demo test
 help: ## Print this list
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z-]+:.*##/ {printf "  make %-10s%s\n", $$1, $$2}' Makefile
+		/^[a-z-]+:.*##/ {printf "  make %-17s%s\n", $$1, $$2}' Makefile
 
 install: $(READY) ## Make .venv with the command logherd in it
 
@@ -36,7 +36,7 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 
 ##@ Parts
 
-.PHONY: fmt lint types imports unit compat system sim bench
+.PHONY: fmt lint types imports unit compat system sim bench bench-raft bench-heartbeats
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
@@ -72,6 +72,13 @@ sim: $(READY) ## Search: SECONDS_EACH of each simulation from SEED on, of small 
 bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes (ARGS=--quick: one)
 	@tools/need jdk maven
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.compare $(ARGS)
+
+bench-raft: $(READY) ## The Raft log beside etcd, three nodes each; takes three minutes (ARGS=--quick: one)
+	@tools/need go
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.raft_log $(ARGS)
+
+bench-heartbeats: $(READY) ## Ten thousand brokers at one controller quorum; takes a minute
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.heartbeats $(ARGS)
 
 ##@ House
 

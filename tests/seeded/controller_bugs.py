@@ -8,7 +8,6 @@ import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from dataclasses import replace as replaced
 from itertools import count
 from pathlib import Path
 from time import monotonic
@@ -124,7 +123,7 @@ def _holder_takes_a_resigned_epoch(patch: Patch) -> None:
 
 def _believe_late_heartbeats(patch: Patch) -> None:
     true = Office.hear
-    patch.setattr(Office, "hear", lambda self, report, now: true(self, replaced(report, number=0), now))
+    patch.setattr(Office, "hear", lambda self, report, now: true(self, replace(report, number=0), now))
 
 
 # ---- elections and the in-sync set ----------------------------------------------------------------------------------
