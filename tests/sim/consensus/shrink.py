@@ -84,21 +84,15 @@ def _with(plan: Plan, events: list[_Event]) -> Plan:
 
 
 def _cut_short(plan: Plan, fails: Callable[[Plan], bool]) -> Plan:
-    """End the run as early as it still fails, to half a second."""
-    low, high = 0, plan.shape.faulty_ms
-    while high - low > 500:
-        middle = (low + high) // 2
-        shorter = replace(
-            plan,
-            shape=replace(plan.shape, faulty_ms=middle),
-            faults=tuple(fault for fault in plan.faults if fault.at_ms < middle),
-            actions=tuple(action for action in plan.actions if action.at_us < (middle + 500) * 1000),
-        )
-        if fails(shorter):
-            plan, high = shorter, middle
-        else:
-            low = middle
-    return plan
+    """End the run with the failure: nothing that comes later had a part in it."""
+    end_us = run_plan(plan).ended_us
+    shorter = replace(
+        plan,
+        faults=tuple(fault for fault in plan.faults if fault.at_ms * 1000 <= end_us),
+        actions=tuple(action for action in plan.actions if action.at_us <= end_us),
+    )
+    sooner = replace(shorter, shape=replace(plan.shape, faulty_ms=min(end_us // 1000 + 1, plan.shape.faulty_ms)))
+    return next((candidate for candidate in (sooner, shorter) if fails(candidate)), plan)
 
 
 def _quieter(plan: Plan, fails: Callable[[Plan], bool]) -> Plan:
