@@ -22,8 +22,8 @@ TUNABLE: Final[dict[str, tuple[int, int]]] = {
 class OfficeOptions:
     """How the leader decides. Milliseconds."""
 
-    fresh_ms: int = 1_500
-    """A report of a broker counts this long: three heartbeats."""
+    fresh_ms: int = 2_500
+    """A report of a broker counts this long: two heartbeats of a second, and half of one on the way."""
     gather_ms: int = 500
     """How long an election waits for the reports of other members, to elect the longest log of them."""
     transfer_ms: int = 2_000
