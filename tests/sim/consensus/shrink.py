@@ -16,8 +16,9 @@ import pytest
 
 from sim.consensus.plan import Action, Fault, Plan, decode_plan, draw_plan, encode_plan
 from sim.consensus.run import COMMAND, explain, run_plan
+from sim.shrink import minimised
 
-__all__ = ["minimised", "rule_of", "shrunk"]
+__all__ = ["rule_of", "shrunk"]
 
 _Event = Fault | Action
 _QUIETER: tuple[dict[str, object], ...] = (
@@ -35,26 +36,6 @@ _QUIETER: tuple[dict[str, object], ...] = (
 def rule_of(failure: str | None) -> str | None:
     """What was broken, without the particulars."""
     return None if failure is None else ":".join(failure.split(":")[:2]).split("(")[0]
-
-
-def minimised(events: list[_Event], fails: Callable[[list[_Event]], bool]) -> list[_Event]:
-    """A sublist that still fails, from which no single part of the last round could be taken.
-
-    `fails` holds for `events`, and answers False to all once its time is over. Source: Zeller and Hildebrandt, ddmin.
-    """
-    parts = 2
-    while len(events) >= 2:
-        size = -(-len(events) // parts)
-        for begin in range(0, len(events), size):
-            rest = events[:begin] + events[begin + size :]
-            if fails(rest):
-                events, parts = rest, max(parts - 1, 2)
-                break
-        else:
-            if size == 1:
-                return events
-            parts = min(parts * 2, len(events))
-    return events
 
 
 def shrunk(plan: Plan, seconds: float = 600.0) -> tuple[Plan, int]:
