@@ -115,7 +115,8 @@ class Office:
             return Withheld(view, Refusal.NOT_FIT)
         if group.key in self._electing:
             return Withheld(view, Refusal.RUNNING)
-        self._leases.grant(group.key, tenure, now)
+        seen = self.seen(replica, group.key, now)
+        self._leases.grant(group.key, tenure, now, heard=seen.at if seen is not None else now)
         return words.granted
 
     def _words_for(self, group: Group) -> "_Words":
