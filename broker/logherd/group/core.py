@@ -24,6 +24,7 @@ from logherd.group.inputs import (
     Registered,
     SetAnswered,
     Tick,
+    Unlinked,
 )
 from logherd.group.leader import Leader
 from logherd.group.liaison import Liaison
@@ -115,6 +116,9 @@ class GroupCore:
                 pass  # look() has seen it.
             case Linked():
                 self._role.on_link(event.peer)
+            case Unlinked():
+                if isinstance(self._role, Follows):
+                    self._role.on_unlink(event.peer)
             case Health() | Drain():
                 self._on_shell(event)
             case Heard() | SetAnswered() | Registered():
@@ -127,7 +131,8 @@ class GroupCore:
             self._resign(cause)
 
     def _on_tick(self) -> None:
-        self._liaison.on_tick()
+        follows = isinstance(self._role, Follows) and self._role.forsaken
+        self._liaison.on_tick(urgent=self._stopping or follows)
         if isinstance(self._role, Follows):
             self._role.on_tick()
         elif (cause := self._role.on_tick()) is not None:
@@ -140,7 +145,6 @@ class GroupCore:
             self._on_health(event)
             return
         self._stopping = True
-        self._liaison.hurry()
         if isinstance(self._role, Leader):
             self._role.handover.stop()
         else:

@@ -63,6 +63,13 @@ class Follows:
             self._shown = following
             self._ground.report(following)
 
+    @property
+    def forsaken(self) -> bool:
+        """Whether nobody is heard that leads."""
+        ground = self._ground
+        silence = ground.now - self._heard_at if self._heard_at is not None else None
+        return silence is None or silence >= 2 * ground.options.ship.heartbeat_ms
+
     # ---- time ----------------------------------------------------------------------------------------------------
 
     def on_tick(self) -> None:
@@ -91,6 +98,11 @@ class Follows:
         """A new connection: what the leader had sent is lost."""
         if peer == self._leader:
             self._greet()
+
+    def on_unlink(self, peer: ReplicaId) -> None:
+        """A connection broke."""
+        if peer == self._leader:
+            self._heard_at = None
 
     def _greet(self) -> None:
         """Say where this replica is."""

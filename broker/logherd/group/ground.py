@@ -147,6 +147,11 @@ class Ground:
         return self.log.end != self._progress.end
 
     @property
+    def told(self) -> Position:
+        """How far the shell has been told, in earlier steps, that the log is committed."""
+        return self._progress.shown
+
+    @property
     def shown(self) -> Position:
         """How far the log is committed, and durable here."""
         return min(self.commit, self.durable.position)

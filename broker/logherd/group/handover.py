@@ -46,10 +46,11 @@ class Handover:
     def due(self) -> str | None:
         """Why leadership is to be released now; None while there is no reason, or something is still on its way.
 
-        Everything is committed, so every member has it; and the target, whoever that is.
+        Everything is committed, so every member has it; and the target, whoever that is. The shell has been told in an
+        earlier step, so all who waited have their answers.
         """
         ground = self._ground
-        if not self.draining or ground.commit < ground.log.end:
+        if not self.draining or ground.told < ground.log.end:
             return None
         if self._target is not None:
             process = ground.standing.latest(self._target)

@@ -18,6 +18,7 @@ __all__ = [
     "Registered",
     "SetAnswered",
     "Tick",
+    "Unlinked",
 ]
 
 
@@ -36,6 +37,13 @@ class Received:
 @dataclass(frozen=True, slots=True)
 class Linked:
     """There is a new connection to this replica; what was under way on an older one is lost."""
+
+    peer: ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class Unlinked:
+    """The connection to this replica broke: it may have died. Nothing is concluded from that but to ask at once."""
 
     peer: ReplicaId
 
@@ -93,4 +101,4 @@ class Drain:
     """The process is about to stop: hand over, or leave the in-sync set, so that nobody waits for it."""
 
 
-Input = Tick | Received | Linked | Flushed | Appended | Registered | Heard | SetAnswered | Health | Drain
+Input = Tick | Received | Linked | Unlinked | Flushed | Appended | Registered | Heard | SetAnswered | Health | Drain

@@ -16,23 +16,18 @@ class Liaison:
         self._asked_at: int | None = None
         self._number = 0
         self._named_at = ground.now
-        self._hurried = False
 
     @property
     def registered(self) -> bool:
         """Whether the controllers know this process."""
         return self._ground.me.registration != 0
 
-    def on_tick(self) -> None:
+    def on_tick(self, *, urgent: bool) -> None:
         """Register, or report."""
         options, now = self._ground.options, self._ground.now
-        wait = options.beat_ms if self.registered and not self._hurried else options.retry_ms
+        wait = options.retry_ms if not self.registered else options.urgent_ms if urgent else options.beat_ms
         if self._asked_at is None or now - self._asked_at >= wait:
             self.speak()
-
-    def hurry(self) -> None:
-        """Something planned is under way: report more often."""
-        self._hurried = True
 
     def registered_as(self, registration: Registration) -> None:
         """The controllers have given this process a number; 0: they have forgotten it."""
