@@ -4,6 +4,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from sim.groups.broker import GroupBroker
+from sim.leases.broker import Broker
 from sim.leases.faults import Faults
 from sim.leases.process import Process
 
@@ -32,6 +33,14 @@ class GroupFaults(Faults):
         broker = self._broker(victim, draw)
         assert isinstance(broker, GroupBroker)
         return broker
+
+    def _roll_back(self, broker: Broker, lasts: int, draw: Random) -> None:
+        """The volume is restored to an older state. The controllers can see that only below what they know."""
+        group, volume = self._world.observer.group(broker.key), self._replica(broker, draw).volume
+        floor = volume.count_at(group.sync.committed.position) if group is not None else 0
+        if broker.alive and floor > 0:
+            broker.crash(lasts)
+            broker.volume.cut(draw.randrange(floor))
 
     def _stall(self, victim: Process, lasts: int, draw: Random) -> None:
         self._replica(victim, draw).stuck_until = self._world.now_us + lasts
