@@ -46,6 +46,8 @@ class Attendance:
         self._ship = ship
         self._began = ground.now
         self._followers: dict[BrokerId, Follower] = {}
+        self._earlier: dict[BrokerId, int] = {}
+        """When an earlier process of a broker was last in step: a restart has as much time as a silence."""
 
     def __iter__(self) -> Iterator[Follower]:
         return iter(self._followers.values())
@@ -69,6 +71,7 @@ class Attendance:
         if known is not None and known.process == process:
             return False
         self._ground.standing.meet(process)
+        self._remember(process.broker_id)
         self._followers[process.broker_id] = Follower(process, replica_of(process))
         return True
 
@@ -77,8 +80,12 @@ class Attendance:
         latest = self._ground.standing.latest
         earlier = [each for each in self if each.process.registration < latest(each.process.broker_id)]
         for each in earlier:
+            self._remember(each.process.broker_id)
             del self._followers[each.process.broker_id]
         return bool(earlier)
+
+    def _remember(self, broker_id: BrokerId) -> None:
+        self._earlier[broker_id] = max(self._in_step_since(broker_id), self._earlier.get(broker_id, 0))
 
     def heard(self, each: Follower) -> None:
         """It has answered."""
@@ -93,7 +100,8 @@ class Attendance:
 
     def lagging(self, broker_id: BrokerId) -> bool:
         """H6: whether a member has not been in step for too long. Nobody is blamed for a sleep of this process."""
-        since = max(self._in_step_since(broker_id), self._began, self._ground.clock.gap_at)
+        since = max(self._in_step_since(broker_id), self._earlier.get(broker_id, 0))
+        since = max(since, self._began, self._ground.clock.gap_at)
         return self._ground.now - since >= self._ground.options.lag_ms
 
     def in_step(self, broker_id: BrokerId) -> bool:

@@ -31,6 +31,7 @@ class Follows:
         self._contradicted = False
         self._stopping = stopping
         self._drained = False
+        self._left = False
 
     @property
     def leader(self) -> ReplicaId | None:
@@ -64,6 +65,11 @@ class Follows:
             self._ground.report(following)
 
     @property
+    def _leaving(self) -> bool:
+        """Whether the set should do without this replica: it is about to stop, or its store does not work."""
+        return self._stopping or not self._ground.fit
+
+    @property
     def forsaken(self) -> bool:
         """Whether nobody is heard that leads."""
         ground = self._ground
@@ -76,7 +82,9 @@ class Follows:
         """Greet the leader again while it is silent, or as long as this process waits to be let go."""
         ground, wait = self._ground, self._ground.options.retry_ms
         silent = self._heard_at is None or ground.now - self._heard_at >= 2 * wait
-        waiting = self._stopping and not self._drained
+        if self._leaving != self._left:
+            self._greet()
+        waiting = self._leaving and not self._drained
         if (silent or waiting) and (self._greeted_at is None or ground.now - self._greeted_at >= wait):
             self._greet()
 
@@ -109,9 +117,9 @@ class Follows:
         ground = self._ground
         if self._leader is None or self._contradicted:
             return
-        self._greeted_at = ground.now
+        self._greeted_at, self._left = ground.now, self._leaving
         committed = ground.log.epochs.point_at(ground.commit)
-        ground.send(self._leader, Presence(committed, leaving=self._stopping))
+        ground.send(self._leader, Presence(committed, leaving=self._left))
 
     # ---- what the leader says --------------------------------------------------------------------------------------
 
@@ -138,6 +146,8 @@ class Follows:
         if self._leader is None:
             self.on_summons(envelope.sender)
         self._follow(envelope.sender)
+        if self._heard_at is not None and ground.now - self._heard_at >= 2 * ground.options.retry_ms:
+            self._greet()  # What the leader sent meanwhile is lost, and it may wait long before it asks again.
         self._heard_at = ground.now
         if self._contradicted:
             return

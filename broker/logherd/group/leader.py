@@ -105,6 +105,8 @@ class Leader:
         self._shipped(ShipperTick())
         if self._summoned_at is None or ground.now - self._summoned_at >= ground.options.retry_ms:
             self._summon()
+        if self.leased(ground.now):
+            self.insync.mind(self.epoch, self._barrier)
         return None
 
     def _summon(self) -> None:
@@ -158,6 +160,8 @@ class Leader:
         follower = self.attendance.of(process.broker_id)
         if follower is not None:
             follower.leaving = presence.leaving
+            if presence.leaving and self.leased(ground.now):
+                self.insync.mind(self.epoch, self._barrier)
 
     def on_answer(self, envelope: Envelope, body: ShippingAnswer) -> None:
         """An answer to shipping, in this epoch; of a follower's latest process only."""
@@ -168,15 +172,12 @@ class Leader:
     # ---- what follows --------------------------------------------------------------------------------------------
 
     def advance(self) -> str | None:
-        """Something is news: commit, serve, keep the set, hand over."""
+        """Something is news: commit, serve, hand over."""
         ground = self._ground
         if self.leased(ground.now) and ground.commit_to(self._committable()):
             self._shipped(Committed(ground.commit))
         self._mind_service()
-        if not self.leased(ground.now):
-            return None
-        self.insync.mind(self.epoch, self._barrier)
-        return self.handover.due()
+        return self.handover.due() if self.leased(ground.now) else None
 
     def _committable(self) -> Position:
         """R6, H5, and R8: nothing of an earlier epoch is committed but together with this one's barrier."""

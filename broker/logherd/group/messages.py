@@ -16,7 +16,7 @@ class Summons:
 class Presence:
     """I follow whoever leads, and know that everything up to `committed` is committed.
 
-    `leaving`: this process is about to stop, so the set should not wait for it.
+    `leaving`: this process is about to stop, or its store does not work, so the set should not wait for it.
     """
 
     committed: Point
