@@ -42,6 +42,8 @@ class Fate:
         self.group: Group | None = None
         """As it is decided."""
         self.amnesty = False
+        self.dissolved = False
+        """Whether the group was ever forgotten: what was acknowledged until another was founded is not known."""
         self._begun: dict[int, str] = {}
         self._resigned: dict[str, Epoch] = {}
 
@@ -90,7 +92,7 @@ class Fate:
         require(group.epoch >= old_epoch, "L2", f"the epoch falls from {old_epoch} to {group.epoch}")
         require(sync.version >= old_version, "R9", f"the version falls from {old_version} to {sync.version}")
         if isinstance(command, Clean) and not command.broker_ids:
-            self.amnesty = True
+            self.amnesty = self.dissolved = True
         changed = sync.members != (before.sync.members if before is not None else ())
         require(not changed or sync.version > old_version, "R9", f"another set in version {sync.version}")
         if isinstance(command, Elect) and group.tenure is not None and group.epoch > old_epoch:

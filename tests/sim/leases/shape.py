@@ -8,7 +8,7 @@ from typing import Any
 from sim.consensus.streams import stream
 from sim.plan import Fault, Plan
 
-__all__ = ["KINDS", "LEADING", "MASTER", "Shape", "draw_plan", "draw_shape", "simpler"]
+__all__ = ["KINDS", "LEADING", "MASTER", "Shape", "draw_faults", "draw_plan", "draw_shape", "simpler"]
 
 NAME = "leases"
 MASTER, LEADING = -1, -2
@@ -72,16 +72,20 @@ def draw_shape(seed: int) -> Shape:
 def draw_plan(seed: int) -> Plan:
     """The whole run of a seed: its shape, and its faults in time order."""
     shape = draw_shape(seed)
+    data: dict[str, Any] = {**asdict(shape), "kinds": list(shape.kinds)}
+    return Plan(NAME, seed, data, draw_faults(seed, shape))
+
+
+def draw_faults(seed: int, shape: Shape) -> tuple[Fault, ...]:
+    """The faults of a seed, in time order."""
     draw = stream(seed, "plan")
     faults: list[Fault] = []
     at = 300
     while True:
         at += 1 + int(draw.expovariate(1 / shape.fault_gap_ms))
         if at >= shape.faulty_ms:
-            break
+            return tuple(faults)
         faults.append(_draw_fault(draw, shape, at))
-    data: dict[str, Any] = {**asdict(shape), "kinds": list(shape.kinds)}
-    return Plan(NAME, seed, data, tuple(faults))
 
 
 def _draw_fault(draw: Random, shape: Shape, at: int) -> Fault:

@@ -1,0 +1,216 @@
+"""What both roles of a replica share: its log, the epoch it has promised, what it knows of its group, how far it is."""
+
+from dataclasses import dataclass, field
+
+from logherd.controller.holder import LeaseHolder
+from logherd.controller.reports import RoleView
+from logherd.controller.values import BrokerId, Registration
+from logherd.group.inputs import Health
+from logherd.group.options import GroupOptions
+from logherd.group.output import Ask, Event, Outbox, Output
+from logherd.group.seat import Process, Seat, cluster_of, replica_of
+from logherd.kit.errors import ensure
+from logherd.model.names import Epoch, Position
+from logherd.replication.durable import DurableEnd
+from logherd.replication.epochs import ORIGIN, Point
+from logherd.replication.log import ReplicaLog
+from logherd.replication.messages import ClusterId, Envelope, ReplicaId
+
+__all__ = ["Ground", "Standing"]
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Milliseconds of a clock that runs on during suspension and never goes back.
+
+    `gap_at`: when a gap was noticed last, so that silence before it is not held against others.
+    """
+
+    now: int
+    gap_at: int
+
+
+@dataclass(slots=True)
+class _Promise:
+    """The highest epoch seen, and the token of the flush that makes it durable."""
+
+    epoch: Epoch
+    token: int = 0
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far things are: committed, shown to the shell as committed, and the log's end after the latest step."""
+
+    commit: Position
+    shown: Position
+    end: Position
+
+
+@dataclass(slots=True)
+class Standing:
+    """What the controllers have told. Invariant: (epoch, version) of the view never falls, nor does any process."""
+
+    cluster: ClusterId
+    me: Process
+    """This process; its registration is 0 until the controllers have given it one."""
+    identity: ReplicaId
+    view: RoleView | None = None
+    processes: dict[BrokerId, Registration] = field(default_factory=dict)
+
+    def register(self, registration: Registration) -> None:
+        """This process goes by this number from now on."""
+        self.me = Process(self.me.broker_id, registration)
+        self.identity = replica_of(self.me)
+
+    def learn(self, view: RoleView) -> bool:
+        """Take a view unless a later one is known; answers overtake each other."""
+        known = self.view
+        for member, process in zip(view.members, view.processes, strict=True):
+            self.meet(Process(member, process))
+        if known is not None and (view.epoch, view.version) < (known.epoch, known.version):
+            return False
+        self.view = view
+        return True
+
+    def meet(self, process: Process) -> None:
+        """Note a process, if it is the latest of its broker."""
+        self.processes[process.broker_id] = max(process.registration, self.latest(process.broker_id))
+
+    def latest(self, broker_id: BrokerId) -> Registration:
+        """The latest process of a broker that is known; 0 if none is."""
+        return self.processes.get(broker_id, Registration(0))
+
+
+class Ground:
+    """Invariants: (1) the epoch never falls; (2) `commit` never falls and never exceeds the log's end; (3) what is
+    shown is committed, and durable here; (4) the log grows only by shipping, or by a leader's services.
+    """
+
+    def __init__(
+        self, seat: Seat, options: GroupOptions, log: ReplicaLog, *, epoch: Epoch, commit: Position, now: int
+    ) -> None:
+        ensure(log.epochs.base.position <= commit <= log.end, "ground 2: what is committed is here", commit, log.end)
+        self.seat = seat
+        self.options = options
+        self.log = log
+        self.out = Outbox()
+        self.holder = LeaseHolder()
+        self.durable = DurableEnd(log.end)
+        me = Process(seat.broker_id, Registration(0))
+        self.standing = Standing(cluster_of(seat.group), me, replica_of(me))
+        self.health = Health()
+        self.clock = _Clock(now, now)
+        self._promise = _Promise(epoch)
+        self._progress = _Progress(commit, commit, log.end)
+
+    # ---- what it is ----------------------------------------------------------------------------------------------
+
+    @property
+    def me(self) -> Process:
+        """This process."""
+        return self.standing.me
+
+    @property
+    def epoch(self) -> Epoch:
+        """The highest epoch seen."""
+        return self._promise.epoch
+
+    @property
+    def now(self) -> int:
+        """The time of this step."""
+        return self.clock.now
+
+    @property
+    def stalled(self) -> bool:
+        """Whether a flush has been waiting for too long."""
+        since = self.durable.waiting_since
+        return since is not None and self.now - since >= self.options.stall_ms
+
+    @property
+    def fit(self) -> bool:
+        """Whether the store works (R21)."""
+        return self.health.healthy and not self.stalled
+
+    def known_point(self, position: Position) -> Point:
+        """A point to tell the controllers: below what is kept here, nothing is known of it."""
+        return self.log.epochs.point_at(position) if position >= self.log.epochs.base.position else ORIGIN
+
+    @property
+    def commit(self) -> Position:
+        """How far the log is known to be committed."""
+        return self._progress.commit
+
+    @property
+    def grown(self) -> bool:
+        """Whether the log has another end than the latest step left it with."""
+        return self.log.end != self._progress.end
+
+    @property
+    def told(self) -> Position:
+        """How far the shell has been told, in earlier steps, that the log is committed."""
+        return self._progress.shown
+
+    @property
+    def shown(self) -> Position:
+        """How far the log is committed, and durable here."""
+        return min(self.commit, self.durable.position)
+
+    # ---- what it does --------------------------------------------------------------------------------------------
+
+    def pass_time(self, now: int) -> None:
+        """Note the time, and whether this process has slept."""
+        ensure(now >= self.clock.now, "the clock never goes back", now, self.clock.now)
+        if now - self.clock.now >= self.options.lag_ms // 2:
+            self.clock.gap_at = now
+        self.clock.now = now
+
+    def promise(self, epoch: Epoch) -> None:
+        """Refuse all earlier epochs from now on; what is answered in this one waits until that is durable (R4)."""
+        ensure(epoch > self.epoch, "ground 1: epochs rise", epoch, self.epoch)
+        self._promise = _Promise(epoch, self.wrote())
+        self.out.keep_epoch = epoch
+
+    def wrote(self) -> int:
+        """Note a change of the log or of the epoch; gives the token that covers everything so far."""
+        self.out.flush = self.durable.wrote(self.log.end, self.now)
+        return self.out.flush
+
+    def commit_to(self, position: Position) -> bool:
+        """Take a commit position; True if it is news."""
+        if position <= self._progress.commit:
+            return False
+        ensure(position <= self.log.end, "ground 2: what is committed is here", position, self.log.end)
+        self._progress.commit = position
+        return True
+
+    def report(self, event: Event) -> None:
+        """Tell the shell what has changed."""
+        self.out.events.append(event)
+
+    def ask(self, question: Ask) -> None:
+        """Ask the controllers."""
+        self.out.asks.append(question)
+
+    def send(self, to: ReplicaId, body: object) -> None:
+        """A message that depends on nothing that is not durable yet."""
+        self.out.messages.append(self._envelope(to, body))
+
+    def confirm(self, to: ReplicaId, body: object) -> None:
+        """An answer given in this epoch: the epoch must be durable first."""
+        if self.durable.flushed_token >= self._promise.token:
+            self.send(to, body)
+        else:
+            self.out.flush = self.durable.token
+            self.out.held.append(self._envelope(to, body))
+
+    def _envelope(self, to: ReplicaId, body: object) -> Envelope:
+        return Envelope(self.standing.cluster, self.standing.identity, to, self.epoch, body)
+
+    def finish(self) -> Output:
+        """The output of the step."""
+        progress, commit = self._progress, None
+        if self.shown > progress.shown:
+            progress.shown = commit = self.shown
+        progress.end = self.log.end
+        return self.out.drain(commit)

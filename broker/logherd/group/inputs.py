@@ -1,0 +1,104 @@
+"""Everything that can happen to a GroupCore."""
+
+from dataclasses import dataclass
+
+from logherd.controller.reports import Granted, Withheld
+from logherd.controller.values import BrokerId, Registration
+from logherd.replication.messages import Envelope, ReplicaId
+
+__all__ = [
+    "Appended",
+    "Drain",
+    "Flushed",
+    "Health",
+    "Heard",
+    "Input",
+    "Linked",
+    "Received",
+    "Registered",
+    "SetAnswered",
+    "Tick",
+    "Unlinked",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed. Taken every 20 ms or so; only after the messages that have arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message has arrived from another replica; the shell has authenticated the sender's name."""
+
+    envelope: Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """There is a new connection to this replica; what was under way on an older one is lost."""
+
+    peer: ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class Unlinked:
+    """The connection to this replica broke: it may have died. Nothing is concluded from that but to ask at once."""
+
+    peer: ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """All changes up to this token are durable. A failed flush is not told: the process stops."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The leader's services have appended: its barrier first, then whatever they like. Any other input notices, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The controllers have registered this process under this number."""
+
+    registration: Registration
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The answer to the heartbeat that was asked for at `sent`, by this process's clock.
+
+    Withheld without a view: the controllers do not know this process, which registers again.
+    """
+
+    answer: Granted | Withheld
+    sent: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetAnswered:
+    """A proposal was accepted: this set is in force. A refusal is not told, the next view tells why."""
+
+    request: str
+    members: tuple[BrokerId, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the store is. `space`: its reserve is whole; `room`: some of the reserve is left; `healthy`: it works."""
+
+    space: bool = True
+    room: bool = True
+    healthy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """The process is about to stop: hand over, or leave the in-sync set, so that nobody waits for it."""
+
+
+Input = Tick | Received | Linked | Unlinked | Flushed | Appended | Registered | Heard | SetAnswered | Health | Drain

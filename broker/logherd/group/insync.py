@@ -1,0 +1,154 @@
+"""Whose flushed end counts, and who should be in the in-sync set: what is in force, and what this leader has proposed.
+
+Source: controller-ha R6, R9, R11; design H5, H6; defects #5663, #9897, DX-3, DX-4, DX-9 name what goes wrong otherwise.
+"""
+
+from dataclasses import replace
+
+from logherd.controller.commands import AlterSyncSet, SyncMember
+from logherd.controller.reports import RoleView
+from logherd.controller.values import BrokerId, Registration
+from logherd.group.attendance import Attendance
+from logherd.group.ground import Ground
+from logherd.group.output import SetChanged
+from logherd.model.names import Epoch, Position
+from logherd.replication.epochs import NOWHERE
+
+__all__ = ["InSync"]
+
+
+class InSync:
+    """Invariants: (1) a record is committed only when every member of the set in force, and of each set proposed that
+    may still come into force, has flushed it, and the set in force is large enough; (2) all proposals that may still
+    come into force expect the version in force, so at most one of them does; (3) none is smaller than the minimum.
+    """
+
+    def __init__(self, ground: Ground, attendance: Attendance, view: RoleView) -> None:
+        self._ground = ground
+        self._attendance = attendance
+        self._view = view
+        self._proposed: list[AlterSyncSet] = []
+        """Proposals that may have been, or may yet be, accepted; the last one is wanted."""
+        self._asked_at: int | None = None
+        self._count = 0
+
+    @property
+    def members(self) -> tuple[BrokerId, ...]:
+        """The set in force, as far as it is known here."""
+        return self._view.members
+
+    @property
+    def enough(self) -> bool:
+        """Whether the set in force is large enough to commit anything (H5)."""
+        return len(self.members) >= self._view.min_in_sync
+
+    @property
+    def pending(self) -> tuple[tuple[BrokerId, ...], ...]:
+        """The sets that may still come into force; for status."""
+        return tuple(tuple(member.broker_id for member in command.members) for command in self._proposed)
+
+    # ---- what is in force ----------------------------------------------------------------------------------------
+
+    def learn(self, view: RoleView) -> None:
+        """The controllers' view of this leadership, at least as late as the one before."""
+        before, self._view = self._view, view
+        if before.version < view.version:
+            # Invariant 2: what expects an earlier version has been accepted, or never will be.
+            self._proposed.clear()
+            self._asked_at = None
+        if before.members != view.members:
+            self._ground.report(SetChanged(before.members, view.members, view.version))
+
+    def accepted(self, request: str, members: tuple[BrokerId, ...], version: int) -> RoleView | None:
+        """A proposal has come into force; the view that follows from that, if it is news."""
+        ours = next((command for command in self._proposed if command.request == request), None)
+        if ours is None or version <= self._view.version:
+            return None
+        standing = self._ground.standing
+        processes = tuple(standing.latest(member) for member in members)
+        return replace(self._view, members=members, processes=processes, version=version)
+
+    def reached(self) -> Position:
+        """R6: how far everybody has flushed whose copy counts."""
+        me = self._ground.me.broker_id
+        if me not in self.members:
+            return NOWHERE
+        reached = self._ground.durable.position
+        for member, process in self._needed().items():
+            if member != me:
+                reached = min(reached, self._attendance.flushed_by(member, process))
+        return reached
+
+    def _needed(self) -> dict[BrokerId, Registration]:
+        """Whose flushed end counts, and since which process: what an earlier one had may be lost (R11)."""
+        latest = self._ground.standing.latest
+        needed = {member: latest(member) for member in self.members}
+        for command in self._proposed:
+            for member in command.members:
+                needed[member.broker_id] = max(member.registration, latest(member.broker_id))
+        return needed
+
+    # ---- what should be in force ---------------------------------------------------------------------------------
+
+    def mind(self, epoch: Epoch, barrier: Position | None) -> None:
+        """R9: propose what should be, again until the outcome is known, and made anew when something else should be."""
+        wanted = self._wanted(barrier)
+        if wanted == self.members and not self._proposed:
+            return
+        members = tuple(self._member(each) for each in wanted)
+        latest = self._proposed[-1] if self._proposed else None
+        now = self._ground.now
+        if latest is None or _processes(latest.members) != _processes(members):
+            latest = self._proposal(epoch, members)
+            self._proposed.append(latest)
+        elif self._asked_at is not None and now - self._asked_at < self._ground.options.retry_ms:
+            return
+        self._asked_at = now
+        self._ground.ask(latest)
+
+    def _wanted(self, barrier: Position | None) -> tuple[BrokerId, ...]:
+        """Members that keep up, and whoever has caught up. Never so few that nothing could be committed: who is gone
+        then is waited for, because it may come back sooner than another one catches up."""
+        me, view = self._ground.me.broker_id, self._view
+        staying = {each for each in view.members if each == me or self._may_stay(each)}
+        joining = {
+            each.process.broker_id for each in self._attendance if self._may_join(each.process.broker_id, barrier)
+        }
+        wanted = {me, *staying, *joining}
+        if len(wanted) < view.min_in_sync:
+            wanted = {me, *view.members, *joining}
+        return tuple(sorted(wanted))
+
+    def _may_stay(self, broker_id: BrokerId) -> bool:
+        return not self._leaving(broker_id) and not self._attendance.lagging(broker_id)
+
+    def _may_join(self, broker_id: BrokerId, barrier: Position | None) -> bool:
+        """Who has everything that is committed and this leader's barrier, and keeps up."""
+        if barrier is None or broker_id in self.members or broker_id in self._view.learners or self._leaving(broker_id):
+            return False
+        flushed = self._attendance.flushed_by(broker_id, self._ground.standing.latest(broker_id))
+        return flushed >= max(self._ground.commit, barrier) and self._attendance.in_step(broker_id)
+
+    def _leaving(self, broker_id: BrokerId) -> bool:
+        follower = self._attendance.of(broker_id)
+        return follower is not None and follower.leaving
+
+    def _member(self, broker_id: BrokerId) -> SyncMember:
+        ground = self._ground
+        process = ground.standing.latest(broker_id)
+        own = broker_id == ground.me.broker_id
+        flushed = ground.durable.position if own else self._attendance.flushed_by(broker_id, process)
+        return SyncMember(broker_id=broker_id, registration=process, end=ground.known_point(flushed))
+
+    def _proposal(self, epoch: Epoch, members: tuple[SyncMember, ...]) -> AlterSyncSet:
+        ground, version = self._ground, self._view.version
+        self._count += 1
+        return AlterSyncSet(
+            group=ground.seat.group, broker_id=ground.me.broker_id, registration=ground.me.registration, epoch=epoch,
+            version=version, members=members, committed=ground.known_point(ground.commit),
+            min_in_sync=self._view.min_in_sync, request=f"{ground.me.registration}/{epoch}/{version}/{self._count}",
+        )  # fmt: skip
+
+
+def _processes(members: tuple[SyncMember, ...]) -> list[tuple[BrokerId, Registration]]:
+    return [(member.broker_id, member.registration) for member in members]

@@ -1,0 +1,75 @@
+"""When the controllers hear of this process: its registration, its heartbeats, the release of its leadership."""
+
+from logherd.controller.commands import Register, Release
+from logherd.controller.reports import Report
+from logherd.controller.values import Registration
+from logherd.group.ground import Ground
+
+__all__ = ["Liaison"]
+
+
+class Liaison:
+    """Asks again until it is answered, so nothing is lost with a message (R19)."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._asked_at: int | None = None
+        self._number = 0
+        self._named_at = ground.now
+
+    @property
+    def registered(self) -> bool:
+        """Whether the controllers know this process."""
+        return self._ground.me.registration != 0
+
+    def on_tick(self, *, urgent: bool) -> None:
+        """Register, or report."""
+        options, now = self._ground.options, self._ground.now
+        wait = options.retry_ms if not self.registered else options.urgent_ms if urgent else options.beat_ms
+        if self._asked_at is None or now - self._asked_at >= wait:
+            self.speak()
+
+    def registered_as(self, registration: Registration) -> None:
+        """The controllers have given this process a number; 0: they have forgotten it."""
+        self._ground.standing.register(registration)
+        self._named_at = self._ground.now
+        self.speak()
+
+    def about_earlier_name(self, sent: int) -> bool:
+        """Whether what was sent then went out under another number."""
+        return sent < self._named_at
+
+    def release(self) -> None:
+        """Give the lease back. Each report says it, too: this message may be lost (R2)."""
+        ground, seat = self._ground, self._ground.seat
+        ground.ask(
+            Release(
+                group=seat.group, broker_id=seat.broker_id, store_id=seat.store_id, incarnation=seat.incarnation,
+                exited=False, committed=ground.known_point(ground.commit),
+            )
+        )  # fmt: skip
+        self.speak()
+
+    def speak(self) -> None:
+        """Register or report now."""
+        self._asked_at = self._ground.now
+        self._ground.ask(self._report() if self.registered else self._registration())
+
+    def _registration(self) -> Register:
+        ground, seat = self._ground, self._ground.seat
+        return Register(
+            group=seat.group, broker_id=seat.broker_id, store_id=seat.store_id, incarnation=seat.incarnation,
+            address=seat.address, end=ground.known_point(ground.durable.position), epoch_seen=ground.epoch,
+            trusted=seat.trusted, learner=seat.learner, rules=seat.rules,
+        )  # fmt: skip
+
+    def _report(self) -> Report:
+        """Nothing in it is more than what is durable here: the controllers elect by it."""
+        ground, seat = self._ground, self._ground.seat
+        self._number += 1
+        return Report(
+            group=seat.group, broker_id=seat.broker_id, registration=ground.me.registration, address=seat.address,
+            end=ground.known_point(ground.durable.position), committed=ground.known_point(ground.shown),
+            healthy=ground.fit, space=ground.health.space, priority=seat.priority, resigned=ground.holder.resigned,
+            number=self._number,
+        )  # fmt: skip

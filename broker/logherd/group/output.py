@@ -1,0 +1,185 @@
+"""What a step wants done, and in which order; and what it reports.
+
+The shell's duty, in this order: (1) take `events` in their order, before it touches the log again; (2) send `messages`;
+(3) if `flush` is set: if `keep_epoch` is set, make that epoch durable, then flush every change of the log so far, then
+send `held`, then feed `Flushed(flush)`; (4) make everything up to `commit` visible, and release the answers that waited
+for it, each only if `GroupCore.serving(now)` still holds; (5) send `asks` to the controllers. What this leads to (a
+barrier to append, an answer) is fed to the core after all of it.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import msgspec
+
+from logherd.controller.commands import AlterSyncSet, Register, Release
+from logherd.controller.reports import Report
+from logherd.controller.values import BrokerId
+from logherd.kit.errors import ensure
+from logherd.model.names import Epoch, Position
+from logherd.replication.epochs import Point
+from logherd.replication.log import Image
+from logherd.replication.messages import Envelope, ReplicaId
+from logherd.replication.shipping import LostData, RefusedAck
+
+__all__ = [
+    "Ask", "Closed", "Cut", "Drained", "Draining", "Event", "Fenced", "Following", "Installed", "Leading",
+    "MustRebuild", "Outbox", "Output", "Resumed", "Serving", "SetChanged", "StorageStalled", "Strange",
+]  # fmt: skip
+
+
+class Closed(Enum):
+    """Why a client's write is not taken now. Nothing was appended, so it may be sent again, elsewhere or later."""
+
+    NOT_SERVING = "this replica does not lead, or its lease is over"
+    DRAINING = "leadership is being handed over"
+    NO_SPACE = "the disk's reserve is touched"
+    TOO_FEW = "fewer replicas are in sync than must be"
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Serve nothing any more; whoever waits for an answer hears that it is unknown."""
+
+    epoch: Epoch
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """A leadership begins: append its barrier, with the end before it, and say so."""
+
+    epoch: Epoch
+    after: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """The barrier is committed and the lease runs: serve, checking the lease at each answer."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Draining:
+    """Take no more writes: leadership goes to `target`, or to anybody if this process is about to stop."""
+
+    epoch: Epoch
+    target: BrokerId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The hand-over was given up: take writes again."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """Whom clients are to be sent to; None: nobody is known to lead. The address is "" until the controllers tell."""
+
+    epoch: Epoch
+    leader: BrokerId | None
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The log was cut here: what was derived from records above it is wrong."""
+
+    at: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The log now begins with this image; everything that was derived from older records is gone."""
+
+    image: Image
+
+
+@dataclass(frozen=True, slots=True)
+class MustRebuild:
+    """An operator has given up records that are committed here: this replica must begin anew, with an empty store."""
+
+    committed: Point
+    leader: ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class SetChanged:
+    """Another in-sync set is in force."""
+
+    before: tuple[BrokerId, ...]
+    members: tuple[BrokerId, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Nobody waits for this process any more: it may stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageStalled:
+    """The oldest flush has been waiting since then; a leader lets go."""
+
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Strange:
+    """A message was dropped because of where it comes from, where it goes to, or what it is."""
+
+    sender: ReplicaId
+    reason: str
+
+
+Event = (
+    Fenced | Leading | Serving | Draining | Resumed | Following | Cut | Installed | MustRebuild | SetChanged | Drained
+    | StorageStalled | Strange | LostData | RefusedAck
+)  # fmt: skip
+
+Ask = Report | AlterSyncSet | Register | Release
+"""What the controllers are asked; each is sent as it is by `service.controllers.asking`, and asked again if need be."""
+
+
+class Output(msgspec.Struct, frozen=True):
+    """See the module's text for the order. `held` is empty unless `flush` is set."""
+
+    events: tuple[Event, ...] = ()
+    messages: tuple[Envelope, ...] = ()
+    keep_epoch: Epoch | None = None
+    flush: int | None = None
+    held: tuple[Envelope, ...] = ()
+    commit: Position | None = None
+    asks: tuple[Ask, ...] = ()
+
+
+_NOTHING = Output()
+
+
+@dataclass(slots=True)
+class Outbox:
+    """Collects one step's output."""
+
+    events: list[Event] = field(default_factory=list)
+    messages: list[Envelope] = field(default_factory=list)
+    held: list[Envelope] = field(default_factory=list)
+    asks: list[Ask] = field(default_factory=list)
+    keep_epoch: Epoch | None = None
+    flush: int | None = None
+
+    def drain(self, commit: Position | None) -> Output:
+        """Hand over what was collected, and begin anew."""
+        ensure(self.flush is not None or not self.held, "a held message names what it waits for", self.held)
+        ensure(self.flush is not None or self.keep_epoch is None, "an epoch is kept by a flush", self.keep_epoch)
+        if commit is None and self.flush is None and not (self.events or self.messages or self.asks):
+            return _NOTHING
+        output = Output(
+            tuple(self.events), tuple(self.messages), self.keep_epoch, self.flush, tuple(self.held), commit,
+            tuple(self.asks),
+        )  # fmt: skip
+        self.events, self.messages, self.held, self.asks = [], [], [], []
+        self.keep_epoch = self.flush = None
+        return output

@@ -1,0 +1,1 @@
+"""Whole broker groups in one process: real `GroupCore`s over simulated disks, led by real controllers (sim.leases)."""

@@ -1,0 +1,54 @@
+"""What must hold at a broker itself, besides the rules of its group (`sim.leases.fate`).
+
+W1 what is shown as committed never falls, equals what is committed everywhere, and is flushed here; W2 nothing that is
+shown as committed is cut; R4 what is answered in an epoch leaves only when that epoch is durable; R14 what is
+acknowledged is flushed.
+"""
+
+from typing import TYPE_CHECKING
+
+from logherd.model.names import Position
+from logherd.replication.messages import AppendAck, AppendReject, CopyAck, Envelope, HeartbeatAck
+from sim.leases.fate import require
+
+if TYPE_CHECKING:
+    from sim.groups.broker import GroupBroker
+
+__all__ = ["check_commit", "check_cut", "check_sent"]
+
+
+def check_commit(broker: "GroupBroker", position: Position) -> None:
+    """The core says that everything up to here is committed."""
+    volume, fate = broker.volume, broker.world.observer.fate_of(broker)
+    count = volume.count_at(position)
+    require(count > volume.committed, "W1", f"{broker.name} shows {count} records after {volume.committed}")
+    require(len(volume.disk._records) >= count, "W1", f"{broker.name} shows {count} records, not all are flushed")
+    volume.committed = count
+    leader = broker.core.leading
+    if leader is not None:
+        require(leader.leased(broker.now_ms()), "R1", f"{broker.name} commits without a lease")
+        broker.world.observer.on_committed(broker, volume.log[:count])
+    elif not fate.dissolved:
+        known = fate.committed[:count]
+        require(len(known) == count, "W1", f"{broker.name} shows {count} records, {len(fate.committed)} are committed")
+        require(volume.log[count - 1] == known[-1], "W1", f"{broker.name} shows another history")
+
+
+def check_cut(broker: "GroupBroker", count: int) -> None:
+    """A follower cuts its log."""
+    broker.world.observer.on_truncate(broker, count)
+    require(count >= broker.volume.committed, "W2", f"{broker.name} cuts at {count}, below {broker.volume.committed}")
+
+
+def check_sent(broker: "GroupBroker", envelope: Envelope) -> None:
+    """A message leaves."""
+    body, disk = envelope.body, broker.volume.disk
+    if not isinstance(body, (AppendAck, AppendReject, HeartbeatAck, CopyAck)):
+        return
+    kept = broker.volume.kept_epoch
+    promised = max(kept, disk.epochs.last_epoch)
+    require(promised >= envelope.epoch, "R4", f"{broker.name} answers in epoch {envelope.epoch}, {kept} is durable")
+    if isinstance(body, AppendAck):
+        require(body.durable <= disk.end, "R14", f"{broker.name} acknowledges {body.durable}, {disk.end} is flushed")
+    if isinstance(body, HeartbeatAck):
+        require(body.end <= disk.end, "R14", f"{broker.name} claims {body.end}, {disk.end} is flushed")

@@ -1,0 +1,58 @@
+"""What can happen to real replicas besides the faults of `sim.leases`."""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from sim.groups.broker import GroupBroker
+from sim.leases.broker import Broker
+from sim.leases.faults import Faults
+from sim.leases.process import Process
+
+if TYPE_CHECKING:
+    from sim.groups.world import GroupWorld
+
+__all__ = ["GroupFaults"]
+
+
+class GroupFaults(Faults):
+    """`stall`: a flush does not end; `exhaust`: a disk is full to the last byte; `cut-off`: two replicas lose sight of
+    each other, and both of nobody else."""
+
+    def __init__(self, world: "GroupWorld") -> None:
+        super().__init__(world)
+        self._kinds |= {"stall": self._stall, "exhaust": self._exhaust, "cut-off": self._cut_off}
+
+    def heal(self) -> None:
+        for broker in self._world.brokers.values():
+            if isinstance(broker, GroupBroker):
+                broker.stuck_until = 0
+                broker.room_lost = False
+        super().heal()
+
+    def _replica(self, victim: Process, draw: Random) -> GroupBroker:
+        broker = self._broker(victim, draw)
+        assert isinstance(broker, GroupBroker)
+        return broker
+
+    def _roll_back(self, broker: Broker, lasts: int, draw: Random) -> None:
+        """The volume is restored to an older state. The controllers can see that only below what they know."""
+        group, volume = self._world.observer.group(broker.key), self._replica(broker, draw).volume
+        floor = volume.count_at(group.sync.committed.position) if group is not None else 0
+        if broker.alive and floor > 0:
+            broker.crash(lasts)
+            broker.volume.cut(draw.randrange(floor))
+
+    def _stall(self, victim: Process, lasts: int, draw: Random) -> None:
+        self._replica(victim, draw).stuck_until = self._world.now_us + lasts
+
+    def _exhaust(self, victim: Process, lasts: int, draw: Random) -> None:
+        broker = self._replica(victim, draw)
+        broker.room_lost = True
+        self._for_a_while(broker, "full", lasts)
+        self._world.after(lasts, lambda: setattr(broker, "room_lost", False))
+
+    def _cut_off(self, victim: Process, lasts: int, draw: Random) -> None:
+        one = self._replica(victim, draw)
+        other = draw.choice(self._world.group(one.key))
+        if other is not one:
+            self._world.net.part(one.name, other.name, lasts)

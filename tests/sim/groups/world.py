@@ -1,0 +1,51 @@
+"""One run: `sim.leases`' controllers, network and faults, with real replicas instead of its model of them."""
+
+from logherd.controller.values import GroupKey
+from logherd.group.output import Event, Fenced, Serving, SetChanged
+from logherd.model.names import Epoch
+from logherd.replication.messages import Envelope
+from sim.groups.broker import GroupBroker
+from sim.groups.faults import GroupFaults
+from sim.leases.broker import Broker
+from sim.leases.fate import require
+from sim.leases.world import KEYS, World
+from sim.plan import Plan
+
+__all__ = ["GroupWorld"]
+
+
+class GroupWorld(World):
+    """A run is a pure function of its plan."""
+
+    def __init__(self, plan: Plan, *, keep: int = 400) -> None:
+        self.answered = self.rebuilt = self.served = self.changes = 0
+        super().__init__(plan, keep=keep)
+        self.faults = GroupFaults(self)
+
+    def add_broker(self, key: GroupKey, number: int, *, learner: bool = False, twin: str = "") -> Broker:
+        """Another process; a twin has an id that another living process has, too."""
+        letter = "b" if key == KEYS[0] else "d"
+        broker = GroupBroker(self, key, f"{letter}{number}{twin}", number, learner=learner)
+        self.brokers[broker.name] = broker
+        self.observer.fates[key].processes.append(broker)
+        return broker
+
+    def carry(self, sender: GroupBroker, envelope: Envelope) -> None:
+        """A message between replicas goes to whoever has that name now."""
+        for other in self.group(sender.key):
+            if isinstance(other, GroupBroker) and other.core.ground.standing.identity == envelope.to:
+                self.net.send(sender.name, other.name, lambda to=other: to.receive(envelope))  # type: ignore[misc]
+
+    def note_event(self, broker: GroupBroker, news: Event) -> None:
+        """Something has changed at a replica."""
+        if isinstance(news, (Fenced, Serving, SetChanged)):
+            self.note(broker.name, str(news))
+        self.served += isinstance(news, Serving)
+        self.changes += isinstance(news, SetChanged)
+
+    def on_answered(self, broker: GroupBroker, epoch: Epoch) -> None:
+        """R2: a client hears of its record; nobody else would answer one at this moment."""
+        self.answered += 1
+        for other in self.group(broker.key):
+            alone = other is broker or not isinstance(other, GroupBroker) or other.serves() is None
+            require(alone, "R2", f"{broker.name} answers in epoch {epoch} while {other.name} serves")

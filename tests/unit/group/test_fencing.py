@@ -1,0 +1,213 @@
+"""R1-R5: leases, epochs, and what must be durable before an answer leaves."""
+
+import pytest
+
+from logherd.controller.reports import Granted
+from logherd.group.inputs import Flushed, Heard, Received, Tick
+from logherd.group.messages import Presence, Summons
+from logherd.group.output import Fenced, Following, Serving, Strange
+from logherd.group.seat import Process, replica_of
+from logherd.kit.errors import InvariantError
+from logherd.model.names import Epoch
+from logherd.replication.epochs import ORIGIN
+from logherd.replication.messages import (
+    AppendAck,
+    ClusterId,
+    Envelope,
+    Heartbeat,
+    HeartbeatAck,
+    ReplicaId,
+    Stale,
+)
+from unit.group.stage import Node, Stage
+
+
+def followers_of(stage: Stage) -> list[Node]:
+    leader = stage.run_until_served()
+    return [node for node in stage.nodes.values() if node is not leader]
+
+
+def heartbeat(to: Node, sender: str, epoch: int) -> Received:
+    """A leader's heartbeat, as if it came over the network."""
+    standing = to.core.ground.standing
+    body = Heartbeat(1, to.core.ground.commit)
+    return Received(Envelope(standing.cluster, ReplicaId(sender), standing.identity, Epoch(epoch), body))
+
+
+def test_a_process_starts_fenced() -> None:
+    stage = Stage()
+    assert [node.serves for node in stage.nodes.values()] == [None, None, None]
+
+
+def test_nothing_is_answered_in_an_epoch_that_is_not_durable() -> None:
+    stage = Stage()
+    follower = followers_of(stage)[0]
+    stage.run(100)
+    follower.slow = True
+    output = follower.feed(heartbeat(follower, "9.0000000000000063", 7))
+    assert output.keep_epoch == Epoch(7)
+    assert output.flush is not None
+    assert [type(envelope.body) for envelope in output.held] == [HeartbeatAck]
+    assert HeartbeatAck not in [type(envelope.body) for envelope in output.messages]
+    later = follower.feed(heartbeat(follower, "9.0000000000000063", 7))
+    assert [type(envelope.body) for envelope in later.held] == [HeartbeatAck]
+    follower.flush()
+    assert follower.kept_epoch == Epoch(7)
+    after = follower.feed(heartbeat(follower, "9.0000000000000063", 7))
+    assert not after.held
+    assert HeartbeatAck in [type(envelope.body) for envelope in after.messages]
+
+
+def test_records_are_acknowledged_only_when_they_are_flushed() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    stage.run(500)
+    slow = followers_of(stage)[0]
+    slow.slow = True
+    end = leader.append()
+    stage.run(50)
+    assert slow.log.end == end
+    assert leader.committed < end
+    acknowledged = [m.body.durable for o in slow.outputs for m in o.messages if isinstance(m.body, AppendAck)]
+    assert max(acknowledged) < end
+    slow.flush()
+    stage.run(2)
+    assert leader.committed == end
+
+
+def test_a_leaders_own_flush_counts() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    stage.run(500)
+    leader.slow = True
+    end = leader.append()
+    stage.run(50)
+    assert all(node.log.end == end for node in stage.nodes.values())
+    assert leader.committed < end
+    leader.flush()
+    assert leader.committed == end
+
+
+def test_an_epoch_once_seen_outlives_the_process() -> None:
+    stage = Stage()
+    follower = followers_of(stage)[0]
+    follower.feed(heartbeat(follower, "9.0000000000000063", 7))
+    again = stage.restart(follower)
+    stage.run(50)
+    answer = again.feed(heartbeat(again, "1.0000000000000001", 6))
+    assert [type(envelope.body) for envelope in answer.messages] == [Stale]
+    assert {envelope.epoch for envelope in answer.messages} == {Epoch(7)}
+
+
+def test_an_earlier_leader_is_refused_and_learns_why() -> None:
+    stage = Stage()
+    first = stage.run_until_served()
+    stage.isolate(first)
+    while stage.leader in (None, first):
+        stage.run(1)
+    stage.cut.clear()
+    assert first.core.leading is not None
+    stage.run(300)
+    assert first.core.leading is None
+    assert first.core.ground.epoch == Epoch(2)
+    stage.heal()
+    stage.run(1_000)
+    assert first.log.epochs.last_epoch == Epoch(2)
+
+
+def test_service_ends_with_the_lease_and_nothing_is_committed_after_it() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    stage.run(500)
+    stage.desk.deaf |= {1, 2, 3}
+    while leader.serves is not None:
+        stage.run(1)
+    end = leader.append()
+    stage.run(200)
+    assert leader.heard(Fenced) == [Fenced(Epoch(1), "the lease is over")]
+    assert leader.committed < end
+    stage.desk.deaf.clear()
+    stage.run(1_000)
+    if leader.core.leading is not None:
+        assert leader.committed == end
+
+
+def test_a_lease_that_is_renewed_in_time_resumes_service_in_the_same_epoch() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    view = stage.desk.office.renew(leader.core._liaison._report(), stage.now)
+    assert isinstance(view, Granted)
+    stage.desk.deaf |= {1, 2, 3}
+    while leader.serves is not None:
+        stage.run(1)
+    end = leader.append()
+    stage.run(30)
+    leader.feed(Heard(view, stage.now))
+    leader.feed(Tick())
+    assert leader.serves == Epoch(1)
+    assert leader.committed == end
+    assert [type(event) for event in leader.heard(Serving, Fenced)] == [Serving, Fenced, Serving]
+
+
+def test_a_lease_of_another_process_or_of_an_earlier_epoch_is_not_taken() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    grant = stage.desk.office.renew(leader.core._liaison._report(), stage.now)
+    assert isinstance(grant, Granted)
+    follower = followers_of(stage)[0]
+    follower.feed(Heard(grant, stage.now))
+    assert follower.core.leading is None
+    leader.feed(heartbeat(leader, "9.0000000000000063", 7))
+    assert leader.heard(Fenced)
+    leader.feed(Heard(grant, stage.now))
+    assert leader.core.leading is None
+    assert leader.core.serving(stage.now) is None
+
+
+def test_messages_for_others_are_dropped_by_name() -> None:
+    stage = Stage()
+    follower = followers_of(stage)[0]
+    standing = follower.core.ground.standing
+    body = Heartbeat(1, follower.core.ground.commit)
+    for envelope in (
+        Envelope(standing.cluster, ReplicaId("1.x"), ReplicaId("2.ffffffffffffffff"), Epoch(9), body),
+        Envelope(ClusterId("another"), ReplicaId("1.x"), standing.identity, Epoch(9), body),
+    ):
+        output = follower.feed(Received(envelope))
+        assert [type(event) for event in output.events] == [Strange]
+        assert not output.messages
+    assert follower.core.ground.epoch == Epoch(1)
+
+
+def test_who_presents_itself_under_this_brokers_id_is_not_served() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    standing = leader.core.ground.standing
+    twin = replica_of(Process(standing.me.broker_id, type(standing.me.registration)(99)))
+    output = leader.feed(Received(Envelope(standing.cluster, twin, standing.identity, Epoch(1), Presence(ORIGIN))))
+    assert [type(event) for event in output.events] == [Strange]
+
+
+def test_a_follower_tells_whom_it_follows_and_where_that_is() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    stage.run(1_000)
+    for node in followers_of(stage):
+        assert node.heard(Following)[-1] == Following(Epoch(1), leader.core.ground.me.broker_id, f"b{leader.id}:10911")
+
+
+def test_a_flush_that_was_never_asked_for_is_an_error_of_the_shell() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    with pytest.raises(InvariantError, match="a flush ends after its write"):
+        leader.core.step(Flushed(10_000), stage.now)
+
+
+def test_a_summons_of_a_later_epoch_is_answered_at_once() -> None:
+    stage = Stage()
+    follower = followers_of(stage)[0]
+    standing = follower.core.ground.standing
+    leader = ReplicaId("9.0000000000000063")
+    output = follower.feed(Received(Envelope(standing.cluster, leader, standing.identity, Epoch(5), Summons())))
+    assert [(envelope.to, type(envelope.body)) for envelope in output.messages] == [(leader, Presence)]
+    assert follower.core.ground.epoch == Epoch(5)

@@ -1,0 +1,130 @@
+"""R2, R10, R21: planned switches, orderly stops, broken stores."""
+
+from logherd.controller.commands import PlanTransfer
+from logherd.controller.values import BrokerId
+from logherd.group.inputs import Drain, Health
+from logherd.group.output import Closed, Drained, Draining, Fenced, Resumed
+from unit.group.stage import KEY, Node, Stage
+
+
+def settled() -> tuple[Stage, Node, list[Node]]:
+    stage = Stage()
+    leader = stage.run_until_served()
+    stage.run(1_000)
+    return stage, leader, [node for node in stage.nodes.values() if node is not leader]
+
+
+def plan(stage: Stage, target: Node) -> None:
+    command = PlanTransfer(
+        group=KEY, expected_epoch=stage.desk.group.epoch, broker_id=BrokerId(target.id),
+        registration=stage.registration(target), request="switch",
+    )  # fmt: skip
+    assert stage.desk.submit(command, stage.now).refusal is None
+
+
+def test_a_planned_switch_takes_under_a_second_and_answers_every_write() -> None:
+    stage, leader, (target, _) = settled()
+    plan(stage, target)
+    ends = []
+    while leader.core.closed(stage.now) is None:
+        ends.append(leader.append())
+        stage.run(1)
+    drained_at = stage.now
+    assert leader.core.closed(stage.now) is Closed.DRAINING
+    while not leader.heard(Fenced):
+        assert leader.serves is not None
+        stage.run(1)
+    assert leader.committed == ends[-1]
+    assert stage.run_until_served() is target
+    assert stage.now - drained_at < 500
+    assert leader.heard(Draining)
+
+
+def test_a_switch_waits_until_the_target_has_everything() -> None:
+    stage, leader, (target, _) = settled()
+    target.slow = True
+    leader.append()
+    plan(stage, target)
+    stage.run(900)
+    assert leader.core.leading is not None
+    target.flush()
+    target.slow = False
+    stage.run(40)
+    assert leader.core.leading is None
+
+
+def test_a_switch_that_is_given_up_lets_writes_go_on() -> None:
+    stage, leader, (target, _) = settled()
+    target.slow = True
+    leader.append()
+    plan(stage, target)
+    stage.run(1_000)
+    assert leader.heard(Draining)
+    stage.run(3_000)
+    target.slow = False
+    assert leader.heard(Resumed)
+    assert leader.core.closed(stage.now) is None
+
+
+def test_a_leader_that_is_to_stop_hands_over_and_says_when() -> None:
+    stage, leader, _ = settled()
+    end = leader.append()
+    leader.feed(Drain())
+    assert leader.core.closed(stage.now) is Closed.DRAINING
+    since = stage.now
+    while not leader.heard(Drained):
+        stage.run(1)
+    assert leader.committed == end
+    assert stage.run_until_served() is not leader
+    assert stage.now - since < 500
+    stage.kill(leader)
+    stage.run(3_000)
+    assert stage.leader is not None
+
+
+def test_a_follower_that_is_to_stop_leaves_the_set_first() -> None:
+    stage, leader, (leaving, _) = settled()
+    leaving.feed(Drain())
+    since = stage.now
+    while not leaving.heard(Drained):
+        stage.run(1)
+    assert stage.now - since < 300
+    assert leaving.id not in stage.desk.group.sync.members
+    stage.kill(leaving)
+    end = leader.append()
+    stage.run(5)
+    assert leader.committed == end
+
+
+def test_a_process_that_stops_takes_no_leadership() -> None:
+    stage, leader, others = settled()
+    others[0].feed(Drain())
+    stage.kill(leader)
+    stage.run(6_000)
+    assert others[0].core.leading is None
+
+
+def test_a_broken_store_lets_go_at_once() -> None:
+    stage, leader, _ = settled()
+    leader.feed(Health(healthy=False))
+    assert leader.serves is None
+    assert stage.run_until_served(1_000) is not leader
+
+
+def test_a_flush_that_does_not_end_lets_go() -> None:
+    stage, leader, _ = settled()
+    leader.slow = True
+    leader.append()
+    since = stage.now
+    while leader.serves is not None:
+        stage.run(1)
+    assert stage.now - since <= 3_050
+    assert stage.run_until_served(1_000) is not leader
+
+
+def test_a_full_disk_is_no_reason_to_let_go() -> None:
+    stage, leader, _ = settled()
+    leader.feed(Health(space=False))
+    assert leader.core.closed(stage.now) is Closed.NO_SPACE
+    stage.run(5_000)
+    assert leader.serves is not None

@@ -1,0 +1,173 @@
+"""R6, R9, H5, H6: whose copy counts, who leaves and who joins the in-sync set, and when nothing is committed."""
+
+import pytest
+
+from logherd.controller.commands import AlterSyncSet, Register
+from logherd.group.inputs import Health, SetAnswered
+from logherd.group.output import Closed, SetChanged
+from logherd.group.seat import process_of
+from logherd.replication.messages import ReplicaId
+from unit.group.stage import Node, Stage
+
+
+def settled(replicas: int = 3, *, min_in_sync: int = 2) -> tuple[Stage, Node, list[Node]]:
+    stage = Stage(replicas, min_in_sync=min_in_sync)
+    leader = stage.run_until_served()
+    stage.run(1_000)
+    return stage, leader, [node for node in stage.nodes.values() if node is not leader]
+
+
+def proposals(node: Node) -> list[AlterSyncSet]:
+    return [ask for ask in node.asks if isinstance(ask, AlterSyncSet)]
+
+
+def members(command: AlterSyncSet) -> list[int]:
+    return [int(member.broker_id) for member in command.members]
+
+
+def test_a_silent_member_costs_latency_within_h6_and_no_write() -> None:
+    stage, leader, (silent, other) = settled()
+    stage.isolate(silent)
+    end, since = leader.append(), stage.now
+    while leader.committed < end:
+        stage.run(1)
+    assert 1_000 < stage.now - since <= 1_600
+    assert stage.desk.group.sync.members == (min(leader.id, other.id), max(leader.id, other.id))
+    assert leader.serves is not None
+
+
+def test_until_a_removal_is_accepted_the_member_counts() -> None:
+    stage, leader, (silent, _) = settled()
+    stage.isolate(silent)
+    stage.run(1_300)
+    stage.desk.deaf |= {1, 2, 3}
+    end = leader.append()
+    stage.run(800)
+    assert proposals(leader)
+    assert leader.serves is not None
+    assert leader.committed < end
+    command = proposals(leader)[-1]
+    leader.feed(SetAnswered(command.request, tuple(m.broker_id for m in command.members), command.version + 1))
+    assert leader.committed == end
+    assert leader.heard(SetChanged)
+
+
+def test_a_member_that_is_proposed_counts_before_it_is_one() -> None:
+    stage, leader, (one, other) = settled()
+    stage.isolate(one)
+    stage.run(2_500)
+    assert one.id not in stage.desk.group.sync.members
+    # The proposal gets through, its answer does not: it may be in force.
+    stage.desk.deaf |= {1, 2, 3}
+    stage.cut.clear()
+    stage.run(700)
+    assert one.id in members(proposals(leader)[-1])
+    stage.isolate(one)
+    end = leader.append()
+    stage.run(100)
+    assert other.log.end == end
+    assert leader.serves is not None
+    assert leader.committed < end
+
+
+def test_a_proposal_is_withdrawn_by_a_new_version_of_the_present_set() -> None:
+    stage, leader, (one, _) = settled()
+    stage.isolate(one)
+    stage.run(2_500)
+    present = stage.desk.group.sync.members
+    stage.desk.deaf |= {1, 2, 3}
+    stage.cut.clear()
+    stage.run(500)
+    stage.isolate(one)
+    stage.run(1_900)
+    assert members(proposals(leader)[-1]) == [int(each) for each in present]
+    assert len({command.request for command in proposals(leader)}) > 2
+
+
+def test_who_returns_joins_after_it_has_everything() -> None:
+    stage, leader, (one, _) = settled()
+    stage.isolate(one)
+    stage.run(2_000)
+    for _ in range(50):
+        leader.append()
+    stage.run(1_000)
+    stage.heal()
+    stage.run(1_500)
+    assert one.id in stage.desk.group.sync.members
+    joining = next(m for m in proposals(leader)[-1].members if m.broker_id == one.id)
+    assert joining.end.position >= leader.committed
+    assert one.committed == leader.committed == leader.log.end
+
+
+def test_a_set_is_never_proposed_below_the_minimum() -> None:
+    stage, leader, others = settled()
+    for node in others:
+        stage.isolate(node, from_controllers=False)
+    end = leader.append()
+    stage.run(3_000)
+    assert all(len(command.members) >= 2 for command in proposals(leader))
+    assert leader.committed < end
+    stage.heal()
+    stage.run(300)
+    assert leader.committed == end
+
+
+def test_nothing_is_taken_or_committed_by_too_few() -> None:
+    stage, leader, others = settled()
+    for node in others:
+        stage.kill(node)
+    # Both come back with empty disks, so the controllers take them out of the set.
+    for node in others:
+        group = stage.desk.group
+        stage.desk.submit(
+            Register(
+                group=group.key, broker_id=node.core.ground.me.broker_id, store_id=f"new{node.id}", incarnation="x",
+                address="x", replaces=f"s{node.id}",
+            ),
+            stage.now,
+        )  # fmt: skip
+    end = leader.append()
+    stage.run(800)
+    assert stage.desk.group.sync.members == (leader.id,)
+    assert leader.core.closed(stage.now) is Closed.TOO_FEW
+    assert leader.committed < end
+
+
+def test_a_sleep_of_the_leader_is_not_held_against_the_members() -> None:
+    stage, leader, _ = settled()
+    stage.now += 2_000
+    stage.run(300)
+    assert leader.core.leading is not None
+    assert not proposals(leader)
+
+
+def test_a_full_follower_leaves_the_set_and_returns() -> None:
+    stage, leader, (full, _) = settled()
+    full.feed(Health(space=False, room=False))
+    end = leader.append()
+    stage.run(2_000)
+    assert leader.committed == end
+    assert full.id not in stage.desk.group.sync.members
+    stage.run(2_000)
+    assert full.id not in stage.desk.group.sync.members
+    full.feed(Health())
+    stage.run(1_500)
+    assert full.id in stage.desk.group.sync.members
+
+
+def test_a_follower_whose_reserve_is_touched_goes_on() -> None:
+    stage, leader, others = settled()
+    for node in (leader, *others):
+        node.feed(Health(space=False, room=True))
+    assert leader.core.closed(stage.now) is Closed.NO_SPACE
+    end = leader.append(b"an offset, for which the reserve is kept")
+    stage.run(10)
+    assert leader.committed == end
+    stage.run(2_500)
+    assert leader.serves is not None
+    assert len(stage.desk.group.sync.members) == 3
+
+
+@pytest.mark.parametrize("name", ["", "1", "x.0000000000000001", "1.1", "01.0000000000000001", "1.000000000000000G"])
+def test_names_of_nobody_are_refused(name: str) -> None:
+    assert process_of(ReplicaId(name)) is None

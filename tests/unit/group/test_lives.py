@@ -1,0 +1,155 @@
+"""R3, R11, R13, R14: restarts, other processes under one id, cuts, and what an operator has given up."""
+
+from logherd.controller.commands import Register
+from logherd.controller.reports import Withheld
+from logherd.controller.values import BrokerId, Registration
+from logherd.controller.verdicts import Refusal
+from logherd.group.attendance import Attendance
+from logherd.group.inputs import Heard, Received, Unlinked
+from logherd.group.messages import Contradicted, Presence
+from logherd.group.output import Cut, Fenced, MustRebuild, Strange
+from logherd.group.seat import Process, process_of, replica_of
+from logherd.model.names import Epoch, Position
+from logherd.raft.record import Kind
+from logherd.replication.messages import AppendAck, Envelope
+from unit.group.stage import Node, Stage
+
+
+def settled() -> tuple[Stage, Node, list[Node]]:
+    stage = Stage()
+    leader = stage.run_until_served()
+    stage.run(1_000)
+    return stage, leader, [node for node in stage.nodes.values() if node is not leader]
+
+
+def test_a_restarted_leader_begins_another_epoch_with_another_barrier() -> None:
+    stage, leader, _ = settled()
+    leader.append()
+    stage.run(10)
+    stage.restart(leader)
+    second = stage.run_until_served()
+    assert second.core.serving(stage.now) == Epoch(2)
+    assert [run.epoch for run in second.log.epochs.runs] == [1, 2]
+
+
+def test_a_restarted_follower_is_another_replica_under_the_same_id() -> None:
+    stage, leader, (one, _) = settled()
+    before = one.core.ground.standing.identity
+    again = stage.restart(one)
+    stage.run(1_000)
+    after = again.core.ground.standing.identity
+    assert after != before
+    assert process_of(after) == Process(BrokerId(one.id), stage.registration(again))
+    state = leader.core.leading.follower_state(BrokerId(one.id)) if leader.core.leading else None
+    assert state is not None
+    assert state[0].replica == after
+    end = leader.append()
+    stage.run(5)
+    assert leader.committed == end
+
+
+def test_what_an_earlier_process_acknowledged_does_not_count() -> None:
+    stage, leader, (one, _) = settled()
+    earlier = one.core.ground.standing.identity
+    stage.kill(one)
+    # The controllers know another process; the earlier one's acknowledgement is still on its way.
+    stage.desk.submit(
+        Register(
+            group=stage.desk.group.key, broker_id=BrokerId(one.id), store_id=f"s{one.id}", incarnation="later",
+            address="x", end=one.core.ground.known_point(one.log.end), epoch_seen=Epoch(1),
+        ),
+        stage.now,
+    )  # fmt: skip
+    stage.run(600)
+    end = leader.append()
+    stage.run(20)
+    standing = leader.core.ground.standing
+    late = AppendAck(1, end, end)
+    leader.feed(Received(Envelope(standing.cluster, earlier, standing.identity, Epoch(1), late)))
+    assert leader.committed < end
+    hello = Presence(leader.core.ground.known_point(Position(0)))
+    output = leader.feed(Received(Envelope(standing.cluster, earlier, standing.identity, Epoch(1), hello)))
+    assert [type(event) for event in output.events] == [Strange]
+
+
+def test_a_member_whose_process_is_unknown_counts_for_nothing() -> None:
+    stage, leader, (one, _) = settled()
+    attendance: Attendance | None = leader.core.leading.attendance if leader.core.leading else None
+    assert attendance is not None
+    assert attendance.flushed_by(BrokerId(one.id), Registration(99)) == Position(0)
+    assert attendance.flushed_by(BrokerId(77), Registration(0)) == Position(0)
+    assert attendance.flushed_by(BrokerId(one.id), stage.registration(one)) == one.log.end
+
+
+def test_a_deposed_leader_cuts_what_was_never_committed_and_never_more() -> None:
+    stage, leader, _ = settled()
+    kept = leader.append()
+    stage.run(10)
+    stage.isolate(leader)
+    for _ in range(5):
+        leader.append()
+    while stage.leader in (None, leader):
+        stage.run(1)
+    stage.heal()
+    stage.run(1_000)
+    cuts = leader.heard(Fenced, Cut)
+    assert [type(event) for event in cuts][-1] is Cut
+    assert cuts[-1] == Cut(kept)
+    assert any(isinstance(event, Fenced) for event in cuts)
+    assert leader.log.end == max(node.log.end for node in stage.nodes.values())
+
+
+def test_a_process_that_the_controllers_have_forgotten_registers_again_and_does_not_lead_on() -> None:
+    stage, leader, _ = settled()
+    answer = Heard(Withheld(None, Refusal.UNKNOWN_REPLICA), stage.now)
+    leader.feed(answer)
+    assert leader.core.serving(stage.now) is None
+    assert leader.heard(Fenced)
+    stage.run(10)
+    assert stage.registration(leader) != 0
+    late = Heard(Withheld(None, Refusal.UNKNOWN_REPLICA), stage.now - 5_000 if stage.now > 5_000 else 0)
+    leader.feed(late)
+    assert stage.registration(leader) != 0
+
+
+def test_who_knows_more_to_be_committed_than_the_leader_must_be_rebuilt() -> None:
+    """An operator elected a replica that lacks it. Nothing committed is cut, and nothing is acknowledged."""
+    stage, leader, (one, _) = settled()
+    log = one.log
+    for _ in range(10):
+        log.append(Kind.DATA, Epoch(1), b"committed elsewhere")
+    again = stage.restart(one)
+    again.committed = log.end
+    again.start()
+    stage.run(1_000)
+    assert again.heard(MustRebuild)
+    assert not again.heard(Cut)
+    assert log.end == again.committed
+    assert one.id not in stage.desk.group.sync.members or leader.committed < log.end
+    stage.run(2_000)
+    assert one.id not in stage.desk.group.sync.members
+
+
+def test_a_span_that_contradicts_what_is_committed_here_is_refused() -> None:
+    stage, leader, (one, _) = settled()
+    end = leader.append()
+    stage.run(300)
+    assert one.committed == end
+    standing = one.core.ground.standing
+    body = Contradicted(one.core.ground.known_point(end))
+    identity = leader.core.ground.standing.identity
+    output = one.feed(Received(Envelope(standing.cluster, identity, standing.identity, Epoch(1), body)))
+    assert [type(event) for event in output.events] == [MustRebuild]
+    assert one.log.end == end
+
+
+def test_a_broken_connection_makes_a_follower_ask_at_once() -> None:
+    stage, leader, (one, _) = settled()
+    quiet = len(one.asks)
+    stage.run(400)
+    usual = len(one.asks) - quiet
+    stage.kill(leader)
+    one.feed(Unlinked(replica_of(leader.core.ground.me)))
+    before = len(one.asks)
+    stage.run(400)
+    assert len(one.asks) - before >= usual + 3
