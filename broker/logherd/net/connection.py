@@ -140,6 +140,14 @@ class Connection(asyncio.Protocol):
         if not self.closed:
             self._send(encode_frame(frame))
 
+    def hold_reading(self, held: bool) -> None:  # noqa: FBT001
+        """Read nothing from the peer while `held`: what it says cannot be taken on."""
+        if self._transport is not None and self._transport.is_reading() is held:
+            if held:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
     async def writable(self) -> None:
         """Wait until less than 4 MiB are unsent. Raises: ConnectionLost."""
         await self._writable.wait()
