@@ -17,6 +17,7 @@ class Transmit(Struct, gc=False, frozen=True):
 
     errand: Errand
     link: int
+    epoch: int
     deadline_ms: int
 
 
@@ -41,10 +42,11 @@ class Answer(Struct, gc=False, frozen=True):
 
 
 class Follow(Struct, gc=False, frozen=True):
-    """Have a link to this leader, and keep trying; the one before it is of no more use."""
+    """Have a link to this leader, and keep trying. `have` is an open one that will do, 0 if a new one is needed."""
 
     address: str
     epoch: int
+    have: int = 0
 
 
 class CloseLink(Struct, gc=False, frozen=True):

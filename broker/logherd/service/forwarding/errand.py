@@ -11,7 +11,7 @@ from logherd.wire.headers.forwarding import ForwardedHeader
 from logherd.wire.headers.pull import PullFlag
 from logherd.wire.send_frame import SendFrame
 
-__all__ = ["HEADER_BYTES", "Caller", "Errand", "outgoing"]
+__all__ = ["HEADER_BYTES", "Caller", "Errand", "at_home", "outgoing"]
 
 HEADER_BYTES = 1024
 """What a request counts for beside its body, as in `net`."""
@@ -102,6 +102,13 @@ def outgoing(errand: Errand, *, epoch: int, deadline_ms: int, now_ms: int) -> Fr
         frame.code, 0, flag=flag, ext=ext, body=frame.body, remark=frame.remark, language=frame.language,
         version=frame.version,
     )  # fmt: skip
+
+
+def at_home(errand: Errand, *, now_ms: int) -> Frame:
+    """The request for this broker's own services: the frame that came, because its connection knows it by identity."""
+    if errand.delayed and errand.handling.kind is Kind.PULL:
+        _shorten_pull(errand.frame.ext, errand.deadline_ms - now_ms)
+    return errand.frame
 
 
 def _suspend_ms(frame: Frame) -> int:

@@ -167,11 +167,11 @@ class Forwarder:
         self._wanted = leader
         self._links.pop(_HERE, None)
         if target is not None and target.number != _HERE and target.epoch == leader.epoch:
-            return []
+            return [] if leader == wanted else [Follow(leader.address, leader.epoch)]
         self._target = None
         for link in self._links.values():
             if link.epoch == leader.epoch and not link.spent:
-                return self._aim(link, now_ms)
+                return [Follow(leader.address, leader.epoch, link.number), *self._aim(link, now_ms)]
         self._retire_others(None, now_ms)
         return [Follow(leader.address, leader.epoch)]
 
@@ -320,7 +320,7 @@ class Forwarder:
                 self._load.away_bytes += errand.size
             else:
                 self._load.pulls += 1
-        return Transmit(errand, target.number, errand.deadline_ms + target.ahead_ms)
+        return Transmit(errand, target.number, target.epoch, errand.deadline_ms + target.ahead_ms)
 
     def _settle(self, link_number: int, number: int) -> Errand | None:
         """A request on a link has its outcome; None if it had one before."""
@@ -410,4 +410,3 @@ class Forwarder:
 
 def _answer(errand: Errand, reply: Reply) -> list[Effect]:
     return [] if errand.oneway or errand.caller.gone else [Answer(errand, reply)]
-

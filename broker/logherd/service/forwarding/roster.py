@@ -61,8 +61,16 @@ class Roster:
         for session, clients in self._sessions.values():
             for said in clients.values():
                 body = encode_body(said.heartbeat)
-                yield session, Frame(
-                    RequestCode.HEART_BEAT, 0, flag=Flag.ONEWAY, body=body, language=said.language, version=said.version
+                yield (
+                    session,
+                    Frame(
+                        RequestCode.HEART_BEAT,
+                        0,
+                        flag=Flag.ONEWAY,
+                        body=body,
+                        language=said.language,
+                        version=said.version,
+                    ),
                 )
 
     def _join(self, session: Session, frame: Frame) -> None:
