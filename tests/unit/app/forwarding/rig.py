@@ -97,7 +97,8 @@ async def group_of(count: int, directory: Path) -> AsyncIterator[Group]:
     nodes: list[Node] = []
     try:
         for number in range(count):
-            nodes.append(await _start(number, directory / str(number)))
+            node = await _start(number, directory / str(number))
+            nodes.append(node)
         yield Group(nodes)
     finally:
         for node in nodes:
