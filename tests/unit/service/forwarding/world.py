@@ -112,6 +112,7 @@ class World:
         elif frame.code == PULL:
             link.parked.append(errand)
         else:
+            assert self.now_ms < self.asked[frame.body][2] + HELD_MAX_MS, "its time was over"
             leader.log.append((errand.caller.session.id, frame.body))
             self._answer(link, errand, Frame(0, 0, flag=Flag.RESPONSE))
 
@@ -251,7 +252,7 @@ class World:
     def _tell(self, errand: Errand, code: int) -> None:
         body = errand.frame.body
         assert body not in self.heard, "one answer"
-        session, frame, asked_ms = self.asked[body]
+        _, frame, asked_ms = self.asked[body]
         self.heard[body] = code
         if code == ResponseCode.SERVICE_NOT_AVAILABLE and frame.code == SEND:
             assert self.now_ms - asked_ms <= HELD_MAX_MS + LIMITS.settle_ms + TICK_MS or body in self.transmitted
