@@ -142,6 +142,11 @@ class ClientRegistry:
         """A connection is gone with all its clients; returns the consumer groups that lost a member by it."""
         return self._remove_all((session_id, role) for role in sorted(self._roles.get(session_id, ())))
 
+    def clear(self) -> None:
+        """Forget everybody, and tell nobody: another broker leads the group and knows them."""
+        for table in (self._producers, self._consumers, self._roles, self._sessions):
+            table.clear()
+
     def expire(self, now_ms: int) -> list[str]:
         """Drop connections without a heartbeat for CONNECTION_EXPIRY_MS; returns consumer groups that lost a member."""
         stale = []
