@@ -1,11 +1,13 @@
 """MessageStore: append, commit and read messages of queues, all on one owner thread.
 
 The only things that run elsewhere are `WriteBatch.write_and_flush` and `background_work`, on one writer thread. The
-order is always: append ... append, take_batch, (writer) write_and_flush, commit. Only committed messages can be read.
+order is always: append ... append, take_batch, (writer) write_and_flush, flushed, advance. Only committed messages can
+be read: a broker that is alone advances to whatever is flushed, a replica to what its group has committed.
 
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMessageStore.java
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,14 +49,15 @@ _RECORD_OVERHEAD = 160
 class MessageStore:
     """A store that was opened and recovered.
 
-    1. committed_position <= flushed (with flush "sync") <= end_position.
+    1. committed_position <= flushed (with flush "sync") <= end_position; `_landed` are the batches between the first
+       two.
     2. Queue offsets are dense: an append gets the queue's next_offset, and offsets become readable in that order.
     3. After a failed write nothing becomes committed any more; reads go on.
     """
 
     __slots__ = (
-        "_derived", "_extract", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_table",
-        "_writer", "committed_position", "recovery", "retention",
+        "_derived", "_extract", "_landed", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_writer",
+        "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
@@ -64,9 +67,9 @@ class MessageStore:
         self._log = recovered.log
         self._writer = recovered.writer
         self._derived = recovered.derived
-        self._table = recovered.derived.table
         self._extract = recovered.derived.extract
-        self._reader = QueueReader(self._log, self._table, recovered.root)
+        self._reader = QueueReader(self._log, recovered.derived.table, recovered.root)
+        self._landed: deque[WriteBatch] = deque()
         self.committed_position = self._log.end_position
         self.recovery: Recovery = recovered.report
         self.retention = options.retention
@@ -105,15 +108,15 @@ class MessageStore:
 
     def queue(self, topic: str, queue_id: int) -> QueueLog:
         """The queue's handle; made in memory if there is none. Keep it: handles are what is fast."""
-        return self._table.get(topic, queue_id)
+        return self._derived.table.get(topic, queue_id)
 
     def find_queue(self, topic: str, queue_id: int) -> QueueLog | None:
         """The queue's handle, None if nothing ever asked for it or wrote to it."""
-        return self._table.find(topic, queue_id)
+        return self._derived.table.find(topic, queue_id)
 
     def queues(self) -> Iterator[QueueLog]:
         """All handles, in no promised order; do not create or delete queues meanwhile."""
-        return iter(self._table)
+        return iter(self._derived.table)
 
     def append(
         self, queue: QueueLog, body: bytes | memoryview, properties: bytes, *, born_timestamp: int, born_host: bytes,
@@ -123,7 +126,7 @@ class MessageStore:
         """Append one message to the log in memory: its (queue offset, position in bytes).
 
         Shape:   `properties` as clients send them, without a checksum property; ends in 0x02 unless empty.
-        Durable: no, nor readable; only after the batch that holds it was flushed and given to `commit`.
+        Durable: no, nor readable; the first once the batch that holds it was flushed, the second by `advance`.
         Reserve: metadata may be appended when the disk is at its reserve; messages of clients may not.
         Raises:  StoreFull, StoreStopped, RecordTooLarge; then nothing was appended.
         """
@@ -211,19 +214,30 @@ class MessageStore:
     def take_batch(self) -> WriteBatch | None:
         """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
 
-        Hand it to the writer thread, and after `write_and_flush` returned give it to `commit`, in the order taken.
+        Hand it to the writer thread, and after `write_and_flush` returned give it to `flushed`, in the order taken.
         """
         return self._log.take_batch()
 
-    def commit(self, batch: WriteBatch) -> list[QueueLog]:
-        """Make a written batch readable. Returns the queues that have new messages."""
-        ensure(batch.done and batch.start == self.committed_position, "batches are committed in order", batch.start)
-        for queue, end in batch.touched.items():
-            if not queue.deleted:
-                queue.max_offset = end
-        self.committed_position = batch.end
-        self._derived.committed(batch)
-        return [queue for queue in batch.touched if not queue.deleted]
+    def flushed(self, batch: WriteBatch) -> None:
+        """Note that a batch was written; what is in it becomes readable by `advance`."""
+        landed = self._landed
+        end = landed[-1].end if landed else self.committed_position
+        ensure(batch.done and batch.start == end, "batches are flushed in order", batch.start, end)
+        landed.append(batch)
+
+    def advance(self, position: int) -> list[QueueLog]:
+        """Make readable, in whole batches, what was flushed up to `position`. The queues that have new messages."""
+        landed = self._landed
+        touched: dict[QueueLog, int] = {}
+        while landed and landed[0].end <= position:
+            batch = landed.popleft()
+            for queue, end in batch.touched.items():
+                if not queue.deleted:
+                    queue.max_offset = end
+            touched = touched | batch.touched if touched else batch.touched
+            self.committed_position = batch.end
+            self._derived.committed(batch)
+        return [queue for queue in touched if not queue.deleted]
 
     def background_work(self) -> bool:
         """One small step of zeroing ahead, derived files, checkpoint, deletions. Writer thread only.
@@ -257,7 +271,7 @@ class MessageStore:
         """(position, size, tags code) of one committed message, None outside [min_offset, max_offset)."""
         if not queue.min_offset <= offset < queue.max_offset:
             return None
-        return self._table.unit(queue, offset)
+        return self._derived.table.unit(queue, offset)
 
     def store_timestamp(self, queue: QueueLog, offset: int) -> int | None:
         """When the message was stored (ms), None if the queue has no such message."""
@@ -294,7 +308,7 @@ class MessageStore:
         Call it after opening, before anything is appended to these topics.
         """
         found: dict[str, None] = {}
-        for queue in list(self._table):
+        for queue in list(self._derived.table):
             position = deleted.get(queue.topic)
             if position is not None and queue.max_offset and self._ends_below(queue, position):
                 self._derived.empty(queue)
@@ -304,7 +318,7 @@ class MessageStore:
     def _ends_below(self, queue: QueueLog, position: int) -> bool:
         if queue.min_offset == queue.max_offset:  # retention took its records, and `position` is above that
             return self._log.min_position < position
-        return self._table.unit(queue, queue.max_offset - 1)[0] < position
+        return self._derived.table.unit(queue, queue.max_offset - 1)[0] < position
 
     def apply_retention(self, now_ms: int, pinned: int) -> int:
         """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:
@@ -318,7 +332,7 @@ class MessageStore:
             self.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
             stored_at=self._stored_at, derived=self._derived.remove_below,
         )  # fmt: skip
-        self._table.min_position = self._log.min_position
+        self._derived.table.min_position = self._log.min_position
         return count
 
     def _stored_at(self, position: int) -> int | None:

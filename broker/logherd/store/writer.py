@@ -116,7 +116,7 @@ class CheckpointFile:
 class WriteBatch:
     """Consecutive records of one segment: positions [start, end), to be written and flushed at once.
 
-    Made by the owner thread, written by the writer thread, then given back to `MessageStore.commit` in the same order.
+    Made by the owner thread, written by the writer thread, then given back to `MessageStore.flushed` in the same order.
     """
 
     __slots__ = ("_writer", "done", "end", "parts", "segment", "start", "store_timestamp", "touched")
