@@ -42,6 +42,7 @@ from logherd.store.scan import ScanEnd, scan_records
 from logherd.store.segment import Segment, segment_start
 from logherd.store.segment_survey import SegmentSurvey, carry_out, survey_segments
 from logherd.store.tail import cut_tail, look_behind
+from logherd.store.uncommitted import Uncommitted, recover_uncommitted
 from logherd.store.writer import CheckpointFile, LogWriter
 
 __all__ = ["Look", "Recovered", "Recovery", "Tail", "find_tail", "look", "recover"]
@@ -94,6 +95,8 @@ class Recovered:
     log: CommitLog
     writer: LogWriter
     derived: Derived
+    uncommitted: Uncommitted
+    committed: int
     report: Recovery
 
 
@@ -158,7 +161,7 @@ def find_tail(segments: list[Segment], checkpoint: Checkpoint, root: str) -> Tai
     if checkpoint.closed and zeros and position == checkpoint.flushed:
         row = choose(TAIL_ROWS, {"promised": False, "behind": Seen.NOTHING, "zeros": True})
         return Tail(row, position, position, reason)
-    behind, end = look_behind(segments, position, checkpoint.window, bare_end=checkpoint.bare_end)
+    behind, end = look_behind(segments, position, checkpoint.reach(position), bare_end=checkpoint.bare_end)
     row = choose(TAIL_ROWS, {"promised": position < checkpoint.flushed, "behind": behind, "zeros": zeros})
     if row.action is TailAction.REFUSE:
         segment = next((segment for segment in segments if position < segment.end), segments[-1])
@@ -214,20 +217,36 @@ def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lo
     wanted = wanted_format(options, sizes, adopted_end=checkpoint.bare_end)
     if found.format != wanted:
         write_format(files, root, wanted)
+    committed = _committed(found, options, start=segments[0].start, end=position)
     writer = _make_writer(
-        files, root, options, clock=clock, segments=segments, position=position, checkpoint=checkpoint
-    )
+        files, root, options, clock=clock, segments=segments, position=position,
+        checkpoint=replace(checkpoint, committed=committed if options.replicated else None, loose=0),
+    )  # fmt: skip
     log = CommitLog(files, root, options.log, segments=segments, position=position, writer=writer)
     derived, derived_report = derive_again(
-        files, root, writer=writer, segments=segments, checkpoint=found.checkpoint,
+        files, root, writer=writer, segments=segments, end=committed, checkpoint=found.checkpoint,
         same_geometry=found.format is None or found.format.same_geometry(wanted),
         queue_file_units=options.derived.queue_file_units,
         make=lambda queue_list: Derived(
             files, root, options, clock=clock, writer=writer, min_position=segments[0].start, queue_list=queue_list
         ),
     )  # fmt: skip
+    uncommitted = recover_uncommitted(derived, writer, root, segments=segments, start=committed, end=position)
     report = _report(found, survey, tail, derived_report, position=position)
-    return Recovered(root, lock, log, writer, derived, report)
+    return Recovered(root, lock, log, writer, derived, uncommitted, committed, report)
+
+
+def _committed(found: Look, options: StoreOptions, *, start: int, end: int) -> int:
+    """Up to where records are readable at once. What a lone broker had flushed was committed; of a replica's log that
+    much is certain which its checkpoint says, and nothing without one."""
+    checkpoint = found.checkpoint
+    if not options.replicated or found.row.action in (StoreAction.CREATE, StoreAction.ADOPT):
+        return end
+    if checkpoint is None:
+        return start
+    if checkpoint.committed is None:
+        return end
+    return min(max(checkpoint.committed, checkpoint.queues_dispatched, checkpoint.index_dispatched, start), end)
 
 
 def _believed(found: Look, options: StoreOptions) -> Checkpoint:
@@ -283,7 +302,7 @@ def _make_writer(
             segment.file.flush()
     files.sync_dir(f"{root}/commitlog")
     file = CheckpointFile.create(files, root)
-    checkpoint_file = CheckpointFile(file, checkpoint)
+    checkpoint_file = CheckpointFile(file, checkpoint)  # carries what is committed into all that is recorded
     checkpoint_file.last_store_timestamp = int.from_bytes(file.read(0, 8), signed=True)
     start = segments[0].start
     checkpoint_file.record(

@@ -7,7 +7,6 @@ be read: a broker that is alone advances to whatever is flushed, a replica to wh
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMessageStore.java
 """
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,13 @@ from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
 from logherd.model.record_run import run_encoder
 from logherd.store.append_run import RunMessage, append_run
-from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
-from logherd.store.errors import RecordTooLarge, StoreDamaged
+from logherd.store.consume_queue import DELETED, UNIT, QueueLog, topic_hash
+from logherd.store.errors import RawRefused, RecordTooLarge, StoreDamaged, StoreFull
 from logherd.store.extract import has_unit
-from logherd.store.files import Files
+from logherd.store.files import Buffer, Files
+from logherd.store.follow import plan_run
 from logherd.store.options import StoreOptions
+from logherd.store.raw import decode_run
 from logherd.store.read import ReadResult
 from logherd.store.reader import QueueReader
 from logherd.store.recovery import Recovered, Recovery, recover
@@ -42,6 +43,7 @@ class DiskState:
 
 
 _pack_unit = UNIT.pack
+_NO_PARTS = list[Buffer]()
 _RECORD_OVERHEAD = 160
 """Most that a record takes beside topic, body and properties, rounded up."""
 
@@ -49,15 +51,15 @@ _RECORD_OVERHEAD = 160
 class MessageStore:
     """A store that was opened and recovered.
 
-    1. committed_position <= flushed (with flush "sync") <= end_position; `_landed` are the batches between the first
-       two.
+    1. committed_position <= flushed (with flush "sync") <= end_position; `_uncommitted` holds what lies between the
+       first two.
     2. Queue offsets are dense: an append gets the queue's next_offset, and offsets become readable in that order.
     3. After a failed write nothing becomes committed any more; reads go on.
     """
 
     __slots__ = (
-        "_derived", "_extract", "_landed", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_writer",
-        "committed_position", "recovery", "retention",
+        "_derived", "_extract", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_uncommitted",
+        "_writer", "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
@@ -69,8 +71,8 @@ class MessageStore:
         self._derived = recovered.derived
         self._extract = recovered.derived.extract
         self._reader = QueueReader(self._log, recovered.derived.table, recovered.root)
-        self._landed: deque[WriteBatch] = deque()
-        self.committed_position = self._log.end_position
+        self._uncommitted = recovered.uncommitted
+        self.committed_position = recovered.committed
         self.recovery: Recovery = recovered.report
         self.retention = options.retention
         """What `apply_retention` deletes; may be replaced at any time."""
@@ -220,24 +222,97 @@ class MessageStore:
 
     def flushed(self, batch: WriteBatch) -> None:
         """Note that a batch was written; what is in it becomes readable by `advance`."""
-        landed = self._landed
-        end = landed[-1].end if landed else self.committed_position
-        ensure(batch.done and batch.start == end, "batches are flushed in order", batch.start, end)
-        landed.append(batch)
+        pending = self._log.pending
+        if not (batch.done and pending and pending[0] is batch):
+            raise InvariantError(f"batches are flushed in order: {batch.start}")
+        pending.popleft()
+        batch.parts = _NO_PARTS  # read from the file from now on
+        if batch.kept > batch.start:
+            self._uncommitted.landed.append(batch)
 
     def advance(self, position: int) -> list[QueueLog]:
         """Make readable, in whole batches, what was flushed up to `position`. The queues that have new messages."""
-        landed = self._landed
+        uncommitted, checkpoint = self._uncommitted, self._writer.checkpoint
         touched: dict[QueueLog, int] = {}
-        while landed and landed[0].end <= position:
+        landed = uncommitted.landed
+        while landed and landed[0].kept <= position:
             batch = landed.popleft()
             for queue, end in batch.touched.items():
-                if not queue.deleted:
+                if queue.deleted != DELETED:
                     queue.max_offset = end
             touched = touched | batch.touched if touched else batch.touched
-            self.committed_position = batch.end
+            self.committed_position = batch.kept
+            if checkpoint.committed is not None:
+                checkpoint.committed = batch.kept
+                uncommitted.bury(batch.kept)
             self._derived.committed(batch)
         return [queue for queue in touched if not queue.deleted]
+
+    # ---- a replica's log -----------------------------------------------------------------------------------------
+
+    def append_raw(self, data: Buffer, after: int, *, end: int | None = None) -> int:
+        """Append whole records as they lie in another replica's log, in one segment, from `after` = end_position on.
+
+        The result is the new end, which is `end` where that is given. The blank record of a segment's end is of its
+        head only; with it this log goes on in the next segment. What is appended may use the reserve.
+        Durable: no; see `append`. `data` is kept until then if it is of bytes, which nobody can change, else copied.
+        Raises:  RawRefused for damage, for other segments than here, and for a record that is not its queue's next
+                 one; StoreFull, StoreStopped. Nothing was appended then.
+        """
+        log = self._log
+        ensure(after == log.end_position, "records are appended at the end", after, log.end_position)
+        log.refuse(reserve=True)
+        try:
+            run = decode_run(data, after, log.active.end, log.record_bytes_limit)
+            plan = plan_run(run.records, self._derived.table, from_start=not log.min_position)
+        except RecordError as error:
+            raise RawRefused(f"records of another replica were refused: {error}") from error
+        if end is not None and run.end != end:
+            raise RawRefused(f"records of another replica end at {run.end}, they were said to end at {end}")
+        if run.blank_at >= 0 and not log.prepare_roll():
+            raise StoreFull("the log needs a further segment, for which the disk has no room")
+        self._uncommitted.take(plan)
+        view = memoryview(data)
+        log.append_run(view if isinstance(view.obj, bytes) else memoryview(bytes(view)), plan, self._extract)
+        if run.blank_at >= 0:
+            log.roll()
+        return log.end_position
+
+    def read_raw(self, after: int, bytes_max: int) -> tuple[Buffer, int]:
+        """Whole records that begin at `after` < end_position, at least one and else at most `bytes_max` bytes, and
+        their end; as `append_raw` takes them, flushed or not. Never waits for the writer.
+
+        Raises: StoreDamaged for a record from before this process that is not as it was written.
+        """
+        data, end = self._log.read_raw(after, bytes_max)
+        self._reader.check_raw(data, after)
+        return data, end
+
+    def truncate(self, at: int) -> None:
+        """Drop every record at or above `at`, where one begins or the log ends; nothing committed is there.
+
+        At once for this thread. On the disk it is the next batch, after those that were taken; until that is flushed a
+        crash may bring back what was dropped, so nothing may be answered that relies on the cut.
+        Raises: InvariantError for a committed position; it is the caller's error, and nothing was changed.
+        """
+        log = self._log
+        ensure(self._writer.checkpoint.committed is not None, "only a replica's log is cut", at)
+        ensure(self.committed_position <= at <= log.end_position, "only what is not committed is cut", at)
+        if at == log.end_position:
+            return
+        ensure(log.begins_at(at), "a cut is where a record begins", at)
+        self._uncommitted.cut(at, [batch for batch in log.pending if batch.kept > at], log.touched, log.batch_start)
+        log.cut(at)
+
+    def uncommitted(self, queue: QueueLog) -> Iterator[tuple[int, Buffer]]:
+        """(position, record) of the messages of a queue that are appended and not committed, oldest first."""
+        for position, size, _ in UNIT.iter_unpack(queue.uncommitted_units()):
+            yield position, self._log.read_raw(position, size)[0]
+
+    @property
+    def untaken(self) -> bool:
+        """Whether `take_batch` has something to give."""
+        return self._log.untaken
 
     def background_work(self) -> bool:
         """One small step of zeroing ahead, derived files, checkpoint, deletions. Writer thread only.
@@ -298,27 +373,38 @@ class MessageStore:
 
     def delete_topic(self, topic: str) -> None:
         """Forget the topic's queues: at once in memory, their files in the background. The log keeps the records until
-        retention; a topic of this name that is made again begins at offset 0."""
-        self._derived.remove_topic(topic)
+        retention; a topic of this name that is made again begins at offset 0.
+
+        A replica's queues come back if the log is cut below the place where it ends now, so the record that tells of
+        the deletion is appended before; their files go when that is committed.
+        """
+        if self._writer.checkpoint.committed is None:
+            self._derived.remove_topic(topic)
+            return
+        for queue in self._derived.table.of_topic(topic):
+            self._uncommitted.doom(queue, self._log.end_position)
 
     def forget_deleted(self, deleted: Mapping[str, int]) -> list[str]:
         """Empty again the queues that hold only records below the position where their topic was deleted: deriving
         queues from the log brings them back, because the log does not know of deletions. Returns the topics.
 
-        Call it after opening, before anything is appended to these topics.
+        Call it after opening, before anything is appended to these topics; and on a follower when it learns that a
+        deletion is committed.
         """
+        replicated = self._writer.checkpoint.committed is not None
         found: dict[str, None] = {}
         for queue in list(self._derived.table):
             position = deleted.get(queue.topic)
-            if position is not None and queue.max_offset and self._ends_below(queue, position):
-                self._derived.empty(queue)
+            if position is not None and queue.max_offset and self._derived.table.ends_below(queue, position):
+                if replicated:
+                    self._derived.table.take_out(queue)
+                    self._derived.remove_queues([queue])
+                else:
+                    self._derived.empty(queue)
                 found[queue.topic] = None
+        if replicated:
+            self._uncommitted.bury_below(deleted)
         return list(found)
-
-    def _ends_below(self, queue: QueueLog, position: int) -> bool:
-        if queue.min_offset == queue.max_offset:  # retention took its records, and `position` is above that
-            return self._log.min_position < position
-        return self._derived.table.unit(queue, queue.max_offset - 1)[0] < position
 
     def apply_retention(self, now_ms: int, pinned: int) -> int:
         """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:
