@@ -9,7 +9,7 @@
         56 newest index file's name i64 | 64 its next entry u32 | 68 its used slots u32
         72 window u64 | 80 bare end u64 | 88 flags u32 | 92 crc32 of bytes 0..92
     version 2, of a replica:
-        92 committed u64 | 100 loose end u64 | 108 crc32 of bytes 0..108
+        92 committed u64 | 100 loose end u64 | 108 start epoch u64 | 116 crc32 of bytes 0..116
 
 The slots are written in turn, each inside one sector, so that a torn write costs the newer slot only.
 
@@ -32,7 +32,7 @@ CLOSED = 0x1
 _MAGIC = b"LHCHKPT\0"
 _JAVA = Struct(">qqqqq")
 _SLOT = Struct(">8sIIQQQQQqIIQQI")
-_REPLICA = Struct(">QQ")
+_REPLICA = Struct(">QQQ")
 _CRC = Struct(">I")
 _CHECKED_BYTES = {1: _SLOT.size, 2: _SLOT.size + _REPLICA.size}
 _SLOT_BYTES_MAX = _SLOT.size + _REPLICA.size + _CRC.size
@@ -67,6 +67,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     committed: int | None = None
     """What the replica's group had committed, at most `flushed`. None: no replica, whatever is flushed is committed."""
     loose: int = 0
+    start_epoch: int = 0
+    """Of the leadership before `log_start`, if the log was begun in the middle of its group's: see begin_again.py."""
 
     def reach(self, end: int) -> int:
         """How many bytes behind `end`, where the records end, may hold what was never promised; 0: not known."""
@@ -74,7 +76,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def encode_slot(value: Checkpoint) -> bytes:
-    """The 96 bytes of one slot, 112 of a replica's."""
+    """The 96 bytes of one slot, 120 of a replica's."""
     committed = value.committed
     head = _SLOT.pack(
         _MAGIC, 1 if committed is None else 2, value.index_files, value.counter, value.log_start, value.flushed,
@@ -82,7 +84,7 @@ def encode_slot(value: Checkpoint) -> bytes:
         value.window, value.bare_end, CLOSED if value.closed else 0,
     )  # fmt: skip
     if committed is not None:
-        head += _REPLICA.pack(committed, value.loose)
+        head += _REPLICA.pack(committed, value.loose, value.start_epoch)
     return head + _CRC.pack(crc32(head))
 
 
@@ -114,9 +116,10 @@ def _decode_slot(data: bytes) -> Checkpoint | None:
     name, count, used_slots, window, bare_end, flags = rest
     if magic != _MAGIC:
         return None
-    committed, loose = _REPLICA.unpack_from(data, _SLOT.size) if version > 1 else (None, 0)
+    committed, loose, start_epoch = _REPLICA.unpack_from(data, _SLOT.size) if version > 1 else (None, 0, 0)
     return Checkpoint(
         counter=counter, log_start=log_start, flushed=flushed, queues_dispatched=queues, index_dispatched=index,
         index_name=name, index_count=count, index_used_slots=used_slots, index_files=files, window=window,
         bare_end=bare_end, closed=bool(flags & CLOSED), committed=committed, loose=loose,
+        start_epoch=start_epoch,
     )  # fmt: skip

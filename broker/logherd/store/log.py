@@ -72,6 +72,13 @@ class CommitLog:
         """Most bytes of one record."""
         return self._options.record_bytes_limit
 
+    @property
+    def has_room(self) -> bool:
+        """Whether there is a further segment, or space for one, or no need of one for some time."""
+        segment_bytes = self._options.segment_bytes
+        is_far = self.end_position < self.active.end - self._ahead_bytes
+        return self.upcoming is not None or is_far or self._writer.free_bytes >= segment_bytes
+
     def make_room(self, size: int, *, reserve: bool) -> int:
         """Prepare for a record of `size` bytes that would end beyond `append_limit`; the position to append it at.
 

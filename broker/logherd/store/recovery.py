@@ -210,7 +210,7 @@ def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lo
     # From here on files are changed: every refusal that needs no derived file has been ruled out.
     if found.row.action is StoreAction.CREATE:
         write_format(files, root, wanted_format(options, known, adopted_end=0))
-    segments = _prepare_segments(files, root, options, survey, tail)
+    segments = _prepare_segments(files, root, options, survey, tail, log_start=checkpoint.log_start)
     position = tail.position if tail is not None else segments[0].start
     checkpoint = replace(checkpoint, bare_end=min(checkpoint.bare_end, position))
     sizes = tuple({*known, *(segment.size for segment in segments)})
@@ -264,7 +264,7 @@ def _believed(found: Look, options: StoreOptions) -> Checkpoint:
 
 
 def _prepare_segments(
-    files: Files, root: str, options: StoreOptions, survey: SegmentSurvey, tail: Tail | None
+    files: Files, root: str, options: StoreOptions, survey: SegmentSurvey, tail: Tail | None, *, log_start: int
 ) -> list[Segment]:
     """Carry out what was decided about the log's files; the segments, the last of them with room or a successor."""
     directory = f"{root}/commitlog"
@@ -283,7 +283,7 @@ def _prepare_segments(
             return segments
     elif segments:
         return segments
-    start = segments[-1].end if segments else 0
+    start = segments[-1].end if segments else log_start
     try:
         segments.append(Segment.create(files, directory, start, options.log.segment_bytes))
     except OSError as error:

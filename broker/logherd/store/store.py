@@ -235,6 +235,8 @@ class MessageStore:
         uncommitted, checkpoint = self._uncommitted, self._writer.checkpoint
         touched: dict[QueueLog, int] = {}
         landed = uncommitted.landed
+        if checkpoint.committed is not None and position > uncommitted.told:
+            uncommitted.told = min(position, self._log.end_position)
         while landed and landed[0].kept <= position:
             batch = landed.popleft()
             for queue, end in batch.touched.items():
@@ -289,7 +291,8 @@ class MessageStore:
         return data, end
 
     def truncate(self, at: int) -> None:
-        """Drop every record at or above `at`, where one begins or the log ends; nothing committed is there.
+        """Drop every record at or above `at`, where one begins or the log ends; nothing that `advance` was told of is
+        there.
 
         At once for this thread. On the disk it is the next batch, after those that were taken; until that is flushed a
         crash may bring back what was dropped, so nothing may be answered that relies on the cut.
@@ -297,7 +300,8 @@ class MessageStore:
         """
         log = self._log
         ensure(self._writer.checkpoint.committed is not None, "only a replica's log is cut", at)
-        ensure(self.committed_position <= at <= log.end_position, "only what is not committed is cut", at)
+        told = max(self.committed_position, self._uncommitted.told)
+        ensure(told <= at <= log.end_position, "only what is not committed is cut", at, told)
         if at == log.end_position:
             return
         ensure(log.begins_at(at), "a cut is where a record begins", at)
@@ -308,6 +312,16 @@ class MessageStore:
         """(position, record) of the messages of a queue that are appended and not committed, oldest first."""
         for position, size, _ in UNIT.iter_unpack(queue.uncommitted_units()):
             yield position, self._log.read_raw(position, size)[0]
+
+    @property
+    def start_epoch(self) -> int:
+        """The epoch before min_position, as it was given when the log was begun there; else 0."""
+        return self._writer.checkpoint.value.start_epoch
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another run can be appended; it may need a further segment."""
+        return self._writer.failure is None and self._log.has_room
 
     @property
     def untaken(self) -> bool:

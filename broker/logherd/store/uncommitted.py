@@ -34,15 +34,17 @@ class Uncommitted:
     """Belongs to the owner thread.
 
     1. `landed` are flushed and not committed, in order and without a gap.
-    2. `doomed` queues are in order of position, and in no table; units of their records are committed as before.
+    2. `told` is how far the group is known to have committed; what lies below is never cut, readable or not.
+    3. `doomed` queues are in order of position, and in no table; units of their records are committed as before.
     """
 
-    __slots__ = ("_derived", "doomed", "landed")
+    __slots__ = ("_derived", "doomed", "landed", "told")
 
     def __init__(self, derived: Derived) -> None:
         self._derived = derived
         self.landed: deque[WriteBatch] = deque()
         self.doomed: deque[Doomed] = deque()
+        self.told = 0
 
     def land(self, writer: LogWriter, segment: Segment, start: int, end: int, touched: dict[QueueLog, int]) -> None:
         """Add a piece of the log that was found."""

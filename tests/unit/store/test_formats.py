@@ -59,11 +59,11 @@ def test_a_checkpoint_slot_has_its_golden_bytes():
 
 
 def test_a_replicas_slot_has_its_golden_bytes_and_says_so():
-    encoded = encode_slot(msgspec.structs.replace(CHECKPOINT, committed=65_000, loose=0x123456))
+    encoded = encode_slot(msgspec.structs.replace(CHECKPOINT, committed=65_000, loose=0x123456, start_epoch=7))
     assert encoded[:12].hex() == GOLDEN_SLOT[:16] + "00000002"
-    assert encoded[12:-20].hex() == GOLDEN_SLOT[24:]
-    assert encoded[-20:-4].hex() == "000000000000fde80000000000123456"
-    assert len(encoded) == 112
+    assert encoded[12:-28].hex() == GOLDEN_SLOT[24:]
+    assert encoded[-28:-4].hex() == "000000000000fde800000000001234560000000000000007"
+    assert len(encoded) == 120
 
 
 @given(st.integers(0, 2**63), st.integers(0, 2**63))
