@@ -63,7 +63,7 @@ class GroupBroker(Broker):
     def new_volume(self) -> None:
         """An empty disk."""
         self.volumes += 1
-        self.volume = GroupVolume(f"{self.name}.s{self.volumes}")
+        self.volume = GroupVolume(f"{self.name}.s{self.volumes}", self.world.bases)
         self.trusted = True
 
     def started(self) -> None:
@@ -95,7 +95,8 @@ class GroupBroker(Broker):
         """What was not flushed may be gone, and what was committed last may not have been noted."""
         super().ended()
         self.volume.lose(self.draw)
-        self.volume.committed -= self.draw.randint(0, min(3, self.volume.committed))
+        volume = self.volume
+        volume.committed -= self.draw.randint(0, min(3, volume.committed - volume.store.dropped))
 
     def resign(self, epoch: Epoch) -> None:
         """An orderly stop begins."""
@@ -226,7 +227,7 @@ class GroupBroker(Broker):
         sent, who = self.now_ms(), (self.name, self.life)
 
         def work(at: "Controller", office: Office, back: Back) -> None:
-            at.hear_beat(report, who, sent, back)
+            at.hear_beat(report, who, report.number, back)
 
         def done(answer: object) -> None:
             if isinstance(answer, Granted):
