@@ -3,7 +3,7 @@
 Source: controller-ha R6, R9, R11; design H5, H6; defects #5663, #9897, DX-3, DX-4, DX-9 name what goes wrong otherwise.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from logherd.controller.commands import AlterSyncSet, SyncMember
 from logherd.controller.reports import RoleView

@@ -47,6 +47,19 @@ class GroupFaults(Faults):
             broker.crash(lasts)
             broker.volume.cut(draw.randrange(volume.store.dropped, floor))
 
+    def _stop(self, broker: Broker, lasts: int, draw: Random) -> None:
+        """An orderly stop: a leader hands over first, a follower leaves the set; but neither is waited for."""
+        replica = self._replica(broker, draw)
+        if replica.active:
+            replica.drain()
+        replica.soon(draw.choice((1_000, 300_000)), lambda: replica.crash(lasts))
+
+    def _echo(self, broker: Broker, lasts: int, draw: Random) -> None:
+        """Old proposals, of a connection that was closed, arrive now."""
+        replica = self._replica(broker, draw)
+        for command in replica.proposals[-5:]:
+            replica.alter(command)
+
     def _stall(self, victim: Process, lasts: int, draw: Random) -> None:
         self._replica(victim, draw).stuck_until = self._world.now_us + lasts
 
