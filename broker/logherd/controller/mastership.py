@@ -100,7 +100,9 @@ def _new_set(group: Group, winner: Replica, command: Elect) -> SyncSet:
     if command.grounds in _FIRST:
         empty = {r.broker_id for r in group.replicas if r.end == ORIGIN and r.registration and not r.learner}
         together = empty & alive if winner.end == ORIGIN else set[BrokerId]()
-        return group.sync.changed(tuple(sorted({winner.broker_id} | together)), minimum=minimum, keep=False)
+        founded = group.sync.changed(tuple(sorted({winner.broker_id} | together)), minimum=minimum, keep=False)
+        # A late release of a leadership that was forgotten with its group says nothing about this one.
+        return replace(founded, committed=ORIGIN)
     # R10: members that live stay members, so that the next failure finds somebody to elect (DX-27).
     kept = {member for member in group.sync.members if member in alive}
     return group.sync.changed(tuple(sorted({winner.broker_id} | kept)), minimum=minimum)

@@ -63,7 +63,7 @@ class GroupBroker(Broker):
     def new_volume(self) -> None:
         """An empty disk."""
         self.volumes += 1
-        self.volume = GroupVolume(f"{self.name}.s{self.volumes}")
+        self.volume = GroupVolume(f"{self.name}.s{self.volumes}", self.world.bases)
         self.trusted = True
 
     def started(self) -> None:
@@ -76,6 +76,7 @@ class GroupBroker(Broker):
         self._target = self.draw.choice(list(self.world.controllers))
         self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
         self._flushing, self._wanted = False, 0
+        self.proposals: list[AlterSyncSet] = []
         self._replies: deque[Position] = deque()
         founders = self.world.shape.brokers
         seat = Seat(
@@ -95,9 +96,15 @@ class GroupBroker(Broker):
         """What was not flushed may be gone, and what was committed last may not have been noted."""
         super().ended()
         self.volume.lose(self.draw)
-        self.volume.committed -= self.draw.randint(0, min(3, self.volume.committed))
+        volume = self.volume
+        volume.committed -= self.draw.randint(0, min(3, volume.committed - volume.store.dropped))
 
     def resign(self, epoch: Epoch) -> None:
+        """Its store does not work for a moment."""
+        self._health = Health(healthy=False)
+        self.feed(self._health)
+
+    def drain(self) -> None:
         """An orderly stop begins."""
         self.feed(Drain())
 
@@ -217,7 +224,8 @@ class GroupBroker(Broker):
             case Register():
                 self._register_now(ask)
             case AlterSyncSet():
-                self._alter(ask)
+                self.proposals.append(ask)
+                self.alter(ask)
             case Release():
                 self.world.observer.on_resigned(self, self.core.ground.holder.resigned)
                 self.submit(ask)
@@ -226,7 +234,7 @@ class GroupBroker(Broker):
         sent, who = self.now_ms(), (self.name, self.life)
 
         def work(at: "Controller", office: Office, back: Back) -> None:
-            at.hear_beat(report, who, sent, back)
+            at.hear_beat(report, who, report.number, back)
 
         def done(answer: object) -> None:
             if isinstance(answer, Granted):
@@ -254,7 +262,9 @@ class GroupBroker(Broker):
 
         self.ask(work, done)
 
-    def _alter(self, command: AlterSyncSet) -> None:
+    def alter(self, command: AlterSyncSet) -> None:
+        """Send a proposal, perhaps not for the first time."""
+
         def work(at: "Controller", office: Office, back: Back) -> None:
             admitted = admit_sync_set(office, command, at.now_ms())
             if isinstance(admitted, Refusal):

@@ -20,9 +20,9 @@ __all__ = ["check_commit", "check_cut", "check_sent"]
 def check_commit(broker: "GroupBroker", position: Position) -> None:
     """The core says that everything up to here is committed."""
     volume, fate = broker.volume, broker.world.observer.fate_of(broker)
-    count = volume.count_at(position)
+    count = volume.store.count_at(position)
     require(count > volume.committed, "W1", f"{broker.name} shows {count} records after {volume.committed}")
-    require(len(volume.disk._records) >= count, "W1", f"{broker.name} shows {count} records, not all are flushed")
+    require(volume.disk.end >= position, "W1", f"{broker.name} shows {count} records, not all are flushed")
     volume.committed = count
     leader = broker.core.leading
     if leader is not None:

@@ -16,11 +16,16 @@ __all__ = ["GroupFaults"]
 
 class GroupFaults(Faults):
     """`stall`: a flush does not end; `exhaust`: a disk is full to the last byte; `cut-off`: two replicas lose sight of
-    each other, and both of nobody else."""
+    each other, and both of nobody else; `retain`: the first records are not kept any more."""
 
     def __init__(self, world: "GroupWorld") -> None:
         super().__init__(world)
-        self._kinds |= {"stall": self._stall, "exhaust": self._exhaust, "cut-off": self._cut_off}
+        self._kinds |= {
+            "stall": self._stall,
+            "exhaust": self._exhaust,
+            "cut-off": self._cut_off,
+            "retain": self._retain,
+        }
 
     def heal(self) -> None:
         for broker in self._world.brokers.values():
@@ -37,10 +42,23 @@ class GroupFaults(Faults):
     def _roll_back(self, broker: Broker, lasts: int, draw: Random) -> None:
         """The volume is restored to an older state. The controllers can see that only below what they know."""
         group, volume = self._world.observer.group(broker.key), self._replica(broker, draw).volume
-        floor = volume.count_at(group.sync.committed.position) if group is not None else 0
-        if broker.alive and floor > 0:
+        floor = volume.store.count_at(group.sync.committed.position) if group is not None else 0
+        if broker.alive and floor > volume.store.dropped:
             broker.crash(lasts)
-            broker.volume.cut(draw.randrange(floor))
+            broker.volume.cut(draw.randrange(volume.store.dropped, floor))
+
+    def _stop(self, broker: Broker, lasts: int, draw: Random) -> None:
+        """An orderly stop: a leader hands over first, a follower leaves the set; but neither is waited for."""
+        replica = self._replica(broker, draw)
+        if replica.active:
+            replica.drain()
+        replica.soon(draw.choice((1_000, 300_000)), lambda: replica.crash(lasts))
+
+    def _echo(self, broker: Broker, lasts: int, draw: Random) -> None:
+        """Old proposals, of a connection that was closed, arrive now."""
+        replica = self._replica(broker, draw)
+        for command in replica.proposals[-5:]:
+            replica.alter(command)
 
     def _stall(self, victim: Process, lasts: int, draw: Random) -> None:
         self._replica(victim, draw).stuck_until = self._world.now_us + lasts
@@ -50,6 +68,13 @@ class GroupFaults(Faults):
         broker.room_lost = True
         self._for_a_while(broker, "full", lasts)
         self._world.after(lasts, lambda: setattr(broker, "room_lost", False))
+
+    def _retain(self, victim: Process, lasts: int, draw: Random) -> None:
+        """Old segments are deleted; what is committed may go, and whoever lacks it gets no records any more (R16)."""
+        broker = self._replica(victim, draw)
+        volume = broker.volume
+        if broker.active and volume.committed > volume.store.dropped + 1:
+            volume.store.drop(draw.randint(volume.store.dropped + 1, volume.committed))
 
     def _cut_off(self, victim: Process, lasts: int, draw: Random) -> None:
         one = self._replica(victim, draw)

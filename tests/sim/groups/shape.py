@@ -10,7 +10,7 @@ from sim.plan import Plan
 __all__ = ["KINDS", "draw_plan"]
 
 NAME = "groups"
-DISKS = ("stall", "exhaust", "cut-off")
+DISKS = ("stall", "exhaust", "cut-off", "retain")
 KINDS = OTHERS + DISKS
 
 

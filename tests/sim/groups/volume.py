@@ -9,13 +9,17 @@ from logherd.raft.memory import MemoryLog
 from logherd.raft.record import Record
 from logherd.raft.store import HardState
 from logherd.replication.epochs import ORIGIN, Point
+from logherd.replication.log import Image
 from logherd.replication.messages import ClusterId, ReplicaId
 from sim.consensus.disk import SimStore
 from sim.leases.volume import Entry
 
-__all__ = ["GroupStore", "GroupVolume"]
+__all__ = ["Bases", "GroupStore", "GroupVolume"]
 
 _SEGMENT = 1 << 12
+
+Bases = dict[Point, list[Entry]]
+"""What stood below the points from which some log is not kept any more: the simulation's memory, not a replica's."""
 
 
 def entry_of(record: Record) -> Entry:
@@ -24,18 +28,41 @@ def entry_of(record: Record) -> Entry:
 
 
 class GroupStore(SimStore):
-    """A store that also lists its records, and tells before it cuts."""
+    """A store that also lists its records, dropped ones too, and tells before it cuts."""
 
-    def __init__(self, segment_bytes: int = _SEGMENT) -> None:
+    def __init__(self, bases: Bases) -> None:
+        self.bases = bases
         self.entries: list[Entry] = []
         self.before_cut: Callable[[int], None] = lambda count: None
-        super().__init__(segment_bytes)
+        super().__init__(_SEGMENT)
+
+    @property
+    def dropped(self) -> int:
+        """How many records are not kept any more."""
+        return len(self.entries) - len(self._ends)
+
+    def count_at(self, position: Position) -> int:
+        """How many records end at or below a position."""
+        return self.dropped + bisect_right(self._ends, position)
 
     def truncate(self, at: Position) -> None:
-        count = bisect_right(self._ends, at)
+        count = self.count_at(at)
         self.before_cut(count)
         super().truncate(at)
         del self.entries[count:]
+
+    def install(self, image: Image) -> None:
+        if not self.epochs.matches(image.point, self.end):
+            self.entries = list(self.bases[image.point])
+        super().install(image)
+
+    def drop(self, count: int) -> None:
+        """Keep nothing of the first records, which are committed and flushed."""
+        at = self._ends[count - self.dropped - 1]
+        point = self.epochs.point_at(at)
+        self.bases[point] = self.entries[:count]
+        self.keep_image(Image(f"base-{point.epoch}-{at}", point, self.seal_at(at), 0, 0, b""), b"")
+        self.compact(at)
 
     def _add_all(self, records: Sequence[Record]) -> None:
         super()._add_all(records)
@@ -49,21 +76,31 @@ class GroupStore(SimStore):
 class GroupVolume:
     """What `sim.leases` knows a volume by. Whoever asks what it holds is told what is flushed."""
 
-    def __init__(self, store_id: str) -> None:
+    def __init__(self, store_id: str, bases: Bases) -> None:
         self.store_id = store_id
-        self.store = GroupStore()
+        self.store = GroupStore(bases)
         self.committed = 0
         """Records that are shown as committed; a process that starts finds this, or less."""
 
     @property
     def log(self) -> list[Entry]:
-        """All records, flushed or not."""
+        """All records, flushed or not, kept or not."""
         return self.store.entries
 
     @property
     def disk(self) -> MemoryLog:
         """What is flushed."""
         return self.store.disk
+
+    @property
+    def flushed(self) -> list[Entry]:
+        """The same as records; made anew each time."""
+        return [*self._base, *map(entry_of, self.disk._records)]
+
+    @property
+    def _base(self) -> list[Entry]:
+        base = self.disk.epochs.base
+        return [] if base == ORIGIN else self.store.bases[base]
 
     @property
     def kept_epoch(self) -> Epoch:
@@ -76,36 +113,36 @@ class GroupVolume:
         """The end of the log."""
         return self.store.epochs.point_at(self.store.end)
 
-    def count_at(self, position: Position) -> int:
-        """How many records end at or below a position."""
-        return bisect_right(self.store._ends, position)
-
     def position_of(self, count: int) -> Position:
         """Where so many records end."""
-        return self.store._ends[count - 1] if count else Position(0)
+        kept = count - self.store.dropped
+        return self.store._ends[kept - 1] if kept > 0 else self.store.epochs.base.position
 
     def point(self, count: int) -> Point:
         """The place after so many records."""
-        return self.store.epochs.point_at(self.position_of(count)) if count else ORIGIN
+        return self.store.epochs.point_at(self.position_of(count))
 
     def holds(self, log: list[Entry]) -> bool:
         """Whether all of that log is here, flushed."""
-        records = self.disk._records
-        return len(records) >= len(log) and (not log or entry_of(records[len(log) - 1]) == log[-1])
+        base, records = self._base, self.disk._records
+        kept = len(log) - len(base)
+        if kept <= 0:
+            return not log or base[len(log) - 1] == log[-1]
+        return len(records) >= kept and entry_of(records[kept - 1]) == log[-1]
 
     def same_as(self, log: list[Entry]) -> int:
         """How many first records both have, flushed here."""
         same = 0
-        for record, entry in zip(self.disk._records, log, strict=False):
-            if entry_of(record) != entry:
+        for ours, theirs in zip(self.flushed, log, strict=False):
+            if ours != theirs:
                 break
             same += 1
         return same
 
     def cut(self, count: int) -> None:
         """A fault: everything after so many records is gone, flushed or not. The process is not running."""
-        ends = [Position(0), *self.disk._ends]
-        self.disk.truncate(ends[min(count, len(ends) - 1)])
+        ends = [self.disk.epochs.base.position, *self.disk._ends]
+        self.disk.truncate(ends[min(max(count - len(self._base), 0), len(ends) - 1)])
         self.reopen()
 
     def lose(self, draw: Random) -> None:
@@ -115,12 +152,12 @@ class GroupVolume:
 
     def reopen(self) -> None:
         """The store as the next process finds it."""
-        fresh = GroupStore()
+        fresh = GroupStore(self.store.bases)
         disk = self.disk
         for store in (fresh, fresh.disk):
             for name in ("_hard", "_history", "_base_seal", "_image", "_staged"):
                 setattr(store, name, getattr(disk, name))
             store._records, store._ends = list(disk._records), list(disk._ends)
-        fresh.entries = [entry_of(record) for record in disk._records]
+        fresh.entries = self.flushed
         self.store = fresh
-        self.committed = min(self.committed, len(fresh.entries))
+        self.committed = max(min(self.committed, len(fresh.entries)), fresh.dropped)

@@ -6,6 +6,7 @@ from logherd.model.names import Epoch
 from logherd.replication.messages import Envelope
 from sim.groups.broker import GroupBroker
 from sim.groups.faults import GroupFaults
+from sim.groups.volume import Bases
 from sim.leases.broker import Broker
 from sim.leases.fate import require
 from sim.leases.world import KEYS, World
@@ -18,6 +19,7 @@ class GroupWorld(World):
     """A run is a pure function of its plan."""
 
     def __init__(self, plan: Plan, *, keep: int = 400) -> None:
+        self.bases: Bases = {}
         self.answered = self.rebuilt = self.served = self.changes = 0
         super().__init__(plan, keep=keep)
         self.faults = GroupFaults(self)
