@@ -202,7 +202,8 @@ async def test_a_client_that_unregisters_is_not_named_to_the_next_leader(tmp_pat
 def pull_frame(offset: int, suspend_ms: int = 15_000) -> Frame:
     header = PullMessageHeader(
         consumer_group=CONSUMERS, topic=TOPIC, queue_id=0, queue_offset=offset, messages_max=32, sys_flag=6,
-        commit_offset=-1, suspend_timeout_ms=suspend_ms, subscription_version=0, subscription="*", expression_type="TAG",
+        commit_offset=-1, suspend_timeout_ms=suspend_ms, subscription_version=0, subscription="*",
+        expression_type="TAG",
     )  # fmt: skip
     return Frame(RequestCode.PULL_MESSAGE, 0, ext=encode_header(header))
 
