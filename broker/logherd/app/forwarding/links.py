@@ -142,7 +142,7 @@ class LeaderLinks:
     def hold_reading(self, *, held: bool) -> None:
         """Read no answers while `held`: the clients do not take those that came."""
         for link in self._links.values():
-            link.connection.hold_reading(held)
+            link.connection.hold_reading(held=held)
 
     def stop(self) -> None:
         """Close everything, and make no link any more."""
