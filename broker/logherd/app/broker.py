@@ -26,7 +26,7 @@ from logherd.app.option_values import host_of, net_limits
 from logherd.app.requests import WaitingAnswers
 from logherd.app.services import Place, Services
 from logherd.net.server import Server
-from logherd.service.forwarding.roles import Following, Leadership, Leading
+from logherd.service.forwarding.roles import Leadership, Leading
 from logherd.service.identity import BrokerIdentity
 from logherd.service.names.registration import Registrar
 from logherd.settings.options import BrokerOptions, Endpoint
@@ -64,11 +64,10 @@ class Broker:
             on_commit=self._committed, on_failure=on_failure,
         )  # fmt: skip
         self._services = Services(options, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock)
-        self._answers = WaitingAnswers(self._engine.store)
         self._guard = TaskGuard(on_end=self._task_ended)
-        self._leadership: Leadership = leadership or SettableLeadership(Leading(self._engine.metadata.epoch))
-        around = Surroundings(place.identity, self._leadership, clock, self._guard, self._engine.schedule)
-        self._forwarding = Forwarding(around, self._services, self._answers)
+        leads = leadership or SettableLeadership(Leading(self._engine.metadata.epoch))
+        around = Surroundings(place.identity, leads, clock, self._guard, self._engine.schedule)
+        self._forwarding = Forwarding(around, self._services, WaitingAnswers(self._engine.store))
         self._server: Server | None = None
         self._admin = AdminHttp(Routes({"/status": self._status, "/health": self._health, "/ready": self._ready}))
         self._names = self._name_service(names_socket, shares.name_connections)
@@ -194,7 +193,7 @@ class Broker:
     # ---- while it runs
 
     def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
-        self._answers.release(committed_position)
+        self._forwarding.answers.release(committed_position)
         self._services.committed(touched)
 
     def _task_ended(self, ended: TaskEnded) -> None:
@@ -226,7 +225,7 @@ class Broker:
             "cluster": identity.cluster,
             "epoch": self._engine.metadata.epoch,
             "brokerId": identity.broker_id,
-            "role": self._role(),
+            "role": self._forwarding.role_name,
             "address": identity.address,
             "pid": os.getpid(),
             "ready": bool(self._bound),
@@ -236,10 +235,6 @@ class Broker:
             "startedAt": self._started_ms,
             "connections": self._server.connections if self._server is not None else 0,
         }
-
-    def _role(self) -> str:
-        role = self._leadership.current
-        return "leader" if isinstance(role, Leading) else "follower" if isinstance(role, Following) else "none"
 
     def _health(self) -> tuple[int, object]:
         healthy = self._engine.healthy

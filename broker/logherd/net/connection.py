@@ -140,7 +140,7 @@ class Connection(asyncio.Protocol):
         if not self.closed:
             self._send(encode_frame(frame))
 
-    def hold_reading(self, held: bool) -> None:
+    def hold_reading(self, *, held: bool) -> None:
         """Read nothing from the peer while `held`: what it says cannot be taken on."""
         if self._transport is not None and self._transport.is_reading() is held:
             if held:

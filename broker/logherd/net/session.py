@@ -60,11 +60,13 @@ class NetSession(Channel):
     def hand_over(self, handler: FrameHandler, flow: FlowLimits) -> None:
         """From the next slice of requests on this connection belongs to `handler` and has limits of its own.
 
-        `handler` hears `on_close` in place of the one before, and no `on_open`.
+        Its sends come as ordinary frames, not as SendFrame. `handler` hears `on_close` in place of the one before, and
+        no `on_open`.
         """
         self._handler = handler
         self._flow = flow
         self._intake.widen(flow)
+        self._reader.read_plainly()
         if self._transport is not None:
             self._transport.set_write_buffer_limits(high=flow.unsent_bytes_soft, low=flow.unsent_bytes_soft // 2)
 

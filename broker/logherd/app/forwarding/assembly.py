@@ -13,7 +13,7 @@ from logherd.kit.clock import Clock
 from logherd.kit.errors import ensure
 from logherd.net.server import Server
 from logherd.net.session import NetSession
-from logherd.service.forwarding.roles import Leadership
+from logherd.service.forwarding.roles import Following, Leadership, Leading
 from logherd.service.forwarding.roster import Roster
 from logherd.service.identity import BrokerIdentity
 from logherd.wire.codes import RequestCode
@@ -36,6 +36,8 @@ class Forwarding:
 
     def __init__(self, around: Surroundings, services: Services, answers: WaitingAnswers) -> None:
         instance = secrets.token_hex(8)
+        self.answers = answers
+        self._leadership = around.leadership
         roster = Roster()
         hooks = ReceptionHooks(services.session_unreachable, services.session_closed, self._guest_came)
         self._reception = Reception(around.identity, instance, around.leadership, clock=around.clock, hooks=hooks)
@@ -47,6 +49,12 @@ class Forwarding:
         self.gate = Gate(
             parts, around.identity, instance, leadership=around.leadership, clock=around.clock, guard=around.guard
         )
+
+    @property
+    def role_name(self) -> str:
+        """`leader`, `follower` or `none`."""
+        role = self._leadership.current
+        return "leader" if isinstance(role, Leading) else "follower" if isinstance(role, Following) else "none"
 
     def tick(self, server: Server | None) -> None:
         """Every 100 ms or so."""

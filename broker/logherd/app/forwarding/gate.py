@@ -136,8 +136,8 @@ class Gate:
         if self._leads and not isinstance(role, Leading):
             self._leads = False
             self.on_frames = self._sort
+            self._parts.on_step_down()  # answers waiting pulls, for which their sessions must still be there
             self._parts.reception.step_down()
-            self._parts.on_step_down()
         if isinstance(role, Leading):
             self._lead(role, now_ms)
         elif isinstance(role, Following):

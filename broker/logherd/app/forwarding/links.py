@@ -91,6 +91,7 @@ class LeaderLinks:
         self._pursuit: asyncio.Task[None] | None = None
         self._last_number = 0
         self._refusal = ""
+        self._stopped = False
 
     def __len__(self) -> int:
         """Number of open links."""
@@ -100,7 +101,7 @@ class LeaderLinks:
         """Have a link to this leader, `have` if that is open, and keep trying until another leader is named."""
         self.rest()
         self._goal = leader
-        if have in self._links:
+        if have in self._links or self._stopped:
             return
         self._pursuit = self._guard.start(f"link to leader {leader.address}", self._pursue(leader), eternal=False)
 
@@ -141,10 +142,11 @@ class LeaderLinks:
     def hold_reading(self, *, held: bool) -> None:
         """Read no answers while `held`: the clients do not take those that came."""
         for link in self._links.values():
-            link.connection.hold_reading(held)
+            link.connection.hold_reading(held=held)
 
     def stop(self) -> None:
-        """Close everything."""
+        """Close everything, and make no link any more."""
+        self._stopped = True
         self.rest()
         for number in list(self._links):
             self.close(number)

@@ -111,6 +111,7 @@ async def _start(number: int, directory: Path) -> Node:
     path.write_text(json.dumps({
         "brokerGroup": "g", "clusterName": "C", "listen": "127.0.0.1:0",
         "adminListen": "127.0.0.1:0", "dataDir": str(directory / "data"), "flush": "async",
+        "store": {"segmentSize": "8MiB", "indexSlots": 16, "indexEntries": 64},
         "nameService": {"mode": "embedded", "listen": "127.0.0.1:0"},
     }))  # fmt: skip
     leadership = SettableLeadership(Nobody())
