@@ -158,12 +158,14 @@ class Door:
             return
         for spare in [each for each in self._spares if each.greeted]:
             self._spares.remove(spare)
-            peer = spare.take()
+            peer, serves = spare.take(), spare.is_quiet
             try:
-                peer.send(header)  # whole: nothing else is in the buffer yet
-            except OSError as error:
+                serves = serves and peer.send(header) == len(header)
+            except OSError:
+                serves = False
+            if not serves:
                 peer.close()
-                self._note(spare.peer, error.strerror or str(error), clock_ms())
+                self._note(spare.peer, "lost", clock_ms())
                 continue
             self._allowance.left -= 1
             self._relays.add(Relay(self._selector, client, peer, self._buffer, self._forget))

@@ -6,7 +6,7 @@
        +--- exited --- any of these three, and DOOMED <--+           LEAVING --reported, or in time--> ENDED
 
 Invariants: (1) an exit is reported only after it was seen, and only of a child that said who it is; (2) at most one
-child at a time; (3) connections are taken exactly while no child says that it accepts them, and never while stopping;
+child at a time; (3) connections are taken exactly while no child says that it accepts them, also in its orderly stop;
 (4) only a stop asked for from outside ends the guardian. Times are milliseconds on CLOCK_BOOTTIME.
 """
 
@@ -56,6 +56,8 @@ class Phase(Enum):
 
 _ALIVE = frozenset({Phase.STARTING, Phase.SERVING, Phase.DOOMED, Phase.STOPPING})
 _DUTIFUL = frozenset({Phase.STARTING, Phase.SERVING})
+_HEARD = _DUTIFUL | {Phase.STOPPING}
+"""A doomed child is not believed any more."""
 
 
 def exit_code(status: int) -> int:
@@ -104,7 +106,7 @@ class Machine:
 
     def _tick(self, event: Tick, now: int) -> list[Action]:
         overdue = self._watch.is_overdue(event.page, now)
-        actions = self._heard(event.page, now) if self.phase in _DUTIFUL and event.page is not None else []
+        actions = self._heard(event.page, now) if self.phase in _HEARD and event.page is not None else []
         if overdue and self.phase in _DUTIFUL:
             self.phase = Phase.DOOMED
             epoch = 0 if event.page is None else event.page.epoch
@@ -124,11 +126,11 @@ class Machine:
             actions.append(Superseded())
         if page.ready and self.phase is Phase.STARTING:
             self.phase, self._ready_since = Phase.SERVING, now
-            actions += [*self._take(on=False), Say("the child serves")]
+            actions.append(Say("the child serves"))
         elif not page.ready and self.phase is Phase.SERVING:
             self.phase = Phase.STARTING
-            actions += [*self._take(on=True), Say("the child serves no more")]
-        return actions
+            actions.append(Say("the child serves no more"))
+        return actions + self._take(on=not page.ready)
 
     def _timers(self, now: int) -> list[Action]:
         if now < self._due:
@@ -183,7 +185,7 @@ class Machine:
         if self.phase is not Phase.STOPPING:
             self._due = now + self._stop_ms
         self.phase = Phase.STOPPING
-        return [*self._take(on=False), Kill(event.number)]
+        return [Kill(event.number)]
 
     def _reported(self) -> list[Action]:
         self._unreported = False
@@ -193,7 +195,7 @@ class Machine:
         if not self._unreported:
             return self._leave()
         self.phase, self._due = Phase.LEAVING, now + LAST_REPORT_MS
-        return self._take(on=False)
+        return self._take(on=True)
 
     def _leave(self) -> list[Action]:
         self.phase = Phase.ENDED

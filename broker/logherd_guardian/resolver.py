@@ -67,8 +67,11 @@ class Resolver:
     def _ask(self, now: int) -> None:
         if self._pipe is not None or (self._asked_at is not None and now - self._asked_at < _FRESH_MS):
             return
-        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._asked_at = now
+        try:
+            reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return
         try:
             pid = os.fork()
         except OSError:

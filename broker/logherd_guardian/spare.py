@@ -60,6 +60,17 @@ class Spare:
         self._selector.unregister(self._socket)
         self._socket.close()
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the peer has still said nothing more, and not left; it may have while others had their turn."""
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
+
     def take(self) -> socket.socket:
         """The connection, no longer watched here."""
         self._selector.unregister(self._socket)

@@ -5,8 +5,8 @@ import pytest
 from logherd.raft.memory import MemoryLog
 from logherd.replication.receiver import Receiver
 from script.play import play
-from seeded.raft_bugs import BUGS, apply_dropping_image, apply_repeating_numbers
-from sim.consensus.run import run_seed
+from seeded.raft_bugs import BUGS, PLANS, apply_dropping_image, apply_repeating_numbers
+from sim.consensus.run import run_plan
 
 FOLLOWER_READ_AFTER_RESTART = """\
 > group n1 n2 n3
@@ -33,13 +33,19 @@ FOLLOWER_READ_AFTER_RESTART = """\
 
 
 @pytest.mark.parametrize("name", BUGS)
-def test_a_seeded_defect_is_caught_by_its_rule(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kept_plan_is_caught_by_a_rule_of_its_own_and_clean_without_the_defect(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bug = BUGS[name]
-    assert run_seed(bug.seed, keep=1).failure is None
+    plan = bug.plan(name)
+    assert run_plan(plan).failure is None
     bug.apply(monkeypatch)
-    failure = run_seed(bug.seed, keep=1).failure
-    assert failure is not None
-    assert failure.startswith(tuple(f"Violation: {rule}" for rule in bug.caught_by)), failure
+    failure = run_plan(plan).failure
+    assert bug.is_caught(failure), failure
+
+
+def test_no_plan_is_kept_for_a_defect_that_is_gone() -> None:
+    assert sorted(path.stem for path in PLANS.glob("*.json")) == sorted(BUGS)
 
 
 def test_a_read_number_that_repeats_after_a_restart_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +56,7 @@ def test_a_read_number_that_repeats_after_a_restart_is_caught(monkeypatch: pytes
 
 
 def test_an_image_that_drops_a_longer_log_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """B14: too rare for the seeds (the copy must overtake an answer and a restart); the store's contract has it."""
+    """B14, directed: the store's contract has it too."""
     from unit.raft.test_memory import test_records_that_continue_an_installed_image_stay as longer
 
     longer(MemoryLog(128))
@@ -60,7 +66,7 @@ def test_an_image_that_drops_a_longer_log_is_caught(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_straggler_that_is_not_refused_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """B15: a receiver that takes messages of an old connection answers them with an old generation's words."""
+    """B15, directed: a receiver that takes messages of an old connection answers them with an old generation."""
     from unit.replication.test_shipping import test_a_straggler_of_an_old_connection_is_dropped as straggler
 
     straggler()

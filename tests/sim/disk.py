@@ -4,9 +4,9 @@ seed.
 What survives what:
 - a process crash keeps everything written (`crash(power=False)`);
 - a power loss keeps what was flushed, names whose directory was synced, and of the rest whatever the generator draws:
-each pending write is lost, whole, torn at 512 B or 4 KiB, or interleaved by sector; sizes and names likewise. Pages of
-a writable mapping may have become durable unasked. - a failed flush leaves its pages clean: reads give the new bytes,
-a second flush succeeds, power loss loses them.
+  each pending write is lost, whole, torn at 512 B or 4 KiB, or interleaved by sector; sizes and names likewise. Files
+  named `fine` tear at any byte. Pages of a writable mapping may have become durable unasked;
+- a failed flush leaves its pages clean: reads give the new bytes, a second flush succeeds, power loss loses them.
 """
 
 import errno
@@ -32,6 +32,8 @@ class _Inode:
         self.writable_map = 0
         self.pending: list[tuple[int, bytes]] = []
         self.sizes: list[int] = []
+        self.clean: dict[int, bytes] = {}
+        """Pages that a failed flush has left clean, and what the disk holds of them; a write makes one dirty again."""
 
     @property
     def size(self) -> int:
@@ -67,9 +69,15 @@ class _Inode:
             start = at + split - len(self.base)
             self.extra[start : start + len(data) - split] = data[split:]
         self.pending.append((at, data))
+        if self.clean:
+            for page in range(at // PAGE, (at + len(data) - 1) // PAGE + 1):
+                self.clean.pop(page, None)
 
     def flush(self) -> None:
         self.durable = bytearray(self.content())
+        for page, held in self.clean.items():
+            end = min(page * PAGE + len(held), len(self.durable))
+            self.durable[page * PAGE : end] = held[: end - page * PAGE]
         self.pending.clear()
         self.sizes.clear()
 
@@ -80,15 +88,19 @@ class _Inode:
             self.writable_map = 0
 
     def forget_pending(self) -> None:
-        """After a failed flush: the cache keeps the bytes and believes them clean."""
+        """After a failed flush: the cache keeps the bytes and believes them clean; the disk does not have them."""
+        for at, data in self.pending:
+            for page in range(at // PAGE, (at + len(data) - 1) // PAGE + 1):
+                held = bytes(self.durable[page * PAGE : (page + 1) * PAGE])
+                self.clean.setdefault(page, held + bytes(PAGE - len(held)))
         self.pending.clear()
         self.sizes.clear()
 
-    def after_power_loss(self, random: Random) -> bytes:
+    def after_power_loss(self, random: Random, *, fine: bool = False) -> bytes:
         size = random.choice([len(self.durable), *self.sizes]) if self.sizes else len(self.durable)
         content = bytearray(self.durable)
         for at, data in self.pending:
-            _apply(content, at, data, random)
+            _apply(content, at, data, random, random.choice((1, 8, 64)) if fine else SECTOR)
         if self.writable_map:
             cached = self.content()[: self.writable_map]
             content.extend(bytes(max(len(cached) - len(content), 0)))
@@ -99,7 +111,7 @@ class _Inode:
         return bytes(content[:size])
 
 
-def _apply(content: bytearray, at: int, data: bytes, random: Random) -> None:
+def _apply(content: bytearray, at: int, data: bytes, random: Random, sector: int) -> None:
     kind = random.randrange(5)
     if kind == 0:
         return
@@ -107,14 +119,14 @@ def _apply(content: bytearray, at: int, data: bytes, random: Random) -> None:
     if kind == 1:
         content[at : at + len(data)] = data
     elif kind in (2, 3):
-        unit = SECTOR if kind == 2 else PAGE
+        unit = sector if kind == 2 or sector < SECTOR else PAGE
         edges = range(at - at % unit + unit, at + len(data), unit)
         end = random.choice(edges) if edges else at
         content[at:end] = data[: end - at]
     else:
         start = at
         while start < at + len(data):
-            end = min(start - start % SECTOR + SECTOR, at + len(data))
+            end = min(start - start % sector + sector, at + len(data))
             if random.random() < 0.5:
                 content[start:end] = data[start - at : end - at]
             start = end
@@ -240,8 +252,8 @@ class SimDisk:
         self.failing_flush = None
         return True
 
-    def crash(self, random: Random, *, power: bool) -> "SimDisk":
-        """The disk as the next process finds it."""
+    def crash(self, random: Random, *, power: bool, fine: tuple[str, ...] = ()) -> "SimDisk":
+        """The disk as the next process finds it. Pending writes to the files `fine` may be torn inside a sector."""
         after = SimDisk(self.capacity)
         if not power:
             after.names, after.directories, after._pending = self.names, self.directories, self._pending
@@ -259,7 +271,7 @@ class SimDisk:
             for path, inode in names.items():
                 if _parent(path) in after.directories:
                     if id(inode) not in images:
-                        images[id(inode)] = _Inode(inode.after_power_loss(random))
+                        images[id(inode)] = _Inode(inode.after_power_loss(random, fine=path in fine))
                     after.names[path] = images[id(inode)]
             after._durable_names = dict(after.names)
             after._durable_directories = dict(after.directories)

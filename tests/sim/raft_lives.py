@@ -15,6 +15,7 @@ from logherd.model.names import Epoch, Position
 from logherd.raft.record import Kind
 from logherd.raft.store import HardState
 from logherd.raftlog import RaftLog, RaftLogOptions
+from logherd.raftlog.writer import promises_path
 from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.log import Image
 from logherd.replication.messages import ClusterId, ReplicaId
@@ -190,7 +191,7 @@ class Life:
         except OSError:
             self.marks["a flush failed while opening"] += 1
         power = self.draw.random() < 0.7
-        self.disk = self.disk.crash(self.draw, power=power)
+        self.disk = self.disk.crash(self.draw, power=power, fine=(promises_path(ROOT),))
         self.disk.capacity = 1 << 30
         self.log = None
         self.marks["power lost" if power else "process died"] += 1

@@ -8,7 +8,7 @@ CLASSES: dict[str, int] = {
     "logherd.model.topic:GroupConfig": 13,
     "logherd.store.checkpoint:Checkpoint": 15,
     "logherd.service.metadata.changes:GroupPut": 14,
-    "logherd.service.controllers.documents:GroupPage": 18,
+    "logherd.service.controllers.documents:GroupPage": 17,
     "logherd.service.controllers.documents:StatusPage": 15,
     "logherd.settings.controller_models:ControllerSettings": 16,
     "logherd.settings.models:BrokerSettings": 14,

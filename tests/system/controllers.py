@@ -12,12 +12,14 @@ from system.netns import Network
 from system.nodes import NodeProcess, python_command
 
 __all__ = [
+    "ADMIN_PORT",
     "CLIENTS",
     "CLIENT_PORT",
     "NODES",
     "PEER_PORT",
     "connect_from",
     "controller",
+    "member_of",
     "names_by_address",
     "status_of",
 ]
@@ -27,16 +29,15 @@ CLIENTS = "clients"
 CLIENT_PORT, PEER_PORT, ADMIN_PORT, NAMES_PORT = 9878, 9879, 8088, 9876
 
 
+def member_of(network: Network, name: str, place: str) -> dict[str, object]:
+    """A controller as all others know it: its name, and the node of the network where it is."""
+    address = network.address(place)
+    return {"name": name, "peer": f"{address}:{PEER_PORT}", "address": f"{address}:{CLIENT_PORT}"}
+
+
 def config_of(network: Network, node: str, directory: Path, **settings: object) -> dict[str, object]:
     """What `logherd controller --config` reads, with the defaults for everything that decides how it behaves."""
-    members = [
-        {
-            "name": name,
-            "peer": f"{network.address(name)}:{PEER_PORT}",
-            "address": f"{network.address(name)}:{CLIENT_PORT}",
-        }
-        for name in NODES
-    ]
+    members = [member_of(network, name, name) for name in NODES]
     own = network.address(node)
     return {
         "clusterName": CLUSTER,
@@ -60,21 +61,28 @@ def controller(network: Network, node: str, directory: Path, **settings: object)
     return NodeProcess(network, node, directory, python_command("-m", "logherd", "controller", "--config", str(path)))
 
 
+def admin_page(network: Network, node: str, path: str, *, seconds: float = 2.0) -> dict[str, Any]:
+    """A page of a controller's admin port, asked from inside its own namespace. Raises OSError."""
+    address = network.address(node)
+    asked = http.client.HTTPConnection(address, ADMIN_PORT, timeout=seconds)
+    asked.sock = network.doorway(node).connect(address, ADMIN_PORT, seconds=seconds)
+    try:
+        asked.request("GET", path)
+        document = json.loads(asked.getresponse().read())
+    except http.client.HTTPException as error:
+        raise OSError(str(error)) from error
+    finally:
+        asked.close()
+    if not isinstance(document, dict):
+        raise TypeError(f"{path} is {document!r}")
+    return document
+
+
 def status_of(network: Network) -> Callable[[str, float], Mapping[str, Any]]:
-    """Asks a controller's admin port from inside its own namespace."""
+    """What a controller says of itself, in the words of `nodes`."""
 
     def ask(node: str, seconds: float) -> Mapping[str, Any]:
-        asked = http.client.HTTPConnection(network.address(node), ADMIN_PORT, timeout=seconds)
-        asked.sock = network.doorway(node).connect(network.address(node), ADMIN_PORT, seconds=seconds)
-        try:
-            asked.request("GET", "/status")
-            document = json.loads(asked.getresponse().read())
-        except http.client.HTTPException as error:
-            raise OSError(str(error)) from error
-        finally:
-            asked.close()
-        if not isinstance(document, dict):
-            raise TypeError(f"/status is {document!r}")
+        document = admin_page(network, node, "/status", seconds=seconds)
         leader = document["leader"]
         # A leader is ready when it has taken office: then it serves.
         leads = document["role"] == "leader" and document["ready"]

@@ -10,7 +10,7 @@ from system.disks import LoopDisk
 from system.faults import Paused, UnprovedFault, prove_within
 from system.rounds import Bench, RoundLog
 
-__all__ = ["cut_power", "cut_power_of_all"]
+__all__ = ["cut_power", "cut_power_of_all", "hand_over_by_power"]
 
 
 def _lose(bench: Bench, disks: Mapping[str, LoopDisk], names: Sequence[str]) -> None:
@@ -55,5 +55,35 @@ def cut_power_of_all(disks: Mapping[str, LoopDisk]) -> Callable[[Bench, str, Rou
     def shape(bench: Bench, leading: str, log: RoundLog) -> None:
         _lose(bench, disks, bench.names)
         _return(bench, disks, bench.draw.sample(bench.names, len(bench.names)))
+
+    return shape
+
+
+def hand_over_by_power(disks: Mapping[str, LoopDisk]) -> Callable[[Bench, str, RoundLog], None]:
+    """The one that slept and the one that lost power must together know what the other two had answered.
+
+    Source: Jepsen on NATS 2.12.1; P06 of the fault plan.
+    """
+
+    def shape(bench: Bench, leading: str, log: RoundLog) -> None:
+        sleeper = bench.draw.choice(bench.others(leading))
+        loser, rest = bench.draw.sample([leading, *(set(bench.others(leading)) - {sleeper})], 2)
+        asleep, paused = (Paused(bench.quorum.nodes[name].pid, name) for name in (sleeper, rest))
+        asleep.inject()
+        try:
+            asleep.prove()
+            bench.hold(0.5, 1.0)
+            _lose(bench, disks, [loser])
+            paused.inject()
+        finally:
+            asleep.heal()
+        try:
+            paused.prove()
+            _return(bench, disks, [loser])
+            bench.quorum.leader(among=[sleeper, loser])
+            bench.hold(0.3, 0.6)
+        finally:
+            paused.heal()
+        paused.prove_healed()
 
     return shape

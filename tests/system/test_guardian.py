@@ -175,6 +175,16 @@ def test_a_report_is_repeated_until_there_is_a_leader_again(tmp_path: Path) -> N
         guardian.wait_for("the controllers know of the exit")
 
 
+def test_a_controller_that_was_paused_is_asked_again(tmp_path: Path) -> None:
+    with Controller(silent=True) as controller, guarded(tmp_path, controller, child=("ready_after=9",)) as guardian:
+        eventually(lambda: guardian.notes, "no child")
+        os.kill(guardian.child, signal.SIGKILL)
+        controller.wait_for_reports(1)
+        controller.silent = False
+        guardian.wait_for("the controllers know of the exit")
+        assert len(controller.heard) == 2
+
+
 def test_garbage_from_controllers_and_peers_harms_nobody(tmp_path: Path) -> None:
     class Garbage(Controller):
         def handle(self, connection: socket.socket) -> None:
@@ -183,7 +193,7 @@ def test_garbage_from_controllers_and_peers_harms_nobody(tmp_path: Path) -> None
 
     with ExitStack() as held:
         liar, honest = held.enter_context(Garbage()), held.enter_context(Controller())
-        greetings = (b"HTTP/1.1 400 Bad Request\r\n", b"", os.urandom(1 << 20), GREETING)
+        greetings = (b"HTTP/1.1 400 Bad Request\r\n", b"", os.urandom(1 << 20), GREETING[:-1], GREETING)
         peers = [held.enter_context(Peer(greeting=greeting)) for greeting in greetings]
         options = ["--controllers", f"{liar.address},{honest.address}"]
         options += [part for peer in peers for part in ("--peer", peer.address)]
@@ -196,7 +206,7 @@ def test_garbage_from_controllers_and_peers_harms_nobody(tmp_path: Path) -> None
         guardian.wait_for("the child serves", 2)
         assert f"peer does not serve: {peers[0].address}: no greeting of a child" in guardian.log
         assert f"peer does not serve: {peers[1].address}: no greeting in time" in guardian.log
-        assert [len(peer.headers) > 0 for peer in peers] == [False, False, False, True]
+        assert [len(peer.headers) > 0 for peer in peers] == [False, False, False, False, True]
 
 
 def test_a_guardian_never_passes_on_to_a_guardian(tmp_path: Path) -> None:
@@ -212,7 +222,7 @@ def test_a_guardian_never_passes_on_to_a_guardian(tmp_path: Path) -> None:
             assert "peer serves" not in second.log
 
 
-def test_what_a_child_leaves_behind_is_gone_before_its_exit_is_reported(tmp_path: Path) -> None:
+def test_what_a_child_leaves_behind_is_killed(tmp_path: Path) -> None:
     with Controller() as controller, guarded(tmp_path, controller, child=("stray=yes",)) as guardian:
         guardian.wait_for("the child serves")
         strays = guardian.notes[0]["strays"]
@@ -227,6 +237,30 @@ def test_what_a_child_leaves_behind_is_gone_before_its_exit_is_reported(tmp_path
         guardian.signal(signal.SIGTERM)
         guardian.process.wait(10)
         eventually(lambda: not any(is_alive(pid) for pid in strays), "strays live", 1)
+
+
+def test_as_init_it_reaps_strangers_and_kills_none(tmp_path: Path) -> None:
+    """Two orphans that it never started: one ends and leaves a zombie, the other runs on over deaths of the child."""
+    states = "for each in /proc/[0-9]*; do cat $each/stat; done"
+    life = f"{states} >> {tmp_path}/lives; echo end >> {tmp_path}/lives; sleep 0.3; exit 1"
+    guardian = f'exec {sys.executable} -m logherd_guardian --listen 127.0.0.1:0 -- sh -c "$0"'
+    init = f"(setsid sleep 0.2 &); (setsid sleep 1000 &); {guardian}"
+    apart = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    with (tmp_path / "init.log").open("wb") as log:
+        process = subprocess.Popen([*apart, "sh", "-c", init, life], stdout=log, stderr=log)
+    try:
+        lives = tmp_path / "lives"
+        eventually(
+            lambda: lives.exists() and lives.read_text().count("end\n") >= 4, (tmp_path / "init.log").read_text()
+        )
+    finally:
+        process.kill()
+        process.wait(10)
+    last = lives.read_text().split("end\n")[3].splitlines()
+    found = [(line.split()[1], line.rpartition(")")[2].split()[0]) for line in last]
+    assert "Z" not in {state for _, state in found}
+    assert [name for name, _ in found].count("(sleep)") == 1
+    assert last[0].startswith("1 (python")
 
 
 def test_the_child_dies_with_its_guardian(tmp_path: Path) -> None:
@@ -295,12 +329,12 @@ def test_nothing_leaks_over_a_hundred_restarts(tmp_path: Path) -> None:
         options = ("--peer", peer.address, "--controllers", controller.address, "--restart-ms-max", "20")
         with Guardian(tmp_path, *options, command=("sh", "-c", script)) as guardian:
             guardian.wait_for("child started", 10, 20)
-            early = guardian.memory("Pss_Anon")
+            early = guardian.memory("Anonymous")
             assert [guardian.ask() for _ in range(20)] == [b"peer hello"] * 20
             guardian.wait_for("child started", 101, 40)
             # Those that are always there, spares and dials under way.
             assert guardian.descriptors() <= 16
-            assert guardian.memory("Pss_Anon") <= early + 1024
+            assert guardian.memory("Anonymous") <= early + 1024
         starts = [line.split() for line in guardian.notes_path.read_text().splitlines()]
     assert len(starts) >= 100
     # Standard ones, the listener, the page, and the folder that is being listed.
@@ -319,11 +353,11 @@ def test_the_guardian_is_small(tmp_path: Path) -> None:
         for client in crowd:
             client.close()
         eventually(lambda: guardian.descriptors() <= 12, "relays stay")
-        shown = {field: guardian.memory(field) for field in ("Rss", "Pss", "Pss_Anon")}
+        shown = {field: guardian.memory(field) for field in ("Rss", "Pss", "Anonymous")}
         print(f"guardian: {shown} kB; with 200 connections passed on: Pss {crowded} kB")
         assert shown["Pss"] <= PSS_KB_MAX
         assert crowded <= PSS_KB_MAX
-        assert shown["Pss_Anon"] <= PSS_KB_MAX - 2048
+        assert shown["Anonymous"] <= PSS_KB_MAX - 2048
 
 
 def test_a_page_file_is_of_the_owner_only_and_new_for_each_child(tmp_path: Path) -> None:
@@ -340,6 +374,21 @@ def test_a_page_file_is_of_the_owner_only_and_new_for_each_child(tmp_path: Path)
             assert path.stat().st_ino != first.st_ino or path.stat().st_ctime_ns != first.st_ctime_ns
     finally:
         path.unlink(missing_ok=True)
+
+
+def test_a_child_has_no_signal_ignored_or_blocked(tmp_path: Path) -> None:
+    with Guardian(tmp_path, command=("grep", "Sig", "/proc/self/status")) as guardian:
+        guardian.wait_for("SigCgt")
+        masks = dict(line.split(":\t") for line in guardian.log.splitlines() if line.startswith("Sig"))
+    assert int(masks["SigIgn"], 16) == int(masks["SigBlk"], 16) == 0
+
+
+def test_an_idle_guardian_uses_next_to_no_processor_time(tmp_path: Path) -> None:
+    with Guardian(tmp_path) as guardian:
+        guardian.wait_for("the child serves")
+        used = guardian.processor_seconds()
+        time.sleep(2)  # the time that is measured
+        assert guardian.processor_seconds() - used <= 0.04
 
 
 def test_a_child_has_only_what_it_was_lent(tmp_path: Path) -> None:

@@ -74,12 +74,12 @@ def test_a_slow_client_costs_the_guardian_no_memory_and_others_no_time(tmp_path:
 
     with passing(tmp_path, serve=pour) as (_, guardian), guardian.connect(30) as slow:
         assert guardian.ask(b"q") == b"quick"
-        before = guardian.memory("Pss_Anon")
+        before = guardian.memory("Anonymous")
         slow.sendall(b"p")
         began = time.monotonic()
         while time.monotonic() - began < 1:
             assert guardian.ask(b"q") == b"quick"
-        assert guardian.memory("Pss_Anon") <= before + 512
+        assert guardian.memory("Anonymous") <= before + 512
         heard = hashlib.sha256()
         assert read_all(slow, heard) == MUCH
         assert heard.digest() == hashlib.sha256(data).digest()
@@ -123,11 +123,13 @@ def test_only_so_many_are_passed_on_and_the_next_waits_its_turn(tmp_path: Path) 
             client.sendall(b"x")
         for client in clients[:3]:
             assert client.recv(10) == b"peer x"
+        used = guardian.processor_seconds()
         for client in clients[3:]:
             client.settimeout(0.5)
             with pytest.raises(TimeoutError):
                 client.recv(10)
             client.settimeout(5)
+        assert guardian.processor_seconds() - used <= 0.2, "those that wait keep it busy"
         assert len(peer.headers) == 3
         clients[0].close()
         assert clients[3].recv(10) == b"peer x"

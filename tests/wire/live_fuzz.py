@@ -123,7 +123,7 @@ async def _throw(host: str, port: int, data: bytes, dice: random.Random) -> None
             await reader.read(65536)
         else:
             await writer.drain()
-    except (ConnectionError, RuntimeError):  # uvloop says RuntimeError for a write after the other end was gone
+    except (OSError, RuntimeError):  # the other end was gone: uvloop says RuntimeError for a write after that
         pass
     finally:
         writer.transport.abort()

@@ -125,6 +125,26 @@ class Controllers:
                 raise ControllersError(f"no leader of the controllers answers, {outcome}: {why}")
             time.sleep(_RETRY_SECONDS)
 
+    def read_each(self, path: str, shape: type[_Shape]) -> list[_Shape]:
+        """The document at `path` from every one of the admin addresses. Raises ControllersError if one is missing."""
+        return [_shaped(self._each(admin, "GET", path), shape) for admin in self._admins]
+
+    def change_each(self, path: str, body: Document, shape: type[_Shape]) -> list[_Shape]:
+        """The same action at every one of the admin addresses. Raises ControllersError at the first refusal."""
+        token, body = self._token(), {**body, "requestId": uuid4().hex}
+        return [_shaped(self._each(admin, "POST", path, body, token), shape) for admin in self._admins]
+
+    def _each(
+        self, admin: str, method: str, path: str, body: Document | None = None, token: str | None = None
+    ) -> Document:
+        try:
+            status, document = self._exchange(admin, method, path, body, token)
+        except _Unanswered as error:
+            raise ControllersError(f"{admin}: no answer: {error}") from error
+        if status not in _DONE:
+            raise ControllersError(f"{admin}: {_sentence(status, document)}")
+        return document
+
     def await_leader(self) -> None:
         """Return as soon as somebody leads, or when patience ends."""
         until = time.monotonic() + _PATIENCE_SECONDS

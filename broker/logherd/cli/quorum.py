@@ -1,5 +1,6 @@
 """`logherd quorum`: who leads the controllers, and who belongs to them."""
 
+import sys
 from typing import Annotated
 
 import msgspec
@@ -7,7 +8,7 @@ import typer
 
 from logherd.cli import exits
 from logherd.cli.arguments import Output, OutputOption, cell, show_table
-from logherd.cli.controllers import AdminOption, Controllers, TokenOption
+from logherd.cli.controllers import AdminOption, Controllers, ControllersError, TokenOption
 from logherd.service.controllers.documents import QuorumPage
 
 __all__ = ["quorum"]
@@ -64,6 +65,47 @@ def quorum_members(
     body = {"voters": voters, "learners": learners or []}
     done = Controllers(admin, token_file).change("/quorum/members", body, Done)
     show_table(output, done, _HEAD, _rows(done.quorum), notes=[_leads(done.quorum)])
+
+
+@quorum.command("recover")
+def quorum_recover(
+    admin: AdminOption = None,
+    token_file: TokenOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether the loss is meant.")] = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Give up voters that never come back: the controllers named by --admin, and only they, are the quorum then.
+
+    For a quorum that has lost its majority for good. Name every survivor; decisions that none of them holds are lost.
+    """
+    controllers = Controllers(admin, token_file)
+    pages = controllers.read_each("/quorum", QuorumPage)
+    led = [page for page in pages if page.leader is not None]
+    if led:
+        raise ControllersError(f"{led[0].node} hears a leader, {_leads(led[0])}: a quorum that works is not recovered")
+    survivors = [page.identity for page in pages]
+    lost = sorted({each.identity for page in pages for each in page.members if each.voter} - {*survivors})
+    if not yes:
+        _confirm_recovery(survivors, lost)
+    body = {
+        "reset": max(page.reset for page in pages) + 1,
+        "term": max(page.term for page in pages) + 1,
+        "survivors": [
+            {"identity": page.identity, "epoch": page.last.epoch, "position": page.last.position} for page in pages
+        ],
+    }
+    controllers.change_each("/quorum/recover", body, Done)
+    controllers.await_leader()
+    page = controllers.read("/quorum", QuorumPage)
+    show_table(output, page, _HEAD, _rows(page), notes=[f"given up: {', '.join(lost) or 'nobody'}", _leads(page)])
+
+
+def _confirm_recovery(survivors: list[str], lost: list[str]) -> None:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("a recovery gives up voters and may lose decisions; say --yes if that is meant")
+    typer.echo(f"the quorum will be {', '.join(survivors)}")
+    typer.echo(f"given up for good: {', '.join(lost) or 'nobody'}; start none of them again")
+    typer.confirm("Decisions that no survivor holds will be lost. Go on?", abort=True)
 
 
 def _rows(page: QuorumPage) -> list[tuple[object, ...]]:

@@ -9,9 +9,12 @@ from logherd.model.names import Position
 from logherd.raft.memory import MemoryLog
 from logherd.raft.record import Record
 from logherd.raft.store import HardState
+from logherd.raftlog import Recovered
 from logherd.replication.log import Image
+from sim.consensus.observer import Violation
+from sim.disk import SimDisk
 
-__all__ = ["SimStore"]
+__all__ = ["SimStore", "copy_of"]
 
 _Change = tuple[str, tuple[object, ...]]
 
@@ -21,6 +24,10 @@ class SimStore(MemoryLog):
 
     Records are the unit of tearing: a torn record fails its checksum at recovery, so the log ends before it.
     """
+
+    full = False
+    files: SimDisk | None = None
+    recovered = Recovered(())
 
     def __init__(self, segment_bytes: int) -> None:
         super().__init__(segment_bytes)
@@ -57,9 +64,12 @@ class SimStore(MemoryLog):
     def install(self, image: Image) -> None:
         if not self.epochs.matches(image.point, self.end):
             self.on_truncate(image.point.position, self.records(image.point.position, self.end))
+        longer = self.epochs.matches(image.point, self.end) and self.end
         self._recording = False
         super().install(image)
         self._recording = True
+        if longer and self.end != longer:
+            raise Violation(f"C3: an image drops a log that agrees with it: {image.point.position}, {longer}")
         self._remember("install", image)
 
     def _add_all(self, records: Sequence[Record]) -> None:
@@ -95,6 +105,12 @@ class SimStore(MemoryLog):
                 _apply(self.disk, change)
         self.pending.clear()
 
+    def lose_and_damage(self, draw: Random) -> None:
+        """Power loss, and damage to what had been flushed: the newest promise, the last records, or both."""
+        self.lose(draw)
+        kind = draw.randrange(3)
+        self.damage(hard=self.hard_before if kind != 1 else None, records=draw.randint(1, 6) if kind else 0)
+
     def damage(self, *, hard: HardState | None = None, records: int = 0) -> None:
         """Flushed things are lost, and recovery notices that something is wrong: the store is doubtful from now on."""
         disk = self.disk
@@ -105,7 +121,9 @@ class SimStore(MemoryLog):
         if found is not None:
             disk.keep_hard_state(replace(found, doubtful=True))
         if records:
-            ends = [disk.epochs.base.position, *disk._ends]
+            # An image was kept only once everything below it was marked as flushed: damage there is refused by name.
+            low = disk._image[0].point.position if disk._image else disk.epochs.base.position
+            ends = [low, *(end for end in disk._ends if end > low)]
             disk.truncate(ends[max(0, len(ends) - 1 - records)])
 
     def reopened(self) -> "SimStore":
@@ -115,12 +133,22 @@ class SimStore(MemoryLog):
             _apply(self.disk, change)
         self.pending.clear()
         for store in (fresh, fresh.disk):
-            for name in ("_hard", "_history", "_base_seal", "_image", "_staged"):
-                setattr(store, name, getattr(self.disk, name))
-            store._records = copy(self.disk._records)
-            store._ends = copy(self.disk._ends)
+            _copy_into(store, self.disk)
         fresh.hard_before = self.hard_before
         return fresh
+
+
+def copy_of(log: MemoryLog) -> MemoryLog:
+    """The same content, now."""
+    copied = MemoryLog(log._segment_bytes)
+    _copy_into(copied, log)
+    return copied
+
+
+def _copy_into(store: MemoryLog, log: MemoryLog) -> None:
+    for name in ("_hard", "_history", "_base_seal", "_image", "_staged"):
+        setattr(store, name, getattr(log, name))
+    store._records, store._ends = copy(log._records), copy(log._ends)
 
 
 def _apply(disk: MemoryLog, change: _Change) -> None:

@@ -1,12 +1,15 @@
 """Faults carried out, and the operator who changes members in the middle of them."""
 
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
 from logherd.raft.inputs import ChangeMembers, DiskFull, Transfer
 from logherd.raft.members import Configuration, Goal
 from logherd.replication.messages import ReplicaId
-from sim.consensus.shape import Fault
+from sim.consensus.file_store import FileStore
+from sim.consensus.plan import Fault
+from sim.consensus.schemes import Schemes
 
 if TYPE_CHECKING:
     from sim.consensus.member import Member
@@ -20,7 +23,8 @@ class Faults:
 
     def __init__(self, world: "World") -> None:
         self._world = world
-        self._healed = False
+        self.healed = False
+        self.schemes = Schemes(world, self)
 
     def begin(self, fault: Fault) -> None:
         """Carry a fault out."""
@@ -30,16 +34,19 @@ class Faults:
         member = leader if fault.target < 0 and leader else world.members[names[fault.target % len(names)]]
         draw = Random(fault.number)
         world.note(member.name, f"fault {fault.kind} {fault.lasts_ms} ms")
-        method = getattr(self, "_" + fault.kind.replace("-", "_"))
+        name = fault.kind.replace("-", "_")
+        method = getattr(self.schemes, name, None) or getattr(self, "_" + name)
         method(member, fault.lasts_ms * 1000, draw)
 
     def heal(self) -> None:
         """End everything, for ever."""
-        self._healed = True
+        self.healed = True
         world = self._world
         world.net.heal()
         for member in world.members.values():
             member.stalled_until = 0
+            if isinstance(member.store, FileStore):
+                member.store.empty()
             if not member.alive:
                 member.start()
             elif member.paused_until:
@@ -47,19 +54,30 @@ class Faults:
                 member._resume(member.life)
             member.feed(DiskFull(full=False))
 
+    def disk_failed(self, member: "Member") -> None:
+        """The store has stopped: the process ends, with the machine or without it, and starts again."""
+        self._world.observer.marks.hits["flush-failed"] += 1
+        member.stop(power=member.draw.random() < 0.5)
+        self._world.after(member.draw.choice((5_000, 300_000, 1_200_000)), member.start)
+
     # ---- processes ---------------------------------------------------------------------------------------------
 
     def _crash(self, member: "Member", lasts: int, draw: Random) -> None:
-        self._stop(member, lasts, power=False)
+        self.stop(member, lasts, power=False)
 
     def _power(self, member: "Member", lasts: int, draw: Random) -> None:
-        self._stop(member, lasts, power=True)
+        self.stop(member, lasts, power=True)
 
     def _flush_error(self, member: "Member", lasts: int, draw: Random) -> None:
-        """A failed flush ends the process; what it had not flushed is as uncertain as after power loss."""
-        self._stop(member, lasts, power=True)
+        """A failed flush ends the process. The power goes soon after: who went on has lost what it called durable."""
+        if isinstance(member.store, FileStore):
+            member.store.files.failing_flush = draw.randrange(4)
+            self._world.after(draw.randrange(5_000, 300_000), partial(self.storm_stop, member, lasts))
+        else:
+            self.stop(member, lasts, power=True)
 
-    def _stop(self, member: "Member", lasts: int, *, power: bool) -> None:
+    def stop(self, member: "Member", lasts: int, *, power: bool) -> None:
+        """End the process, and start it again later."""
         if member.alive:
             member.stop(power=power)
             self._world.after(lasts, member.start)
@@ -69,25 +87,36 @@ class Faults:
         for other in self._world.members.values():
             if other is member or draw.random() < 0.6:
                 wait, down = draw.randrange(200_000), draw.randrange(lasts)
-                self._world.after(wait, lambda other=other, down=down: self._storm_stop(other, down))
+                self._world.after(wait, partial(self.storm_stop, other, down))
 
-    def _storm_stop(self, member: "Member", lasts: int) -> None:
-        if not self._healed:
-            self._stop(member, lasts, power=True)
+    def storm_stop(self, member: "Member", lasts: int) -> None:
+        """Power loss, unless all is healed by now."""
+        if not self.healed:
+            self.stop(member, lasts, power=True)
 
     def _pause(self, member: "Member", lasts: int, draw: Random) -> None:
         member.pause(lasts)
 
     def _wipe(self, member: "Member", lasts: int, draw: Random) -> None:
-        """Only while every configuration that anybody holds keeps a majority of living disks."""
+        if self.can_spare(member):
+            member.wipe()
+            self._world.relink(member.name)
+
+    def _damage(self, member: "Member", lasts: int, draw: Random) -> None:
+        """Of what was flushed something is lost, and the store says that something may be."""
+        if member.alive and self.can_spare(member):
+            member.stop_damaged()
+            self._world.after(lasts, member.start)
+
+    def can_spare(self, member: "Member") -> bool:
+        """Whether every configuration that anybody holds keeps a majority of whole disks without this one."""
         for other in self._world.members.values():
             current = other.core.ground.members.current
             for half in (current.voters, current.outgoing):
-                dead = [peer for peer in half if peer == member.identity or self._is_dead(peer)]
-                if half and 2 * len(dead) >= len(half):
-                    return
-        member.wipe()
-        self._world.relink(member.name)
+                lost = [peer for peer in half if peer == member.identity or self._is_lost(peer)]
+                if half and 2 * len(lost) >= len(half):
+                    return False
+        return True
 
     # ---- disks -------------------------------------------------------------------------------------------------
 
@@ -102,30 +131,40 @@ class Faults:
                 other.stalled_until = self._world.now_us + wait
                 if draw.random() < 0.5:
                     down, at = draw.randrange(1_000_000), draw.randrange(wait)
-                    self._world.after(at, lambda other=other, down=down: self._storm_stop(other, down))
+                    self._world.after(at, partial(self.storm_stop, other, down))
 
     def _full(self, member: "Member", lasts: int, draw: Random) -> None:
         member.feed(DiskFull(full=True))
         self._world.after(lasts, lambda: member.feed(DiskFull(full=False)))
+
+    def _fill(self, member: "Member", lasts: int, draw: Random) -> None:
+        """The disk has no room, until some time later: batches are tried again."""
+        if isinstance(member.store, FileStore):
+            store = member.store
+            store.fill(draw.choice((0, 100, 2_000)))
+            self._world.after(lasts, store.empty)
+        else:
+            self._full(member, lasts, draw)
 
     # ---- network -----------------------------------------------------------------------------------------------
 
     def _isolate(self, member: "Member", lasts: int, draw: Random) -> None:
         others = [name for name in self._world.members if name != member.name]
         pairs = [pair for name in others for pair in ((name, member.name), (member.name, name))]
-        self._cut(pairs, lasts)
+        self.cut(pairs, lasts)
 
     def _one_way(self, member: "Member", lasts: int, draw: Random) -> None:
         others = [name for name in self._world.members if name != member.name and draw.random() < 0.7]
         out = draw.random() < 0.5
-        self._cut([(member.name, name) if out else (name, member.name) for name in others], lasts)
+        self.cut([(member.name, name) if out else (name, member.name) for name in others], lasts)
 
     def _partition(self, member: "Member", lasts: int, draw: Random) -> None:
         here = [name for name in self._world.members if draw.random() < 0.5]
         there = [name for name in self._world.members if name not in here]
-        self._cut([pair for a in here for b in there for pair in ((a, b), (b, a))], lasts)
+        self.cut([pair for a in here for b in there for pair in ((a, b), (b, a))], lasts)
 
-    def _cut(self, pairs: list[tuple[str, str]], lasts: int) -> None:
+    def cut(self, pairs: list[tuple[str, str]], lasts: int) -> None:
+        """Lose everything in these directions for a time."""
         net = self._world.net
         for pair in pairs:
             net.cut(pair)
@@ -142,42 +181,14 @@ class Faults:
                 pair = (member.name, name) if draw.random() < 0.5 else (name, member.name)
                 self._world.net.clog(pair, self._world.now_us + lasts)
 
-    def _usurp(self, member: "Member", lasts: int, draw: Random) -> None:
-        """The leader keeps its quorum through one follower only, which then restarts at once and forgets it."""
-        leader, names = self._world.leader(), list(self._world.members)
-        if leader is None:
-            return
-        keeper = draw.choice([name for name in names if name != leader.name] or names)
-        apart = [name for name in names if name not in (leader.name, keeper)]
-        wait = draw.randrange(800_000, 2_500_000)
-        self._world.no_writes_until = self._world.now_us + wait
-        self._cut([pair for name in apart for pair in ((name, leader.name), (leader.name, name))], wait + 2_000_000)
-
-        def strike() -> None:
-            if not self._healed:
-                self._stop(self._world.members[keeper], 5_000, power=False)
-                self._cut([(leader.name, keeper), (keeper, leader.name)], 2_000_000)
-
-        self._world.after(wait, strike)
-
-    def _late_order(self, member: "Member", lasts: int, draw: Random) -> None:
-        """The order to take over arrives when the leader has given up waiting; then nobody reaches the old leader."""
-        leader, names = self._world.leader(), list(self._world.members)
-        target = self._world.members[draw.choice(names)]
-        if leader is None or target is leader:
-            return
-        wait = draw.randrange(1_000_000, 1_800_000)
-        until = self._world.no_writes_until = self._world.now_us + wait
-        self._world.net.clog((leader.name, target.name), until)
-        leader.feed(Transfer(self._world.new_request(), target.identity))
-        pairs = [(name, leader.name) for name in names if name != leader.name]
-        self._world.after(wait, lambda: None if self._healed else self._cut(pairs, 2_000_000))
-
     def _reset(self, member: "Member", lasts: int, draw: Random) -> None:
         if member.alive:
             self._world.relink(member.name)
 
     # ---- the operator ------------------------------------------------------------------------------------------
+
+    def _is_lost(self, peer: ReplicaId) -> bool:
+        return self._is_dead(peer) or self._world.observer.is_doubtful(peer)
 
     def _is_dead(self, peer: ReplicaId) -> bool:
         return peer in self._world.observer.graves

@@ -4,8 +4,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from logherd.model.names import Position
+from logherd.raft.members import Configuration
+from logherd.raft.memory import MemoryLog
 from logherd.raft.output import (
     Answer,
+    DoubtEnded,
     Event,
     MembersChanged,
     Output,
@@ -19,6 +22,7 @@ from logherd.raft.output import (
     Unknown,
 )
 from logherd.raft.record import Record
+from logherd.replication.shipping import RefusedAck
 
 if TYPE_CHECKING:
     from sim.consensus.member import Member
@@ -55,6 +59,24 @@ MARKS = {
     "sole-voter": "a group of one committed",
     "two-leaders": "two members led at once, in different terms",
     "catching-up": "a leader's log began above what a follower needed",
+    "one-way": "a message was lost in a direction whose opposite was open",
+    "duplicate": "a message arrived twice",
+    "reordered": "a message arrived after a later one",
+    "straggler": "a message of a closed connection arrived after one of the next",
+    "drifted": "a leader was elected whose clock runs a hundredth off somebody else's",
+    "paused-leader": "a leader was paused, and somebody else led when it resumed",
+    "promoted": "a learner became a voter",
+    "removed": "a voter was removed",
+    "replaced": "the successor of a wiped disk took its place among the voters",
+    "doubtful": "a process started with a store that may have forgotten promises",
+    "promise-forgotten": "damage took a hard state that had been flushed",
+    "records-forgotten": "damage took records that had been flushed",
+    "doubt-ended": "a doubtful member was brought up to a record committed since, and votes again",
+    "slot-torn": "a write of term and vote was torn",
+    "flush-failed": "a flush failed, and the process stopped",
+    "no-space": "a batch found no space and was tried again",
+    "boast-refused": "a follower claimed more than the leader ever had, and was not believed",
+    "refused-start": "damage was refused by name, and the member came back as somebody new",
 }
 
 _CAUSES = {
@@ -98,18 +120,35 @@ class Marks:
             if event.role is Role.LEADER:
                 self._on_leader(member)
         elif isinstance(event, MembersChanged):
-            self.hits["joint"] += event.configuration.joint
-            self.hits["learner"] += bool(event.configuration.learners)
+            self._on_members(member, event.configuration)
+        elif isinstance(event, RefusedAck):
+            self.hits["boast-refused"] += 1
+        elif isinstance(event, DoubtEnded):
+            self.hits["doubt-ended"] += 1
         elif isinstance(event, StorageStalled):
             self.hits["storage-stalled"] += 1
         elif isinstance(event, Strange):
             self.hits["lost-identity"] += 1
+
+    def _on_members(self, member: "Member", now: Configuration) -> None:
+        self.hits["joint"] += now.joint
+        self.hits["learner"] += bool(now.learners)
+        before = member.world.observer.configuration_of(member.identity)
+        graves = member.world.observer.graves
+        gone = [peer for peer in before.voters if not now.is_voter(peer)]
+        self.hits["promoted"] += any(peer in before.learners for peer in now.voters)
+        self.hits["removed"] += bool(gone)
+        if not now.joint:
+            gone = [peer for peer in (*before.voters, *before.outgoing) if not now.is_voter(peer) and peer in graves]
+            names = [peer.partition(".")[0] for peer in now.voters]
+            self.hits["replaced"] += any(peer.partition(".")[0] in names for peer in gone)
 
     def _on_leader(self, member: "Member") -> None:
         ground = member.core.ground
         self.hits["outside"] += not ground.members.current.is_voter(ground.identity)
         self.hits["sole-voter"] += ground.members.current.voters == (ground.identity,)
         others = [other for other in member.world.members.values() if other is not member and other.alive]
+        self.hits["drifted"] += any(abs(other.rate_ppm - member.rate_ppm) >= 10_000 for other in others)
         self.hits["two-leaders"] += any(other.core.role is Role.LEADER for other in others)
         base = ground.log.epochs.base.position
         self.hits["catching-up"] += any(other.store.end < base for other in others)
@@ -140,3 +179,15 @@ class Marks:
     def on_boot(self, member: "Member") -> None:
         """A process has begun."""
         self.hits["copy-resumed"] += bool(member.store._staged[1])
+        self.hits["doubtful"] += member.core.ground.doubtful
+
+    def on_resume(self, member: "Member", leader: "Member | None") -> None:
+        """A pause ends."""
+        self.hits["paused-leader"] += member.core.role is Role.LEADER and leader is not None and leader is not member
+
+    def on_damage(self, member: "Member", ghost: MemoryLog) -> None:
+        """The store is open again; `ghost` is what had been flushed before."""
+        before, now = ghost.hard_state(), member.store.hard_state()
+        if before is not None and now is not None:
+            self.hits["promise-forgotten"] += (before.term, before.vote) > (now.term, now.vote or before.vote)
+        self.hits["records-forgotten"] += ghost.end > member.store.end

@@ -7,12 +7,14 @@ from zlib import crc32
 
 from logherd.model.names import Position
 from logherd.raft.core import RaftCore, found_group, make_image
-from logherd.raft.inputs import Applied, Flushed, ImageKept, Input, Tick
+from logherd.raft.inputs import Applied, DiskFull, Flushed, ImageKept, Input, Received, Tick
 from logherd.raft.options import RaftOptions
 from logherd.raft.output import Output
 from logherd.raft.store import HardState
 from logherd.replication.log import Image
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId
+from logherd.store.errors import ReplicaDamaged, StoreFull, StoreStopped
+from sim.consensus.disk import copy_of
 from sim.consensus.machine import Machine
 from sim.consensus.streams import stream
 from sim.consensus.words import say_answer, say_event
@@ -41,7 +43,7 @@ class Member:
         self.alive = False
         self.paused_until = 0
         self.stalled_until = 0
-        self.full = False
+        self.told_full = False
         self._make_disk(founders)
 
     def _make_disk(self, founders: tuple[ReplicaId, ...]) -> None:
@@ -60,7 +62,7 @@ class Member:
     def _boot(self) -> None:
         self.life += 1
         self.alive = True
-        self.full = False
+        self.told_full = False
         self.paused_until = 0
         self.inbox: list[Input] = []
         self.flushing = False
@@ -89,7 +91,26 @@ class Member:
             self.store.lose(self.draw)
             self.world.observer.marks.on_power_loss(self)
         self.store = self.store.reopened()
+        torn = power and self.store.files is not None and self.store.recovered.doubtful
+        self.world.observer.marks.hits["slot-torn"] += torn
         self.world.note(self.name, "power lost" if power else "crashed")
+
+    def stop_damaged(self) -> None:
+        """Power loss that also takes flushed things. If that is refused by name, somebody new starts here."""
+        self.alive = False
+        self.life += 1
+        self.world.note(self.name, "power lost, disk damaged")
+        ghost = copy_of(self.store.disk)
+        try:
+            self.store.lose_and_damage(self.draw)
+        except ReplicaDamaged as error:
+            self.world.note(self.name, f"refused: {error}")
+            self.world.observer.marks.hits["refused-start"] += 1
+            self.wipe()
+            self.world.relink(self.name)
+            return
+        self.store = self.store.reopened()
+        self.world.observer.on_damage(self, ghost)
 
     def start(self) -> None:
         """A new process finds the old disk."""
@@ -136,6 +157,7 @@ class Member:
             return
         self.paused_until = 0
         self.world.note(self.name, "resumed")
+        self.world.observer.marks.on_resume(self, self.world.leader())
         waiting, self.inbox = self.inbox, []
         ticks = [event for event in waiting if isinstance(event, Tick)]
         for event in [event for event in waiting if not isinstance(event, Tick)] + ticks[:1]:
@@ -151,6 +173,8 @@ class Member:
         if self.paused_until:
             self.inbox.append(event)
             return
+        if type(event) is Received:
+            self.world.observer.before_message(self, event.envelope)
         output = self.core.step(event, self.now_ms())
         self.world.observer.after_step(self, output)
         self._carry_out(output)
@@ -194,14 +218,34 @@ class Member:
             life = self.life
             self.world.at(self.paused_until, lambda: self._end_flush(token, changes) if self.life == life else None)
             return
-        self.store.flush(changes)
+        try:
+            self.store.flush(changes)
+        except StoreFull:
+            self._await_space(token, changes)
+            return
+        except StoreStopped:
+            self.world.faults.disk_failed(self)
+            return
         self.flushing = False
+        self._tell_full()
         while self.held and self.held[0][0] <= token:
             for envelope in self.held.popleft()[1]:
                 self.world.send(self, envelope)
         self.feed(Flushed(token))
         if self.alive and self.flush_wanted > token and not self.flushing:
             self._begin_flush()
+
+    def _await_space(self, token: int, changes: int) -> None:
+        """The same batch again, a little later."""
+        life = self.life
+        self.world.observer.marks.hits["no-space"] += 1
+        self._tell_full()
+        self.world.after(100_000, lambda: self._end_flush(token, changes) if self.life == life else None)
+
+    def _tell_full(self) -> None:
+        if self.store.full != self.told_full:
+            self.told_full = self.store.full
+            self.feed(DiskFull(full=self.told_full))
 
     # ---- the state machine -------------------------------------------------------------------------------------
 

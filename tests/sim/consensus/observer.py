@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 from logherd.model.names import Epoch, Position
 from logherd.raft.members import Configuration
 from logherd.raft.memory import MemoryLog
-from logherd.raft.messages import VoteAnswer, VoteRequest
-from logherd.raft.output import Output, Role
+from logherd.raft.messages import Doubtful, VoteAnswer, VoteRequest
+from logherd.raft.output import DoubtEnded, Output, Role
 from logherd.raft.record import Record
 from logherd.replication.epochs import NOWHERE
-from logherd.replication.messages import AppendAck, Envelope, ReplicaId
+from logherd.replication.messages import Append, AppendAck, AppendReject, CopyAck, CopyChunk, Envelope, ReplicaId
 from sim.consensus.marks import Marks
 
 if TYPE_CHECKING:
     from sim.consensus.member import Member
 
 __all__ = ["Observer", "Violation"]
+
+_TAKEN = (AppendAck, AppendReject, CopyAck)
 
 
 class Violation(AssertionError):
@@ -45,8 +47,15 @@ class Observer:
         self.states: dict[Position, int] = {}
         self.answered: Position = NOWHERE
         self.graves: dict[ReplicaId, MemoryLog] = {}
+        self.ghosts: dict[ReplicaId, MemoryLog] = {}
+        """What doubtful members had acknowledged before the damage: it was true then, and they do not vote."""
         self.members: dict[ReplicaId, Member] = {}
         self.marks = Marks()
+        self._suspects: dict[ReplicaId, None] = {}
+        """Started with a store that may have forgotten promises, and not yet made good for by a leader."""
+        self._generations: dict[tuple[ReplicaId, int, Epoch], int] = {}
+        self._is_stale = False
+        """Whether the message that is being taken belongs to an older connection than one taken before."""
         self._seen: dict[ReplicaId, tuple[Epoch, Position]] = {}
         self._configurations: dict[ReplicaId, Configuration] = {}
         """What held before the step: a commit is decided by that, and the same step may append the next one."""
@@ -61,7 +70,30 @@ class Observer:
         term = self._seen.get(member.identity, (Epoch(0), NOWHERE))[0]
         _hold(ground.hard.term >= self._promised_term(member.identity), "C1: a durable term is never forgotten", term)
         self._seen[member.identity] = (ground.term, ground.progress.commit)
-        self._configurations[member.identity] = ground.members.current
+        self._configurations[member.identity] = now = ground.members.current
+        if ground.hard.doubtful and now.voters != (member.identity,):
+            self._suspects[member.identity] = None
+
+    def on_damage(self, member: "Member", ghost: MemoryLog) -> None:
+        """Flushed things are lost. The member is open again; what it promised in terms that it forgot is void."""
+        self.marks.on_damage(member, ghost)
+        hard = member.store.hard_state()
+        if hard is not None and not hard.doubtful:
+            return  # The damage hit what was not needed any more; the store has checked that nothing is gone.
+        self.ghosts[member.identity] = ghost
+        known = hard.term if hard is not None else Epoch(0)
+        for who, term in [vote for vote in self.votes if vote[0] == member.identity and vote[1] >= known]:
+            del self.votes[who, term]
+
+    def is_doubtful(self, identity: ReplicaId) -> bool:
+        """Whether this member's store has promises that it may have forgotten."""
+        member = self.members.get(identity)
+        hard = member.store.hard_state() if member is not None else None
+        return hard is not None and hard.doubtful
+
+    def configuration_of(self, identity: ReplicaId) -> Configuration:
+        """What the member believed before the step that is being looked at."""
+        return self._configurations.get(identity, Configuration())
 
     def _promised_term(self, identity: ReplicaId) -> Epoch:
         return max((term for who, term in self.votes if who == identity), default=Epoch(0))
@@ -73,33 +105,50 @@ class Observer:
 
     # ---- after every step --------------------------------------------------------------------------------------
 
+    def before_message(self, member: "Member", envelope: Envelope) -> None:
+        """A message is about to be taken."""
+        body = envelope.body
+        if isinstance(body, (Append, CopyChunk)) and envelope.to == member.identity:
+            key = (member.identity, member.life, envelope.epoch)
+            newest = self._generations.get(key, 0)
+            self._is_stale = body.generation < newest
+            self._generations[key] = max(newest, body.generation)
+
     def after_step(self, member: "Member", output: Output) -> None:
-        """Compare what the core has become with everything known."""
-        self.marks.after_step(member, output)
-        core, ground = member.core, member.core.ground
-        term, commit = self._seen[member.identity]
-        _hold(ground.term >= term, "C1: terms never fall", member.name, ground.term, term)
-        _hold(ground.progress.commit >= commit, "C3: commit never falls", member.name, ground.progress.commit, commit)
-        _hold(ground.log.end >= ground.progress.commit, "C3: what is committed is here", member.name)
-        if ground.term > term or core.role is Role.LEADER:
+        """Compare what the core has become with everything known; most steps change nothing of it."""
+        if output.events or output.answers or output.load is not None:
+            self.marks.after_step(member, output)
+        if self._is_stale:
+            self._is_stale = False
+            answers = [envelope.body for envelope in output.messages if isinstance(envelope.body, _TAKEN)]
+            _hold(not answers, "C3: nothing of a closed connection is taken", member.name, answers)
+        core, ground, identity = member.core, member.core.ground, member.identity
+        term, commit, now = ground.hard.term, ground.progress.commit, ground.members.current
+        before = self._seen[identity]
+        _hold(ground.log.end >= commit, "C3: what is committed is here", member.name)
+        if core.role is Role.LEADER and self.leaders.get(term) != identity:
             self._check_leader(member)
-        if ground.progress.commit > commit:
-            self._check_commit(member, commit)
-        self._seen[member.identity] = (ground.term, ground.progress.commit)
-        self._configurations[member.identity] = ground.members.current
+        if (term, commit) != before:
+            _hold(term >= before[0], "C1: terms never fall", member.name, term, before)
+            _hold(commit >= before[1], "C3: commit never falls", member.name, commit, before)
+            if commit > before[1]:
+                self._check_commit(member, before[1])
+            self._seen[identity] = (term, commit)
+        if self._configurations[identity] is not now:
+            self._configurations[identity] = now
+        if any(isinstance(event, DoubtEnded) for event in output.events) or now.voters == (identity,):
+            self.ghosts.pop(identity, None)
+            self._suspects.pop(identity, None)
 
     def _check_leader(self, member: "Member") -> None:
-        core, ground = member.core, member.core.ground
-        if core.role is not Role.LEADER:
-            return
-        known = self.leaders.get(ground.term)
-        _hold(known in (None, member.identity), "C1: one leader in a term", ground.term, known, member.identity)
-        if known is None:
-            self.leaders[ground.term] = member.identity
-            # A vote that arrives late may make a leader of a term that is over: it need not hold what came after.
-            before = [end for by, end in self.commits if by < ground.term]
-            if before:
-                self._check_held(member, before[-1], "C3: a leader holds everything committed before its term")
+        """A leader of a term that had none yet."""
+        term = member.core.ground.term
+        known = self.leaders.setdefault(term, member.identity)
+        _hold(known == member.identity, "C1: one leader in a term", term, known, member.identity)
+        # A vote that arrives late may make a leader of a term that is over: it need not hold what came after.
+        before = [end for by, end in self.commits if by < term]
+        if before:
+            self._check_held(member, before[-1], "C3: a leader holds everything committed before its term")
 
     def _check_held(self, member: "Member", end: Position, rule: str) -> None:
         log = member.core.ground.log
@@ -139,15 +188,13 @@ class Observer:
         if peer not in self.members and peer not in self.graves:
             return False
         disk = self.members[peer].store.disk if peer in self.members else self.graves[peer]
-        if end < disk.epochs.base.position:
-            return True
-        return end <= disk.end and disk.seal_at(end) == seal
+        return _holds(disk, end, seal) or (peer in self.ghosts and _holds(self.ghosts[peer], end, seal))
 
     # ---- messages ----------------------------------------------------------------------------------------------
 
     def on_send(self, member: "Member", envelope: Envelope) -> None:
         """What leaves must already be true on the disk."""
-        body = envelope.body
+        body = envelope.body.answer if isinstance(envelope.body, Doubtful) else envelope.body
         if isinstance(body, VoteAnswer) and body.granted and not body.pre:
             self._check_vote(member, envelope.epoch, envelope.to)
         elif isinstance(body, VoteRequest) and not body.pre:
@@ -162,6 +209,7 @@ class Observer:
 
     def _check_vote(self, member: "Member", term: Epoch, candidate: ReplicaId) -> None:
         hard = member.store.disk.hard_state()
+        _hold(member.identity not in self._suspects, "C6: who may have forgotten a vote gives none", member.name, term)
         durable = hard is not None and (hard.term > term or (hard.term == term and hard.vote == candidate))
         _hold(durable, "C2: a vote is durable before it leaves", member.name, term, candidate, hard)
         given = self.votes.setdefault((member.identity, term), candidate)
@@ -200,3 +248,9 @@ class Observer:
     def committed_between(self, after: Position) -> int:
         """How many records were committed above a position; for reports."""
         return len(self.ends) - bisect_right(self.ends, after)
+
+
+def _holds(disk: MemoryLog, end: Position, seal: int) -> bool:
+    if end < disk.epochs.base.position:
+        return True
+    return end <= disk.end and disk.seal_at(end) == seal

@@ -1,11 +1,10 @@
-"""What one seed looks like: sizes, rates, which faults exist at all; and the plan of timed faults, as data."""
+"""What one seed looks like: sizes, rates, which faults exist at all."""
 
 from dataclasses import asdict, dataclass
-from random import Random
 
 from sim.consensus.streams import stream
 
-__all__ = ["Fault", "Shape", "draw_plan", "draw_shape"]
+__all__ = ["KINDS", "Shape", "draw_shape"]
 
 KINDS = (
     "crash",
@@ -26,6 +25,13 @@ KINDS = (
     "usurp",
     "late-order",
     "brownout",
+    "fill",
+    "damage",
+    "relapse",
+    "turncoat",
+    "copy-cut",
+    "echo",
+    "boast",
 )
 
 
@@ -60,18 +66,6 @@ class Shape:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One timed fault. `target` is the number of a process, or -1 for whoever leads then."""
-
-    at_ms: int
-    kind: str
-    target: int
-    lasts_ms: int
-    number: int
-    """Draws what else the kind needs to know."""
-
-
 def draw_shape(seed: int) -> Shape:
     """The shape of a seed."""
     draw = stream(seed, "config")
@@ -81,7 +75,7 @@ def draw_shape(seed: int) -> Shape:
         founders=founders,
         spares=draw.choice((0, 1, 1, 2)),
         clients=draw.randint(1, 4),
-        faulty_ms=draw.choice((8_000, 12_000, 20_000)),
+        faulty_ms=draw.choice((6_000, 10_000, 16_000)),
         op_gap_ms=draw.choice((20, 60, 200)),
         delay_min_us=draw.choice((0, 500, 5_000, 20_000)),
         delay_mean_us=draw.choice((1_000, 10_000, 40_000)),
@@ -97,26 +91,6 @@ def draw_shape(seed: int) -> Shape:
         message_bytes=draw.choice((64, 300, 2_000)),
         lease_reads=draw.random() < 0.5,
         preferred=draw.choice((0, 0, 1, 2)),
-        fault_gap_ms=draw.choice((300, 800, 2_000)),
+        fault_gap_ms=draw.choice((250, 600, 1_500)),
         kinds=kinds,
     )
-
-
-def draw_plan(seed: int, shape: Shape) -> list[Fault]:
-    """The faults of a seed, in time order."""
-    draw = stream(seed, "plan")
-    plan: list[Fault] = []
-    at = 1_500
-    while shape.kinds:
-        at += 1 + int(draw.expovariate(1 / shape.fault_gap_ms))
-        if at >= shape.faulty_ms:
-            break
-        plan.append(_draw_fault(draw, shape, at))
-    return plan
-
-
-def _draw_fault(draw: Random, shape: Shape, at: int) -> Fault:
-    kind = draw.choice(shape.kinds)
-    target = -1 if draw.random() < 0.4 else draw.randrange(shape.founders + shape.spares)
-    lasts = draw.choice((5, 50, 300, 1_200, 3_000, 6_000))
-    return Fault(at, kind, target, lasts, draw.getrandbits(32))

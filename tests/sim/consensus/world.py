@@ -1,6 +1,7 @@
 """One run: members, network, clients, faults and observer on one heap of virtual time."""
 
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from random import Random
 
@@ -12,10 +13,12 @@ from logherd.replication.messages import Envelope, ReplicaId
 from logherd.replication.sender import ShipOptions
 from sim.consensus.disk import SimStore
 from sim.consensus.faults import Faults
+from sim.consensus.file_store import FileStore
 from sim.consensus.member import Member
 from sim.consensus.net import Net
 from sim.consensus.observer import Observer, Violation
-from sim.consensus.shape import Fault, Shape
+from sim.consensus.plan import Action, Plan
+from sim.consensus.shape import Shape
 from sim.consensus.streams import stream
 from sim.consensus.trace import Trace
 from sim.consensus.words import say_envelope
@@ -26,20 +29,11 @@ LIVENESS_MS = 60_000
 
 
 class World:
-    """A run is a pure function of (seed, shape, plan)."""
+    """A run is a pure function of its plan."""
 
-    def __init__(
-        self,
-        seed: int,
-        shape: Shape,
-        plan: list[Fault],
-        *,
-        keep: int = 400,
-        messages: bool = False,
-        make_store: Callable[[int, Random], SimStore],
-    ) -> None:
+    def __init__(self, plan: Plan, *, keep: int = 100, messages: bool = False) -> None:
+        seed, shape = plan.seed, plan.shape
         self.seed = seed
-        self.make_store = make_store
         self.shape = shape
         self.plan = plan
         self.now_us = 0
@@ -49,14 +43,13 @@ class World:
         self.decided = 0
         self.reads = 0
         self.no_writes_until = 0
+        self.halted = False
         self._say_messages = messages
         self._order = stream(seed, "order")
         self._heap: list[tuple[int, int, int, Callable[[], None]]] = []
         self._numbers = 0
         self._floors: dict[int, Position] = {}
-        self._goal: Callable[[], bool] = lambda: False
-        self._draw = stream(seed, "client:all")
-        self.net = Net(seed, shape, self.at)
+        self.net = Net(seed, shape, self.at, self.observer.marks.hits)
         self.net.now_us = lambda: self.now_us
         self.net.deliver = self._deliver
         founders = tuple(ReplicaId(f"n{number}.0") for number in range(1, shape.founders + 1))
@@ -66,6 +59,10 @@ class World:
         for name in names:
             self.members[name] = Member(self, name, founders)
         self.faults = Faults(self)
+
+    def make_store(self, segment_bytes: int, draw: Random) -> SimStore:
+        """The disk of a member that has never started."""
+        return FileStore.on_empty_disk(segment_bytes, draw) if self.plan.files else SimStore(segment_bytes)
 
     # ---- time --------------------------------------------------------------------------------------------------
 
@@ -96,15 +93,19 @@ class World:
 
     def run(self) -> None:
         """Faults first, then the demand that a healed group works. Raises: Violation."""
-        for number in range(self.shape.clients):
-            self._plan_client(number)
-        for fault in self.plan:
-            self.at(fault.at_ms * 1000, lambda fault=fault: self.faults.begin(fault))
+        for fault in self.plan.faults:
+            self.at(fault.at_ms * 1000, partial(self.faults.begin, fault))
+        for action in self.plan.actions:
+            self.at(action.at_us, partial(self._operate, action))
         self.after(2_000_000, self._mend_members)
         self._run_until(self.shape.faulty_ms * 1000)
         self.note("-", "healed")
         self.faults.heal()
         if not self._run_until(self.now_us + LIVENESS_MS * 1000, self._recovered):
+            self.halted = self._is_helpless()
+            if self.halted:
+                self.note("-", "halted: too many disks may have forgotten what they promised")
+                return
             raise Violation(f"liveness: not recovered {LIVENESS_MS} ms after the last fault: {self.report()}")
 
     def report(self) -> str:
@@ -139,33 +140,35 @@ class World:
                 return False
         return self.now_us > (self.shape.faulty_ms + 1_000) * 1000
 
+    def _is_helpless(self) -> bool:
+        """Whether some group is left without a majority of members that may vote; an operator would have to decide."""
+        for member in self.members.values():
+            current = member.core.ground.members.current
+            for half in (current.voters, current.outgoing):
+                lost = [peer for peer in half if peer in self.observer.graves or self.observer.is_doubtful(peer)]
+                if half and 2 * len(lost) >= len(half):
+                    return True
+        return False
+
     # ---- clients and operator ----------------------------------------------------------------------------------
 
-    def _plan_client(self, number: int) -> None:
-        def act() -> None:
-            if self.now_us < (self.shape.faulty_ms + 500) * 1000:
-                self.after(1 + int(self._draw.expovariate(1 / (self.shape.op_gap_ms * 1000))), act)
-                self._operate(number)
+    def _operate(self, action: Action) -> None:
+        draw, write = Random(action.number), action.kind == "write"
+        target = self._choose(draw, write=write)
+        if not write:
+            self.read(target, lease=action.kind == "lease")
+        elif self.now_us >= self.no_writes_until:
+            request = self.new_request()
+            target.feed(Propose(request, b"%d " % request + bytes(draw.choice((0, 10, 100)))))
 
-        self.after(1_000_000 + self._draw.randrange(50_000), act)
-
-    def _operate(self, number: int) -> None:
-        draw = self._draw
+    def read(self, member: Member, *, lease: bool) -> None:
+        """A client asks a member for its state, and knows what was answered to anybody before."""
         request = self.new_request()
-        chance = draw.random()
-        target = self._choose(write=chance < 0.5)
-        if chance < 0.5 and self.now_us < self.no_writes_until:
-            return
-        if chance < 0.5:
-            body = b"%d/%d " % (number, request) + bytes(draw.choice((0, 10, 100)))
-            target.feed(Propose(request, body))
-        else:
-            self._floors[request] = self.observer.answered
-            target.feed(Read(request, lease=chance < 0.75))
+        self._floors[request] = self.observer.answered
+        member.feed(Read(request, lease=lease))
 
-    def _choose(self, *, write: bool) -> Member:
+    def _choose(self, draw: Random, *, write: bool) -> Member:
         """Mostly who leads; for reads also who only believes so, and anybody."""
-        draw = self._draw
         chance, leader = draw.random(), self.leader()
         if leader is not None and chance < (0.8 if write else 0.4):
             return leader

@@ -52,6 +52,7 @@ class Broker(Process):
         self.registration = Registration(0)
         self.holder = LeaseHolder()
         self.granted = False
+        self.beats = 0
         self.sick = False
         self.view: RoleView | None = None
         self.duty = Duty(self)
@@ -107,7 +108,8 @@ class Broker(Process):
 
         def back(answer: object) -> None:
             if answer is None:
-                self._target = self.draw.choice(list(self.world.controllers))
+                hint = at.leader_hint if at.active else ""
+                self._target = hint or self.draw.choice(list(self.world.controllers))
             elif self.life == life and self.alive:
                 self.world.net.send(at.name, self.name, lambda: self._take(life, lambda: done(answer)))
 
@@ -166,10 +168,11 @@ class Broker(Process):
         return Report(
             group=self.key, broker_id=self.id, registration=self.registration, address=self.address, end=volume.end,
             committed=volume.point(volume.committed), resigned=self.holder.resigned, healthy=not self.sick,
-            space=not self.full,
+            space=not self.full, number=self.beats,
         )  # fmt: skip
 
     def _heartbeat(self) -> None:
+        self.beats += 1
         sent, report = self.now_ms(), self.report()
         who = (self.name, self.life)
 

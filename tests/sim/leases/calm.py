@@ -24,7 +24,7 @@ class Calm:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._since = world.now_us
-        self._committed = {key: len(fate.committed) for key, fate in world.observer.fates.items()}
+        self._acknowledged = {key: fate.acknowledged for key, fate in world.observer.fates.items()}
 
     def run(self, until_us: int) -> None:
         """Raises: Violation if something is still wrong at the end."""
@@ -52,7 +52,7 @@ class Calm:
         if missing:
             return f"{fate.key}: {missing} are not in sync; {group}"
         enough = len(group.sync.members) >= group.rules.min_in_sync
-        if enough and len(fate.committed) <= self._committed[fate.key]:
+        if enough and fate.acknowledged <= self._acknowledged[fate.key]:
             return f"{fate.key}: nothing is acknowledged; {group}"
         return ""
 

@@ -79,6 +79,12 @@ class Controller(Process):
         if self.alive:
             self.feed(DiskFull(full=full))
 
+    @property
+    def leader_hint(self) -> str:
+        """Where it sends whoever asks the wrong controller."""
+        leader = self.core.leader
+        return str(leader) if leader is not None and leader != self.identity else ""
+
     def hand_over(self) -> None:
         """Another controller shall lead."""
         self._requests += 1
@@ -95,8 +101,8 @@ class Controller(Process):
     def _tick(self) -> None:
         self.feed(Tick())
         if self.office is not None:
-            now = self.now_ms()
-            for command in self.office.decide(now):
+            self.world.observer.on_tick(self)
+            for command in self.office.decide(self.now_ms()):
                 self.world.observer.on_proposed(self, command)
                 self._append(command, lambda verdict: None)
         self.soon(TICK_US, self._tick)

@@ -3,7 +3,7 @@
 See `fate` for the rules of one group. Of the controllers: C1 one leader per term; C5 equal logs give equal states, an
 image is as good as the log; C6 no decision that was answered is missing at a later leader; C7 an answer is never older
 than what was decided before the question; H4 nobody is chosen who said that it has no space, or is sick; R10 an
-election is proposed from fresh reports.
+election is proposed from fresh reports; H17 clients are not sent to a master whose successor leads.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,7 +15,7 @@ from logherd.controller.reports import Granted, Report, Withheld
 from logherd.controller.values import Group, GroupKey
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Epoch, Position
-from sim.leases.fate import Fate, require
+from sim.leases.fate import Fate, Violation, require
 from sim.leases.marks import Marks
 from sim.leases.signs import Signs
 from sim.leases.words import say_command, say_verdict
@@ -37,6 +37,7 @@ class Observer:
         self.marks = Marks()
         self.signs = Signs(world, self.marks)
         self.fates = {key: Fate(key) for key in keys}
+        self._watched = tuple(self.fates.values())
         self.decided = Position(0)
         """The end of the latest command whose verdict a controller has told anybody."""
         self._numbers = 0
@@ -53,7 +54,7 @@ class Observer:
     def check(self) -> None:
         """After every event."""
         now = self.world.now_us
-        for fate in self.fates.values():
+        for fate in self._watched:
             fate.check(now)
 
     # ---- controllers -------------------------------------------------------------------------------------------
@@ -80,8 +81,8 @@ class Observer:
 
     def on_read(self, controller: "Controller", decided: Position) -> None:
         """C7."""
-        found = controller.position
-        require(found >= decided, "C7", f"{controller.name} answers from {found}, {decided} was answered before")
+        if controller.position < decided:
+            raise Violation(f"C7: {controller.name} answers from {controller.position}, {decided} was answered before")
 
     def on_state(self, controller: "Controller") -> None:
         """C5: an image is as good as the log."""
@@ -125,6 +126,19 @@ class Observer:
         if isinstance(answer, Granted):
             epoch, resigned = answer.view.epoch, heard.resigned
             require(epoch > resigned, "L4", f"{controller.name} grants b{report.broker_id} epoch {epoch}, resigned")
+
+    def on_tick(self, controller: "Controller") -> None:
+        """H17: nobody sends clients to a master while another one leads in a later epoch."""
+        office, now = controller.office, controller.now_ms()
+        for fate in self.fates.values():
+            group = controller.machine.group(fate.key)
+            named = office.serving(group, now) if office is not None and group is not None else None
+            if named is None or group is None:
+                continue
+            for broker in fate.believers():
+                epoch = broker.believes()
+                wrong = epoch is not None and epoch > group.epoch and broker.incarnation != named.incarnation
+                require(not wrong, "H17", f"{controller.name} names b{named.broker_id}, {broker.name} leads {epoch}")
 
     def on_proposed(self, controller: "Controller", command: Command) -> None:
         """H4, R10: what the office proposes by itself is chosen from what it has heard."""

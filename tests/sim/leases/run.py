@@ -64,7 +64,7 @@ def run_plan(plan: Plan, *, keep: int = 400) -> Result:
     fates = world.observer.fates.values()
     return Result(
         plan.seed, world.trace.digest, world.steps, sum(fate.elections for fate in fates),
-        sum(len(fate.committed) for fate in fates), sum(fate.lost for fate in fates), dict(world.marks.hits), failure,
+        sum(fate.acknowledged for fate in fates), sum(fate.lost for fate in fates), dict(world.marks.hits), failure,
         tuple(world.trace.lines),
     )  # fmt: skip
 

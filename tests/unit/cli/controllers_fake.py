@@ -71,7 +71,10 @@ class Quorum:
             )
             for each in NODES
         ]  # fmt: skip
-        return QuorumPage(leader=self.leader_shape(), term=5, members=members)
+        last = PointShape(epoch=5, position=120)
+        return QuorumPage(
+            node=node, identity=f"{node}.0", reset=0, last=last, leader=self.leader_shape(), term=5, members=members
+        )
 
     def group(self, key: str, *, confirmed: bool = True) -> GroupPage:
         cluster, _, name = key.partition("/")

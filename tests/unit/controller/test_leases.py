@@ -1,9 +1,8 @@
 """R1, R2: two clocks that nobody has compared never let two leaderships overlap."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from logherd.controller.commands import Release
 from logherd.controller.holder import LeaseHolder
@@ -185,9 +184,26 @@ def test_r2_a_late_heartbeat_of_a_master_that_resigned_brings_no_lease() -> None
     """The release was lost, and what the process said before it resigned arrives after what it said then."""
     desk = Desk()
     desk.found(1, 2, 3, master=1)
-    before = desk.report(1)
-    resigned = replace(before, resigned=desk.group.epoch)
+    before = replace(desk.report(1), number=7)
+    resigned = replace(before, resigned=desk.group.epoch, number=8)
     desk.office.hear(resigned, desk.now)
     assert desk.office.hear(before, desk.now) is None
     assert desk.office.renew(before, desk.now) == Withheld(view_of(desk.group), Refusal.RESIGNED)
     assert [type(command) for command in desk.office.decide(desk.now)] == [Release]
+
+
+def test_what_a_late_heartbeat_says_is_not_believed() -> None:
+    """H4: a disk that was not full before is full now."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    replica = desk.group.replica(BrokerId(2))
+    assert replica is not None
+    full = replace(desk.report(2), number=8, space=False)
+    for report in (full, replace(full, number=7, space=True), full):
+        assert desk.office.hear(report, desk.now) is None
+    seen = desk.office.seen(replica, KEY, desk.now)
+    assert seen is not None
+    assert not seen.report.space
+    desk.register(2, life=2)
+    desk.office.hear(replace(full, registration=desk.registration(2), number=1, space=True), desk.now)
+    assert desk.office.alive(desk.group, BrokerId(2), desk.now)

@@ -5,7 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logherd.wire.codec import FrameReader, encode_frame
+from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Flag, Frame
+from logherd.wire.headers import decode_header
+from logherd.wire.headers.leases import LeaseReleaseHeader
 from logherd_guardian.frames import ANSWER_BYTES_MAX, LEASE_RELEASE, Answer, Exit, decode_answer, encode_report
 from logherd_guardian.page import Identity
 
@@ -26,6 +29,15 @@ def test_the_report_says_whose_process_has_exited() -> None:
         "incarnation": "ab" * 16,
         "exited": "true",
     }
+
+
+def test_the_report_is_what_controllers_decode() -> None:
+    (frame,) = FrameReader().feed(encode_report(EXIT))
+    assert frame.code == RequestCode.LEASE_RELEASE
+    assert decode_header(LeaseReleaseHeader, frame.ext) == LeaseReleaseHeader(
+        cluster_name="Default\"Cluster'", broker_name="bé", broker_id=7, store_id="5t0re", incarnation="ab" * 16,
+        exited=True,
+    )  # fmt: skip
 
 
 def answer_bytes(code: int, remark: str | None = None, opaque: int = 1, **ext: str) -> bytes:

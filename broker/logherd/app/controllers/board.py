@@ -4,9 +4,13 @@ It keeps the office while this controller is the ready leader and throws it away
 Whatever was asked under one office is answered under the same one, or with a redirect.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from msgspec import Struct
 
 from logherd.app.quorum.node import boot_ms
 from logherd.app.quorum.outcomes import Applied, Outcome, ReadAt, ReadOutcome, Rejected
@@ -17,6 +21,7 @@ from logherd.controller.office import Office
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import Group
 from logherd.controller.verdicts import Verdict
+from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.output import Refusal, Role, RoleChanged
 from logherd.service.controllers.steps import (
     AwaitMaster,
@@ -25,14 +30,17 @@ from logherd.service.controllers.steps import (
     Decide,
     Endings,
     HandOver,
+    Rebuild,
     Resettle,
     Step,
 )
 from logherd.telemetry.log import Log
 
-__all__ = ["Asker", "Board", "Quorum"]
+__all__ = ["CONFIRM_SECONDS", "Asker", "Board", "Quorum"]
 
 _WAITERS_MAX = 10_000
+CONFIRM_SECONDS = 0.01
+"""From one confirmation to the next, at least: nothing to a lease of seconds."""
 
 _log = Log("logherd.controller")
 
@@ -40,8 +48,7 @@ AnswerT = TypeVar("AnswerT")
 Told = Callable[[Outcome[Any]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Asker(Generic[AnswerT]):
+class Asker(Struct, Generic[AnswerT], frozen=True):
     """Who is to be answered, once; `park` says that it will take long."""
 
     answer: Callable[[AnswerT], None]
@@ -71,6 +78,8 @@ class Quorum(Protocol):
 
     def resettle(self, voters: tuple[str, ...], learners: tuple[str, ...], then: Told) -> None: ...
 
+    def rebuild(self, order: RecoverQuorum, then: Told) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Waiter:
@@ -78,6 +87,10 @@ class _Waiter:
     deadline: int
     office: Office
     asker: Asker[Any]
+
+
+_STEPS = frozenset({Confirm, Catch, Decide, AwaitMaster, HandOver, Resettle, Rebuild})
+_Confirming = list[tuple[Confirm[Any], Asker[Any]]]
 
 
 class Board:
@@ -90,6 +103,8 @@ class Board:
         self.quorum: Quorum | None = None
         self.office: Office | None = None
         self._waiters: list[_Waiter] = []
+        self._confirming: _Confirming = []
+        self._confirm_due = 0.0
 
     @property
     def machine(self) -> Machine:
@@ -105,8 +120,9 @@ class Board:
         elif event.role is not Role.LEADER and self.office is not None:
             self.office = None
             waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                waiter.asker.refuse(Refusal.NOT_LEADER)
+            confirming, self._confirming = self._confirming, []
+            for asker in (*(waiter.asker for waiter in waiters), *(asker for _, asker in confirming)):
+                asker.refuse(Refusal.NOT_LEADER)
 
     def applied(self, command: Command, verdict: Verdict) -> None:
         """A command was applied to the state, whoever proposed it."""
@@ -131,52 +147,73 @@ class Board:
 
     def carry_out(self, step: Step[AnswerT], asker: Asker[AnswerT]) -> None:
         """Do what a step asks, and what follows from it; `asker` is answered once, now or later."""
+        if type(step) not in _STEPS:  # thousands of heartbeats each second
+            asker.answer(cast("AnswerT", step))
+            return
         quorum, office = self.quorum, self.office
-        if isinstance(step, Catch | HandOver | Resettle):
+        if isinstance(step, Confirm):
+            if office is None or quorum is None:
+                asker.refuse(Refusal.NOT_LEADER)
+            else:
+                self._confirm(step, asker)
+        elif isinstance(step, Catch | HandOver | Resettle | Rebuild):
             if quorum is None:
                 asker.refuse(Refusal.NOT_READY)
             else:
                 self._ask(quorum, step, asker)
-        elif isinstance(step, Confirm | Decide | AwaitMaster):
-            if office is None or quorum is None:
-                asker.refuse(Refusal.NOT_LEADER)
-            else:
-                self._lead(quorum, office, step, asker)
-        else:
-            asker.answer(step)
+        elif office is None or quorum is None:
+            asker.refuse(Refusal.NOT_LEADER)
+        elif isinstance(step, Decide | AwaitMaster):
+            self._lead(office, step, asker)
 
     def _ask(
-        self, quorum: Quorum, step: Catch[AnswerT] | HandOver[AnswerT] | Resettle[AnswerT], asker: Asker[AnswerT]
-    ) -> None:
+        self, quorum: Quorum, step: Catch[AnswerT] | HandOver[AnswerT] | Resettle[AnswerT] | Rebuild[AnswerT],
+        asker: Asker[AnswerT],
+    ) -> None:  # fmt: skip
         """Steps that any controller may be asked for."""
         match step:
             case Catch():
                 quorum.read(lambda outcome: self._caught(step, outcome, asker))
             case HandOver():
                 quorum.hand_over_to(step.target, lambda outcome: self._done(step, outcome, asker))
+            case Rebuild():
+                quorum.rebuild(step.order, lambda outcome: self._done(step, outcome, asker))
             case Resettle():
                 asker.park()
                 quorum.resettle(step.voters, step.learners, lambda outcome: self._done(step, outcome, asker))
 
-    def _lead(
-        self, quorum: Quorum, office: Office, step: Confirm[AnswerT] | Decide[AnswerT] | AwaitMaster[AnswerT],
-        asker: Asker[AnswerT],
-    ) -> None:  # fmt: skip
+    def _lead(self, office: Office, step: Decide[AnswerT] | AwaitMaster[AnswerT], asker: Asker[AnswerT]) -> None:
         """Steps of the leader."""
         match step:
-            case Confirm():
-                quorum.read(lambda outcome: self._confirmed(office, step, outcome, asker))
             case Decide():
                 office.submitted(step.command)
                 self._propose(office, step.command, lambda outcome: self._decided(office, step, outcome, asker))
             case AwaitMaster():
                 self._await(office, step, asker)
 
-    def _confirmed(self, office: Office, step: Confirm[AnswerT], outcome: ReadOutcome, asker: Asker[AnswerT]) -> None:
-        if isinstance(outcome, ReadAt) and office is self.office:
-            self.carry_out(step.then(boot_ms()), asker)
-        else:
-            asker.refuse(outcome.reason if isinstance(outcome, Rejected) else Refusal.NOT_LEADER)
+    def _confirm(self, step: Confirm[AnswerT], asker: Asker[AnswerT]) -> None:
+        """Ask the quorum at the end of this pass, or when it was not asked for a while: each round costs it as much as
+        several heartbeats do, and thousands of them may wait for the same one. Whatever comes until then joins."""
+        self._confirming.append((step, asker))
+        if len(self._confirming) == 1:
+            loop = asyncio.get_running_loop()
+            now = loop.time()
+            self._confirm_due = max(now, self._confirm_due + CONFIRM_SECONDS)
+            loop.call_later(self._confirm_due - now, self._begin_round)
+
+    def _begin_round(self) -> None:
+        """Nobody waits any more if the office was lost."""
+        waiting, self._confirming = self._confirming, []
+        if waiting and self.quorum is not None and self.office is not None:
+            self.quorum.read(partial(self._confirmed, self.office, waiting))
+
+    def _confirmed(self, office: Office, waiting: _Confirming, outcome: ReadOutcome) -> None:
+        now = boot_ms()
+        for step, asker in waiting:
+            if isinstance(outcome, ReadAt) and office is self.office:
+                self.carry_out(step.then(now), asker)
+            else:
+                asker.refuse(outcome.reason if isinstance(outcome, Rejected) else Refusal.NOT_LEADER)
 
     def _caught(self, step: Catch[AnswerT], outcome: ReadOutcome, asker: Asker[AnswerT]) -> None:
         if isinstance(outcome, ReadAt):
@@ -190,7 +227,12 @@ class Board:
         else:
             asker.missed(outcome)
 
-    def _done(self, step: HandOver[AnswerT] | Resettle[AnswerT], outcome: Outcome[Any], asker: Asker[AnswerT]) -> None:
+    def _done(
+        self,
+        step: HandOver[AnswerT] | Resettle[AnswerT] | Rebuild[AnswerT],
+        outcome: Outcome[Any],
+        asker: Asker[AnswerT],
+    ) -> None:
         if isinstance(outcome, Applied):
             self.carry_out(step.then(boot_ms()), asker)
         else:

@@ -23,18 +23,20 @@ from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import LogHerdError
 from logherd.peers.founding import Found, Founding, Lost, Step
 from logherd.peers.hello import Hello
-from logherd.peers.identity import open_identity
+from logherd.peers.identity import Identity, open_identity
 from logherd.peers.links import PeerLinks
 from logherd.peers.options import LinkOptions, PeerView
 from logherd.peers.prepare import prepare_log
+from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.members import Goal
 from logherd.raft.options import RaftOptions
-from logherd.raft.output import Event, Refusal, Role, RoleChanged
+from logherd.raft.output import Event, QuorumRecovered, Refusal, Role, RoleChanged
 from logherd.raftlog.log import RaftLog
 from logherd.raftlog.options import RaftLogOptions
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId
 from logherd.replication.sender import ShipOptions
 from logherd.settings.options import ControllerOptions, Endpoint
+from logherd.store.errors import ReplicaDamaged
 from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
 
@@ -68,6 +70,7 @@ class Member:
                 _FILES, options.data_dir, cluster=options.cluster_name, name=options.node_name,
                 log_empty=self._log.hard_state() is None,
             )  # fmt: skip
+            _check_founding(self._identity, self._log, options.data_dir)
         except BaseException:
             self._log.close()
             raise
@@ -180,6 +183,13 @@ class Member:
         goal = Goal(tuple(map(ReplicaId, voters)), tuple(map(ReplicaId, learners)))
         self.node.change_members(goal, then)
 
+    def rebuild(self, order: RecoverQuorum, then: Told) -> None:
+        """Carry out an operator's decision that lost voters never come back."""
+        if self.node is None:
+            then(Rejected(Refusal.NOT_READY, None))
+        else:
+            self.node.recover_quorum(order, then)
+
     # ---- founding -----------------------------------------------------------------------------------------------
 
     def _hello(self) -> Hello:
@@ -241,7 +251,16 @@ class Member:
             )  # fmt: skip
             self._board.role_changed(event)
         else:
+            if isinstance(event, QuorumRecovered):
+                self._links.announce()
             _log.warning(type(event).__name__, detail=str(event))
+
+
+def _check_founding(identity: Identity, log: RaftLog, data_dir: str) -> None:
+    """A founder's log begins with an image that names the voters. Without it this member would know of none, not stand
+    for election, and say nothing of it. Raises: ReplicaDamaged."""
+    if identity.founded and not identity.stranger and log.image() is None:
+        raise ReplicaDamaged(f"{data_dir}/raft/images", 0, "image missing: this node has founded the group with one")
 
 
 def _node_options(options: ControllerOptions) -> NodeOptions:

@@ -81,26 +81,34 @@ class Reports:
         ground = node.core.ground
         return Progress(
             applied=node.position, committed=ground.progress.commit, end=node.log.end, failure=failure,
-            flush_ms=_since(ground.durable.waiting_since) or 0,
+            flush_ms=_since(ground.durable.waiting_since) or 0, last=ground.last, reset=ground.hard.cluster.reset,
         )  # fmt: skip
 
     def _peers(self, node: RaftNode[Any] | None) -> tuple[Peer, ...]:
-        """All configured controllers, then members of the quorum that are not configured."""
+        """All configured controllers and all members; a member that came back wiped stands there as both that it is."""
         views = {view.name: view for view in self._member.peers()}
-        members = {name_of(each): each for each in node.core.ground.members.current.members} if node else {}
-        names = dict.fromkeys((*(each.name for each in self._options.controllers), *members))
-        return tuple(self._peer(name, views.get(name), members.get(name), node) for name in names)
+        members = node.core.ground.members.current.members if node is not None else ()
+        found: list[Peer] = []
+        for name in dict.fromkeys((*(each.name for each in self._options.controllers), *map(name_of, members))):
+            view = views.get(name)
+            here = self._member.identity if name == self._options.node_name else view.identity if view else None
+            identities: list[ReplicaId | None] = [each for each in members if name_of(each) == name]
+            if here not in identities and (here is not None or not identities):
+                identities.append(here)
+            found += [self._peer(name, each, view, node) for each in identities]
+        return tuple(found)
 
-    def _peer(self, name: str, view: PeerView | None, member: ReplicaId | None, node: RaftNode[Any] | None) -> Peer:
-        configured, own = self._options.member(name), name == self._options.node_name
-        identity = self._member.identity if own else view.identity if view is not None else None
+    def _peer(
+        self, name: str, identity: ReplicaId | None, view: PeerView | None, node: RaftNode[Any] | None
+    ) -> Peer:  # fmt: skip
+        configured, own = self._options.member(name), identity == self._member.identity
+        answers = view is not None and view.identity in (identity, None)
         return Peer(
-            node=name, identity=member or identity,
-            address=str(configured.address) if configured is not None else None,
+            node=name, identity=identity, address=str(configured.address) if configured is not None else None,
             admin=str(configured.admin) if configured is not None and configured.admin is not None else None,
-            voter=_voter(member, node), connected=own or (view is not None and view.connected),
-            heard_ms=0 if own else view.heard_ms if view is not None else None, match=_match(member, node, own=own),
-            refused=view.refused if view is not None else None,
+            voter=_voter(identity, node), connected=own or (answers and view is not None and view.connected),
+            heard_ms=0 if own else view.heard_ms if view is not None and answers else None,
+            match=_match(identity, node, own=own), refused=view.refused if view is not None else None,
         )  # fmt: skip
 
 
@@ -109,14 +117,14 @@ def _since(moment: int | None) -> int | None:
 
 
 def _voter(member: ReplicaId | None, node: RaftNode[Any] | None) -> bool | None:
-    if member is None or node is None:
+    if member is None or node is None or member not in node.core.ground.members.current.members:
         return None
     return node.core.ground.members.current.is_voter(member)
 
 
 def _match(member: ReplicaId | None, node: RaftNode[Any] | None, *, own: bool) -> int | None:
     leading = node.core.leading if node is not None else None
-    if node is None or leading is None or member is None:
+    if node is None or leading is None or member is None or _voter(member, node) is None:
         return None
     return node.log.end if own else leading.shipper.match(member)
 

@@ -11,8 +11,21 @@ from logherd.kit.errors import LogHerdError
 from logherd.service.controllers.documents import Document, error
 
 __all__ = [
-    "CallError", "ConfigOrder", "ElectOrder", "ForgetOrder", "LearnerOrder", "MembersOrder", "Order", "RulesOrder",
-    "TransferOrder", "read_count", "read_flag", "read_object", "read_order", "refuse_field",
+    "CallError",
+    "ConfigOrder",
+    "ElectOrder",
+    "ForgetOrder",
+    "LearnerOrder",
+    "MembersOrder",
+    "Order",
+    "RecoverOrder",
+    "RulesOrder",
+    "TransferOrder",
+    "read_count",
+    "read_flag",
+    "read_object",
+    "read_order",
+    "refuse_field",
 ]  # fmt: skip
 
 _SHOWN_MAX = 80
@@ -20,6 +33,12 @@ _MISSING = re.compile(r"missing required field `(.*?)`")
 _UNKNOWN = re.compile(r"unknown field `(.*?)`")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
+
+_KIND = re.compile(r"`(.*?)`")
+_KINDS = {
+    "int": "an integer", "str": "text", "bool": "true or false", "array": "a list", "object": "an object",
+}  # fmt: skip
+"""How the kinds of values are called in sentences."""
 
 _Id = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
 _Epoch = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -82,6 +101,22 @@ class MembersOrder(Order, frozen=True, kw_only=True):
     learners: Annotated[list[_Name], Meta(max_length=100)] = []
 
 
+class Survivor(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A controller that lives on, and its last record as its own /quorum shows it."""
+
+    identity: _Name
+    epoch: _Epoch
+    position: _Epoch
+
+
+class RecoverOrder(Order, frozen=True, kw_only=True):
+    """The same words for every survivor: `reset` is one more than before, `term` above all of theirs."""
+
+    reset: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
+    term: Annotated[int, Meta(ge=1, le=(1 << 62))]
+    survivors: Annotated[list[Survivor], Meta(min_length=1, max_length=100)]
+
+
 OrderType = TypeVar("OrderType", bound=Order)
 
 
@@ -122,15 +157,17 @@ def read_order(cls: type[OrderType], body: dict[str, Any]) -> OrderType:
 
 def _explain(cls: type[Order], message: str, raw: dict[str, Any]) -> NoReturn:
     missing, unknown, place = _MISSING.search(message), _UNKNOWN.search(message), _PLACE.search(message)
+    within = f"{place[1]}." if place else ""
     if missing:
-        refuse_field(missing[1], None, "a value: the field is missing")
+        refuse_field(f"{within}{missing[1]}", None, "a value: the field is missing")
     if unknown:
-        refuse_field(
-            unknown[1], raw.get(unknown[1]), f"left out: the fields are {', '.join(cls.__struct_encode_fields__)}"
-        )
+        fields = ", ".join(cls.__struct_encode_fields__)
+        expected = "left out" if within else f"left out: the fields are {fields}"
+        refuse_field(f"{within}{unknown[1]}", None if within else raw.get(unknown[1]), expected)
     field = place[1] if place else "body"
     expected = message[: place.start()] if place else message
-    expected = expected.partition(", got")[0].removeprefix("Expected ").replace("`", "")
+    expected = expected.partition(", got")[0].removeprefix("Expected ")
+    expected = _KIND.sub(lambda found: " or ".join(_KINDS.get(each, each) for each in found[1].split(" | ")), expected)
     refuse_field(field, raw.get(re.split(r"[.\[]", field)[0]), expected)
 
 

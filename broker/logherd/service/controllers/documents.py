@@ -107,19 +107,26 @@ class MemberShape(_Shape, frozen=True, kw_only=True):
     heard_ms: int | None
 
 
-class QuorumPage(_Shape, frozen=True, kw_only=True):
-    """`GET /quorum`, as this controller sees it."""
-
-    leader: LeaderShape | None
-    term: int
-    members: Sequence[MemberShape]
-
-
 class PointShape(_Shape, frozen=True, kw_only=True):
     """A place in a broker group's log."""
 
     epoch: int
     position: int
+
+
+class QuorumPage(_Shape, frozen=True, kw_only=True):
+    """`GET /quorum`, as this controller (`node`, `identity`) sees it.
+
+    `reset`: how often an operator has rebuilt the quorum. `last`: this controller's last record.
+    """
+
+    node: str
+    identity: str
+    reset: int
+    last: PointShape
+    leader: LeaderShape | None
+    term: int
+    members: Sequence[MemberShape]
 
 
 class MasterShape(_Shape, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@
     GET  /groups /groups/{cluster}/{name} /config     replicated state, confirmed by the quorum unless ?stale=true
     POST /groups/{cluster}/{name}/{elect, promote, demote, forget, rules}    orders to the leader, with a JSON object
     POST /config /quorum/transfer /quorum/members
+    POST /quorum/recover     to each survivor itself, when a majority is gone for good
 
 Refusals: 400 names the field, its value and what would be right; 404 no such group, broker or page; 405 another method;
 409 it conflicts with what is so, for the `reason`, or another controller leads: `leader`; 503 not now; 504 unknown, or
@@ -25,7 +26,7 @@ from logherd.service.controllers.documents import ConfigPage, Document, GroupsPa
 from logherd.service.controllers.group_pages import group_page, group_summary
 from logherd.service.controllers.orders import GROUP_ACTIONS, configure_controllers
 from logherd.service.controllers.place import Place, endings_of_action, endings_of_read, redirect
-from logherd.service.controllers.quorum_orders import hand_over, resettle
+from logherd.service.controllers.quorum_orders import hand_over, recover, resettle
 from logherd.service.controllers.quorum_pages import health_page, quorum_page, ready_page, status_page
 from logherd.service.controllers.steps import Catch, Endings, Step
 
@@ -91,10 +92,14 @@ def _act(path: str, body: bytes, place: Place) -> Step[Document]:
     found = _match(path, ACTIONS)
     if found is None:
         return _no_page("POST", path)
-    if place.office() is None:
-        return redirect(place)
     template, parts = found
+    if place.office() is None and template not in _OF_ANYBODY:
+        return redirect(place)
     return ACTIONS[template](place, read_object(body), parts)
+
+
+_OF_ANYBODY: Final = frozenset({"/quorum/recover"})
+"""Actions that are not the leader's: there is none."""
 
 
 def _match(path: str, known: Collection[str]) -> tuple[str, dict[str, str]] | None:
@@ -202,7 +207,11 @@ def _resettle(place: Place, body: dict[str, Any], parts: Texts) -> Step[Document
     return resettle(place, body)
 
 
+def _recover(place: Place, body: dict[str, Any], parts: Texts) -> Step[Document]:
+    return recover(place, body)
+
+
 ACTIONS: Final[Mapping[str, _Act]] = MappingProxyType({
-    "/config": _configure, "/quorum/transfer": _hand_over, "/quorum/members": _resettle,
+    "/config": _configure, "/quorum/transfer": _hand_over, "/quorum/members": _resettle, "/quorum/recover": _recover,
     **{f"/groups/{{cluster}}/{{name}}/{action}": _of_group(action) for action in GROUP_ACTIONS},
 })  # fmt: skip

@@ -2,14 +2,25 @@
 
 from typing import Any
 
-from logherd.service.controllers.calls import MembersOrder, Order, TransferOrder, read_order, refuse_field
+from logherd.model.names import Epoch, Position
+from logherd.raft.inputs import RecoverQuorum
+from logherd.replication.epochs import Point
+from logherd.replication.messages import ReplicaId
+from logherd.service.controllers.calls import (
+    MembersOrder,
+    Order,
+    RecoverOrder,
+    TransferOrder,
+    read_order,
+    refuse_field,
+)
 from logherd.service.controllers.documents import Document
 from logherd.service.controllers.place import Place
 from logherd.service.controllers.quorum_pages import quorum_page
 from logherd.service.controllers.standing import Standing
-from logherd.service.controllers.steps import HandOver, Resettle, Step
+from logherd.service.controllers.steps import HandOver, Rebuild, Resettle, Step
 
-__all__ = ["hand_over", "resettle"]
+__all__ = ["hand_over", "recover", "resettle"]
 
 
 def hand_over(place: Place, body: dict[str, Any]) -> Step[Document]:
@@ -44,6 +55,34 @@ def resettle(place: Place, body: dict[str, Any]) -> Step[Document]:
         return _done(place, order)
 
     return Resettle(voters, learners, then)
+
+
+def recover(place: Place, body: dict[str, Any]) -> Step[Document]:
+    """Make the survivors the quorum: voters that are not named are given up for good. Asked of each survivor itself.
+
+    Committed decisions that no survivor holds are lost. Refused where a leader is heard. Raises: CallError.
+    """
+    order, standing = read_order(RecoverOrder, body), place.standing()
+    named = {each.identity: Point(Epoch(each.epoch), Position(each.position)) for each in order.survivors}
+    own = standing.identity
+    if own not in named:
+        refuse_field("survivors", sorted(named), f"a list with this controller, {own}, because it was asked")
+    voters = {peer.identity for peer in standing.peers if peer.voter}
+    if order.reset == standing.progress.reset and voters == set(named):
+        return _done(place, order, changed=False)
+    if order.reset != standing.progress.reset + 1:
+        refuse_field("reset", order.reset, f"{standing.progress.reset + 1}, one more than it is here")
+    if order.term <= standing.leadership.term:
+        refuse_field("term", order.term, f"above {standing.leadership.term}, the term here")
+    if named[own] != standing.progress.last:
+        last = standing.progress.last
+        refuse_field("survivors", own, f"given with its last record: epoch {last.epoch}, position {last.position}")
+    survivors = tuple((ReplicaId(each), point) for each, point in named.items())
+
+    def then(now: int) -> Document:
+        return _done(place, order)
+
+    return Rebuild(RecoverQuorum(0, order.reset, Epoch(order.term), survivors), then)
 
 
 def _identity(standing: Standing, field: str, name: str) -> str:

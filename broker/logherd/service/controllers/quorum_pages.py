@@ -8,6 +8,7 @@ from logherd.service.controllers.documents import (
     QuorumPage,
     ReadyPage,
     StatusPage,
+    point_shape,
 )
 from logherd.service.controllers.place import Place, leader_shape
 from logherd.service.controllers.standing import Peer, Standing, faults, readiness
@@ -43,7 +44,11 @@ def ready_page(standing: Standing) -> Document:
 def quorum_page(standing: Standing) -> QuorumPage:
     """Who belongs to the quorum, and how far each is."""
     members = [_member(each, standing) for each in standing.peers if each.voter is not None]
-    return QuorumPage(leader=leader_shape(standing.leader), term=standing.leadership.term, members=members)
+    return QuorumPage(
+        node=standing.node, identity=standing.identity, reset=standing.progress.reset,
+        last=point_shape(standing.progress.last), leader=leader_shape(standing.leader), term=standing.leadership.term,
+        members=members,
+    )  # fmt: skip
 
 
 def _member(peer: Peer, standing: Standing) -> MemberShape:

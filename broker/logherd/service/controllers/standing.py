@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from logherd.replication.epochs import ORIGIN, Point
+
 __all__ = ["Leadership", "Peer", "Progress", "Standing", "faults", "readiness"]
 
 
@@ -32,6 +34,10 @@ class Progress:
     end: int
     failure: str | None = None
     flush_ms: int = 0
+    last: Point = ORIGIN
+    """The last record, committed or not."""
+    reset: int = 0
+    """How often an operator has rebuilt the quorum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,8 @@ class HeartbeatHeader(BrokerHeartbeatHeader, frozen=True, kw_only=True):
     healthy: bool = field(name="logherdHealthy", default=True)
     space: bool = field(name="logherdSpace", default=True)
     resigned: Int64 = field(name="logherdResigned", default=0)
+    number: Int64 = field(name="logherdBeat", default=0)
+    """Counts the heartbeats of this process, so that one that comes late is known."""
 
 
 class LeaseAnswer(Header, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from logherd.service.controllers.steps import (
     Endings,
     HandOver,
     QuorumRefusal,
+    Rebuild,
     Resettle,
     Step,
 )
@@ -41,7 +42,7 @@ class Runner:
         self.while_waiting: Callable[[], object] = lambda: None
         self.refusal: QuorumRefusal | None = None
         self.lost = False
-        self.done: list[HandOver[object] | Resettle[object]] = []
+        self.done: list[HandOver[object] | Resettle[object] | Rebuild[object]] = []
 
     def run(self, step: Step[T], ends: Endings[T], kind: type[T]) -> T:
         """The answer, after all steps that it takes."""
@@ -56,13 +57,13 @@ class Runner:
         return step
 
     def carry_out(
-        self, step: Confirm[T] | Catch[T] | Decide[T] | AwaitMaster[T] | HandOver[T] | Resettle[T]
+        self, step: Confirm[T] | Catch[T] | Decide[T] | AwaitMaster[T] | HandOver[T] | Resettle[T] | Rebuild[T]
     ) -> Step[T]:  # fmt: skip
         if isinstance(step, Confirm | Catch):
             return step.then(self.desk.now)
         if isinstance(step, Decide):
             return step.then(self.desk.submit(step.command), self.desk.now)
-        if isinstance(step, HandOver | Resettle):
+        if isinstance(step, HandOver | Resettle | Rebuild):
             self.done.append(step)  # type: ignore[arg-type]
             return step.then(self.desk.now)
         self.while_waiting()

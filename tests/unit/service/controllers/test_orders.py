@@ -1,17 +1,42 @@
 """Actions of the admin port: what they do, that each may be repeated, and how each is refused."""
 
+from dataclasses import replace
+
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from logherd.controller.commands import Tune
 from logherd.controller.values import BrokerId
-from logherd.service.controllers.pages import ACTIONS
-from logherd.service.controllers.standing import Peer
-from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, HandOver, QuorumRefusal, Resettle
+from logherd.model.names import Epoch
+from logherd.raft.inputs import RecoverQuorum
+from logherd.replication.messages import ReplicaId
+from logherd.service.controllers.pages import ACTIONS, VIEWS
+from logherd.service.controllers.standing import Peer, Progress
+from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, HandOver, QuorumRefusal, Rebuild, Resettle
 from unit.controller.desk import KEY, Desk, point
 from unit.service.controllers.caller import IDENTITIES, HttpCaller, standing
 
 GROUP = "/groups/c/bg"
 ELECT = f"{GROUP}/elect"
+
+
+def survivor(node: str, position: int = 0) -> dict[str, object]:
+    return {"identity": IDENTITIES[node], "epoch": 0, "position": position}
+
+
+GOOD: dict[str, dict[str, object]] = {
+    "/groups/{cluster}/{name}/elect": {"brokerId": 2, "expectedEpoch": 1},
+    "/groups/{cluster}/{name}/promote": {"brokerId": 2, "expectedEpoch": 1},
+    "/groups/{cluster}/{name}/demote": {"brokerId": 2, "expectedEpoch": 1},
+    "/groups/{cluster}/{name}/forget": {"brokerIds": [2], "expectedEpoch": 1},
+    "/groups/{cluster}/{name}/rules": {"replicas": 5, "minInSync": 2},
+    "/config": {"values": {"gatherMs": 1}},
+    "/quorum/transfer": {"node": "n1"},
+    "/quorum/members": {"voters": ["n0", "n1", "n3"]},
+    "/quorum/recover": {"reset": 1, "term": 5, "survivors": [survivor("n0"), survivor("n1")]},
+}
 
 
 @pytest.fixture
@@ -228,18 +253,45 @@ def test_members_that_cannot_be_are_named(http: HttpCaller, order: dict[str, lis
     assert (status, page["field"]) == (400, field)
 
 
-# ---- what all have in common ---------------------------------------------------------------------------------------
+def test_a_survivor_rebuilds_the_quorum_whether_it_leads_or_not(http: HttpCaller) -> None:
+    http.leads = False
+    assert http.post("/quorum/recover", **GOOD["/quorum/recover"])[1]["changed"] is True
+    (done,) = http.done
+    assert isinstance(done, Rebuild)
+    assert done.order == RecoverQuorum(
+        0, 1, Epoch(5), tuple((ReplicaId(IDENTITIES[node]), point(0, 0)) for node in ("n0", "n1"))
+    )
 
-GOOD: dict[str, dict[str, object]] = {
-    "/groups/{cluster}/{name}/elect": {"brokerId": 2, "expectedEpoch": 1},
-    "/groups/{cluster}/{name}/promote": {"brokerId": 2, "expectedEpoch": 1},
-    "/groups/{cluster}/{name}/demote": {"brokerId": 2, "expectedEpoch": 1},
-    "/groups/{cluster}/{name}/forget": {"brokerIds": [2], "expectedEpoch": 1},
-    "/groups/{cluster}/{name}/rules": {"replicas": 5, "minInSync": 2},
-    "/config": {"values": {"gatherMs": 1}},
-    "/quorum/transfer": {"node": "n1"},
-    "/quorum/members": {"voters": ["n0", "n1", "n3"]},
-}
+
+def test_a_repeated_recovery_hears_that_it_was_done(http: HttpCaller) -> None:
+    after = Progress(applied=0, committed=0, end=9, reset=1, last=point(5, 9))
+    peers = [replace(each, voter=each.node != "n2") for each in standing().peers if each.node in ("n0", "n1")]
+    http.standing = standing(progress=after, peers=tuple(peers))
+    assert http.post("/quorum/recover", **GOOD["/quorum/recover"])[1]["changed"] is False
+    other = {**GOOD["/quorum/recover"], "survivors": [survivor("n0"), survivor("n2")]}
+    status, page = http.post("/quorum/recover", **other)
+    assert (status, page["field"]) == (400, "reset")
+    assert http.done == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"reset": 3}, "reset"),
+        ({"term": 4}, "term"),
+        ({"survivors": [survivor("n1")]}, "survivors"),
+        ({"survivors": [survivor("n0", position=7)]}, "survivors"),
+    ],
+)
+def test_a_recovery_that_does_not_fit_this_survivor_is_named(
+    http: HttpCaller, wrong: dict[str, object], field: str
+) -> None:
+    status, page = http.post("/quorum/recover", **{**GOOD["/quorum/recover"], **wrong})
+    assert (status, page["field"]) == (400, field)
+    assert http.done == []
+
+
+# ---- what all have in common ---------------------------------------------------------------------------------------
 
 
 def path_of(template: str) -> str:
@@ -250,7 +302,7 @@ def test_every_action_is_among_these() -> None:
     assert set(GOOD) == set(ACTIONS)
 
 
-@pytest.mark.parametrize("template", sorted(ACTIONS))
+@pytest.mark.parametrize("template", sorted({*ACTIONS} - {"/quorum/recover"}))
 def test_another_controller_says_who_leads(http: HttpCaller, template: str) -> None:
     http.leads = False
     status, page = http.post(path_of(template), **GOOD[template])
@@ -310,6 +362,43 @@ def test_missing_and_unknown_fields_are_named(http: HttpCaller, template: str) -
     status, page = http.post(path_of(template), **GOOD[template], colour="red")
     assert (status, page["field"], page["value"]) == (400, "colour", "red")
     assert "requestId" in page["expected"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("brokerId", "2", "an integer or null"),
+        ("brokerId", 0, "an integer >= 1"),
+        ("expectedEpoch", 1.5, "an integer"),
+        ("unclean", "yes", "true or false"),
+        ("requestId", 7, "text"),
+    ],
+)
+def test_what_would_be_right_is_said_in_words(http: HttpCaller, field: str, value: object, expected: str) -> None:
+    page = http.post(ELECT, **{"expectedEpoch": 1, field: value})[1]
+    assert (page["field"], page["value"], page["expected"]) == (field, value, expected)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = sorted({name for order in GOOD.values() for name in order} | {"requestId", "learners", "unclean", "living"})
+
+
+@given(
+    method=st.sampled_from(["GET", "POST", "HEAD", "PUT"]),
+    path=st.sampled_from([path_of(template) for template in (*ACTIONS, *VIEWS)]) | st.text(max_size=40),
+    query=st.text(max_size=20),
+    body=st.dictionaries(st.sampled_from(FIELDS), ANYTHING).map(msgspec.json.encode) | st.binary(max_size=60),
+)
+def test_no_content_of_a_call_is_an_error_of_ours(method: str, path: str, query: str, body: bytes) -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    status, page = HttpCaller(desk).call(method, f"{path}?{query}", body)
+    assert 200 <= status < 600
+    assert status < 400 or (page["error"] and page["reason"])
 
 
 def test_rules_that_contradict_each_other_are_named(http: HttpCaller) -> None:
