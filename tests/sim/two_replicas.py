@@ -206,7 +206,7 @@ class Pair:
             while replica.store.background_work():
                 pass
             if self.random.random() < 0.3:
-                replica.store.apply_retention(self.clock.now, replica.store.committed_position)
+                replica.log.apply_retention(self.clock.now, Position(replica.store.committed_position))
 
     def crash_follower(self) -> None:
         self.crashes += 1

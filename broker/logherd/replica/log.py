@@ -178,6 +178,13 @@ class ReplicaStore:
         _, token = self._in_flight.pop(0)
         return token or None
 
+    def apply_retention(self, now_ms: int, pinned: Position) -> int:
+        """See MessageStore.apply_retention; what is left keeps the epoch of what was before it."""
+        return self.store.apply_retention(now_ms, pinned, self._epoch_before)
+
+    def _epoch_before(self, position: int) -> int:
+        return self._history.epoch_at(Position(position))
+
     def advance(self, position: Position) -> list[QueueLog]:
         """The group has committed the log up to here; the queues that have new messages."""
         return self.store.advance(position)

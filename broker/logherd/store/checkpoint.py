@@ -68,7 +68,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the replica's group had committed, at most `flushed`. None: no replica, whatever is flushed is committed."""
     loose: int = 0
     start_epoch: int = 0
-    """Of the leadership before `log_start`, if the log was begun in the middle of its group's: see begin_again.py."""
+    """Of the leadership that wrote the record before `log_start`."""
 
     def reach(self, end: int) -> int:
         """How many bytes behind `end`, where the records end, may hold what was never promised; 0: not known."""

@@ -307,12 +307,12 @@ class CommitLog:
 
     def expire(
         self, options: RetentionOptions, *, now_ms: int, pinned: int, stored_at: Callable[[int], int | None],
-        derived: Callable[[int], Task],
+        derived: Callable[[int], Task], epoch_before: Callable[[int], int],
     ) -> int:  # fmt: skip
         """Forget the segments that may go and have the writer delete them; how many. See retention.expired_segments.
 
         Views that were handed out stay valid. `derived` makes the task that deletes what belongs to them, given the new
-        lowest position.
+        lowest position; `epoch_before` knows of which epoch the record before that one was.
         """
         expired = expired_segments(
             self.segments, self.active, options, now_ms=now_ms, pinned=min(pinned, self._writer.flushed_position),
@@ -325,8 +325,9 @@ class CommitLog:
             del self._starts[:count]
             directory = f"{self._directory}/commitlog"
             task = delete_segments(
-                self._files, directory, expired, writer=self._writer, derived=derived(self.min_position)
-            )
+                self._files, directory, expired, writer=self._writer, derived=derived(self.min_position),
+                start_epoch=epoch_before(self.min_position),
+            )  # fmt: skip
             self._writer.tasks.append(task)
         return len(expired)
 

@@ -7,7 +7,7 @@ be read: a broker that is alone advances to whatever is flushed, a replica to wh
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMessageStore.java
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -315,7 +315,7 @@ class MessageStore:
 
     @property
     def start_epoch(self) -> int:
-        """The epoch before min_position, as it was given when the log was begun there; else 0."""
+        """The epoch of the record before min_position, as `apply_retention` or `begin_again` was told; else 0."""
         return self._writer.checkpoint.value.start_epoch
 
     @property
@@ -420,17 +420,18 @@ class MessageStore:
             self._uncommitted.bury_below(deleted)
         return list(found)
 
-    def apply_retention(self, now_ms: int, pinned: int) -> int:
+    def apply_retention(self, now_ms: int, pinned: int, epoch_before: Callable[[int], int] = lambda _: 0) -> int:
         """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:
         the lowest position that a consumer reads or that metadata still needs. Returns how many segments went.
 
-        At once for reads, in the background on disk. Slices that were handed out stay valid.
+        At once for reads, in the background on disk. Slices that were handed out stay valid. A replica says of which
+        epoch the record before a position was: the barrier that tells it may be among what goes.
         """
         checkpoint = self._writer.checkpoint.value
         derived_to = min(checkpoint.queues_dispatched, checkpoint.index_dispatched)
         count = self._log.expire(
             self.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
-            stored_at=self._stored_at, derived=self._derived.remove_below,
+            stored_at=self._stored_at, derived=self._derived.remove_below, epoch_before=epoch_before,
         )  # fmt: skip
         self._derived.table.min_position = self._log.min_position
         return count

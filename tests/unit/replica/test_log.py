@@ -157,13 +157,15 @@ def test_records_from_before_any_barrier_are_of_epoch_0() -> None:
     assert open_log(disk, [(3, ends[0])]).epochs.runs == (Run(Epoch(0), Position(0)), Run(Epoch(3), ends[0]))
 
 
-def test_the_base_follows_retention_and_is_what_an_image_says(log: ReplicaStore) -> None:
+def test_the_base_follows_retention_and_is_what_an_image_says() -> None:
+    disk = SimDisk()
+    log = open_log(disk)
     fill(log, *[1] * 30, *[2] * 40)
     flush(log)
     log.advance(log.end)
     log.store.retention = replace(OPTIONS.retention, bytes_max=9000)
     settle(log.store)
-    assert log.store.apply_retention(0, log.end) > 0
+    assert log.apply_retention(0, log.end) > 0
     image = log.image()
     assert image is not None
     assert (image.size, image.point) == (0, log.epochs.base)
@@ -172,6 +174,10 @@ def test_the_base_follows_retention_and_is_what_an_image_says(log: ReplicaStore)
     assert log.image_chunk(image, 0, 100) == b""
     log.install(image)
     assert log.end > image.point.position, "what holds the point stays"
+    settle(log.store)
+    log.store.close()
+    again = open_log(disk, [(2, log.epochs.runs[-1].after)] if len(log.epochs.runs) > 1 else [])
+    assert again.epochs == log.epochs, "though the first barrier went with what was deleted"
 
 
 def test_a_log_that_lacks_the_images_point_says_where_to_begin(log: ReplicaStore) -> None:
