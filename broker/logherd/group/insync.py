@@ -120,18 +120,14 @@ class InSync:
         return tuple(sorted(wanted))
 
     def _may_stay(self, broker_id: BrokerId) -> bool:
-        return not self._leaving(broker_id) and not self._attendance.lagging(broker_id)
+        return not self._attendance.leaving(broker_id) and not self._attendance.lagging(broker_id)
 
     def _may_join(self, broker_id: BrokerId, barrier: Position | None) -> bool:
         """Who has everything that is committed and this leader's barrier, and keeps up."""
-        if barrier is None or broker_id in self.members or broker_id in self._view.learners or self._leaving(broker_id):
+        if barrier is None or broker_id in self.members or broker_id in self._view.learners:
             return False
         flushed = self._attendance.flushed_by(broker_id, self._ground.standing.latest(broker_id))
         return flushed >= max(self._ground.commit, barrier) and self._attendance.in_step(broker_id)
-
-    def _leaving(self, broker_id: BrokerId) -> bool:
-        follower = self._attendance.of(broker_id)
-        return follower is not None and follower.leaving
 
     def _member(self, broker_id: BrokerId) -> SyncMember:
         ground = self._ground
