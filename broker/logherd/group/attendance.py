@@ -16,7 +16,7 @@ __all__ = ["Attendance", "Follower"]
 
 @dataclass(slots=True)
 class Follower:
-    """One follower's latest process.
+    """One follower's latest process. `leaving_at`: when it said last that the set should do without it.
 
     `in_step_at`: when it last had everything that was here then; None: not yet. It is found by a target, the end of the
     log at some moment: when that has been reached, it was in step at that moment.
@@ -24,7 +24,7 @@ class Follower:
 
     process: Process
     replica: ReplicaId
-    leaving: bool = False
+    leaving_at: int | None = None
     in_step_at: int | None = None
     target: tuple[Position, int] | None = None
 
@@ -84,6 +84,13 @@ class Attendance:
             del self._followers[each.process.broker_id]
         return bool(earlier)
 
+    def leaving(self, broker_id: BrokerId) -> bool:
+        """Whether it wants to leave, or is away. It says so again and again: what is said once may come late."""
+        each = self.of(broker_id)
+        if each is None or each.leaving_at is None:
+            return False
+        return self._ground.now - each.leaving_at < self._ground.options.lag_ms
+
     def _remember(self, broker_id: BrokerId) -> None:
         self._earlier[broker_id] = max(self._in_step_since(broker_id), self._earlier.get(broker_id, 0))
 
@@ -107,7 +114,7 @@ class Attendance:
     def in_step(self, broker_id: BrokerId) -> bool:
         """Whether it keeps up well enough to join."""
         sender = self._ship.sender(each.replica) if (each := self.of(broker_id)) is not None else None
-        if sender is None or sender.busy:
+        if sender is None or sender.busy or self.leaving(broker_id):
             return False
         return self._ground.now - self._in_step_since(broker_id) < self._ground.options.lag_ms // 2
 

@@ -79,13 +79,12 @@ class Follows:
     # ---- time ----------------------------------------------------------------------------------------------------
 
     def on_tick(self) -> None:
-        """Greet the leader again while it is silent, or as long as this process waits to be let go."""
+        """Greet the leader again while it is silent, and as long as it should not count on this replica."""
         ground, wait = self._ground, self._ground.options.retry_ms
         silent = self._heard_at is None or ground.now - self._heard_at >= 2 * wait
         if self._leaving != self._left:
             self._greet()
-        waiting = self._leaving and not self._drained
-        if (silent or waiting) and (self._greeted_at is None or ground.now - self._greeted_at >= wait):
+        if (silent or self._leaving) and (self._greeted_at is None or ground.now - self._greeted_at >= wait):
             self._greet()
 
     def stop(self) -> None:

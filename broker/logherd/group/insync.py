@@ -31,6 +31,7 @@ class InSync:
         """Proposals that may have been, or may yet be, accepted; the last one is wanted."""
         self._asked_at: int | None = None
         self._count = 0
+        self._needed = self._who_is_needed()
 
     @property
     def members(self) -> tuple[BrokerId, ...]:
@@ -56,6 +57,7 @@ class InSync:
             # Invariant 2: what expects an earlier version has been accepted, or never will be.
             self._proposed.clear()
             self._asked_at = None
+        self._needed = self._who_is_needed()
         if before.members != view.members:
             self._ground.report(SetChanged(before.members, view.members, view.version))
 
@@ -74,19 +76,19 @@ class InSync:
         if me not in self.members:
             return NOWHERE
         reached = self._ground.durable.position
-        for member, process in self._needed().items():
+        for member, process in self._needed:
             if member != me:
                 reached = min(reached, self._attendance.flushed_by(member, process))
         return reached
 
-    def _needed(self) -> dict[BrokerId, Registration]:
+    def _who_is_needed(self) -> tuple[tuple[BrokerId, Registration], ...]:
         """Whose flushed end counts, and since which process: what an earlier one had may be lost (R11)."""
         latest = self._ground.standing.latest
         needed = {member: latest(member) for member in self.members}
         for command in self._proposed:
             for member in command.members:
                 needed[member.broker_id] = max(member.registration, latest(member.broker_id))
-        return needed
+        return tuple(needed.items())
 
     # ---- what should be in force ---------------------------------------------------------------------------------
 
@@ -101,6 +103,7 @@ class InSync:
         if latest is None or _processes(latest.members) != _processes(members):
             latest = self._proposal(epoch, members)
             self._proposed.append(latest)
+            self._needed = self._who_is_needed()
         elif self._asked_at is not None and now - self._asked_at < self._ground.options.retry_ms:
             return
         self._asked_at = now
@@ -120,18 +123,14 @@ class InSync:
         return tuple(sorted(wanted))
 
     def _may_stay(self, broker_id: BrokerId) -> bool:
-        return not self._leaving(broker_id) and not self._attendance.lagging(broker_id)
+        return not self._attendance.leaving(broker_id) and not self._attendance.lagging(broker_id)
 
     def _may_join(self, broker_id: BrokerId, barrier: Position | None) -> bool:
         """Who has everything that is committed and this leader's barrier, and keeps up."""
-        if barrier is None or broker_id in self.members or broker_id in self._view.learners or self._leaving(broker_id):
+        if barrier is None or broker_id in self.members or broker_id in self._view.learners:
             return False
         flushed = self._attendance.flushed_by(broker_id, self._ground.standing.latest(broker_id))
         return flushed >= max(self._ground.commit, barrier) and self._attendance.in_step(broker_id)
-
-    def _leaving(self, broker_id: BrokerId) -> bool:
-        follower = self._attendance.of(broker_id)
-        return follower is not None and follower.leaving
 
     def _member(self, broker_id: BrokerId) -> SyncMember:
         ground = self._ground

@@ -159,7 +159,7 @@ class Leader:
             self._shipped(Connected(sender))
         follower = self.attendance.of(process.broker_id)
         if follower is not None:
-            follower.leaving = presence.leaving
+            follower.leaving_at = ground.now if presence.leaving else None
             if presence.leaving and self.leased(ground.now):
                 self.insync.mind(self.epoch, self._barrier)
 

@@ -20,6 +20,9 @@ invariants that the cores stop for.
     13 ReadGrant     number, position u64 (0 unless flag)             flags: 1 has a position
     14 Doubtful      number u64 | body u8, flags u8 and fields of the answer inside, which is 2, 3, 5 or 7
     15 Trusted       number, position u64
+    16 Summons
+    17 Presence      committed epoch, position u64                    flags: 1 leaving
+    18 Contradicted  committed epoch, position u64
 
 Positions, epochs, rounds and generations are below 2^63. Data is not copied on decoding: it is a view of the input.
 """
@@ -31,6 +34,7 @@ from itertools import pairwise
 from struct import Struct
 from typing import cast
 
+from logherd.group.messages import Contradicted, Presence, Summons
 from logherd.model.names import Epoch, Position
 from logherd.peers.errors import CodecError
 from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant, TimeoutNow, Trusted, VoteAnswer, VoteRequest
@@ -204,7 +208,7 @@ def _encode_copy_ack(body: CopyAck) -> _Encoded:
     return 0, _U64_2.pack(body.generation, body.offset) + body.image.encode(), b""
 
 
-def _encode_empty(_body: Stale | TimeoutNow) -> _Encoded:
+def _encode_empty(_body: Stale | TimeoutNow | Summons) -> _Encoded:
     return 0, b"", b""
 
 
@@ -234,6 +238,14 @@ def _encode_trusted(body: Trusted) -> _Encoded:
     return 0, _U64_2.pack(body.number, body.position), b""
 
 
+def _encode_presence(body: Presence) -> _Encoded:
+    return int(body.leaving), _U64_2.pack(body.committed.epoch, body.committed.position), b""
+
+
+def _encode_contradicted(body: Contradicted) -> _Encoded:
+    return 0, _U64_2.pack(body.committed.epoch, body.committed.position), b""
+
+
 _ENCODERS: dict[type, tuple[int, Callable[..., _Encoded]]] = {
     Append: (1, _encode_append),
     AppendAck: (2, _encode_append_ack),
@@ -250,6 +262,9 @@ _ENCODERS: dict[type, tuple[int, Callable[..., _Encoded]]] = {
     ReadGrant: (13, _encode_read_grant),
     Doubtful: (14, _encode_doubtful),
     Trusted: (15, _encode_trusted),
+    Summons: (16, _encode_empty),
+    Presence: (17, _encode_presence),
+    Contradicted: (18, _encode_contradicted),
 }
 
 
@@ -406,6 +421,21 @@ def _decode_trusted(data: Buffer, at: int, _flags: int, _epoch: int) -> Trusted:
     return Trusted(number, Position(position))
 
 
+def _decode_summons(data: Buffer, at: int, _flags: int, _epoch: int) -> Summons:
+    _ends(data, at, "summons")
+    return Summons()
+
+
+def _decode_presence(data: Buffer, at: int, flags: int, _epoch: int) -> Presence:
+    epoch, position = _two(data, at, "presence")
+    return Presence(Point(Epoch(epoch), Position(position)), leaving=bool(flags))
+
+
+def _decode_contradicted(data: Buffer, at: int, _flags: int, _epoch: int) -> Contradicted:
+    epoch, position = _two(data, at, "contradicted")
+    return Contradicted(Point(Epoch(epoch), Position(position)))
+
+
 _DECODERS: dict[int, tuple[int, Callable[[Buffer, int, int, int], object]]] = {
     1: (0, _decode_append),
     2: (0, _decode_append_ack),
@@ -422,4 +452,7 @@ _DECODERS: dict[int, tuple[int, Callable[[Buffer, int, int, int], object]]] = {
     13: (1, _decode_read_grant),
     14: (0, _decode_doubtful),
     15: (0, _decode_trusted),
+    16: (0, _decode_summons),
+    17: (1, _decode_presence),
+    18: (0, _decode_contradicted),
 }

@@ -24,13 +24,13 @@ from logherd.group.inputs import (
     Tick,
 )
 from logherd.group.options import GroupOptions
-from logherd.group.output import Ask, Event, Leading, MustRebuild, Output
+from logherd.group.output import Ask, Event, Fenced, Leading, MustRebuild, Output
 from logherd.group.seat import Seat
 from logherd.model.names import Epoch, Position
 from logherd.raft.record import Kind
 from logherd.replication.messages import Envelope
 from logherd.replication.sender import ShipOptions
-from sim.groups.checks import check_commit, check_cut, check_sent
+from sim.groups.checks import check_commit, check_cut, check_fenced, check_sent
 from sim.groups.volume import GroupVolume
 from sim.leases.broker import Back, Broker
 
@@ -144,6 +144,9 @@ class GroupBroker(Broker):
             self.world.note(self.name, f"must be rebuilt: {news.committed} is not at {news.leader}")
             self.world.rebuilt += 1
             self.soon(100_000, self._rebuild)
+        if isinstance(news, Fenced):
+            check_fenced(self, news, len(self._replies))
+            self._replies.clear()
         self.world.note_event(self, news)
         return []
 

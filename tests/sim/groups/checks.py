@@ -2,11 +2,12 @@
 
 W1 what is shown as committed never falls, equals what is committed everywhere, and is flushed here; W2 nothing that is
 shown as committed is cut; R4 what is answered in an epoch leaves only when that epoch is durable; R14 what is
-acknowledged is flushed.
+acknowledged is flushed; R10 a planned end leaves nobody without an answer.
 """
 
 from typing import TYPE_CHECKING
 
+from logherd.group.output import Fenced
 from logherd.model.names import Position
 from logherd.replication.messages import AppendAck, AppendReject, CopyAck, Envelope, HeartbeatAck
 from sim.leases.fate import require
@@ -14,7 +15,7 @@ from sim.leases.fate import require
 if TYPE_CHECKING:
     from sim.groups.broker import GroupBroker
 
-__all__ = ["check_commit", "check_cut", "check_sent"]
+__all__ = ["check_commit", "check_cut", "check_fenced", "check_sent"]
 
 
 def check_commit(broker: "GroupBroker", position: Position) -> None:
@@ -32,6 +33,12 @@ def check_commit(broker: "GroupBroker", position: Position) -> None:
         known = fate.committed[:count]
         require(len(known) == count, "W1", f"{broker.name} shows {count} records, {len(fate.committed)} are committed")
         require(volume.log[count - 1] == known[-1], "W1", f"{broker.name} shows another history")
+
+
+def check_fenced(broker: "GroupBroker", fenced: Fenced, waiting: int) -> None:
+    """Service ends; if that was planned, nobody waits for an answer any more."""
+    planned = "handed over" in fenced.cause or "about to stop" in fenced.cause
+    require(not planned or not waiting, "R10", f"{broker.name} hands over while {waiting} wait for an answer")
 
 
 def check_cut(broker: "GroupBroker", count: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logherd.group.messages import Contradicted, Presence, Summons
 from logherd.model.names import Epoch, Position
 from logherd.peers.codec import decode_envelope, encode_envelope, envelope_parts
 from logherd.peers.errors import CodecError
@@ -64,6 +65,10 @@ GOLDEN: list[tuple[object, str, str]] = [
     (ReadGrant(5, Position(190)), "0d01", "000000000000000500000000000000be"),
     (ReadGrant(5, Position(0)), "0d01", "00000000000000050000000000000000"),
     (ReadGrant(5, None), "0d00", "00000000000000050000000000000000"),
+    (Summons(), "1000", ""),
+    (Presence(Point(Epoch(6), Position(100))), "1100", "00000000000000060000000000000064"),
+    (Presence(ORIGIN, leaving=True), "1101", "00000000000000000000000000000000"),
+    (Contradicted(Point(Epoch(6), Position(100))), "1200", "00000000000000060000000000000064"),
 ]  # fmt: skip
 ADDRESS = "0263310000000312" + A.encode().hex() + "12" + B.encode().hex()
 
@@ -84,7 +89,7 @@ def test_every_message_has_the_bytes_of_version_one(body: object, tag: str, fiel
 def test_the_golden_messages_are_all_there_are() -> None:
     assert {type(body) for body, _, _ in GOLDEN} == {
         Append, AppendAck, AppendReject, Heartbeat, HeartbeatAck, CopyChunk, CopyAck, Stale, TimeoutNow, VoteRequest,
-        VoteAnswer, ReadAsk, ReadGrant,
+        VoteAnswer, ReadAsk, ReadGrant, Summons, Presence, Contradicted,
     }  # fmt: skip
 
 
@@ -167,6 +172,9 @@ bodies = st.one_of(
     st.builds(CopyAck, numbers, st.text(max_size=80), numbers),
     st.builds(VoteRequest, points, st.booleans(), st.booleans()),
     st.builds(VoteAnswer, st.booleans(), st.booleans()),
+    st.just(Summons()),
+    st.builds(Presence, points, st.booleans()),
+    st.builds(Contradicted, points),
     st.builds(ReadAsk, st.integers(0, 2**64 - 1)),
     st.builds(ReadGrant, st.integers(0, 2**64 - 1), st.none() | numbers),
 )
