@@ -30,7 +30,7 @@ from logherd.group.leader import Leader
 from logherd.group.liaison import Liaison
 from logherd.group.messages import Contradicted, Presence, Summons
 from logherd.group.options import GroupOptions
-from logherd.group.output import Closed, Drained, Output, Strange
+from logherd.group.output import Closed, Output, Strange
 from logherd.group.seat import Seat
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
@@ -64,7 +64,6 @@ class GroupCore:
         """Start fenced (R3). `commit`: up to where the log is known to be committed, clamped to its end (#6703)."""
         self._ground = Ground(seat, options, log, epoch=max(epoch, log.epochs.last_epoch), commit=commit, now=now)
         self._liaison = Liaison(self._ground)
-        self._stopping = False
         self._role: Follows | Leader = Follows(self._ground)
 
     # ---- what the shell asks ---------------------------------------------------------------------------------------
@@ -132,7 +131,7 @@ class GroupCore:
 
     def _on_tick(self) -> None:
         follows = isinstance(self._role, Follows) and self._role.forsaken
-        self._liaison.on_tick(urgent=self._stopping or follows)
+        self._liaison.on_tick(urgent=self._ground.departure.planned or follows)
         if isinstance(self._role, Follows):
             self._role.on_tick()
         elif (cause := self._role.on_tick()) is not None:
@@ -144,7 +143,7 @@ class GroupCore:
         if isinstance(event, Health):
             self._on_health(event)
             return
-        self._stopping = True
+        self._ground.departure.planned = True
         if isinstance(self._role, Leader):
             self._role.handover.stop()
         else:
@@ -178,7 +177,7 @@ class GroupCore:
             self._ground.holder.resign(self._role.epoch)
             self._role.close("this process is registered anew")
         self._liaison.registered_as(registration)
-        self._role = Follows(self._ground, stopping=self._stopping)
+        self._role = Follows(self._ground)
 
     def _on_heard(self, event: Heard) -> None:
         """A view, and perhaps a lease. Whatever is of an earlier epoch than is known here comes late."""
@@ -202,7 +201,7 @@ class GroupCore:
         if isinstance(self._role, Leader):
             self._role.handover.order(granted.hand_over)
         elif ground.holder.epoch_at(ground.now) == view.epoch:
-            if self._stopping or not ground.fit:
+            if ground.departure.planned or not ground.fit:
                 ground.holder.resign(view.epoch)
                 self._liaison.release()
                 return
@@ -237,7 +236,7 @@ class GroupCore:
             ground.holder.resign(self._role.epoch)
             self._role.close(cause)
         ground.promise(epoch)
-        self._role = Follows(ground, stopping=self._stopping)
+        self._role = Follows(ground)
 
     def _dispatch(self, envelope: Envelope) -> None:
         role, body = self._role, envelope.body
@@ -262,10 +261,9 @@ class GroupCore:
         if isinstance(role, Leader):
             ground.holder.resign(role.epoch)
             role.close(cause)
-            self._role = Follows(ground, stopping=self._stopping)
+            self._role = Follows(ground)
             self._liaison.release()
-            if self._stopping:
-                ground.report(Drained())
+            ground.be_drained()
 
 
 def _tell(role: Follows, envelope: Envelope) -> None:

@@ -4,7 +4,7 @@ from logherd.controller.reports import RoleView
 from logherd.controller.values import BrokerId
 from logherd.group.ground import Ground
 from logherd.group.messages import Contradicted, Presence
-from logherd.group.output import Cut, Drained, Following, Installed, MustRebuild
+from logherd.group.output import Cut, Following, Installed, MustRebuild
 from logherd.group.seat import Process, process_of, replica_of
 from logherd.kit.errors import ensure
 from logherd.replication.log import Span
@@ -21,7 +21,7 @@ class Follows:
     replica does not follow with its present log.
     """
 
-    def __init__(self, ground: Ground, *, stopping: bool = False) -> None:
+    def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._leader: ReplicaId | None = None
         self._shown: Following | None = None
@@ -29,8 +29,6 @@ class Follows:
         self._greeted_at: int | None = None
         self._heard_at: int | None = None
         self._contradicted = False
-        self._stopping = stopping
-        self._drained = False
         self._left = False
 
     @property
@@ -49,8 +47,8 @@ class Follows:
         else:
             self._follow(replica_of(Process(view.master, view.master_registration)))
             self._show(view.master, view.master_address)
-        if self._stopping and me not in view.members:
-            self._be_drained()
+        if me not in view.members:
+            ground.be_drained()
 
     def _follow(self, leader: ReplicaId) -> None:
         ensure(self._leader in (None, leader), "one leader in an epoch", self._leader, leader)
@@ -67,7 +65,7 @@ class Follows:
     @property
     def _leaving(self) -> bool:
         """Whether the set should do without this replica: it is about to stop, or its store does not work."""
-        return self._stopping or not self._ground.fit
+        return self._ground.departure.planned or not self._ground.fit
 
     @property
     def forsaken(self) -> bool:
@@ -89,17 +87,11 @@ class Follows:
 
     def stop(self) -> None:
         """The process is about to stop: the set should not wait for it."""
-        self._stopping = True
         view = self._ground.standing.view
         if view is None or self._ground.me.broker_id not in view.members:
-            self._be_drained()
+            self._ground.be_drained()
         else:
             self._greet()
-
-    def _be_drained(self) -> None:
-        if not self._drained:
-            self._drained = True
-            self._ground.report(Drained())
 
     def on_link(self, peer: ReplicaId) -> None:
         """A new connection: what the leader had sent is lost."""

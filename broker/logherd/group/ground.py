@@ -7,7 +7,7 @@ from logherd.controller.reports import RoleView
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Health
 from logherd.group.options import GroupOptions
-from logherd.group.output import Ask, Event, Outbox, Output
+from logherd.group.output import Ask, Drained, Event, Outbox, Output
 from logherd.group.seat import Process, Seat, cluster_of, replica_of
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
@@ -45,6 +45,14 @@ class _Progress:
     commit: Position
     shown: Position
     end: Position
+
+
+@dataclass(slots=True)
+class _Departure:
+    """Whether the process is about to stop, and whether the shell has been told that nobody waits for it."""
+
+    planned: bool = False
+    told: bool = False
 
 
 @dataclass(slots=True)
@@ -100,6 +108,7 @@ class Ground:
         me = Process(seat.broker_id, Registration(0))
         self.standing = Standing(cluster_of(seat.group), me, replica_of(me))
         self.health = Health()
+        self.departure = _Departure()
         self.clock = _Clock(now, now)
         self._promise = _Promise(epoch)
         self._progress = _Progress(commit, commit, log.end)
@@ -187,6 +196,12 @@ class Ground:
     def report(self, event: Event) -> None:
         """Tell the shell what has changed."""
         self.out.events.append(event)
+
+    def be_drained(self) -> None:
+        """Nobody waits for this process any more; said once, and only to who asked."""
+        if self.departure.planned and not self.departure.told:
+            self.departure.told = True
+            self.report(Drained())
 
     def ask(self, question: Ask) -> None:
         """Ask the controllers."""

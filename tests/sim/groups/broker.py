@@ -142,7 +142,6 @@ class GroupBroker(Broker):
             return [Appended()]
         if isinstance(news, MustRebuild):
             self.world.note(self.name, f"must be rebuilt: {news.committed} is not at {news.leader}")
-            self.world.rebuilt += 1
             self.soon(100_000, self._rebuild)
         if isinstance(news, Fenced):
             check_fenced(self, news, len(self._replies))

@@ -16,16 +16,16 @@ __all__ = ["GroupFaults"]
 
 class GroupFaults(Faults):
     """`stall`: a flush does not end; `exhaust`: a disk is full to the last byte; `cut-off`: two replicas lose sight of
-    each other, and both of nobody else; `retain`: the first records are not kept any more."""
+    each other, and both of nobody else; `retain`: the first records are not kept any more; `leave-behind`, `orphan`:
+    see there.
+    """
 
     def __init__(self, world: "GroupWorld") -> None:
         super().__init__(world)
         self._kinds |= {
-            "stall": self._stall,
-            "exhaust": self._exhaust,
-            "cut-off": self._cut_off,
-            "retain": self._retain,
-        }
+            "stall": self._stall, "exhaust": self._exhaust, "cut-off": self._cut_off, "retain": self._retain,
+            "leave-behind": self._leave_behind, "orphan": self._orphan,
+        }  # fmt: skip
 
     def heal(self) -> None:
         for broker in self._world.brokers.values():
@@ -70,11 +70,25 @@ class GroupFaults(Faults):
         self._world.after(lasts, lambda: setattr(broker, "room_lost", False))
 
     def _retain(self, victim: Process, lasts: int, draw: Random) -> None:
-        """Old segments are deleted; what is committed may go, and whoever lacks it gets no records any more (R16)."""
+        """Old segments are deleted; what is committed may go."""
         broker = self._replica(victim, draw)
         volume = broker.volume
         if broker.active and volume.committed > volume.store.dropped + 1:
             volume.store.drop(draw.randint(volume.store.dropped + 1, volume.committed))
+
+    def _leave_behind(self, victim: Process, lasts: int, draw: Random) -> None:
+        """A replica is away until the others do not keep any more what it lacks (R16)."""
+        broker = self._replica(victim, draw)
+        others = [each for each in self._world.group(broker.key) if each is not broker]
+        for other in others:
+            self._world.net.part(broker.name, other.name, 1_800_000)
+            self._world.after(1_700_000, lambda other=other: self._retain(other, lasts, draw))  # type: ignore[misc]
+
+    def _orphan(self, victim: Process, lasts: int, draw: Random) -> None:
+        """A leader is alone until another has begun, and writes on as long as it may: that must be cut later."""
+        masters = [broker for broker in self._world.brokers.values() if broker.believes() is not None]
+        if masters:
+            self._part(draw.choice(masters), 3_000_000)
 
     def _cut_off(self, victim: Process, lasts: int, draw: Random) -> None:
         one = self._replica(victim, draw)

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -26,9 +27,7 @@ class Result:
     elections: int
     committed: int
     answered: int
-    served: int
-    changes: int
-    rebuilt: int
+    seen: dict[str, int]
     failure: str | None
     where: str
     transcript: tuple[str, ...]
@@ -55,8 +54,8 @@ def run_plan(plan: Plan, *, keep: int = 400) -> Result:
     fates = world.observer.fates.values()
     return Result(
         plan.seed, world.trace.digest, world.steps, sum(fate.elections for fate in fates),
-        sum(fate.acknowledged for fate in fates), world.answered, world.served, world.changes, world.rebuilt, failure,
-        where, tuple(world.trace.lines),
+        sum(fate.acknowledged for fate in fates), world.answered, dict(world.seen), failure, where,
+        tuple(world.trace.lines),
     )  # fmt: skip
 
 
@@ -91,18 +90,20 @@ def main() -> int:
 
 def _many(given: argparse.Namespace) -> int:
     began, done, failed = monotonic(), 0, 0
-    sums = dict.fromkeys(("steps", "elections", "committed", "answered", "served", "changes", "rebuilt"), 0)
+    sums = dict.fromkeys(("steps", "elections", "committed", "answered"), 0)
+    seen: Counter[str] = Counter()
     for seed in range(given.seed, given.seed + given.seeds):
         result = run_seed(seed, keep=1)
         done += 1
         for name in sums:
             sums[name] += getattr(result, name)
+        seen.update(result.seen)
         if result.failure:
             failed += 1
             print(f"{result.failure}\n  repeat: PYTHONPATH=broker:tests python -m sim.groups.run {seed:#x}", flush=True)
         if failed >= given.failures or monotonic() - began > given.seconds:
             break
-    print(f"{done} seeds, {failed} failed, {monotonic() - began:.1f} s: {sums}")
+    print(f"{done} seeds, {failed} failed, {monotonic() - began:.1f} s: {sums} {dict(seen)}")
     return int(failed > 0)
 
 

@@ -1,5 +1,7 @@
 """One run: `sim.leases`' controllers, network and faults, with real replicas instead of its model of them."""
 
+from collections import Counter
+
 from logherd.controller.values import GroupKey
 from logherd.group.output import Event, Fenced, Serving, SetChanged
 from logherd.model.names import Epoch
@@ -20,7 +22,8 @@ class GroupWorld(World):
 
     def __init__(self, plan: Plan, *, keep: int = 400) -> None:
         self.bases: Bases = {}
-        self.answered = self.rebuilt = self.served = self.changes = 0
+        self.answered = 0
+        self.seen: Counter[str] = Counter()
         super().__init__(plan, keep=keep)
         self.faults = GroupFaults(self)
 
@@ -42,8 +45,7 @@ class GroupWorld(World):
         """Something has changed at a replica."""
         if isinstance(news, (Fenced, Serving, SetChanged)):
             self.note(broker.name, str(news))
-        self.served += isinstance(news, Serving)
-        self.changes += isinstance(news, SetChanged)
+        self.seen[type(news).__name__] += 1
 
     def on_answered(self, broker: GroupBroker, epoch: Epoch) -> None:
         """R2: a client hears of its record; nobody else would answer one at this moment."""

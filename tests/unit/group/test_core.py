@@ -1,8 +1,10 @@
 """The whole part of a replica, under real controllers: serving, committing, failing over, handing over."""
 
-from logherd.group.output import Closed, Fenced, Following, Leading, Serving
+from logherd.group.output import Closed, Fenced, Following, Installed, Leading, Serving
 from logherd.model.names import Epoch
-from unit.group.stage import Stage
+from logherd.raft.memory import MemoryLog
+from logherd.replication.log import Image
+from unit.group.stage import Node, Stage
 
 
 def test_a_new_group_serves_and_commits_on_all() -> None:
@@ -62,3 +64,49 @@ def test_an_isolated_leader_is_fenced_before_another_serves() -> None:
     assert first.core.leading is None
     assert first.log.end == second.log.end
     assert first.log.epochs == second.log.epochs
+
+
+def test_a_replica_alone_commits_what_it_has_flushed() -> None:
+    stage = Stage(1, min_in_sync=1)
+    leader = stage.run_until_served()
+    leader.slow = True
+    end = leader.append()
+    stage.run(50)
+    assert leader.committed < end
+    leader.flush()
+    assert leader.committed == end
+
+
+def test_whoever_is_too_far_behind_begins_where_the_leaders_log_begins() -> None:
+    """R16: what it lacks is not kept any more."""
+    stage = Stage()
+    leader = stage.run_until_served()
+    stage.run(500)
+    behind = next(node for node in stage.nodes.values() if node is not leader)
+    stage.isolate(behind)
+    stage.run(2_000)
+    ends = [leader.append() for _ in range(20)]
+    stage.run(300)
+    at = ends[9]
+    point = leader.log.epochs.point_at(at)
+    leader.log.keep_image(Image("base", point, leader.log.seal_at(at), 0, 0, b""), b"")
+    leader.log.compact(at)
+    stage.heal()
+    stage.run(3_000)
+    assert [event.image.point for event in behind.heard(Installed) if isinstance(event, Installed)] == [point]
+    assert behind.log.epochs.base == point
+    assert behind.committed == leader.committed == ends[-1]
+    assert behind.id in stage.desk.group.sync.members
+
+
+def test_a_learner_is_shipped_to_and_never_counts() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    stage.nodes[4] = learner = Node(stage, 4, MemoryLog(), learner=True)
+    stage.run(3_000)
+    assert learner.log.end == leader.log.end
+    assert learner.id not in stage.desk.group.sync.members
+    learner.slow = True
+    end = leader.append()
+    stage.run(10)
+    assert leader.committed == end
