@@ -19,7 +19,7 @@ SOURCES := broker operator tests bench tools
 .PHONY: help install demo test
 help: ## Print this list
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z-]+:.*##/ {printf "  make %-10s%s\n", $$1, $$2}' Makefile
+		/^[a-z-]+:.*##/ {printf "  make %-17s%s\n", $$1, $$2}' Makefile
 
 install: $(READY) ## Make .venv with the command logherd in it
 
@@ -36,7 +36,7 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 
 ##@ Parts
 
-.PHONY: fmt lint types imports unit compat system sim bench
+.PHONY: fmt lint types imports unit compat system sim bench bench-raft bench-heartbeats
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
@@ -61,13 +61,24 @@ system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hos
 
 SEED ?= 1000000
 SECONDS_EACH ?= 600
-sim: $(READY) ## Search: seeds of consensus from SEED on for SECONDS_EACH, then every seeded defect from scratch
+sim: $(READY) ## Search: SECONDS_EACH of each simulation from SEED on, of small worlds; every defect from scratch
 	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH)
+	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH) --files
+	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.small_scope --states 1000000 --seconds $(SECONDS_EACH)
+	@PYTHONPATH=broker:tests $(BIN)/python -m sim.leases.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH)
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.raft_bugs
+	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.controller_bugs
 
 bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes (ARGS=--quick: one)
 	@tools/need jdk maven
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.compare $(ARGS)
+
+bench-raft: $(READY) ## The Raft log beside etcd, three nodes each; takes three minutes (ARGS=--quick: one)
+	@tools/need go
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.raft_log $(ARGS)
+
+bench-heartbeats: $(READY) ## Ten thousand brokers at one controller quorum; takes a minute
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.heartbeats $(ARGS)
 
 ##@ House
 

@@ -48,20 +48,24 @@ def controller_mutants(
     def final(each: Operation) -> bool:
         return last[each.name, each.key] is each
 
-    def confirmed(each: Operation, *fields: str) -> bool:
-        """Another answer has said the same of these fields."""
+    def confirmed(each: Operation, *fields: str, before: bool = False) -> bool:
+        """Another answer has said the same of these fields; with `before`, it was there before this was asked."""
         return any(
             (other.name, other.key) == (each.name, each.key)
             and other.arguments == each.arguments
             and all(other.answer[field] == each.answer[field] for field in fields)
             for other in oks
-            if other is not each
+            if other is not each and not (before and (other.returned or 0) >= each.called)
         )
 
-    granted = {(each.key, each.arguments["id"]) for each in oks if each.name == "claim" and each.answer["granted"]}
+    granted = {
+        (each.key, each.arguments["id"]): each.returned or 0
+        for each in oks
+        if each.name == "claim" and each.answer["granted"]
+    }
     yield "a claim is forgotten", _changed(
         operations, draw, "next", lambda each: {"id": each.answer["id"] - 1},
-        lambda each: final(each) and (each.key, each.answer["id"] - 1) in granted,
+        lambda each: granted.get((each.key, each.answer["id"] - 1), each.called) < each.called,
     )  # fmt: skip
     yield "a claim is granted twice", _changed(
         operations, draw, "claim", lambda _each: {"granted": True},
@@ -74,7 +78,7 @@ def controller_mutants(
     for field in ("epoch", "version"):
         yield f"the {field} goes back at the end", _changed(
             operations, draw, "look", lambda each, field=field: {field: each.answer[field] - 1},  # type: ignore[misc]
-            lambda each, field=field: final(each) and confirmed(each, field),  # type: ignore[misc]
+            lambda each, field=field: final(each) and confirmed(each, field, before=True),  # type: ignore[misc]
         )  # fmt: skip
     yield "a version has another set", _changed(
         operations, draw, "look", lambda each: {"members": [*each.answer["members"], 31]},
@@ -85,13 +89,22 @@ def controller_mutants(
 def register_mutants(
     operations: Sequence[Operation], draw: random.Random
 ) -> Iterator[tuple[str, list[Operation]]]:  # fmt: skip
-    """A read of nothing, a read of what another key holds, a swap that did not happen and one that did."""
+    """A read of what nobody wrote, a read of an empty register after a full one, a swap denied whose value was read.
+
+    Nobody writes the empty value, and each value is written by one request only.
+    """
+    read = [each for each in operations if each.name == "read" and each.outcome is Outcome.OK and each.answer["value"]]
+    full_since = dict[str, int]()
+    for each in read:
+        end = each.returned or 0
+        full_since[each.key] = min(full_since.get(each.key, end), end)
+    seen = {(each.key, each.answer["value"]) for each in read}
     yield "a read sees what nobody wrote", _changed(operations, draw, "read", lambda _each: {"value": "nobody"})
-    yield (
-        "a read sees an empty register",
-        _changed(operations, draw, "read", lambda _each: {"value": ""}, lambda each: bool(each.answer["value"])),
-    )
-    yield (
-        "a swap is denied",
-        _changed(operations, draw, "cas", lambda _each: {"swapped": False}, lambda each: bool(each.answer["swapped"])),
-    )
+    yield "a read sees an empty register", _changed(
+        operations, draw, "read", lambda _each: {"value": ""},
+        lambda each: each.called > full_since.get(each.key, each.called),
+    )  # fmt: skip
+    yield "a swap is denied", _changed(
+        operations, draw, "cas", lambda _each: {"swapped": False},
+        lambda each: each.answer["swapped"] and (each.key, each.arguments["to"]) in seen,
+    )  # fmt: skip

@@ -25,7 +25,13 @@ class Controllers:
     kind: str
     ports: dict[str, int]
     processes: dict[str, Process]
-    name_port: int
+    name_ports: dict[str, int]
+    """Of the name services, by the node in whose process they are."""
+
+    @property
+    def name_port(self) -> int:
+        """One of them."""
+        return next(iter(self.name_ports.values()))
 
     @property
     def name_server(self) -> str:
@@ -70,17 +76,20 @@ def logherd_command(directory: Path, node: str) -> list[str]:
     return [sys.executable, "-m", "logherd", "controller", "--config", str(config)]
 
 
-def start_logherd_controllers(directory: Path, **settings: Any) -> Controllers:
-    """Start three `logherd controller` and wait for their leader. Raises RuntimeError with what one printed."""
-    ports = {node: free_port() for node in NODES}
+def start_logherd_controllers(directory: Path, *, nodes: tuple[str, ...] = NODES, **settings: Any) -> Controllers:
+    """Start a `logherd controller` for each node and wait for their leader. Raises RuntimeError with what one printed.
+
+    Name services are under the ports of `name_ports`.
+    """
+    ports = {node: free_port() for node in nodes}
     members = [
         {
             "name": node, "peer": f"127.0.0.1:{free_port()}", "address": f"127.0.0.1:{ports[node]}",
             "admin": f"127.0.0.1:{free_port()}",
         }
-        for node in NODES
+        for node in nodes
     ]  # fmt: skip
-    names = {node: free_port() for node in NODES}
+    names = {node: free_port() for node in nodes}
     commands = {}
     for member in members:
         node = member["name"]
@@ -94,7 +103,7 @@ def start_logherd_controllers(directory: Path, **settings: Any) -> Controllers:
         }  # fmt: skip
         (home / "controller.json").write_text(json.dumps(config, indent=2))
         commands[node] = logherd_command(directory, node)
-    return _started("logherd", ports, commands, directory, names["n0"])
+    return _started("logherd", ports, commands, directory, names)
 
 
 def start_rocketmq_controllers(class_path: str, directory: Path) -> Controllers:
@@ -120,16 +129,16 @@ def start_rocketmq_controllers(class_path: str, directory: Path) -> Controllers:
     port = free_port()
     config = write_properties(home / "namesrv.properties", {"listenPort": str(port)})
     commands["names"] = java_command(class_path, home, "org.apache.rocketmq.namesrv.NamesrvStartup", config, options)
-    return _started("rocketmq", ports, commands, directory, port)
+    return _started("rocketmq", ports, commands, directory, {"names": port})
 
 
 def _started(
-    kind: str, ports: dict[str, int], commands: dict[str, list[str]], directory: Path, name_port: int
+    kind: str, ports: dict[str, int], commands: dict[str, list[str]], directory: Path, name_ports: dict[str, int]
 ) -> Controllers:  # fmt: skip
     processes = {node: Process(command, log=directory / node / "controller.out") for node, command in commands.items()}
-    controllers = Controllers(kind, ports, processes, name_port)
+    controllers = Controllers(kind, ports, processes, name_ports)
     try:
-        until(controllers.agree, seconds=60, what=f"a leader of three {kind} controllers")
+        until(controllers.agree, seconds=60, what=f"a leader of the {kind} controllers")
     except TimeoutError as late:
         said = "\n".join(f"{node}: {process.tail()}" for node, process in processes.items())
         controllers.__exit__(None, None, None)

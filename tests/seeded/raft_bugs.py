@@ -337,7 +337,7 @@ BUGS: dict[str, Bug] = {
     "doubt": Bug(
         "a damaged member goes on voting", _doubt_is_ignored, ("C1", "C2", "C3", "C4", "C6"), 500, ("damage",)
     ),
-    "doubt-counts": Bug("a doubtful member counts", _doubtful_counts, ("C1", "C3", "C4"), 4_000, ("damage",)),
+    "doubt-counts": Bug("a doubtful member counts", _doubtful_counts, ("C1", "C3", "C4"), 4_000, ("turncoat",)),
     "doubt-forgotten": Bug(
         "a doubt is forgotten with the process",
         _doubt_is_not_kept,
@@ -350,12 +350,13 @@ BUGS: dict[str, Bug] = {
 
 
 def search(bug: Bug, first: int, seeds: int) -> tuple[int, str] | None:
-    """The first seed from `first` that catches the bug by one of its rules, and what it said."""
-    with pytest.MonkeyPatch.context() as patch:
-        bug.apply(patch)
-        for seed in range(first, first + seeds):
-            failure = run_seed(seed, files=bug.files).failure if bug.shows_in(seed) else None
-            if failure is not None and bug.is_caught(failure):
+    """The first seed from `first` that catches the bug by one of its rules and is clean without it; what it said."""
+    for seed in range(first, first + seeds):
+        if bug.shows_in(seed):
+            with pytest.MonkeyPatch.context() as patch:
+                bug.apply(patch)
+                failure = run_seed(seed, files=bug.files).failure
+            if failure is not None and bug.is_caught(failure) and run_seed(seed, files=bug.files).failure is None:
                 return seed, failure
     return None
 

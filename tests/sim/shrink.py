@@ -5,11 +5,13 @@ Zeller and Hildebrandt's ddmin; picire, which the test plan names, needs a modul
 
 from collections.abc import Callable, Iterable
 from time import monotonic
+from typing import TypeVar
 
 from sim.plan import Plan
 
-__all__ = ["shrink"]
+__all__ = ["minimised", "shrink"]
 
+EventT = TypeVar("EventT")
 Simpler = Callable[[Plan], Iterable[Plan]]
 _SHORT_MS = (5, 50, 300, 1_200)
 
@@ -25,6 +27,26 @@ def shrink(plan: Plan, fails: Callable[[Plan], bool], *, seconds: float, simpler
         plan = search.first_of(plan, simpler)
         plan = search.shorter(plan)
     return plan
+
+
+def minimised(events: list[EventT], fails: Callable[[list[EventT]], bool]) -> list[EventT]:
+    """A sublist that still fails, from which no single part of the last round could be taken.
+
+    `fails` holds for `events`, and answers False to all once its time is over.
+    """
+    parts = 2
+    while events:
+        size = -(-len(events) // parts)
+        for begin in range(0, len(events), size):
+            rest = events[:begin] + events[begin + size :]
+            if fails(rest):
+                events, parts = rest, max(parts - 1, 2)
+                break
+        else:
+            if size == 1:
+                return events
+            parts = min(parts * 2, len(events))
+    return events
 
 
 class _Search:
@@ -45,20 +67,9 @@ class _Search:
         return self._known[digest]
 
     def fewer_faults(self, plan: Plan) -> Plan:
-        """ddmin: without ever smaller parts of the list."""
-        parts = 2
-        while len(plan.faults) >= 1:
-            size = max(1, -(-len(plan.faults) // parts))
-            for start in range(0, len(plan.faults), size):
-                tried = plan.replaced(faults=plan.faults[:start] + plan.faults[start + size :])
-                if self._still(tried):
-                    plan, parts = tried, max(parts - 1, 2)
-                    break
-            else:
-                if size == 1 or self.over:
-                    break
-                parts = min(parts * 2, len(plan.faults))
-        return plan
+        """Without whatever the failure does not need."""
+        faults = minimised(list(plan.faults), lambda rest: self._still(plan.replaced(faults=tuple(rest))))
+        return plan.replaced(faults=tuple(faults))
 
     def shorter(self, plan: Plan) -> Plan:
         """Each fault as short as it can be."""

@@ -8,8 +8,10 @@ the next. Needs root, `ip` and `nft`.
 import ctypes
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -21,6 +23,7 @@ __all__ = ["Doorway", "Network", "Unavailable", "leftovers", "run", "why_unavail
 _PREFIX = "logherd"
 _FOLDER = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000
+_STRAGGLER_SECONDS = 3.0
 _numbers = count(1)
 
 
@@ -157,6 +160,14 @@ class Network:
             rules = "add table inet faults; add chain inet faults arriving { type filter hook input priority -10; }"
             run(*self.enter(node), "nft", rules)
 
+    @staticmethod
+    def _stragglers(name: str) -> list[str]:
+        """Processes that are still inside; children of a killed process get a moment to notice."""
+        deadline = time.monotonic() + _STRAGGLER_SECONDS
+        while (inside := run("ip", "netns", "pids", name).split()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return inside
+
     def _remove(self) -> None:
         for doorway in self._doorways.values():
             doorway.close()
@@ -165,12 +176,12 @@ class Network:
         for name in (*map(self.namespace, self.nodes), self.namespace("hub")):
             if not (_FOLDER / name).exists():
                 continue
-            inside = run("ip", "netns", "pids", name).split()
+            inside = self._stragglers(name)
             if inside:
-                # Named by the namespace that this test made: nobody else can be in it.
                 faults.append(f"processes {', '.join(inside)} were still in {name}")
                 for pid in inside:
-                    os.kill(int(pid), 9)
+                    # Named by the namespace that this test made: nobody else can be in it.
+                    os.kill(int(pid), signal.SIGKILL)
             run("ip", "netns", "delete", name)
         if faults:
             raise RuntimeError("; ".join(faults))

@@ -17,7 +17,7 @@ from system.netns import Network
 
 __all__ = ["SAYS_NOTHING", "NodeProcess", "NotSettled", "Quorum"]
 
-_START_SECONDS_MAX = 20.0
+_START_SECONDS_MAX = 60.0
 SAYS_NOTHING: Mapping[str, Any] = {}
 
 

@@ -92,6 +92,8 @@ def _pause(seconds: float, *, follower: bool = False) -> Callable[[Bench, str, R
         def meanwhile() -> None:
             if seconds >= 2 and not follower:
                 bench.quorum.leader(among=bench.others(leader))
+                # The one that sleeps gets questions about what has changed since.
+                bench.hold(0.3, 0.8)
             else:
                 time.sleep(seconds)
 
@@ -111,7 +113,7 @@ def _partition(
                 bench.quorum.leader(among=bench.others(leader))
             bench.hold(0.2, 0.8 if moves is not None else 2.0)
             if moves is False:
-                assert bench.quorum.ask(leader)["role"] == "leader", "this partition leaves the leader its majority"
+                assert bench.quorum.leader(among=[leader], seconds=3), "this partition leaves the leader its majority"
 
         _apply(make(bench, leader), meanwhile)
 
@@ -120,8 +122,8 @@ def _partition(
 
 def _apply(fault: Fault, meanwhile: Callable[[], None]) -> None:
     """Inject, prove, wait, heal, prove healed; healed also when something fails in between."""
-    fault.inject()
     try:
+        fault.inject()
         fault.prove()
         meanwhile()
     finally:
@@ -174,6 +176,23 @@ def _clients_only(bench: Bench, leader: str) -> Partition:
     return bench.partition(f"client port of leader {leader}", cut(leader, [bench.clients], bench.client_port))
 
 
+def _wake_alone(bench: Bench, leader: str, log: RoundLog) -> None:
+    """The leader sleeps while another is elected, and wakes up cut off from the others, but not from clients: nobody
+    tells it that it leads no more, and the last that it heard of the others was that they followed."""
+    asleep = Paused(bench.quorum.nodes[leader].pid, leader)
+    apart = _peers_only(bench, leader)
+
+    def meanwhile() -> None:
+        def wake() -> None:
+            bench.quorum.leader(among=bench.others(leader))
+            bench.hold(0.3, 0.6)
+
+        _apply(asleep, wake)
+        bench.hold(0.8, 1.2)
+
+    _apply(apart, meanwhile)
+
+
 def _split(bench: Bench, leader: str, log: RoundLog) -> None:
     """Every member for itself: the leader must notice that it leads nobody."""
     one, two, three = bench.names
@@ -182,7 +201,7 @@ def _split(bench: Bench, leader: str, log: RoundLog) -> None:
     def meanwhile() -> None:
         prove_within(5, f"{leader} leads no more", lambda: bench.quorum.ask(leader).get("leads") is False)
         bench.hold(0.2, 0.8)
-        assert not any(bench.quorum.ask(name)["leads"] for name in bench.names), "nobody can lead alone"
+        assert not any(bench.quorum.ask(name).get("leads") for name in bench.names), "nobody can lead alone"
 
     _apply(bench.partition("all apart", blocks), meanwhile)
 
@@ -200,6 +219,7 @@ SHAPES: dict[str, Shape] = {
     "kill all": _kill_all,
     "pause leader for 0.5 s": _pause(0.5),
     "pause leader until another leads": _pause(3.0),
+    "leader sleeps and wakes up alone": _wake_alone,
     "pause follower": _pause(1.5, follower=True),
     "cut leader, packets dropped": _partition(_cut_leader("drop"), moves=True),
     "cut leader, packets refused": _partition(_cut_leader("reject with tcp reset"), moves=True),
@@ -217,7 +237,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def run_rounds(
-    bench: Bench, plan: Sequence[tuple[str, int]], *, shapes: Mapping[str, Shape] = SHAPES, settle_seconds: float = 6.0
+    bench: Bench, plan: Sequence[tuple[str, int]], *, shapes: Mapping[str, Shape] = SHAPES, settle_seconds: float = 10.0
 ) -> RoundLog:
     """Run so many rounds of each shape, in an order drawn from the bench's seed.
 

@@ -49,18 +49,20 @@ CANNOT_START = 3
 
 @dataclass(slots=True)
 class House:
-    """Three controllers, a fourth node for whoever does not belong, and a copy of the data of c3."""
+    """Three controllers, a fourth node for whoever does not belong, and copies of the data of c3: `young` was made
+    before anything was dropped from the log, `stolen` later."""
 
     network: Network
     quorum: Quorum
     directory: Path
     stolen: Path
+    young: Path
     numbers: Iterator[int]
 
-    def copy(self) -> Path:
-        """A directory of its own with the stolen data in `data`."""
+    def copy(self, *, young: bool = False) -> Path:
+        """A directory of its own with the copied data in `data`."""
         place = self.directory / f"copy-{next(self.numbers)}"
-        shutil.copytree(self.stolen, place / "data")
+        shutil.copytree(self.young if young else self.stolen, place / "data")
         return place
 
     def intruder(self, directory: Path, name: str = "c3", **settings: object) -> NodeProcess:
@@ -94,8 +96,12 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         nodes = [controller(network, node, directory / node, snapshotRecords=10) for node in NODES]
         with Quorum(nodes, status_of(network)) as quorum:
             quorum.agree()
-            found = House(network, quorum, directory, directory / "stolen", itertools.count(1))
+            found = House(network, quorum, directory, directory / "stolen", directory / "young", itertools.count(1))
             victim = quorum.nodes["c3"]
+            assert victim.stop() == 0
+            shutil.copytree(victim.directory / "data", found.young)
+            assert kept_of(found.young).base_position == 0, "the log goes back to its first record"
+            victim.start()
             # Enough for records below an image to be dropped. Opening a log notes durably how far it is flushed: what
             # is decided before the restart lies below that mark, what is decided after it does not.
             for _ in range(3):
@@ -212,9 +218,19 @@ def test_a_damaged_directory_is_refused_by_name(house: House, kind: str) -> None
         place = house.copy()
         damage(place / "data")
         node = house.intruder(place)
-        assert node.wait(20) == CANNOT_START, node.log_text()
+        assert node.wait(60) == CANNOT_START, node.log_text()
         assert words in node.log_text()
         assert str(place / "data") in node.log_text(), "the file or folder is named"
+
+
+def test_a_founder_without_its_first_image_is_refused_by_name(house: House) -> None:
+    """All records are there, but who the voters are is not."""
+    with nobody_is_disturbed(house):
+        place = house.copy(young=True)
+        remove_all("raft/images")(place / "data")
+        node = house.intruder(place)
+        assert node.wait(60) == CANNOT_START, node.log_text()
+        assert "this node has founded the group with one" in node.log_text()
 
 
 @pytest.mark.parametrize(
@@ -228,7 +244,7 @@ def test_a_damaged_directory_is_refused_by_name(house: House, kind: str) -> None
 def test_a_directory_of_somebody_else_is_refused_by_name(house: House, settings: dict[str, str], words: str) -> None:
     with nobody_is_disturbed(house):
         node = house.intruder(house.copy(), **settings)
-        assert node.wait(20) == CANNOT_START, node.log_text()
+        assert node.wait(60) == CANNOT_START, node.log_text()
         assert words in node.log_text()
 
 
@@ -236,7 +252,7 @@ def test_a_second_process_over_one_directory_is_refused_by_name(house: House) ->
     with nobody_is_disturbed(house):
         place = house.directory / f"place-{next(house.numbers)}"
         node = house.intruder(place, dataDir=str(house.quorum.nodes["c3"].directory / "data"))
-        assert node.wait(20) == CANNOT_START, node.log_text()
+        assert node.wait(60) == CANNOT_START, node.log_text()
         assert "another process holds the lock of this log" in node.log_text()
 
 
@@ -291,7 +307,7 @@ def test_a_new_node_that_does_not_belong_is_refused_by_name(
         members.append(member_of(house.network, name, STRANGER))
         node = house.intruder(place, name, controllers=members, **settings)
         try:
-            prove_within(20, words, lambda: refusal_seen(house, node, words))
+            prove_within(60, words, lambda: refusal_seen(house, node, words))
             prove_within(5, f"{words}, in the log of the others", lambda: logged(house, words) > before or before > 0)
             assert admin_page(house.network, STRANGER, "/status")["role"] != "leader"
         finally:
@@ -304,7 +320,7 @@ def test_a_stolen_identity_is_refused_by_name(house: House) -> None:
     with nobody_is_disturbed(house):
         node = house.intruder(house.copy())
         try:
-            prove_within(20, words, lambda: refusal_seen(house, node, words))
+            prove_within(60, words, lambda: refusal_seen(house, node, words))
             assert logged(house, words) >= 1
             said = admin_page(house.network, STRANGER, "/status")
             assert said["role"] != "leader"
@@ -323,7 +339,7 @@ def test_a_node_that_lost_its_directory_gets_no_vote_under_its_old_name(house: H
     ] + [member_of(house.network, "c3", STRANGER)])  # fmt: skip
     try:
         words = "joining without a vote"
-        prove_within(20, words, lambda: words in node.log_text())
+        prove_within(60, words, lambda: words in node.log_text())
         house.decide()
         own = admin_page(house.network, STRANGER, "/status")["identity"]
         members = admin_page(house.network, leader, "/quorum")["members"]

@@ -47,7 +47,12 @@ LEADER_CHANGE_SECONDS_MAX = 2.5
 
 CHAPTERS = {
     "kills": [("kill leader", 30), ("kill follower", 5), ("kill all", 3)],
-    "pauses": [("pause leader for 0.5 s", 4), ("pause leader until another leads", 8), ("pause follower", 4)],
+    "pauses": [
+        ("pause leader for 0.5 s", 4),
+        ("pause leader until another leads", 5),
+        ("leader sleeps and wakes up alone", 3),
+        ("pause follower", 4),
+    ],
     "cuts": [
         ("cut leader, packets dropped", 9),
         ("cut leader, packets refused", 5),

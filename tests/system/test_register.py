@@ -42,7 +42,8 @@ PLAN = [
     ("power moves the majority", 2),
     ("kill leader", 1),
     ("kill all", 1),
-    ("pause leader until another leads", 2),
+    ("pause leader until another leads", 1),
+    ("leader sleeps and wakes up alone", 2),
     ("cut leader, packets dropped", 1),
     ("peer port of the leader", 1),
     ("leader hears nobody", 1),
@@ -53,13 +54,15 @@ PLAN = [
 ]
 
 
-def register_node(network: Network, node: str, directory: Path, disk: LoopDisk, *, lease: bool) -> NodeProcess:
+def register_node(
+    network: Network, node: str, directory: Path, disk: LoopDisk, options: tuple[str, ...]
+) -> NodeProcess:
     """A member whose data are on `disk`; its log and configuration are not, so that they outlive a power cut."""
     config = directory / "register.json"
     document = config_of(network, node, disk.mount_point, snapshotRecords=200)
     config.write_text(json.dumps(document))
     program = Path(__file__).with_name("register_node.py")
-    command = python_command(str(program), "--config", str(config), *(["--lease"] if lease else []))
+    command = python_command(str(program), "--config", str(config), *options)
     return NodeProcess(network, node, directory, command)
 
 
@@ -78,16 +81,16 @@ def status_of(network: Network) -> Callable[[str, float], Mapping[str, Any]]:
 
 
 @contextmanager
-def three_registers(directory: Path, *, lease: bool) -> Iterator[tuple[Bench, dict[str, LoopDisk]]]:
+def three_registers(directory: Path, *options: str) -> Iterator[tuple[Bench, dict[str, LoopDisk]]]:
     with ExitStack() as stack:
         network = stack.enter_context(Network((*NODES, CLIENTS)))
         disks = {}
         for node in NODES:
             (directory / node).mkdir()
             disks[node] = stack.enter_context(LoopDisk(directory / node, size_mib=512))
-        nodes = [register_node(network, node, directory / node, disks[node], lease=lease) for node in NODES]
+        nodes = [register_node(network, node, directory / node, disks[node], options) for node in NODES]
         quorum = stack.enter_context(Quorum(nodes, status_of(network)))
-        yield Bench(network, quorum, CLIENTS, PEER_PORT, CLIENT_PORT, random.Random(int(lease))), disks
+        yield Bench(network, quorum, CLIENTS, PEER_PORT, CLIENT_PORT, random.Random(len(options))), disks
 
 
 class Traffic:
@@ -134,18 +137,21 @@ class Traffic:
         client.close()
 
 
-@pytest.mark.parametrize("reads", ["confirmed by a quorum", "from the lease"])
+READS: dict[str, tuple[str, ...]] = {"confirmed by a quorum": (), "from the lease": ("--lease",)}
+
+
+@pytest.mark.parametrize("reads", READS)
 def test_registers_over_the_log_are_linearizable(tmp_path: Path, reads: str) -> None:
     program = build_judge()
     rounds = sum(count for _, count in PLAN)
-    with three_registers(tmp_path, lease=reads == "from the lease") as (bench, disks):
+    with three_registers(tmp_path, *READS[reads]) as (bench, disks):
         shapes = SHAPES | {
             "power cut of the leader": cut_power(disks, leader=True),
             "power cut of a follower": cut_power(disks, leader=False),
             "power cut of all": cut_power_of_all(disks),
             "power moves the majority": hand_over_by_power(disks),
         }
-        assert bench.quorum.ask(bench.quorum.agree(seconds=10))["lease"] is (reads == "from the lease")
+        assert bench.quorum.ask(bench.quorum.agree(seconds=10))["lease"] is bool(READS[reads])
         with Traffic(bench.network, tmp_path) as traffic:
             run_rounds(bench, PLAN, shapes=shapes)
         traffic.drain()
@@ -166,3 +172,16 @@ def test_registers_over_the_log_are_linearizable(tmp_path: Path, reads: str) -> 
     assert verdict.name == "valid", verdict
     for name, mutant in register_mutants(operations, random.Random(rounds)):
         assert judge(program, mutant, "register", floor=floor).name == "invalid", name
+
+
+def test_a_lease_that_never_ends_is_caught(tmp_path: Path) -> None:
+    """The proof that these histories can fail: a leader that wakes up answers what is no longer so."""
+    program = build_judge()
+    with three_registers(tmp_path, "--lease", "--for-ever") as (bench, _):
+        bench.quorum.agree(seconds=10)
+        with Traffic(bench.network, tmp_path) as traffic:
+            run_rounds(bench, [("leader sleeps and wakes up alone", 4)])
+        traffic.drain()
+    verdict = judge(program, traffic.history(), "register", floor=Floor({"read": 50, "write": 20}))
+    assert verdict.name == "invalid", verdict
+    print(verdict.violations[0].evidence)

@@ -62,10 +62,13 @@ class LeaseTable:
         self._until: dict[GroupKey, tuple[Registration, Epoch, int]] = {}
         self._serving: dict[GroupKey, tuple[Registration, Epoch, int]] = {}
 
-    def grant(self, key: GroupKey, tenure: Tenure, now: int) -> None:
-        """Note a lease of this leadership that begins no later than now."""
+    def grant(self, key: GroupKey, tenure: Tenure, now: int, *, heard: int) -> None:
+        """Note a lease of this leadership that begins no later than now; the heartbeat that asked came at `heard`.
+
+        Whether it still serves is counted from then: the answer may come so late that the lease is over on arrival.
+        """
         self.expect(key, tenure, now)
-        self._serving[key] = (tenure.registration, tenure.epoch, now + self.terms.holder_ms)
+        self._serving[key] = (tenure.registration, tenure.epoch, heard + self.terms.holder_ms)
 
     def expect(self, key: GroupKey, tenure: Tenure, now: int) -> None:
         """A leadership that has just been decided has one lease's time to hear of it."""

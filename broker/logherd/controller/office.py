@@ -11,6 +11,8 @@ Source: controller-ha R1, R2, R10, R12, R19, R21; design H4.
 from collections.abc import Iterable
 from typing import TypeGuard
 
+from msgspec import Struct
+
 from logherd.controller.agenda import Agenda
 from logherd.controller.choosing import SeenOf, absent_members, best_of, choose, founders
 from logherd.controller.commands import (
@@ -36,6 +38,14 @@ from logherd.replication.epochs import ORIGIN, Point
 __all__ = ["Office", "elect_command", "grounds_of", "view_of"]
 
 
+class _Words(Struct, frozen=True):
+    """What the brokers of a group hear, in the state that it is in."""
+
+    group: Group
+    granted: Granted
+    nothing: Withheld
+
+
 class Office:
     """One leadership of one controller. `now` is milliseconds of a clock that counts suspension.
 
@@ -53,6 +63,7 @@ class Office:
         self._electing: dict[GroupKey, int] = {}
         self._proposed: dict[GroupKey, Command] = {}
         self._phase: dict[GroupKey, tuple[str, int]] = {}
+        self._words: dict[GroupKey, _Words] = {}
         self._agenda = Agenda()
         for group in machine:
             self._agenda.put(group.key, now)
@@ -75,12 +86,13 @@ class Office:
             return Refusal.UNKNOWN_REPLICA
         if replica.registration != report.registration or replica.exited:
             return Refusal.FENCED_PROCESS
-        before = self._seen.get((report.group, report.broker_id))
+        place = (report.group, report.broker_id)
+        before = self._seen.get(place)
         same = before is not None and before.report.registration == report.registration
         if before is not None and same and before.report.number > report.number:
             return None
-        self._seen[report.group, report.broker_id] = Seen(report, now)
-        changed = before is None or (report.address, report.resigned) != (replica.address, before.report.resigned)
+        self._seen[place] = Seen(report, now)
+        changed = before is None or report.address != replica.address or report.resigned != before.report.resigned
         if changed or not self.leads(group, now):
             self._agenda.hasten(report.group, now)
         return None
@@ -93,18 +105,29 @@ class Office:
             return Withheld(None, Refusal.UNKNOWN_REPLICA)
         if replica.registration != report.registration or replica.exited:
             return Withheld(None, Refusal.FENCED_PROCESS)
-        view, tenure = view_of(group), group.tenure
+        words, tenure = self._words_for(group), group.tenure
         if tenure is None or tenure.ended or tenure.registration != report.registration:
-            return Withheld(view, None)
+            return words.nothing
+        view = words.granted.view
         if max(report.resigned, self._resigned_before(report)) >= tenure.epoch:
             return Withheld(view, Refusal.RESIGNED)
         if not report.healthy:
             return Withheld(view, Refusal.NOT_FIT)
         if group.key in self._electing:
             return Withheld(view, Refusal.RUNNING)
-        self._leases.grant(group.key, tenure, now)
-        target = group.transfer.target if group.transfer is not None else None
-        return Granted(view=view, holder_ms=self._leases.terms.holder_ms, hand_over=target)
+        seen = self.seen(replica, group.key, now)
+        self._leases.grant(group.key, tenure, now, heard=seen.at if seen is not None else now)
+        return words.granted
+
+    def _words_for(self, group: Group) -> "_Words":
+        """The answers of a group, which stay the same objects until it changes: thousands ask each second."""
+        words = self._words.get(group.key)
+        if words is None or words.group is not group:
+            view = view_of(group)
+            target = group.transfer.target if group.transfer is not None else None
+            granted = Granted(view=view, holder_ms=self._leases.terms.holder_ms, hand_over=target)
+            words = self._words[group.key] = _Words(group, granted, Withheld(view, None))
+        return words
 
     def _resigned_before(self, report: Report) -> Epoch:
         """The latest epoch that this process is known here to have resigned; `report` may come late."""

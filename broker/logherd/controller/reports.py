@@ -1,6 +1,6 @@
 """What brokers tell the controllers with each heartbeat, and what they hear back."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from logherd.controller.values import BrokerId, GroupKey, Registration
 from logherd.controller.verdicts import Refusal
@@ -10,8 +10,7 @@ from logherd.replication.epochs import ORIGIN, Point
 __all__ = ["Granted", "Report", "RoleView", "Seen", "Withheld"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """A heartbeat. `healthy`: the store has appended and flushed within its bound; `space`: its reserve is whole."""
 
     group: GroupKey
@@ -24,22 +23,20 @@ class Report:
     space: bool = True
     priority: int = 0
     """Smaller is better; compared only between equally long logs."""
-    resigned: Epoch = Epoch(0)  # noqa: RUF009
+    resigned: Epoch = Epoch(0)
     """The latest epoch in which this process will not lead any more, said again and again: a release may be lost."""
     number: int = 0
     """Counts the heartbeats of this process: one with a lower number than another comes late. 0: not counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """The latest report of a broker and when it came, by the controller leader's clock."""
 
     report: Report
     at: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleView:
+class RoleView(Struct, frozen=True, kw_only=True, cache_hash=True):
     """What a broker must know of its group, in every answer (R19): level-triggered, nothing is told only once."""
 
     epoch: Epoch
@@ -55,8 +52,7 @@ class RoleView:
     min_in_sync: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
+class Granted(Struct, frozen=True, kw_only=True, cache_hash=True):
     """The broker leads in this epoch for `holder_ms`, counted from when it sent the heartbeat by its own clock.
 
     `hand_over`: stop taking writes, and release the lease once this broker has everything.
@@ -67,8 +63,7 @@ class Granted:
     hand_over: BrokerId | None
 
 
-@dataclass(frozen=True, slots=True)
-class Withheld:
+class Withheld(Struct, frozen=True, cache_hash=True):
     """No lease. `refusal` says why, None if the broker simply does not lead."""
 
     view: RoleView | None

@@ -23,7 +23,7 @@ class OfficeOptions:
     """How the leader decides. Milliseconds."""
 
     fresh_ms: int = 1_500
-    """A report of a broker counts this long: three heartbeats."""
+    """A report of a broker counts this long: some heartbeats. The processes take five sixths of a lease."""
     gather_ms: int = 500
     """How long an election waits for the reports of other members, to elect the longest log of them."""
     transfer_ms: int = 2_000

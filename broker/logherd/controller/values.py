@@ -24,7 +24,7 @@ Registration = NewType("Registration", int)
 """The number of a broker process in its group, from 1; 0 is an id that was claimed and never used."""
 
 
-class GroupKey(Struct, frozen=True, order=True):
+class GroupKey(Struct, frozen=True, order=True, cache_hash=True):
     """A broker group's name, with its cluster: two clusters may share controllers."""
 
     cluster: str
@@ -134,7 +134,11 @@ class Group(Struct, frozen=True, kw_only=True):
 
     def replica(self, broker_id: BrokerId) -> Replica | None:
         """The broker of this id."""
-        for replica in self.replicas:
+        replicas = self.replicas
+        # Ids are given from 1 on, and the replicas stand in their order: mostly this one's place is known.
+        if 0 < broker_id <= len(replicas) and replicas[broker_id - 1].broker_id == broker_id:
+            return replicas[broker_id - 1]
+        for replica in replicas:
             if replica.broker_id == broker_id:
                 return replica
         return None

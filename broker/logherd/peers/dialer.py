@@ -13,16 +13,16 @@ _PROVEN_SECONDS = 1.0
 """A connection that lasted so long was a good one: the next pause is short again."""
 
 
-async def keep_dialled(name: str, address: tuple[str, int], owner: LinkOwner, options: LinkOptions, log: Log) -> None:
+async def keep_dialled(name: str, address: tuple[str, int], owner: LinkOwner, log: Log) -> None:
     """Runs until it is cancelled; the connection that is open then stays with its owner.
 
     The name is looked up anew each time. A reason is logged when it is not the one of the try before.
     """
-    loop = asyncio.get_running_loop()
+    loop, options = asyncio.get_running_loop(), owner.options
     failures, told = 0, ""
     while True:
         began = loop.time()
-        reason = await _connect_once(name, address, owner, options)
+        reason = await _connect_once(name, address, owner)
         if reason is None:
             told = ""
             failures = 0 if loop.time() - began >= _PROVEN_SECONDS else failures
@@ -33,16 +33,20 @@ async def keep_dialled(name: str, address: tuple[str, int], owner: LinkOwner, op
         failures += 1
 
 
-async def _connect_once(name: str, address: tuple[str, int], owner: LinkOwner, options: LinkOptions) -> str | None:
+async def _connect_once(name: str, address: tuple[str, int], owner: LinkOwner) -> str | None:
     """One connection from its beginning to its end; why there was none."""
-    loop = asyncio.get_running_loop()
+    link = Link(owner, dialled=name)
     try:
-        async with asyncio.timeout(options.connect_ms / 1000):
-            _, link = await loop.create_connection(lambda: Link(owner, options, dialled=name), *address)
+        async with asyncio.timeout(owner.options.connect_ms / 1000):
+            await asyncio.get_running_loop().create_connection(lambda: link, *address)
     except TimeoutError:
-        return f"no connection within {options.connect_ms} ms"
+        link.give_up()
+        return f"no connection within {owner.options.connect_ms} ms"
     except (OSError, UnicodeError) as error:
         return str(error)
+    except asyncio.CancelledError:
+        link.give_up()
+        raise
     await link.gone.wait()
     return None
 

@@ -16,8 +16,9 @@ from logherd.peers.errors import CodecError
 from logherd.peers.frames import make_frame
 from logherd.peers.hello import Hello, Refusal, judge_hello
 from logherd.peers.identity import name_of
-from logherd.peers.link import Link, Traffic
+from logherd.peers.link import Link, Stage
 from logherd.peers.options import LinkOptions, PeerView
+from logherd.peers.outgoing import Traffic
 from logherd.replication.messages import Append, CopyChunk, Envelope, ReplicaId
 from logherd.telemetry.log import Log
 
@@ -26,6 +27,7 @@ __all__ = ["PeerLinks"]
 _BULK = (Append, CopyChunk)
 _SWEEPS = 8
 _STOP_SECONDS = 1.0
+_STRANGERS_MAX = 64
 
 
 @dataclass(slots=True)
@@ -45,6 +47,25 @@ class _Peer:
         """The processes that this name is connected as."""
         links = (link for link in (self.dialled, self.accepted) if link is not None and link is not besides)
         return {link.hello.instance for link in links if link.hello is not None}
+
+
+@dataclass(slots=True)
+class _Work:
+    """What runs until `stop`. `sweep` comes with the time for which it was set."""
+
+    listeners: list[asyncio.Server] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    sweep: tuple[asyncio.TimerHandle, float] | None = None
+    stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Who is told."""
+
+    envelopes: Callable[[list[Envelope]], None]
+    linked: Callable[[ReplicaId], None]
+    hello: Callable[[Hello], None]
 
 
 class PeerLinks:
@@ -70,22 +91,18 @@ class PeerLinks:
         self._hello = hello
         own = name_of(hello().sender)
         self._peers = {name: _Peer(name, address) for name, address in peers.items() if name != own}
-        self._on_envelopes = on_envelopes
-        self._on_linked = on_linked
-        self._on_hello = on_hello
+        self._told = _Told(on_envelopes, on_linked, on_hello)
         self._options = options or LinkOptions()
         self._log = log or Log("logherd.peers")
         self._linked: dict[ReplicaId, _Peer] = {}
         self._links: set[Link] = set()
-        self._listeners: list[asyncio.Server] = []
-        self._tasks: list[asyncio.Task[None]] = []
-        self._sweeping: tuple[asyncio.TimerHandle, float] | None = None
-        self._stopping = False
+        self._strangers: dict[str, str] = {}
+        self._work = _Work()
 
     async def listen_on(self, listening: socket.socket) -> tuple[str, int]:
         """Accept connections on a socket that someone else bound, and take it over; gives its address."""
         listener = await self._loop.create_server(self._make_accepted, sock=listening)
-        self._listeners.append(listener)
+        self._work.listeners.append(listener)
         self._sweep_later()
         address = listener.sockets[0].getsockname()
         return address[0], address[1]
@@ -94,8 +111,8 @@ class PeerLinks:
         """Begin to dial every peer."""
         self._sweep_later()
         for peer in self._peers.values():
-            work = keep_dialled(peer.name, peer.address, self, self._options, self._log)
-            self._tasks.append(guard.start(f"dial {peer.name}", work, eternal=False))
+            work = keep_dialled(peer.name, peer.address, self, self._log)
+            self._work.tasks.append(guard.start(f"dial {peer.name}", work, eternal=False))
 
     def send(self, envelope: Envelope) -> bool:
         """Put a message on its way at the end of this pass. Never blocks or raises.
@@ -107,8 +124,8 @@ class PeerLinks:
         if peer is None or peer.dialled is None:
             self._count_dropped(envelope)
             return False
-        bulk = isinstance(envelope.body, _BULK)
-        if bulk and not peer.dialled.has_bulk_room(1):
+        outgoing, bulk = peer.dialled.outgoing, isinstance(envelope.body, _BULK)
+        if bulk and not outgoing.has_bulk_room(1):  # before the work of encoding what will be dropped
             peer.traffic.dropped += 1
             return False
         try:
@@ -117,17 +134,20 @@ class PeerLinks:
             self._log.error("message cannot be sent", peer=peer.name, error=error)
             peer.traffic.dropped += 1
             return False
-        if not peer.dialled.send(make_frame(head, data), bulk=bulk):
+        if not outgoing.send(make_frame(head, data), bulk=bulk):
             peer.traffic.dropped += 1
             return False
         peer.traffic.messages_out += 1
         return True
 
     def announce(self) -> None:
-        """What `hello` says has changed (founded, or a rebuilt quorum): tell those who are connected."""
-        for peer in self._peers.values():
-            if peer.dialled is not None:
-                peer.dialled.say_hello()
+        """What `hello` says has changed (founded, or a rebuilt quorum): tell everybody who was told otherwise.
+
+        Those too whose answer is still on its way: they have heard the old hello.
+        """
+        for link in self._links:
+            if link.dialled is not None:
+                link.say_hello()
 
     def views(self) -> tuple[PeerView, ...]:
         """All configured peers, in their order."""
@@ -135,19 +155,19 @@ class PeerLinks:
 
     async def stop(self) -> None:
         """Dial and accept no more, close every connection. Idempotent; takes a second at most."""
-        self._stopping = True
-        if self._sweeping is not None:
-            self._sweeping[0].cancel()
-        tasks, self._tasks = tuple(self._tasks), []
+        self._work.stopping = True
+        if self._work.sweep is not None:
+            self._work.sweep[0].cancel()
+        tasks, self._work.tasks = tuple(self._work.tasks), []
         await cancel_and_wait(tasks, _STOP_SECONDS)
-        for listener in self._listeners:
+        for listener in self._work.listeners:
             listener.close()
         for link in tuple(self._links):
             link.close("stopped")
         try:
             async with asyncio.timeout(_STOP_SECONDS):
-                while self._links:
-                    await next(iter(self._links)).gone.wait()
+                for link in tuple(self._links):
+                    await link.gone.wait()
         except TimeoutError:
             for link in tuple(self._links):
                 link.end("stopped")
@@ -155,13 +175,30 @@ class PeerLinks:
 
     # ---- LinkOwner
 
+    @property
+    def options(self) -> LinkOptions:
+        """The limits."""
+        return self._options
+
+    def now(self) -> float:
+        """The loop's clock."""
+        return self._loop.time()
+
     def made(self, link: Link) -> bool:
-        """Keep count of the connections; too many from others are closed at once."""
-        if link.dialled is None and sum(each.dialled is None for each in self._links) >= self._options.accepted_max:
-            self._log.warning("connection refused", remote=link.remote, reason="too many connections")
+        """Keep count of the connections. When there are too many from others, the oldest one that has not said hello
+        must go: hellos take milliseconds, so that a flood of silent connections does not keep a peer out for long.
+        """
+        if self._work.stopping:
             return False
+        accepted = [each for each in self._links if each.dialled is None]
+        if link.dialled is None and len(accepted) >= self._options.accepted_max:
+            silent = [each for each in accepted if each.stage is not Stage.LINKED]
+            if not silent:
+                self._log.warning("connection refused", remote=link.remote, reason="too many connections")
+                return False
+            min(silent, key=lambda each: each.clocks.opened).end("too many connections without a hello")
         self._links.add(link)
-        return not self._stopping
+        return True
 
     def greeting(self) -> Hello:
         """What we say."""
@@ -176,19 +213,19 @@ class PeerLinks:
     def greeted(self, link: Link, *, first: bool) -> None:
         """A hello was accepted; the first one of a connection makes it the peer's connection of that direction."""
         hello = link.hello
-        if hello is None or self._stopping:
+        if hello is None or self._work.stopping:
             return
         peer = self._peers[name_of(hello.sender)]
         if first:
             self._adopt(peer, link, hello)
-        self._on_hello(hello)
+        self._told.hello(hello)
         if first and link.dialled is not None and peer.dialled is link:
-            self._on_linked(hello.sender)
+            self._told.linked(hello.sender)
 
     def received(self, envelopes: list[Envelope]) -> None:
         """Messages have arrived."""
-        if not self._stopping:
-            self._on_envelopes(envelopes)
+        if not self._work.stopping:
+            self._told.envelopes(envelopes)
 
     def ended(self, link: Link) -> None:
         """A connection is gone."""
@@ -196,14 +233,14 @@ class PeerLinks:
         peer = self._peers.get(link.name or "")
         if peer is not None and link.hello is not None:
             self._release(peer, link)
-        elif not self._stopping:
+        elif not self._work.stopping:
             self._tell_failed(link)
 
     # ---- inside
 
     def _adopt(self, peer: _Peer, link: Link, hello: Hello) -> None:
-        peer.traffic.add(link.traffic)
-        link.traffic = peer.traffic
+        peer.traffic.add(link.outgoing.traffic)
+        link.outgoing.traffic = peer.traffic
         peer.identity = hello.sender
         peer.refused.pop(_direction(link), None)
         older = peer.accepted if link.dialled is None else peer.dialled
@@ -227,23 +264,24 @@ class PeerLinks:
             peer.accepted = None
         if link.refusal is not None:
             peer.refused[_direction(link)] = link.reason
-        if not self._stopping:
+        if not self._work.stopping:
             self._log.info("peer link lost", peer=peer.name, direction=_direction(link), reason=link.reason)
 
     def _tell_failed(self, link: Link) -> None:
-        """A connection without hellos: told once for each reason, however often a configured node tries."""
+        """A connection without hellos: told once for each reason, however often the same node tries."""
         direction, name = _direction(link), link.dialled or link.claimed.rpartition(".")[0]
         peer = self._peers.get(name)
-        if peer is not None:
-            if peer.refused.get(direction) == link.reason:
-                return
-            peer.refused[direction] = link.reason
+        known, key = (peer.refused, direction) if peer is not None else (self._strangers, name)
+        if name and known.get(key) == link.reason:
+            return
+        if len(known) < _STRANGERS_MAX:
+            known[key] = link.reason
         self._log.warning(
             "peer does not link", peer=name or None, remote=link.remote, direction=direction, reason=link.reason
         )
 
     def _make_accepted(self) -> Link:
-        return Link(self, self._options, dialled=None)
+        return Link(self, dialled=None)
 
     def _count_dropped(self, envelope: Envelope) -> None:
         peer = self._peers.get(envelope.to.rpartition(".")[0])
@@ -252,13 +290,13 @@ class PeerLinks:
 
     def _sweep_later(self) -> None:
         seconds = self._options.idle_ms / 1000 / _SWEEPS
-        if not self._stopping and self._sweeping is None:
-            self._sweeping = self._loop.call_later(seconds, self._sweep), self._loop.time() + seconds
+        if not self._work.stopping and self._work.sweep is None:
+            self._work.sweep = self._loop.call_later(seconds, self._sweep), self._loop.time() + seconds
 
     def _sweep(self) -> None:
         now = self._loop.time()
-        late = now - self._sweeping[1] if self._sweeping is not None else 0.0
-        self._sweeping = None
+        late = now - self._work.sweep[1] if self._work.sweep is not None else 0.0
+        self._work.sweep = None
         self._sweep_later()
         for link in tuple(self._links):
             if late * 1000 * _SWEEPS >= self._options.idle_ms:

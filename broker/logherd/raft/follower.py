@@ -123,9 +123,13 @@ class Follower:
     def _receive(self, leader: ReplicaId, body: ShippingRequest) -> None:
         ground = self._ground
         if self._receiver is None:
-            self._receiver = Receiver(ground.log, ground.durable, ground.progress.commit)
+            term, generation = ground.progress.exchange
+            seen = generation if term == ground.term else 0
+            self._receiver = Receiver(ground.log, ground.durable, ground.progress.commit, generation=seen)
         busy = ground.full or ground.stalled
-        self._carry_out(leader, self._receiver.step(FromLeader(body, busy), ground.clock.now))
+        done = self._receiver.step(FromLeader(body, busy), ground.clock.now)
+        ground.progress.exchange = (ground.term, self._receiver.generation)
+        self._carry_out(leader, done)
 
     def _carry_out(self, leader: ReplicaId, done: ReceiveOutput) -> None:
         ground = self._ground

@@ -70,6 +70,9 @@ class Progress:
     """Up to where the shell has been told to apply."""
     compactable: Position
     """Where the image before the newest one was made; the log below it may go."""
+    exchange: tuple[Epoch, int] = (Epoch(0), 0)
+    """The newest exchange with the leader of a term. It outlives a pre-vote that was lost, so that nothing of a
+    connection that was closed before is taken after it."""
 
 
 @dataclass(slots=True)

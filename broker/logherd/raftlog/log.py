@@ -105,8 +105,10 @@ class RaftLog(MemoryLog):
     def tend(self) -> bool:
         """Work ahead for some ms; writer thread only, while no batch waits. True if there is more.
 
-        For a timer (100 ms will do), not for every pause between batches: its last step is a flush of its own, which
-        notes how far the log is flushed and so narrows what a start has to take for torn. Raises: StoreStopped.
+        For a timer (100 ms will do), not for every pause between batches: its last step, now and then, is a flush of
+        its own, which notes how far the log is flushed and so narrows what a start has to take for torn.
+
+        Raises: StoreStopped.
         """
         return self._files.tend()
 

@@ -10,6 +10,7 @@ flush is final, because the system may have thrown the pages away and would answ
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -31,6 +32,9 @@ __all__ = ["IMAGES_KEPT", "LogFiles", "image_directory", "log_directory", "promi
 
 IMAGES_KEPT = 2
 
+_TENDS_FOR_MARK = 10
+"""While records keep coming the mark is noted at each tenth end of `tend` (each second), not at each: it is a flush of
+its own, for which one put in a hundred had to wait."""
 _ZERO_STEP = 256 << 10
 """Zeroed at a time; a batch that comes meanwhile waits for it, 1 or 2 ms."""
 _ZEROS_PAY_BELOW = 48 << 10
@@ -53,6 +57,18 @@ def promises_path(root: str) -> str:
     return f"{root}/promises"
 
 
+@dataclass(slots=True)
+class _Known:
+    """What need not be found out anew for every batch: the promise that is on the disk, the segment behind which there
+    are spare ones (its number), the mean length of a flush, how often all was tended to, and up to where."""
+
+    promised: HardState | None = None
+    reserved_in: int = -1
+    flush_bytes_mean: int = 0
+    tends: int = 0
+    tended_at: int = -1
+
+
 class LogFiles:
     """Invariants: (1) changes are made in the order of the calls; (2) `flushed` is never above what was flushed without
     an error; (3) after a failure nothing is ever called durable again. `full` may be read by the owner's thread.
@@ -71,9 +87,7 @@ class LogFiles:
         self._kept = kept
         self._imaged = imaged
         self._flushed = self._written = (kept.mark_position, kept.mark_seal)
-        self._promised: HardState | None = None
-        self._reserved_in = -1
-        self._flush_bytes_mean = 0
+        self._known = _Known()
         self.failure: BaseException | None = None
         self.full = False
 
@@ -125,13 +139,13 @@ class LogFiles:
                     self._restart(change)
             changes.popleft()
         self._flush_log()
-        if hard is not None and hard is not self._promised:
+        if hard is not None and hard is not self._known.promised:
             if hard != self._kept.hard_state:
                 self._put(self._kept.with_hard_state(hard))
-            self._promised = hard
+            self._known.promised = hard
         elif self._flushed[0] - self._kept.mark_position >= self._options.mark_bytes:
             self._note_mark()
-        if self.full or self._written[0] // self._journal.segment_bytes != self._reserved_in:
+        if self.full or self._written[0] // self._journal.segment_bytes != self._known.reserved_in:
             self._reserve()
 
     # ---- records -----------------------------------------------------------------------------------------------
@@ -160,7 +174,7 @@ class LogFiles:
 
     def _flush_log(self) -> None:
         self._journal.flush()
-        self._flush_bytes_mean += (self._written[0] - self._flushed[0] - self._flush_bytes_mean) // 16
+        self._known.flush_bytes_mean += (self._written[0] - self._flushed[0] - self._known.flush_bytes_mean) // 16
         self._flushed = self._written
 
     def _cut(self, cut: Cut) -> None:
@@ -222,7 +236,7 @@ class LogFiles:
                     loose=max(self._kept.loose, change.end))
         )  # fmt: skip
         self._journal.drop_all()
-        self._reserved_in = -1
+        self._known.reserved_in = -1
         self._kept = replace(self._kept, loose=0)
 
     # ---- space -------------------------------------------------------------------------------------------------
@@ -234,14 +248,18 @@ class LogFiles:
         except StoreFull:
             self.full = True
             return
-        self._reserved_in = self._written[0] // self._journal.segment_bytes
+        self._known.reserved_in = self._written[0] // self._journal.segment_bytes
         self.full = self._files.free_bytes(self._root) < self._options.reserve_bytes
 
     def _tend(self) -> bool:
         self._reserve()
-        if self._flush_bytes_mean < _ZEROS_PAY_BELOW and self._journal.zero_ahead(self._written[0], _ZERO_STEP):
+        if self._known.flush_bytes_mean < _ZEROS_PAY_BELOW and self._journal.zero_ahead(self._written[0], _ZERO_STEP):
             return True
-        self._note_mark()
+        known, flushed = self._known, self._flushed[0]
+        if flushed == known.tended_at or known.tends % _TENDS_FOR_MARK == 0:
+            self._note_mark()
+        known.tends += 1
+        known.tended_at = flushed
         return False
 
 

@@ -66,18 +66,24 @@ class Receiver:
     ever cut; (4) a message of an older generation than the newest seen is dropped.
     """
 
-    def __init__(self, log: ReplicaLog, durable: DurableEnd, commit: Position) -> None:
+    def __init__(self, log: ReplicaLog, durable: DurableEnd, commit: Position, *, generation: int = 0) -> None:
+        """`generation`: the newest that an earlier receiver of the same leader in the same epoch has seen."""
         self._log = log
         self._durable = durable
         self._commit = commit
         self._verified = commit
-        self._generation = 0
+        self._generation = generation
         self._owed = False
 
     @property
     def verified(self) -> Position:
         """How far the log is known to equal the leader's."""
         return self._verified
+
+    @property
+    def generation(self) -> int:
+        """The newest exchange that was seen."""
+        return self._generation
 
     def step(self, event: FromLeader | Flushed, now: int) -> ReceiveOutput:
         """Take one request or the end of a flush. `now` is taken for uniformity: a follower of the log has no timers.

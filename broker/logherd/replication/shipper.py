@@ -191,7 +191,8 @@ class Shipper:
         sender.busy = ack.busy
         if ack.round == sender.mark.round and ack.end < sender.mark.match:
             out.events.append(LostData(sender.peer, sender.match, ack.end))
-            sender.match = self._log.epochs.base.position
+            # Not the base either: what the follower has left may end below it, and then only an image helps.
+            sender.match = NOWHERE
             sender.become_probe(ack.end)
 
     def _on_copy_ack(self, sender: Sender, ack: CopyAck) -> None:

@@ -6,9 +6,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from logherd.wire.frame import Frame
+from logherd.wire.frame import Flag, Frame
+from logherd.wire.frame_template import FrameTemplate
+from logherd.wire.headers import encode_header
 
-__all__ = ["PARKED", "Answer", "Handler", "Reply", "ReplyAfter", "Request", "Run", "RunHandler", "Session"]
+__all__ = [
+    "PARKED", "Answer", "Handler", "Reply", "ReplyAfter", "Request", "Run", "RunHandler", "Session", "SharedReply",
+]  # fmt: skip
 
 
 class Session(Protocol):
@@ -49,6 +53,20 @@ class Reply:
         self.header = header
         self.body = body
         self.remark = remark
+
+
+class SharedReply(Reply):
+    """An answer that is given to many requests, so that it is encoded once; its parts must not be changed."""
+
+    __slots__ = ("_template",)
+
+    def __init__(self, code: int, header: msgspec.Struct, body: bytes) -> None:
+        super().__init__(code, header, body)
+        self._template = FrameTemplate(Frame(code, 0, flag=Flag.RESPONSE, ext=encode_header(header), body=body))
+
+    def encoded(self, opaque: int) -> bytes:
+        """The whole response frame, in its JSON form."""
+        return self._template.encode(opaque)
 
 
 class ReplyAfter(msgspec.Struct, gc=False):

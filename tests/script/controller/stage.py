@@ -4,14 +4,16 @@ A script is lines `> command` with the output below each; blank lines and `#` co
 
     office [gather=ms prefer=ms bootstrap=ms transfer=ms]   another leader: it knows only what is replicated
     register b1 [store=s life=n end=e/p seen=e of=n unclean learner]   a process of the broker registers
-    beat b1 ... [end=e/p committed=e/p full sick]           heartbeats, each with its answer
+    beat b1 ... [end=e/p committed=e/p full sick at=host resigned=e number=n process=n]    heartbeats, and answers
     wait ms b1 ... [the same words]                         time passes; these heartbeat every 500 ms, quietly
-    alter b1: b1 b2 [epoch=e version=n committed=e/p end=e/p min=n]    the master proposes an in-sync set
+    alter b1: b1 b2 [epoch=e version=n committed=e/p end=e/p min=n request=r process=n]    the master proposes a set
     exit b1 [life=n] / resign b1 [life=n]                   its guardian reports its exit / it lets go by itself
     elect b2 [unclean]  demote/promote b2  configure [min=n of=n prefer=b2]  forget [b2]     an operator's orders
     get TARGET / post TARGET [field=value ...]              a call of the admin port
     elsewhere get TARGET / elsewhere post TARGET ...        the same at a controller that does not lead
     again                                                   the last command of the log is applied again
+    view                                                    what masters are told of the in-sync set
+    named                                                   the master to whom clients are sent
     group                                                   the replicated state
 """
 
@@ -20,6 +22,7 @@ from typing import Any
 
 from logherd.controller.admission import ElectionRequest, admit_clean, admit_election
 from logherd.controller.commands import Clean, Command, Configure, SetLearner, decode_command
+from logherd.controller.office import view_of
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import BrokerId
 from logherd.controller.verdicts import Refusal, Verdict
@@ -103,7 +106,8 @@ class Stage:
         self.desk.alter(
             _broker(words[0].rstrip(":")), *_brokers(words[1:]), epoch=int(epoch) if epoch else None,
             version=int(version) if version else None, committed=_point(pairs.get("committed")),
-            end=_point(pairs.get("end")), minimum=int(pairs.get("min", 2)),
+            end=_point(pairs.get("end")), minimum=int(pairs.get("min", 2)), request=pairs.get("request", ""),
+            registrations={each: int(pairs["process"]) for each in _brokers(words[1:])} if "process" in pairs else None,
         )  # fmt: skip
 
     def do_exit(self, words: list[str], pairs: dict[str, str]) -> None:
@@ -179,6 +183,17 @@ class Stage:
         self.desk.submit(decode_command(self.desk.log[-1]))
         self.lines.append("nothing changed" if self.desk.machine.save() == before else "the state changed")
 
+    def do_named(self, words: list[str], pairs: dict[str, str]) -> None:
+        master = self.desk.office.serving(self.desk.group, self.desk.now)
+        self.lines.append(f"b{master.broker_id} at {master.address}" if master is not None else "nobody")
+
+    def do_view(self, words: list[str], pairs: dict[str, str]) -> None:
+        view = view_of(self.desk.group)
+        members = ", ".join(
+            f"b{each} by process {process}" for each, process in zip(view.members, view.processes, strict=True)
+        )
+        self.lines.append(f"version {view.version}, at least {view.min_in_sync} in sync: {members}")
+
     def do_group(self, words: list[str], pairs: dict[str, str]) -> None:
         group = self.desk.group
         self.lines.append(f"epoch {group.epoch}, {say_tenure(group.tenure)}")
@@ -206,7 +221,10 @@ def _point(text: str | None) -> Point:
 
 
 def _said(words: list[str], pairs: dict[str, str]) -> dict[str, object]:
+    numbers = {"number": "number", "resigned": "resigned", "process": "registration"}
     return {
+        **{name: int(pairs[word]) for word, name in numbers.items() if word in pairs},
+        **({"address": pairs["at"]} if "at" in pairs else {}),
         "end": _point(pairs.get("end")), "committed": _point(pairs.get("committed")), "space": "full" not in words,
         "healthy": "sick" not in words,
     }  # fmt: skip

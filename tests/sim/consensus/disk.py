@@ -11,6 +11,7 @@ from logherd.raft.record import Record
 from logherd.raft.store import HardState
 from logherd.raftlog import Recovered
 from logherd.replication.log import Image
+from sim.consensus.observer import Violation
 from sim.disk import SimDisk
 
 __all__ = ["SimStore", "copy_of"]
@@ -63,9 +64,12 @@ class SimStore(MemoryLog):
     def install(self, image: Image) -> None:
         if not self.epochs.matches(image.point, self.end):
             self.on_truncate(image.point.position, self.records(image.point.position, self.end))
+        longer = self.epochs.matches(image.point, self.end) and self.end
         self._recording = False
         super().install(image)
         self._recording = True
+        if longer and self.end != longer:
+            raise Violation(f"C3: an image drops a log that agrees with it: {image.point.position}, {longer}")
         self._remember("install", image)
 
     def _add_all(self, records: Sequence[Record]) -> None:

@@ -98,17 +98,17 @@ class Faults:
         member.pause(lasts)
 
     def _wipe(self, member: "Member", lasts: int, draw: Random) -> None:
-        if self._can_spare(member):
+        if self.can_spare(member):
             member.wipe()
             self._world.relink(member.name)
 
     def _damage(self, member: "Member", lasts: int, draw: Random) -> None:
         """Of what was flushed something is lost, and the store says that something may be."""
-        if member.alive and self._can_spare(member):
+        if member.alive and self.can_spare(member):
             member.stop_damaged()
             self._world.after(lasts, member.start)
 
-    def _can_spare(self, member: "Member") -> bool:
+    def can_spare(self, member: "Member") -> bool:
         """Whether every configuration that anybody holds keeps a majority of whole disks without this one."""
         for other in self._world.members.values():
             current = other.core.ground.members.current

@@ -38,6 +38,8 @@ class Result:
     marks: dict[str, int]
     failure: str | None
     transcript: tuple[str, ...]
+    ended_us: int
+    """When, in virtual time: at the failure if there was one."""
     halted: bool
     """Whether it ended without a leader because too many disks were doubtful; the one legal end besides recovery."""
 
@@ -69,6 +71,7 @@ def run_plan(plan: Plan, *, keep: int = 0, messages: bool = False) -> Result:
         dict(observer.marks.hits),
         failure,
         tuple(world.trace.lines),
+        world.now_us,
         world.halted,
     )
 

@@ -3,6 +3,7 @@
 from random import Random
 from typing import TYPE_CHECKING
 
+from logherd.model.names import Position
 from logherd.raft.inputs import Propose, Received, Transfer
 from logherd.replication.messages import AppendAck, Envelope
 
@@ -54,31 +55,70 @@ class Schemes:
         self._world.after(wait, lambda: None if self._faults.healed else self._faults.cut(pairs, 2_000_000))
 
     def relapse(self, member: "Member", lasts: int, draw: Random) -> None:
-        """A follower takes records that its disk does not acknowledge; the leader drops them from its own log; then the
-        follower dies and has them all, while the leader can only send it an image."""
+        """A follower takes records that its disk does not acknowledge; the leader drops them from its log for an image.
+        Then the follower restarts and has them all, while the leader knows only to send it the image."""
         leader, world = self._world.leader(), self._world
-        if leader is None:
+        others = [other for other in world.members.values() if other is not leader and other.alive]
+        if leader is None or not others:
             return
-        names = [name for name in world.members if name != leader.name]
-        if not names:
-            return
-        victim = world.members[draw.choice(names)]
-        wait = draw.randrange(400_000, 3_000_000)
-        victim.stalled_until = world.now_us + wait + 1_000
-        for number in range(draw.choice((10, 25, 40))):
-            world.after(number * wait // 50, lambda: self._write(draw.choice((10, 60))))
+        victim, until = draw.choice(others), world.now_us + 1_500_000
+        victim.stalled_until = until
+        for number in range(40):
+            world.after(number * 15_000, lambda: self._write(10))
+        imaged: list[Position] = []
 
-        def strike() -> None:
+        def look() -> None:
+            living = victim.alive and leader.alive and not leader.paused_until
+            if self._faults.healed or world.now_us > until or not living:
+                return
+            at = leader.machine.position
+            if victim.store.disk.end < at <= victim.store.end and at not in imaged:
+                imaged.append(at)
+                leader._keep_image()
+            if len(imaged) < 2:
+                world.after(2_000, look)
+                return
             victim.stalled_until = 0
-            if not self._faults.healed:
-                self._faults.stop(victim, 5_000, power=False)
+            self._faults.stop(victim, 5_000, power=False)
 
-        world.after(wait, strike)
+        look()
 
     def _write(self, size: int) -> None:
         leader = self._world.leader()
         if leader is not None and not self._faults.healed:
             leader.feed(Propose(self._world.new_request(), bytes(size)))
+
+    def turncoat(self, member: "Member", lasts: int, draw: Random) -> None:
+        """A voter forgets, by damage, whom it gave its vote, and comes back beside the leader of the term before, which
+        was paused and knows nothing of the election."""
+        leader, world = self._world.leader(), self._world
+        others = [other for other in world.members.values() if other is not leader]
+        if leader is None or len(others) < 2:
+            return
+        until, voter = world.now_us + 4_000_000, draw.choice(others)
+        for number in range(5):
+            world.after(1_000 * number, lambda: self._write(10))
+        self._faults.cut(_both_ways(leader, [other for other in others if other is not voter]), 6_000_000)
+        between = _both_ways(leader, [voter])
+        for pair in between:
+            world.net.cut(pair)
+        leader.pause(4_000_000)
+
+        def look() -> None:
+            hard, over = voter.store.disk.hard_state(), self._faults.healed or world.now_us > until
+            if not over and voter.alive and leader.paused_until and hard and hard.term <= leader.core.ground.term:
+                world.after(5_000, look)
+                return
+            for pair in between:
+                world.net.mend(pair)
+            if not over and voter.alive and leader.paused_until and self._faults.can_spare(voter):
+                voter.stop_damaged()
+                world.after(5_000, voter.start)
+                self._faults.cut(_both_ways(voter, [other for other in others if other is not voter]), 2_000_000)
+                leader.paused_until = world.now_us
+                leader._resume(leader.life)
+
+        look()
 
     def copy_cut(self, member: "Member", lasts: int, draw: Random) -> None:
         """Whoever is being sent an image dies in the middle of it."""
@@ -119,8 +159,8 @@ class Schemes:
     def boast(self, member: "Member", lasts: int, draw: Random) -> None:
         """A follower claims to hold more than the leader ever had."""
         leader = self._world.leader()
-        if leader is None or member is leader or leader.core.leading is None:
-            return
+        if leader is None or member is leader or leader.core.leading is None or leader.paused_until:
+            return  # a paused leader would judge the claim later, when its log may be that long
         ground = leader.core.ground
         sender = leader.core.leading.shipper.sender(member.identity)
         claim = ground.log.end + draw.choice((1, 28, 60, 500))
@@ -128,3 +168,7 @@ class Schemes:
         if sender is not None:
             body = AppendAck(sender.generation, claim, durable)
             leader.feed(Received(Envelope(ground.hard.cluster, member.identity, leader.identity, ground.term, body)))
+
+
+def _both_ways(member: "Member", others: list["Member"]) -> list[tuple[str, str]]:
+    return [pair for other in others for pair in ((member.name, other.name), (other.name, member.name))]

@@ -28,6 +28,7 @@ KINDS = (
     "fill",
     "damage",
     "relapse",
+    "turncoat",
     "copy-cut",
     "echo",
     "boast",

@@ -16,8 +16,9 @@ import pytest
 
 from sim.consensus.plan import Action, Fault, Plan, decode_plan, draw_plan, encode_plan
 from sim.consensus.run import COMMAND, explain, run_plan
+from sim.shrink import minimised
 
-__all__ = ["minimised", "rule_of", "shrunk"]
+__all__ = ["rule_of", "shrunk"]
 
 _Event = Fault | Action
 _QUIETER: tuple[dict[str, object], ...] = (
@@ -35,26 +36,6 @@ _QUIETER: tuple[dict[str, object], ...] = (
 def rule_of(failure: str | None) -> str | None:
     """What was broken, without the particulars."""
     return None if failure is None else ":".join(failure.split(":")[:2]).split("(")[0]
-
-
-def minimised(events: list[_Event], fails: Callable[[list[_Event]], bool]) -> list[_Event]:
-    """A sublist that still fails, from which no single part of the last round could be taken.
-
-    `fails` holds for `events`, and answers False to all once its time is over. Source: Zeller and Hildebrandt, ddmin.
-    """
-    parts = 2
-    while len(events) >= 2:
-        size = -(-len(events) // parts)
-        for begin in range(0, len(events), size):
-            rest = events[:begin] + events[begin + size :]
-            if fails(rest):
-                events, parts = rest, max(parts - 1, 2)
-                break
-        else:
-            if size == 1:
-                return events
-            parts = min(parts * 2, len(events))
-    return events
 
 
 def shrunk(plan: Plan, seconds: float = 600.0) -> tuple[Plan, int]:
@@ -84,21 +65,15 @@ def _with(plan: Plan, events: list[_Event]) -> Plan:
 
 
 def _cut_short(plan: Plan, fails: Callable[[Plan], bool]) -> Plan:
-    """End the run as early as it still fails, to half a second."""
-    low, high = 0, plan.shape.faulty_ms
-    while high - low > 500:
-        middle = (low + high) // 2
-        shorter = replace(
-            plan,
-            shape=replace(plan.shape, faulty_ms=middle),
-            faults=tuple(fault for fault in plan.faults if fault.at_ms < middle),
-            actions=tuple(action for action in plan.actions if action.at_us < (middle + 500) * 1000),
-        )
-        if fails(shorter):
-            plan, high = shorter, middle
-        else:
-            low = middle
-    return plan
+    """End the run with the failure: nothing that comes later had a part in it."""
+    end_us = run_plan(plan).ended_us
+    shorter = replace(
+        plan,
+        faults=tuple(fault for fault in plan.faults if fault.at_ms * 1000 <= end_us),
+        actions=tuple(action for action in plan.actions if action.at_us <= end_us),
+    )
+    sooner = replace(shorter, shape=replace(plan.shape, faulty_ms=min(end_us // 1000 + 1, plan.shape.faulty_ms)))
+    return next((candidate for candidate in (sooner, shorter) if fails(candidate)), plan)
 
 
 def _quieter(plan: Plan, fails: Callable[[Plan], bool]) -> Plan:

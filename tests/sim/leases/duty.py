@@ -50,6 +50,7 @@ class Duty:
         self._sent: list[AlterSyncSet] = []
         """Proposals at the present version that may have been, or may yet be, accepted; the last one is wanted."""
         self._acked: dict[BrokerId, _Ack] = {}
+        self.history: list[AlterSyncSet] = []
 
     def work(self, epoch: Epoch, view: RoleView) -> None:
         """A moment of a master's life; its lease has just been looked at."""
@@ -156,11 +157,14 @@ class Duty:
         if latest is None or tuple(member.broker_id for member in latest.members) != wanted:
             latest = self._proposal(epoch, view, wanted)
             self._sent.append(latest)
+            self.history.append(latest)
         elif self._broker.draw.random() > 0.2:
             return
-        self._propose(latest)
+        self.propose(latest)
 
-    def _propose(self, command: AlterSyncSet) -> None:
+    def propose(self, command: AlterSyncSet) -> None:
+        """Send a proposal, perhaps not for the first time."""
+
         def work(at: "Controller", office: Office, back: Callable[[object], None]) -> None:
             admitted = admit_sync_set(office, command, at.now_ms())
             if isinstance(admitted, Refusal):

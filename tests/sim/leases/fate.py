@@ -59,11 +59,13 @@ class Fate:
         """L1, L4: at every step."""
         leading = None
         for broker in self.processes:
-            if broker.granted and (epoch := broker.believes()) is not None:
-                require(leading is None, "L1", f"{broker.name} and {leading} both hold a lease")
-                leading = f"{broker.name} ({epoch})"
-                resigned = self._resigned.get(broker.incarnation, 0)
-                require(epoch > resigned, "L4", f"{broker.name} leads epoch {epoch} after it resigned {resigned}")
+            if not broker.granted or (epoch := broker.believes()) is None:
+                continue
+            if leading is not None:
+                raise Violation(f"L1: {broker.name} and {leading.name} both hold a lease")
+            leading = broker
+            if epoch <= self._resigned.get(broker.incarnation, 0):
+                raise Violation(f"L4: {broker.name} leads epoch {epoch}, which it resigned")
         if leading is not None:
             self.led_us = now_us
 

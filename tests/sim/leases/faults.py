@@ -180,6 +180,9 @@ class Faults:
             "old-exit": self._old_exit,
             "move": self._move,
             "bounce": lambda broker, lasts, draw: broker.crash(20_000),
+            "late-grant": self._late_grant,
+            "late-beat": self._late_beat,
+            "echo": self._echo,
         }
         return {
             kind: lambda victim, lasts, draw, act=act: act(self._broker(victim, draw), lasts, draw)  # type: ignore[misc]
@@ -240,6 +243,34 @@ class Faults:
         """A guardian's report about a former process arrives now."""
         if broker.exits:
             broker.report_exit(draw.choice(broker.exits), 2)
+
+    def _late_grant(self, broker: Broker, lasts: int, draw: Random) -> None:
+        """The controllers' answers take a while; meanwhile the master lets go."""
+        wait = draw.randrange(300_000, 900_000)
+        for name in self._world.controllers:
+            self._world.net.clog(name, broker.name, wait)
+
+        def resign() -> None:
+            epoch = broker.believes()
+            if epoch is not None:
+                broker.resign(epoch)
+
+        broker.soon(draw.randrange(wait), resign)
+
+    def _late_beat(self, broker: Broker, lasts: int, draw: Random) -> None:
+        """Heartbeats of a follower arrive all at once; meanwhile its disk got full, and the master is gone."""
+        wait = draw.randrange(300_000, 700_000)
+        for other in self._world.group(broker.key):
+            if other is not broker and (other.believes() is not None or draw.random() < 0.3):
+                self._world.after(wait // 2, lambda other=other: other.crash(lasts))  # type: ignore[misc]
+        for name in self._world.controllers:
+            self._world.net.clog(broker.name, name, wait)
+        self._world.after(draw.randrange(wait), lambda: self._for_a_while(broker, "full", 3_000_000))
+
+    def _echo(self, broker: Broker, lasts: int, draw: Random) -> None:
+        """Old proposals, of a connection that was closed, arrive now."""
+        for command in broker.duty.history[-5:]:
+            broker.duty.propose(command)
 
     # ---- operators ---------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from logherd.controller.reports import Granted, Report, Withheld
 from logherd.controller.values import Group, GroupKey
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Epoch, Position
-from sim.leases.fate import Fate, require
+from sim.leases.fate import Fate, Violation, require
 from sim.leases.marks import Marks
 from sim.leases.signs import Signs
 from sim.leases.words import say_command, say_verdict
@@ -37,6 +37,7 @@ class Observer:
         self.marks = Marks()
         self.signs = Signs(world, self.marks)
         self.fates = {key: Fate(key) for key in keys}
+        self._watched = tuple(self.fates.values())
         self.decided = Position(0)
         """The end of the latest command whose verdict a controller has told anybody."""
         self._numbers = 0
@@ -53,7 +54,7 @@ class Observer:
     def check(self) -> None:
         """After every event."""
         now = self.world.now_us
-        for fate in self.fates.values():
+        for fate in self._watched:
             fate.check(now)
 
     # ---- controllers -------------------------------------------------------------------------------------------
@@ -80,8 +81,8 @@ class Observer:
 
     def on_read(self, controller: "Controller", decided: Position) -> None:
         """C7."""
-        found = controller.position
-        require(found >= decided, "C7", f"{controller.name} answers from {found}, {decided} was answered before")
+        if controller.position < decided:
+            raise Violation(f"C7: {controller.name} answers from {controller.position}, {decided} was answered before")
 
     def on_state(self, controller: "Controller") -> None:
         """C5: an image is as good as the log."""

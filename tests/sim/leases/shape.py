@@ -17,8 +17,9 @@ MASTER, LEADING = -1, -2
 PROCESSES = ("pause", "crash", "isolate", "deafen", "mute", "split", "half-split", "minority", "half-minority", "clog")
 CONTROLLERS = ("double", "blackout", "controller-full", "unconfirmed", "nap", "change-leader")
 BROKERS = ("full", "sick", "power", "wipe", "replace", "rollback", "twin", "stop", "old-exit", "move", "bounce")
+STRAGGLERS = ("late-grant", "late-beat", "echo")
 ORDERS = ("transfer", "elect", "unclean", "demote", "promote", "forget", "tune", "configure", "dissolve")
-KINDS = PROCESSES + CONTROLLERS + BROKERS + ORDERS
+KINDS = PROCESSES + CONTROLLERS + BROKERS + STRAGGLERS + ORDERS
 _OFTEN = ("pause", "crash", "isolate", "minority", "double", "transfer")
 
 

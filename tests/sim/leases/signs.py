@@ -48,7 +48,8 @@ class Signs:
     # ---- controllers -------------------------------------------------------------------------------------------
 
     def on_office(self, controller: "Controller") -> None:
-        """A controller begins to lead."""
+        """A controller begins to lead: it has heard nothing yet."""
+        self._newest = {place: sent for place, sent in self._newest.items() if place[0] != controller.name}
         offices = [each for each in self._world.controllers.values() if each.office is not None and each.alive]
         self._marks.hit_if("two-offices", len(offices) > 1)
         self._marks.hit_if("leader-lost-transferring", any(group.transfer for group in controller.machine))

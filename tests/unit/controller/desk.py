@@ -83,12 +83,14 @@ class Desk:
 
     def report(
         self, broker: int, *, end: Point = ORIGIN, healthy: bool = True, space: bool = True, priority: int = 0,
-        committed: Point = ORIGIN, registration: int | None = None, address: str = "",
+        committed: Point = ORIGIN, registration: int | None = None, address: str = "", number: int = 0,
+        resigned: int = 0,
     ) -> Report:  # fmt: skip
-        number = self.registration(broker) if registration is None else Registration(registration)
+        process = self.registration(broker) if registration is None else Registration(registration)
         return Report(
-            group=KEY, broker_id=BrokerId(broker), registration=number, address=address or f"b{broker}:10911", end=end,
-            committed=committed, healthy=healthy, space=space, priority=priority,
+            group=KEY, broker_id=BrokerId(broker), registration=process, address=address or f"b{broker}:10911", end=end,
+            committed=committed, healthy=healthy, space=space, priority=priority, number=number,
+            resigned=Epoch(resigned),
         )  # fmt: skip
 
     def beat(self, *brokers: int, **said: object) -> Granted | Withheld:
@@ -96,8 +98,8 @@ class Desk:
         answer: Granted | Withheld = Withheld(None, None)
         for broker in brokers:
             report = self.report(broker, **said)  # type: ignore[arg-type]
-            self.office.hear(report, self.now)
-            answer = self.office.renew(report, self.now)
+            refusal = self.office.hear(report, self.now)
+            answer = Withheld(None, refusal) if refusal is not None else self.office.renew(report, self.now)
         return answer
 
     def alter(

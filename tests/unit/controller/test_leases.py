@@ -1,9 +1,8 @@
 """R1, R2: two clocks that nobody has compared never let two leaderships overlap."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from logherd.controller.commands import Release
 from logherd.controller.holder import LeaseHolder

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.model.names import Epoch, Position
-from logherd.peers.hello import Hello
+from logherd.peers.frames import FrameReader, make_frame
+from logherd.peers.hello import Hello, encode_hello
 from logherd.peers.links import PeerLinks
 from logherd.peers.options import LinkOptions, PeerView
 from logherd.replication.messages import ClusterId, Envelope, Heartbeat, ReplicaId
@@ -123,3 +124,53 @@ async def nodes(*hellos: Hello, options: LinkOptions = QUICK) -> AsyncIterator[l
     finally:
         for node in made:
             await node.stop()
+
+
+class Wire:
+    """The other end of a connection, byte by byte, for peers that do not behave."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._frames = FrameReader(64 << 20)
+        self._payloads: list[bytes] = []
+
+    @staticmethod
+    async def dial(address: tuple[str, int]) -> "Wire":
+        return Wire(*await asyncio.open_connection(*address))
+
+    @staticmethod
+    async def accept(listening: socket.socket) -> "Wire":
+        listening.settimeout(0)
+        async with asyncio.timeout(10):
+            accepted, _ = await asyncio.get_running_loop().sock_accept(listening)
+        return Wire(*await asyncio.open_connection(sock=accepted))
+
+    def send(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def say(self, hello: Hello) -> None:
+        self.send(make_frame(encode_hello(hello)))
+        await self._writer.drain()
+
+    async def payload(self) -> bytes:
+        """The next payload. Raises: ConnectionError at the end of the stream."""
+        async with asyncio.timeout(10):
+            while not self._payloads:
+                data = await self._reader.read(65536)
+                if not data:
+                    raise ConnectionResetError
+                self._payloads += [bytes(payload) for payload in self._frames.feed(data)]
+        return self._payloads.pop(0)
+
+    async def ended(self) -> bool:
+        """Wait for the end of the stream."""
+        try:
+            while True:
+                await self.payload()
+        except ConnectionError:
+            self.close()
+            return True
+
+    def close(self) -> None:
+        self._writer.transport.abort()

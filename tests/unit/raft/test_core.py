@@ -11,10 +11,11 @@ from logherd.raft.inputs import Applied, Flushed, Propose, ProposeAll, Read, Rec
 from logherd.raft.memory import MemoryLog
 from logherd.raft.messages import Doubtful, TimeoutNow, Trusted, VoteAnswer, VoteRequest
 from logherd.raft.options import Jitter, RaftOptions
-from logherd.raft.output import Decided, Refusal, Refused, Role, Strange
+from logherd.raft.output import Decided, Output, Refusal, Refused, Role, Strange
 from logherd.raft.record import Kind
 from logherd.raft.store import HardState, StoreMismatchError
 from logherd.replication.epochs import ORIGIN, Point
+from logherd.replication.log import Span
 from logherd.replication.messages import Append, AppendAck, ClusterId, Envelope, Heartbeat, ReplicaId, Stale
 from logherd.replication.sender import ShipOptions
 
@@ -117,6 +118,27 @@ def test_a_pre_vote_changes_nothing() -> None:
     assert out.flush is None
     assert core.ground.term == 0
     assert [(envelope.epoch, envelope.body) for envelope in out.messages] == [(7, VoteAnswer(granted=True, pre=True))]
+
+
+def test_a_lost_pre_vote_lets_no_straggler_of_a_closed_connection_in() -> None:
+    core, _ = new_core(A, B, C)
+
+    def appended(generation: int, now: int) -> Output:
+        return core.step(mail(Append(generation, Span(ORIGIN, ORIGIN.position, (), b""), ORIGIN.position), term=1), now)
+
+    first = appended(5, 10)
+    core.step(Flushed(first.flush or 0), 11)
+    assert core.leader == B
+    now = 11
+    while core.role is not Role.PRE_CANDIDATE:
+        now += 20
+        core.step(Tick(), now)
+    while core.role is not Role.FOLLOWER:
+        now += 20
+        core.step(Tick(), now)
+    assert appended(3, now).messages == ()
+    answered = appended(5, now)
+    assert [type(each.body) for each in (*answered.messages, *answered.held)] == [AppendAck]
 
 
 def test_a_leader_of_the_past_is_told_the_term() -> None:

@@ -47,6 +47,28 @@ def test_a_record_never_crosses_a_segment_and_positions_have_gaps(log: LogStore)
     assert ends == [size, 2 * size, SEGMENT + size]
 
 
+def test_records_that_are_appended_together_lie_as_if_one_after_the_other(log: LogStore) -> None:
+    bodies = [b"x" * size for size in (20, 3, 200, 0, 61, 20, 20)]
+    fill(log, 1)
+    other = MemoryLog(SEGMENT)
+    fill(other, 1)
+    ends = [*log.append_all(Kind.DATA, Epoch(2), bodies), *log.append_all(Kind.NOOP, Epoch(3), [b""])]
+    one_by_one = [other.append(Kind.DATA, Epoch(2), body) for body in bodies]
+    assert ends == [*one_by_one, other.append(Kind.NOOP, Epoch(3), b"")]
+    assert log.records(Position(0), log.end) == other.records(Position(0), other.end)
+    assert log.epochs == other.epochs
+
+
+def test_a_read_after_a_cut_gives_what_was_written_since(log: LogStore) -> None:
+    first = fill(log, 1)[0]
+    log.append(Kind.DATA, Epoch(1), b"old")
+    assert log.read(first, 100).data != log.read(Position(0), 100).data
+    log.truncate(first)
+    log.append(Kind.DATA, Epoch(2), b"new")
+    assert bytes(log.read(first, 100).data).endswith(b"new")
+    assert log.read(first, 100).runs[0].epoch == 2
+
+
 def test_a_range_read_is_a_range_written(log: LogStore) -> None:
     fill(log, 1, 1, 2, 2)
     copy = MemoryLog(SEGMENT)

@@ -12,7 +12,16 @@ from logherd.raft.record import Kind
 from logherd.replication.durable import DurableEnd
 from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.log import Image, Span
-from logherd.replication.messages import Append, AppendAck, AppendReject, CopyAck, Heartbeat, HeartbeatAck, ReplicaId
+from logherd.replication.messages import (
+    Append,
+    AppendAck,
+    AppendReject,
+    CopyAck,
+    CopyChunk,
+    Heartbeat,
+    HeartbeatAck,
+    ReplicaId,
+)
 from logherd.replication.receiver import Flushed, FromLeader, Receiver
 from logherd.replication.sender import Mode, ShipOptions
 from logherd.replication.shipper import Shipper
@@ -122,6 +131,19 @@ def test_a_follower_that_lost_flushed_data_is_noticed_and_asked_again() -> None:
     assert out.events == [LostData(F, log.end, Position(0))]
     assert ship.match(F) == 0
     assert len(appends(out.messages, F)) == 1
+
+
+def test_a_follower_that_lost_more_than_the_leader_still_keeps_is_sent_an_image() -> None:
+    log = log_of(1, 1, 1, 1)
+    ship = in_step(log)
+    ends = [record.end for record in log.records(Position(0), log.end)]
+    log.keep_image(Image("i", log.epochs.point_at(ends[2]), log.seal_at(ends[2]), crc32(b"state"), 5, b""), b"state")
+    log.compact(ends[1])
+    ship.step(Beat(), 10)
+    out = ship.step(FromFollower(F, HeartbeatAck(ship.rounds.last, ends[0])), 20)
+    assert out.events == [LostData(F, log.end, ends[0])]
+    assert ship.match(F) == 0
+    assert [body for to, body in out.messages if to == F and isinstance(body, CopyChunk)]
 
 
 def test_a_late_answer_to_an_older_round_is_not_taken_for_lost_data() -> None:

@@ -4,9 +4,13 @@ It keeps the office while this controller is the ready leader and throws it away
 Whatever was asked under one office is answered under the same one, or with a redirect.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from msgspec import Struct
 
 from logherd.app.quorum.node import boot_ms
 from logherd.app.quorum.outcomes import Applied, Outcome, ReadAt, ReadOutcome, Rejected
@@ -32,9 +36,11 @@ from logherd.service.controllers.steps import (
 )
 from logherd.telemetry.log import Log
 
-__all__ = ["Asker", "Board", "Quorum"]
+__all__ = ["CONFIRM_SECONDS", "Asker", "Board", "Quorum"]
 
 _WAITERS_MAX = 10_000
+CONFIRM_SECONDS = 0.01
+"""From one confirmation to the next, at least: nothing to a lease of seconds."""
 
 _log = Log("logherd.controller")
 
@@ -42,8 +48,7 @@ AnswerT = TypeVar("AnswerT")
 Told = Callable[[Outcome[Any]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Asker(Generic[AnswerT]):
+class Asker(Struct, Generic[AnswerT], frozen=True):
     """Who is to be answered, once; `park` says that it will take long."""
 
     answer: Callable[[AnswerT], None]
@@ -84,6 +89,10 @@ class _Waiter:
     asker: Asker[Any]
 
 
+_STEPS = frozenset({Confirm, Catch, Decide, AwaitMaster, HandOver, Resettle, Rebuild})
+_Confirming = list[tuple[Confirm[Any], Asker[Any]]]
+
+
 class Board:
     """One controller's part in the leadership of the quorum. Loop thread only; nothing here blocks."""
 
@@ -94,6 +103,8 @@ class Board:
         self.quorum: Quorum | None = None
         self.office: Office | None = None
         self._waiters: list[_Waiter] = []
+        self._confirming: _Confirming = []
+        self._confirm_due = 0.0
 
     @property
     def machine(self) -> Machine:
@@ -109,8 +120,9 @@ class Board:
         elif event.role is not Role.LEADER and self.office is not None:
             self.office = None
             waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                waiter.asker.refuse(Refusal.NOT_LEADER)
+            confirming, self._confirming = self._confirming, []
+            for asker in (*(waiter.asker for waiter in waiters), *(asker for _, asker in confirming)):
+                asker.refuse(Refusal.NOT_LEADER)
 
     def applied(self, command: Command, verdict: Verdict) -> None:
         """A command was applied to the state, whoever proposed it."""
@@ -135,19 +147,24 @@ class Board:
 
     def carry_out(self, step: Step[AnswerT], asker: Asker[AnswerT]) -> None:
         """Do what a step asks, and what follows from it; `asker` is answered once, now or later."""
+        if type(step) not in _STEPS:  # thousands of heartbeats each second
+            asker.answer(cast("AnswerT", step))
+            return
         quorum, office = self.quorum, self.office
-        if isinstance(step, Catch | HandOver | Resettle | Rebuild):
+        if isinstance(step, Confirm):
+            if office is None or quorum is None:
+                asker.refuse(Refusal.NOT_LEADER)
+            else:
+                self._confirm(step, asker)
+        elif isinstance(step, Catch | HandOver | Resettle | Rebuild):
             if quorum is None:
                 asker.refuse(Refusal.NOT_READY)
             else:
                 self._ask(quorum, step, asker)
-        elif isinstance(step, Confirm | Decide | AwaitMaster):
-            if office is None or quorum is None:
-                asker.refuse(Refusal.NOT_LEADER)
-            else:
-                self._lead(quorum, office, step, asker)
-        else:
-            asker.answer(step)
+        elif office is None or quorum is None:
+            asker.refuse(Refusal.NOT_LEADER)
+        elif isinstance(step, Decide | AwaitMaster):
+            self._lead(office, step, asker)
 
     def _ask(
         self, quorum: Quorum, step: Catch[AnswerT] | HandOver[AnswerT] | Resettle[AnswerT] | Rebuild[AnswerT],
@@ -165,25 +182,38 @@ class Board:
                 asker.park()
                 quorum.resettle(step.voters, step.learners, lambda outcome: self._done(step, outcome, asker))
 
-    def _lead(
-        self, quorum: Quorum, office: Office, step: Confirm[AnswerT] | Decide[AnswerT] | AwaitMaster[AnswerT],
-        asker: Asker[AnswerT],
-    ) -> None:  # fmt: skip
+    def _lead(self, office: Office, step: Decide[AnswerT] | AwaitMaster[AnswerT], asker: Asker[AnswerT]) -> None:
         """Steps of the leader."""
         match step:
-            case Confirm():
-                quorum.read(lambda outcome: self._confirmed(office, step, outcome, asker))
             case Decide():
                 office.submitted(step.command)
                 self._propose(office, step.command, lambda outcome: self._decided(office, step, outcome, asker))
             case AwaitMaster():
                 self._await(office, step, asker)
 
-    def _confirmed(self, office: Office, step: Confirm[AnswerT], outcome: ReadOutcome, asker: Asker[AnswerT]) -> None:
-        if isinstance(outcome, ReadAt) and office is self.office:
-            self.carry_out(step.then(boot_ms()), asker)
-        else:
-            asker.refuse(outcome.reason if isinstance(outcome, Rejected) else Refusal.NOT_LEADER)
+    def _confirm(self, step: Confirm[AnswerT], asker: Asker[AnswerT]) -> None:
+        """Ask the quorum at the end of this pass, or when it was not asked for a while: each round costs it as much as
+        several heartbeats do, and thousands of them may wait for the same one. Whatever comes until then joins."""
+        self._confirming.append((step, asker))
+        if len(self._confirming) == 1:
+            loop = asyncio.get_running_loop()
+            now = loop.time()
+            self._confirm_due = max(now, self._confirm_due + CONFIRM_SECONDS)
+            loop.call_later(self._confirm_due - now, self._begin_round)
+
+    def _begin_round(self) -> None:
+        """Nobody waits any more if the office was lost."""
+        waiting, self._confirming = self._confirming, []
+        if waiting and self.quorum is not None and self.office is not None:
+            self.quorum.read(partial(self._confirmed, self.office, waiting))
+
+    def _confirmed(self, office: Office, waiting: _Confirming, outcome: ReadOutcome) -> None:
+        now = boot_ms()
+        for step, asker in waiting:
+            if isinstance(outcome, ReadAt) and office is self.office:
+                self.carry_out(step.then(now), asker)
+            else:
+                asker.refuse(outcome.reason if isinstance(outcome, Rejected) else Refusal.NOT_LEADER)
 
     def _caught(self, step: Catch[AnswerT], outcome: ReadOutcome, asker: Asker[AnswerT]) -> None:
         if isinstance(outcome, ReadAt):

@@ -45,7 +45,7 @@ class Controller:
         self._options = options
         self._decisions = Decisions()
         terms = LeaseTerms(lease_ms=options.lease_ms, bound_ppm=options.clock_drift_ppm)
-        self._board = Board(lambda: self._decisions.machine, terms, OfficeOptions(fresh_ms=options.lease_ms // 2))
+        self._board = Board(lambda: self._decisions.machine, terms, OfficeOptions(fresh_ms=options.lease_ms * 5 // 6))
         self._decisions.hooks.append(self._board.applied)
         self._member = Member(options, self._decisions, self._board, on_failure=on_failure)
         self._reports = Reports(options, self._member, self._board)

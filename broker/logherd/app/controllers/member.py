@@ -23,7 +23,7 @@ from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import LogHerdError
 from logherd.peers.founding import Found, Founding, Lost, Step
 from logherd.peers.hello import Hello
-from logherd.peers.identity import open_identity
+from logherd.peers.identity import Identity, open_identity
 from logherd.peers.links import PeerLinks
 from logherd.peers.options import LinkOptions, PeerView
 from logherd.peers.prepare import prepare_log
@@ -36,6 +36,7 @@ from logherd.raftlog.options import RaftLogOptions
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId
 from logherd.replication.sender import ShipOptions
 from logherd.settings.options import ControllerOptions, Endpoint
+from logherd.store.errors import ReplicaDamaged
 from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
 
@@ -69,6 +70,7 @@ class Member:
                 _FILES, options.data_dir, cluster=options.cluster_name, name=options.node_name,
                 log_empty=self._log.hard_state() is None,
             )  # fmt: skip
+            _check_founding(self._identity, self._log, options.data_dir)
         except BaseException:
             self._log.close()
             raise
@@ -252,6 +254,13 @@ class Member:
             if isinstance(event, QuorumRecovered):
                 self._links.announce()
             _log.warning(type(event).__name__, detail=str(event))
+
+
+def _check_founding(identity: Identity, log: RaftLog, data_dir: str) -> None:
+    """A founder's log begins with an image that names the voters. Without it this member would know of none, not stand
+    for election, and say nothing of it. Raises: ReplicaDamaged."""
+    if identity.founded and not identity.stranger and log.image() is None:
+        raise ReplicaDamaged(f"{data_dir}/raft/images", 0, "image missing: this node has founded the group with one")
 
 
 def _node_options(options: ControllerOptions) -> NodeOptions:

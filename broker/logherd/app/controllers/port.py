@@ -14,11 +14,11 @@ from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.controllers.desk import QuorumView, endings, take
 from logherd.service.controllers.notices import Speakers, notice_of, seat_of
-from logherd.service.controllers.steps import Step
-from logherd.service.ports import Reply, Request
+from logherd.service.controllers.steps import Confirm, Seat, Step
+from logherd.service.ports import Reply, Request, SharedReply
 from logherd.telemetry.log import Log
 from logherd.wire.codes import RequestCode, ResponseCode
-from logherd.wire.frame import Frame
+from logherd.wire.frame import Frame, Serialize
 
 __all__ = ["DeskPort"]
 
@@ -53,7 +53,8 @@ class DeskPort:
             request = Request(frame, None, 0)
             try:
                 step: Step[Reply] = take(frame, self._board.office, view, self._clock())
-                asker = Asker(partial(self._answer, session, request), partial(session.park, request), ends)
+                seat = step.speaker if isinstance(step, Confirm) else None
+                asker = Asker(partial(self._answer, session, request, seat), partial(session.park, request), ends)
                 self._board.carry_out(step, asker)
             except InvariantError:
                 raise  # the state may be wrong: whoever runs the loop ends the process
@@ -72,8 +73,14 @@ class DeskPort:
             if session is not None:
                 session.notify(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, notice.header, notice.body)
 
-    def _answer(self, session: NetSession, request: Request, reply: Reply) -> None:
-        seat = seat_of(request.frame, reply)
-        if seat is not None and session.id in self._sessions:
-            self._speakers.heard(session.id, seat)
-        session.reply(request, reply)
+    def _answer(self, session: NetSession, request: Request, seat: Seat | None, reply: Reply) -> None:
+        frame = request.frame
+        if reply.code == 0 and session.id in self._sessions:
+            if seat is None:
+                seat = seat_of(frame, reply)
+            if seat is not None:
+                self._speakers.heard(session.id, seat)
+        if isinstance(reply, SharedReply) and frame.serialize is Serialize.JSON and not frame.is_oneway:
+            session.send_encoded([frame], [reply.encoded(frame.opaque)])
+        else:
+            session.reply(request, reply)

@@ -38,7 +38,7 @@ from logherd.raft.inputs import (
 )
 from logherd.raft.members import Goal
 from logherd.raft.options import RaftOptions
-from logherd.raft.output import Answer, Decided, Event, Output, ReadReady, Refused, Unknown
+from logherd.raft.output import Answer, Decided, Event, Output, ReadReady, Refused, RoleChanged, Unknown
 from logherd.raftlog.log import RaftLog
 from logherd.replication.messages import Envelope, ReplicaId
 
@@ -228,16 +228,29 @@ class RaftNode(Generic[ResultT]):
         if output.flush is not None:
             self._disk.want(output.flush, output.held)
             self._end_pass_soon()
+        if output.apply_to is not None:
+            self._state.goal = max(self._state.goal, output.apply_to)
         for event in output.events:
-            self._on_event(event)
+            self._report(event)
         if output.load is not None:
             self._state.load(output.load)
             self._step(AppliedUpTo(output.load.point.position))
-        if output.apply_to is not None:
-            self._state.goal = max(self._state.goal, output.apply_to)
         self._asking.answers.extend(output.answers)
         if not self._carrying:
             self._advance()
+
+    def _report(self, event: Event) -> None:
+        """Tell it; but that this leader is ready only when its state holds everything that was decided before."""
+        if isinstance(event, RoleChanged):
+            self._asking.ready = (self._state.goal, event) if event.ready else None
+            if event.ready:
+                return
+        self._on_event(event)
+
+    def _report_ready(self) -> None:
+        if self._asking.ready is not None and self._state.position >= self._asking.ready[0]:
+            (_, event), self._asking.ready = self._asking.ready, None
+            self._on_event(event)
 
     def _advance(self) -> None:
         """Apply what may be applied, some records at a time, then answer who waited for it."""
@@ -250,6 +263,7 @@ class RaftNode(Generic[ResultT]):
                 self._step(AppliedUpTo(self._state.position))
                 if due:
                     self._state.make_image(self.core, lambda image: self._step(ImageKept(image)))
+            self._report_ready()
             self._answer_ready()
         except Exception as error:  # a state machine that cannot go on: this member must not pretend to
             self._fail(error)
@@ -311,6 +325,8 @@ class _Asking:
         self.lease_reads: _Reads = []
         self.waiting: dict[int, tuple[Callable[..., None], bool]] = {}
         self.answers: deque[Answer] = deque()
+        self.ready: tuple[Position, Event] | None = None
+        """That this leader is ready, to be told when the state has reached the position."""
         self._last = 0
 
     def number(self, then: Callable[..., None], *, applied: bool = False) -> int:

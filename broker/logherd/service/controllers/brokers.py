@@ -1,5 +1,7 @@
 """Requests of brokers: identity, registration, heartbeats, the in-sync set."""
 
+from functools import lru_cache, partial
+
 from logherd.controller.admission import admit_register, admit_sync_set
 from logherd.controller.commands import AlterSyncSet, Claim, Register, Release, SyncMember
 from logherd.controller.office import Office
@@ -7,10 +9,10 @@ from logherd.controller.reports import Report, Withheld
 from logherd.controller.values import BrokerId, GroupKey, Registration, Rules
 from logherd.controller.verdicts import Refusal, Verdict
 from logherd.model.names import Epoch, Position
-from logherd.replication.epochs import Point
+from logherd.replication.epochs import ORIGIN, Point
 from logherd.service.controllers.codes import refusal_reply, response_code
 from logherd.service.controllers.scope import key_of
-from logherd.service.controllers.steps import Confirm, Decide, Step
+from logherd.service.controllers.steps import Confirm, Decide, Seat, Step
 from logherd.service.controllers.views import lease_reply, sync_body
 from logherd.service.errors import RequestError
 from logherd.service.ports import Reply
@@ -42,7 +44,15 @@ _INVALID = ResponseCode.CONTROLLER_INVALID_REQUEST
 
 
 def _point(epoch: int | None, position: int | None) -> Point:
+    if not epoch and not position:
+        return ORIGIN
     return Point(Epoch(max(epoch or 0, 0)), Position(max(position or 0, 0)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _known_key(cluster: str, name: str) -> GroupKey:
+    """The same object for the same names, which is found in tables without being hashed and compared anew."""
+    return GroupKey(cluster, name)
 
 
 def next_id(frame: Frame, office: Office, now: int) -> Step[Reply]:
@@ -119,7 +129,7 @@ def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
     if header.broker_id is None or header.registration is None:
         raise RequestError(_INVALID, "a broker must send brokerId and logherdRegistration with its heartbeat")
     report = Report(
-        group=GroupKey(header.cluster_name, header.broker_name), broker_id=BrokerId(header.broker_id),
+        group=_known_key(header.cluster_name, header.broker_name), broker_id=BrokerId(header.broker_id),
         registration=Registration(header.registration), address=header.broker_address,
         end=_point(header.epoch, header.max_position),
         committed=_point(header.committed_epoch, header.confirmed_position),
@@ -129,7 +139,7 @@ def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
     refusal = office.hear(report, now)
     if refusal is not None:
         return lease_reply(Withheld(None, refusal), response_code(frame.code, refusal))
-    return Confirm(lambda now: _renewed(office, report, now))
+    return Confirm(partial(_renewed, office, report), Seat(report.group, report.broker_id, report.registration))
 
 
 def _renewed(office: Office, report: Report, now: int) -> Reply:

@@ -19,6 +19,7 @@ from logherd.controller.verdicts import (
     Verdict,
 )
 from logherd.kit.errors import ensure
+from logherd.service.controllers.steps import Seat
 from logherd.service.controllers.views import sync_body
 from logherd.service.ports import Reply
 from logherd.wire.bodies import encode_body
@@ -58,15 +59,6 @@ def notice_of(verdict: Verdict) -> Notice | None:
         sync_state_set_epoch=group.sync.version,
     )
     return Notice(group.key, header, encode_body(sync_body(group)))
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """A broker process that has spoken, and was answered."""
-
-    group: GroupKey
-    broker_id: BrokerId
-    registration: Registration
 
 
 def seat_of(frame: Frame, reply: Reply) -> Seat | None:
@@ -122,7 +114,8 @@ class Speakers:
             self._drop(place)
             self._sessions.setdefault(session, set()).add(place)
             self._groups.setdefault(seat.group, {})[seat.broker_id] = session
-        self._speakers[place] = _Speaker(session, seat.registration)
+        if known is None or known.session != session or known.registration != seat.registration:
+            self._speakers[place] = _Speaker(session, seat.registration)
         self._speakers.move_to_end(place)
         if len(self._speakers) > self._seats_max:
             self._drop(next(iter(self._speakers)))

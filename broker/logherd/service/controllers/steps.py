@@ -9,34 +9,39 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from logherd.controller.commands import Command
-from logherd.controller.values import Group, GroupKey
+from logherd.controller.values import BrokerId, Group, GroupKey, Registration
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Epoch
 from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.output import Refusal as QuorumRefusal
 
 __all__ = [
-    "AwaitMaster",
-    "Catch",
-    "Confirm",
-    "Decide",
-    "Endings",
-    "HandOver",
-    "QuorumRefusal",
-    "Rebuild",
-    "Resettle",
+    "AwaitMaster", "Catch", "Confirm", "Decide", "Endings", "HandOver", "QuorumRefusal", "Rebuild", "Resettle", "Seat",
     "Step",
-]
+]  # fmt: skip
 
 AnswerType = TypeVar("AnswerType")
 
 
-@dataclass(frozen=True, slots=True)
-class Confirm(Generic[AnswerType]):
-    """The quorum must confirm, from now on, that this controller leads it; then ask again, with the time then."""
+class Seat(Struct, frozen=True):
+    """A broker process that speaks on some connection."""
+
+    group: GroupKey
+    broker_id: BrokerId
+    registration: Registration
+
+
+class Confirm(Struct, Generic[AnswerType], frozen=True):
+    """The quorum must confirm, from now on, that this controller leads it; then ask again, with the time then.
+
+    `speaker`: the broker process that asks, if it is to be told of decisions where it speaks.
+    """
 
     then: "Callable[[int], Step[AnswerType]]"
+    speaker: Seat | None = None
 
 
 @dataclass(frozen=True, slots=True)

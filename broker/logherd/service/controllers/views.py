@@ -1,9 +1,11 @@
 """The replicated state in the shapes that RocketMQ's tools and brokers read."""
 
+from functools import lru_cache
+
 from logherd.controller.office import Office
 from logherd.controller.reports import Granted, RoleView, Withheld
 from logherd.controller.values import Group
-from logherd.service.ports import Reply
+from logherd.service.ports import Reply, SharedReply
 from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.brokers import ElectMasterAnswer, ReplicaIdentity, ReplicasInfo, SyncStateSet
 from logherd.wire.bodies.routes import MemberGroup
@@ -57,15 +59,16 @@ def replicas_info(group: Group, office: Office, now: int) -> ReplicasInfo:
     )  # fmt: skip
 
 
-def lease_reply(answer: Granted | Withheld, code: int = 0) -> Reply:
-    """The answer to a heartbeat."""
+@lru_cache(maxsize=1 << 14)
+def lease_reply(answer: Granted | Withheld, code: int = 0) -> SharedReply:
+    """The answer to a heartbeat; while a group does not change, all its brokers are given one of two."""
     if isinstance(answer, Granted):
         header = _lease_answer(answer.view, lease_ms=answer.holder_ms, hand_over=answer.hand_over)
     else:
         header = _lease_answer(answer.view, withheld=answer.refusal.value if answer.refusal is not None else None)
     view = answer.view
     body = b"" if view is None else encode_body(SyncStateSet(members=view.members, epoch=view.version))
-    return Reply(code, header, body)
+    return SharedReply(code, header, body)
 
 
 def _lease_answer(

@@ -8,7 +8,7 @@ import pytest
 
 from logherd.app.quorum.node import RaftNode
 from logherd.app.quorum.outcomes import Applied, ReadAt, Rejected, Uncertain
-from logherd.raft.output import Refusal
+from logherd.raft.output import Event, Refusal, RoleChanged
 from logherd.raftlog.log import Batch
 from logherd.replication.messages import AppendAck
 from logherd.store.errors import StoreFull, StoreStopped
@@ -211,6 +211,33 @@ def test_leadership_is_handed_over_on_request(tmp_path: Path) -> None:
         leader.node.transfer(target, told.set_result)
         await told
         await group.until(lambda: group.members[target].node.core.leading is not None)
+        await group.stop_all()
+
+    run(story())
+
+
+def test_a_leader_is_told_to_be_ready_when_its_state_holds_all_that_was_decided(tmp_path: Path) -> None:
+    """Thousands of records are applied over many passes; whoever takes office must not see half of them."""
+
+    async def story() -> None:
+        group = Group(tmp_path, ("a",))
+        group.start_all()
+        member = await group.leader()
+        await asyncio.gather(*(propose(member, b"%d" % number) for number in range(5_000)))
+        await group.stop(member.node.identity)
+        seen: list[int] = []
+        again = group.start(group.identities[0])
+        told = again.node._on_event
+
+        def look(event: Event) -> None:
+            if isinstance(event, RoleChanged) and event.ready:
+                seen.append(len(again.machine.lines))
+            told(event)
+
+        again.node._on_event = look
+        await group.leader()
+        await group.until(lambda: bool(seen))
+        assert seen == [5_000]
         await group.stop_all()
 
     run(story())

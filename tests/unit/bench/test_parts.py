@@ -1,0 +1,88 @@
+"""The parts of the benchmarks that need no processes do what they time, and their tables say what was measured."""
+
+from pathlib import Path
+
+import uvloop
+from bench.broker_fleet import FleetSize
+from bench.core_cost import Trio, run
+from bench.desk_cost import Desk
+from bench.heartbeats import report
+from bench.log_node import Values
+from bench.node_protocol import CAS, FAILED, MISSING, OK, OPERATION, PUT
+from bench.raft_log import LOADS, ratios, table
+
+from logherd.model.names import Epoch, Position
+from logherd.raft.record import Kind, encode_record
+
+
+def test_every_proposal_of_the_core_benchmark_is_decided(tmp_path: Path) -> None:
+    trio = Trio(tmp_path)
+    parts = run(trio, 3, 64, 30)
+    ends = {member.log.end for member in trio.members.values()}
+    trio.close()
+    assert trio.decided == 30
+    assert len(ends) == 1
+    assert parts["leader propose"] > 0
+
+
+def test_every_heartbeat_of_the_desk_benchmark_is_answered() -> None:
+    async def heartbeats() -> int:
+        desk = Desk(2)
+        await desk.settle()
+        before = desk.wire.written
+        await desk.run(desk.frames, batch=5)
+        return desk.wire.written - before
+
+    assert uvloop.run(heartbeats()) > 20 * 100
+
+
+def seen(rate: float, p99: float) -> dict[str, float]:
+    times = {"p50us": p99 / 2, "p99us": p99, "p999us": p99, "maxus": p99}
+    return {"rate": rate, **times, "cpuCores": 1.0, "residentMiB": 100.0, "failures": 0}
+
+
+def test_ratios_judge_rate_and_tail_together() -> None:
+    name = LOADS[0].name
+    figures = {
+        "etcd": {f"{name}, 64 B": seen(100, 1000), f"{name}, 1024 B": seen(100, 1000)},
+        "node": {f"{name}, 64 B": seen(200, 1000), f"{name}, 1024 B": seen(200, 1001)},
+    }
+    _, small, large = ratios(figures)
+    assert ("2.00" in small, "reached" in small, "MISSED" in large) == (True, True, True)
+    assert [line.split()[0] for line in table(figures)[1:]] == ["etcd", "etcd", "LogHerd", "LogHerd"]
+
+
+def test_a_heartbeat_report_misses_its_aim_when_a_group_was_left_without_a_master() -> None:
+    figures = dict.fromkeys(
+        ("registerSeconds", "foundSeconds", "heartbeatsPerSecond", "leasesPerSecond", "refused", "leaderCores",
+         "followerCores", "loadCores", "leaderResidentMiB", "answerP50Ms", "answerP99Ms", "leaderCoresMeanwhile",
+         "electedP50S", "electedP99S", "electedMaxS"), 0.4
+    )  # fmt: skip
+    lines = report(figures | {"mastersLost": 3, "mastersFollowed": 2}, FleetSize(groups=3))
+    assert "reached" in next(line for line in lines if line.startswith("leader's cores"))
+    assert "MISSED" in lines[-1]
+
+
+def body(operation: int, key: bytes, value: bytes) -> bytes:
+    return OPERATION.pack(operation, len(key)) + key + value
+
+
+def test_the_measured_state_machine_keeps_what_it_is_told() -> None:
+    values, at = Values(), Position(0)
+
+    def apply(data: bytes) -> tuple[int, bytes]:
+        nonlocal at
+        record = encode_record(Kind.DATA, Epoch(1), at, data, seal=0)
+        at = record.end
+        return values.apply(record)
+
+    def swap(expected: bytes, new: bytes) -> tuple[int, bytes]:
+        return apply(body(CAS, b"k", len(expected).to_bytes(4, "big") + expected + new))
+
+    assert values.get(b"k") == (MISSING, b"")
+    assert apply(body(PUT, b"k", b"one")) == (OK, b"")
+    assert swap(b"other", b"two") == (FAILED, b"one")
+    assert swap(b"one", b"two") == (OK, b"")
+    copy = Values()
+    copy.load(values.save())
+    assert copy.get(b"k") == values.get(b"k") == (OK, b"two")
