@@ -229,7 +229,6 @@ class Reception:
 
     def _part(self, session: RemoteSession) -> None:
         session.leave()
-        self._hooks.on_unreachable(session)
         self._hooks.on_gone(session)
 
 

@@ -159,7 +159,7 @@ async def test_clients_behind_a_link_that_was_lost_stay_members(tmp_path: Path) 
         await eventually(lambda: len(links) == 1 and number not in links._links)
         assert await client.members() == {"watcher", "client"}
         guests = leader.broker._forwarding._reception._guests
-        await eventually(lambda: len(guests) == 1)
+        await eventually(lambda: len(guests) == 1, seconds=3)  # at once, not after the time for those who never return
         assert registered(leader) == {"watcher", "client"}
         assert watcher.notified == before
         # And it is reached over the new one.
@@ -258,7 +258,7 @@ async def test_a_long_poll_ends_when_its_client_leaves_the_other_broker(tmp_path
         hold = leader.broker._services.pull.hold
         await eventually(lambda: len(hold) == 1)
         await client.close()
-        await eventually(lambda: len(hold) == 0)
+        await eventually(lambda: len(hold) == 0, seconds=3)
         await asyncio.wait([poll])
         assert poll.exception() is not None
 

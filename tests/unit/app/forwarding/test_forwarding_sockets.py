@@ -117,6 +117,24 @@ async def change_leaders(group: Group, random: Random, reached: Callable[[], int
     await eventually(lambda: reached() >= goal)
 
 
+async def test_what_a_leader_appended_and_did_not_commit_before_it_lost_the_lead_is_unknown(tmp_path: Path) -> None:
+    async with group_of(3, tmp_path) as group:
+        leader, other, third = group.nodes
+        group.elect(leader)
+        clients = [await leader.connect(), await other.connect()]
+        sends = [asyncio.ensure_future(client.call(send_frame(b"x"), seconds=5)) for client in clients]
+        answers = leader.broker._forwarding.answers
+        # An answer waits for at least one pass of the loop, in which this looks.
+        await eventually(lambda: len(answers) > 0)
+        waiting = len(answers)
+        group.elect(third)
+        codes = sorted([answer.code for answer in await asyncio.gather(*sends)])
+        assert codes.count(1) == waiting
+        assert len(answers) == 0
+        for client in clients:
+            await client.close()
+
+
 @pytest.mark.parametrize("seed", range(5))
 async def test_h10_every_send_has_one_answer_that_tells_the_truth_while_the_leader_changes(
     tmp_path: Path, seed: int
