@@ -161,7 +161,8 @@ class History:
     def _flush_some(self) -> None:
         while self.random.random() < 0.8 and (batch := self.store.take_batch()) is not None:
             batch.write_and_flush()
-            self.store.commit(batch)
+            self.store.flushed(batch)
+            self.store.advance(batch.end)
             while self._waiting and self._waiting[0][1] < batch.end:
                 key, position, body = self._waiting.pop(0)
                 self.beside.answered[key] = (position, body)

@@ -1,13 +1,21 @@
 """Bugs put in on purpose: the crash-state checks must catch each within a budget, by an invariant."""
 
+from collections import Counter
+from collections.abc import Callable
+
 import pytest
 
-from logherd.store import StoreDamaged, recovery
+from logherd.kit.errors import InvariantError
+from logherd.store import StoreError, recovery, writer
+from logherd.store.checkpoint import Checkpoint
+from logherd.store.consume_queue import QueueLog
 from logherd.store.derived import Derived
 from logherd.store.recovery_rows import TAIL_ROWS, Row, TailAction
+from logherd.store.uncommitted import Uncommitted
 from logherd.store.writer import LogWriter
 from sim.disk import SimFile
 from sim.lives import run_history
+from sim.replica_lives import run_replica_history
 
 BUDGET_STATES = 500
 
@@ -15,13 +23,18 @@ BUDGET_STATES = 500
 LOST = ("and lost", "refused after an honest crash")
 
 
-def caught_by(*expected: str, budget: int = BUDGET_STATES, first_seed: int = 7_000_000) -> None:
+def caught_by(
+    *expected: str,
+    budget: int = BUDGET_STATES,
+    first_seed: int = 7_000_000,
+    run: Callable[[int], Counter[str]] = run_history,
+) -> None:
     """Run histories until one fails; it must fail for the expected reason."""
     states, seed = 0, first_seed
     while states < budget:
         try:
-            states += run_history(seed)["states"]
-        except (AssertionError, StoreDamaged) as error:  # the store itself may meet it first
+            states += run(seed)["states"]
+        except (AssertionError, InvariantError, StoreError) as error:  # the store itself may meet it first
             if not any(text in str(error) for text in expected):
                 raise
             return
@@ -87,3 +100,39 @@ def test_promising_derived_files_before_they_are_written_is_caught(monkeypatch):
     original = Derived._write
     monkeypatch.setattr(Derived, "_write", promise_first)
     caught_by("", budget=1000)
+
+
+def test_a_cut_that_leaves_the_old_records_is_caught(monkeypatch):
+    monkeypatch.setattr(writer, "cut_tail", lambda segments, position, end: None)
+    caught_by("L1", "was never there", *LOST, run=run_replica_history)
+
+
+def test_a_cut_below_what_the_checkpoint_promises_is_caught(monkeypatch):
+    def cut(self, cut):
+        writer.cut_tail(list(cut.segments), cut.at, self._written)
+        self._written = self.flushed_position = cut.at
+        self._active = cut.segments[0]
+
+    monkeypatch.setattr(LogWriter, "_cut", cut)
+    caught_by(*LOST, run=run_replica_history)
+
+
+def test_forgetting_how_far_a_cut_reaches_is_caught(monkeypatch):
+    monkeypatch.setattr(Checkpoint, "reach", lambda self, end: self.window)
+    caught_by(*LOST, budget=3000, run=run_replica_history)
+
+
+def test_showing_what_the_group_has_not_committed_is_caught(monkeypatch):
+    monkeypatch.setattr(recovery, "_committed", lambda found, options, start, end: end)
+    caught_by("readable", run=run_replica_history)
+
+
+def test_keeping_units_of_records_that_were_cut_is_caught(monkeypatch):
+    monkeypatch.setattr(QueueLog, "cut", lambda self, position: None)
+    caught_by("the next one here", "L3", "committed units", run=run_replica_history)
+
+
+def test_deleting_a_queue_before_that_is_committed_is_caught(monkeypatch):
+    bury = Uncommitted.bury
+    monkeypatch.setattr(Uncommitted, "bury", lambda self, committed: bury(self, 1 << 60))
+    caught_by("", run=run_replica_history, budget=1000)

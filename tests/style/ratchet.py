@@ -6,6 +6,7 @@ CLASSES: dict[str, int] = {
     # Layouts that others decided: a record, a request, a body, a configuration has the fields that it has.
     "logherd.model.record:Record": 16,
     "logherd.model.topic:GroupConfig": 13,
+    "logherd.store.checkpoint:Checkpoint": 15,
     "logherd.service.metadata.changes:GroupPut": 14,
     "logherd.service.controllers.documents:GroupPage": 17,
     "logherd.service.controllers.documents:StatusPage": 15,

@@ -19,7 +19,9 @@ def lint_imports(*options: str) -> subprocess.CompletedProcess[str]:
 # Pure cores whose process is still to be built, and their log on files (raftlog), which that process will open. Until
 # then the simulator is what runs them (and, for a controller's requests, the test that sends each of them); what these
 # do not reach is dead all the same. Take a room out when `logherd.app` imports it.
-SIMULATED = ("logherd.controller.holder", "logherd.group", "logherd.service.controllers.asking")
+SIMULATED = (
+    "logherd.controller.holder", "logherd.group", "logherd.replica", "logherd.service.controllers.asking",
+)  # fmt: skip
 RUNNERS = ("sim/**/*.py", "script/**/*.py", "unit/service/controllers/*.py")
 
 # Imported by whoever runs under a guardian, which is another process. Take it out when `logherd.app` imports it.

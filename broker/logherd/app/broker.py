@@ -19,12 +19,14 @@ from logherd.app.clock import SystemClock
 from logherd.app.descriptors import DescriptorShares, shares_for
 from logherd.app.engine import Engine
 from logherd.app.external_names import ExternalNames
+from logherd.app.forwarding.assembly import Forwarding, Surroundings
+from logherd.app.forwarding.leadership import SettableLeadership
 from logherd.app.names import EmbeddedNames
 from logherd.app.option_values import host_of, net_limits
-from logherd.app.requests import Port, WaitingAnswers
+from logherd.app.requests import WaitingAnswers
 from logherd.app.services import Place, Services
-from logherd.kit.errors import ensure
 from logherd.net.server import Server
+from logherd.service.forwarding.roles import Leadership, Leading
 from logherd.service.identity import BrokerIdentity
 from logherd.service.names.registration import Registrar
 from logherd.settings.options import BrokerOptions, Endpoint
@@ -51,6 +53,7 @@ class Broker:
         shares: DescriptorShares,
         names_socket: socket.socket | None,
         on_failure: Callable[[], None],
+        leadership: Leadership | None,
     ) -> None:
         self._options = options
         self._place = place
@@ -61,16 +64,22 @@ class Broker:
             on_commit=self._committed, on_failure=on_failure,
         )  # fmt: skip
         self._services = Services(options, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock)
-        self._answers = WaitingAnswers(self._engine.store)
         self._guard = TaskGuard(on_end=self._task_ended)
+        leads = leadership or SettableLeadership(Leading(self._engine.metadata.epoch))
+        around = Surroundings(place.identity, leads, clock, self._guard, self._engine.schedule)
+        self._forwarding = Forwarding(around, self._services, WaitingAnswers(self._engine.store))
         self._server: Server | None = None
         self._admin = AdminHttp(Routes({"/status": self._status, "/health": self._health, "/ready": self._ready}))
         self._names = self._name_service(names_socket, shares.name_connections)
         self._bound: dict[str, str] = {}
 
     @staticmethod
-    async def start(options: BrokerOptions, *, on_failure: Callable[[], None]) -> "Broker":
+    async def start(
+        options: BrokerOptions, *, on_failure: Callable[[], None], leadership: Leadership | None = None
+    ) -> "Broker":
         """Open everything and serve. `on_failure` hears once that the store failed; `check` then tells why.
+
+        Without `leadership` the broker is alone in its group and always leads.
 
         Raises: CannotListen, StoreError, MetadataError, BrokerFailed, OSError; nothing is left open or running then.
         """
@@ -87,8 +96,9 @@ class Broker:
             )
             shares = shares_for(options)
             broker = Broker(
-                options, place, SystemClock(), shares=shares, names_socket=names_socket, on_failure=on_failure
-            )
+                options, place, SystemClock(), shares=shares, names_socket=names_socket, on_failure=on_failure,
+                leadership=leadership,
+            )  # fmt: skip
         except BaseException:
             listening.close()
             if names_socket is not None:
@@ -120,6 +130,7 @@ class Broker:
         await self._names.leave()
         if self._server is not None:
             await self._server.stop(STOP_SECONDS)
+        self._forwarding.stop()
         await self._names.stop()
         await self._close(orderly=True)
         self._engine.check()
@@ -130,6 +141,7 @@ class Broker:
         await self._names.stop()
         if self._server is not None:
             await self._server.stop(0)
+        self._forwarding.stop()
         await self._close(orderly=False)
 
     # ---- start and stop
@@ -152,16 +164,13 @@ class Broker:
 
     async def _serve(self, listening: socket.socket, address: str, connections: int) -> None:
         await self._engine.begin(self._options)
-        dispatcher = self._services.dispatcher()
-        ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
-        port = Port(dispatcher, self._answers, on_pass=self._engine.schedule, on_close=self._services.session_closed)
         limits = net_limits(self._options.limits, connections=connections)
         if connections < self._options.limits.connections:
             _log.warning(
                 "fewer connections than the settings allow: the system grants too few descriptors",
                 connections=connections, settings=self._options.limits.connections,
             )  # fmt: skip
-        self._server = Server(port, limits, typed_sends=True)
+        self._server = Server(self._forwarding.gate, limits, typed_sends=True)
         await self._server.listen_on(listening)
         admin_host = self._options.admin_listen.host
         try:
@@ -184,7 +193,7 @@ class Broker:
     # ---- while it runs
 
     def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
-        self._answers.release(committed_position)
+        self._forwarding.answers.release(committed_position)
         self._services.committed(touched)
 
     def _task_ended(self, ended: TaskEnded) -> None:
@@ -197,6 +206,7 @@ class Broker:
             await asyncio.sleep(_TICK_SECONDS)
             passes += 1
             services.pull.tick()
+            self._forwarding.tick(self._server)
             if passes % 10 == 0:
                 services.stats.tick(self._clock.monotonic_ms(), self._clock.now_ms())
                 self._engine.tick()
@@ -215,7 +225,7 @@ class Broker:
             "cluster": identity.cluster,
             "epoch": self._engine.metadata.epoch,
             "brokerId": identity.broker_id,
-            "role": "leader",
+            "role": self._forwarding.role_name,
             "address": identity.address,
             "pid": os.getpid(),
             "ready": bool(self._bound),

@@ -14,9 +14,17 @@ from typing import Generic, Protocol, TypeVar
 
 from logherd.app.writer import Batch, Writer
 
-__all__ = ["CommitPipeline", "Log"]
+__all__ = ["CommitPipeline", "Log", "LogBatch"]
 
-BatchT = TypeVar("BatchT", bound=Batch)
+
+class LogBatch(Batch, Protocol):
+    """A piece of the log up to the position `end`."""
+
+    @property
+    def end(self) -> int: ...
+
+
+BatchT = TypeVar("BatchT", bound=LogBatch)
 TouchedT_co = TypeVar("TouchedT_co", covariant=True)
 QueuesT = TypeVar("QueuesT")
 
@@ -30,8 +38,11 @@ class Log(Protocol[BatchT, TouchedT_co]):
     def take_batch(self) -> BatchT | None:
         """Everything appended and not yet handed out, up to the store's bound; None if there is nothing."""
 
-    def commit(self, batch: BatchT) -> TouchedT_co:
-        """Make a flushed batch visible; the result says which queues have new messages."""
+    def flushed(self, batch: BatchT) -> None:
+        """Take a batch back that was flushed."""
+
+    def advance(self, position: int) -> TouchedT_co:
+        """Make visible what was flushed up to `position`; the result says which queues have new messages."""
 
 
 class CommitPipeline(Generic[BatchT, QueuesT]):
@@ -76,7 +87,8 @@ class CommitPipeline(Generic[BatchT, QueuesT]):
             self._release_waiters()
             self._on_failure(error or RuntimeError("the writer reported neither a batch nor an error"))
             return
-        touched = self._log.commit(batch)
+        self._log.flushed(batch)
+        touched = self._log.advance(batch.end)  # alone, so what is flushed here is committed
         self._on_commit(touched, self._log.committed_position)
         self._submit()
 

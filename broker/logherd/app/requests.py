@@ -11,7 +11,7 @@ from typing import Protocol, cast
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
-from logherd.service.ports import Answer, Reply, ReplyAfter, Request
+from logherd.service.ports import Answer, Reply, ReplyAfter, Request, Session
 from logherd.telemetry.log import Log
 from logherd.wire.codes import ResponseCode
 from logherd.wire.frame import Flag, Frame
@@ -60,6 +60,14 @@ class WaitingAnswers:
         while waiting and waiting[0][0] <= committed_position:
             _, session, frames, answers = waiting.popleft()
             _send(session, frames, answers)
+
+    def give_up(self, reply: Reply) -> int:
+        """Answer everything that waits with `reply`: nobody here learns what becomes of it. Returns how many."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, session, frames, _ in waiting:
+            for frame in frames:
+                session.reply(Request(frame, None, 0), reply)
+        return sum(len(frames) for _, _, frames, _ in waiting)
 
     def _add(self, position: int, session: NetSession, frames: list[Frame], answers: list[bytes] | Reply) -> None:
         if not self._waiting and position <= self._log.committed_position:
@@ -133,6 +141,16 @@ class Port:
             self._answers.add_ready(session, ready.frames, ready.position, ready.answers)
         self._on_pass()
 
+    def on_behalf(self, link: NetSession, requests: list[tuple[Frame, Session]]) -> None:
+        """Requests that came over `link` from clients of another broker, each with its client; the answers go back
+        over the link."""
+        ready = _Ready()
+        for frame, caller in requests:
+            self._one(frame, link, ready, caller)
+        if ready.answers:
+            self._answers.add_ready(link, ready.frames, ready.position, ready.answers)
+        self._on_pass()
+
     def _run(self, frames: list[Frame], at: int, session: NetSession, ready: _Ready) -> int:
         """Carry out together what can be from `at` on; the number of requests.
 
@@ -156,11 +174,11 @@ class Port:
         ready.position = run.position
         return length
 
-    def _one(self, frame: Frame, session: NetSession, ready: _Ready) -> None:
-        """Carry out one request."""
+    def _one(self, frame: Frame, session: NetSession, ready: _Ready, caller: Session | None = None) -> None:
+        """Carry out one request that came over `session`, from `caller` if that is somebody else."""
         answer: Answer | None
         try:
-            answer = self._handle(frame, session)
+            answer = self._handle(frame, caller or session)
         except InvariantError:
             raise  # the log may be broken: whoever runs the loop ends the process
         except Exception as error:

@@ -3,7 +3,7 @@
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from logherd.service.locks import Locks
 from logherd.service.metadata import Metadata
 from logherd.service.offset_rules import OffsetRules
 from logherd.service.offsets import OffsetsHandler
-from logherd.service.ports import Handler, Session
+from logherd.service.ports import Answer, Handler, Request, Session
 from logherd.service.pull.handler import PullHandler
 from logherd.service.queries import Queries
 from logherd.service.routing import Role
@@ -39,6 +39,8 @@ from logherd.service.send.unique_keys import UniqueKeys
 from logherd.service.stats import BrokerStats
 from logherd.settings.options import BrokerOptions
 from logherd.store import MessageStore, QueueLog
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Frame
 
 __all__ = ["Place", "Services"]
 
@@ -111,12 +113,15 @@ class Services:
             options=self._send_options,
         )
 
-    def dispatcher(self) -> Dispatcher:
-        """The broker port's dispatcher over all handlers."""
+    def dispatcher(self, more: Mapping[int, Handler], *, watch: Callable[[Session, Frame], None]) -> Dispatcher:
+        """The broker port's dispatcher over all handlers and `more`. `watch` hears each 34 and 35 first."""
+        typed = {**self._typed(), **more}
+        for code in (RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT):
+            typed[code] = _watched(typed[code], watch)
         return Dispatcher(
             Role.BROKER,
             self._clock,
-            typed=self._typed(),
+            typed=typed,
             raw={**self.send.raw_handlers(), **self.pull.raw_handlers()},
             runs=self.send.handle_run,
         )
@@ -129,6 +134,15 @@ class Services:
         """A connection is gone: its parked pulls are forgotten, its clients leave their groups."""
         self.pull.session_closed(session)
         self.heartbeats.session_closed(session)
+
+    def session_unreachable(self, session: Session) -> None:
+        """Answers cannot reach this client of another broker now, though it may be there still."""
+        self.pull.session_closed(session)
+
+    def step_down(self) -> None:
+        """This broker does not lead any more: waiting pulls are told so, and who is connected is for the leader."""
+        self.pull.let_go()
+        self.registry.clear()
 
     def _typed(self) -> dict[int, Handler]:
         store, metadata, registry, clock = self._store, self._metadata, self.registry, self._clock
@@ -173,6 +187,14 @@ class Services:
     def _permission_changed(self, permission: int) -> None:
         for hook in self.permission_hooks:
             hook(permission)
+
+
+def _watched(handler: Handler, watch: Callable[[Session, Frame], None]) -> Handler:
+    def handle(request: Request, session: Session) -> Answer:
+        watch(session, request.frame)
+        return handler(request, session)
+
+    return handle
 
 
 def _stamper(options: SendOptions, clock: Clock) -> Stamper:

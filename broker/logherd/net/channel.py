@@ -55,7 +55,7 @@ class Channel(asyncio.Protocol):
         self._budget = hub.budget
         self._patience = Patience(hub.limits.patience, hub.now())
         self._traffic = _Traffic()
-        self._unsent_soft = hub.limits.flow.unsent_bytes_soft
+        self._flow = hub.limits.flow
         self._dirty = False
         self._paused = False
         self._congested = False
@@ -123,7 +123,7 @@ class Channel(asyncio.Protocol):
             wire.abort()
             return
         self.remote_host = encode_host(self.remote_ip, self.remote_port)
-        wire.set_write_buffer_limits(high=self._unsent_soft, low=self._unsent_soft // 2)
+        wire.set_write_buffer_limits(high=self._flow.unsent_bytes_soft, low=self._flow.unsent_bytes_soft // 2)
         self._transport = wire
         self._opened()
 
@@ -196,7 +196,7 @@ class Channel(asyncio.Protocol):
             # What little else is unsent is counted by the next sweep; above the soft limit we are congested.
             if size >= COUNTED_SIZE_MIN or self._congested:
                 self.count_unsent()
-                if traffic.unsent > self._hub.limits.flow.unsent_bytes_max:
+                if traffic.unsent > self._flow.unsent_bytes_max:
                     self._abort("answers are not read", unsent=traffic.unsent)
                     return
         if self._paused:
@@ -329,7 +329,7 @@ class Channel(asyncio.Protocol):
             self._congested
             or budget.held
             or budget.used >= budget.bytes_max
-            or self._outbox.size >= self._unsent_soft
+            or self._outbox.size >= self._flow.unsent_bytes_soft
             or self._ending
             or self._transport is None
         )

@@ -140,6 +140,14 @@ class Connection(asyncio.Protocol):
         if not self.closed:
             self._send(encode_frame(frame))
 
+    def hold_reading(self, *, held: bool) -> None:
+        """Read nothing from the peer while `held`: what it says cannot be taken on."""
+        if self._transport is not None and self._transport.is_reading() is held:
+            if held:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
     async def writable(self) -> None:
         """Wait until less than 4 MiB are unsent. Raises: ConnectionLost."""
         await self._writable.wait()
@@ -152,6 +160,11 @@ class Connection(asyncio.Protocol):
             self._flush()
             self._transport.close()
         await asyncio.shield(self._closed)
+
+    def abort(self) -> None:
+        """Close now; what is queued is lost and open requests end in ConnectionLost. Idempotent."""
+        if self._transport is not None:
+            self._transport.abort()
 
     # ---- asyncio.Protocol
 

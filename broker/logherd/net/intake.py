@@ -81,6 +81,10 @@ class Intake:
             or self.size >= limits.request_bytes_max
         )
 
+    def widen(self, limits: FlowLimits) -> None:
+        """Other limits from now on."""
+        self._limits = limits
+
     def take_all(self, frames: list[Frame], body_size: int) -> bool:
         """Count freshly received requests, none of them oneway, as delivered in one go; False if they do not fit."""
         limits = self._limits

@@ -44,6 +44,15 @@ class Server:
         return self._hub.budget.used
 
     @property
+    def unread_answers_fill_memory(self) -> bool:
+        """Whether the memory that all connections may take is used up, and mostly by answers that clients do not read.
+
+        Looks at every connection, but only when the memory is used up.
+        """
+        budget = self._hub.budget
+        return budget.full and sum(session.unsent for session in self._hub.sessions) * 2 > budget.used
+
+    @property
     def sessions(self) -> tuple[NetSession, ...]:
         """The open connections."""
         return tuple(self._hub.sessions)

@@ -6,7 +6,8 @@ from typing import Protocol
 import msgspec
 
 from logherd.net.channel import Channel
-from logherd.net.hub import Hub
+from logherd.net.hub import FrameHandler, Hub
+from logherd.net.limits import FlowLimits
 from logherd.net.pending import Pending
 from logherd.wire.codec import encode_frame, encode_head
 from logherd.wire.codes import ResponseCode
@@ -46,9 +47,28 @@ class NetSession(Channel):
     def __init__(self, hub: Hub) -> None:
         super().__init__(hub)
         self._calls: Pending[Frame | None] = Pending()
+        self._handler = hub.handler
 
     def __repr__(self) -> str:
         return f"<NetSession {self.id} {self.remote_ip}:{self.remote_port}>"
+
+    @property
+    def unsent(self) -> int:
+        """Bytes written to this client that were in this process when they were last counted."""
+        return self._traffic.unsent
+
+    def hand_over(self, handler: FrameHandler, flow: FlowLimits) -> None:
+        """From the next slice of requests on this connection belongs to `handler` and has limits of its own.
+
+        Its sends come as ordinary frames, not as SendFrame. `handler` hears `on_close` in place of the one before, and
+        no `on_open`.
+        """
+        self._handler = handler
+        self._flow = flow
+        self._intake.widen(flow)
+        self._reader.read_plainly()
+        if self._transport is not None:
+            self._transport.set_write_buffer_limits(high=flow.unsent_bytes_soft, low=flow.unsent_bytes_soft // 2)
 
     def reply(self, request: _Request, reply: _Reply) -> None:
         """Answer a delivered request; does nothing for a oneway request or when the client is gone.
@@ -102,14 +122,14 @@ class NetSession(Channel):
         if self._transport is not None and not request.frame.flag & Flag.ONEWAY:
             self._intake.park(request.frame)
 
-    def notify(self, code: int, header: msgspec.Struct | None, body: bytes = b"") -> None:
+    def notify(self, code: int, header: msgspec.Struct | dict[str, str] | None, body: bytes = b"") -> None:
         """Send a oneway request to the client."""
         if not self.closed:
             opaque = self._calls.reserve()
             self._send(encode_frame(Frame(code, opaque, flag=Flag.ONEWAY, ext=_fields(header), body=body)))
 
     def call(
-        self, code: int, header: msgspec.Struct | None, body: bytes, *, timeout_ms: int,
+        self, code: int, header: msgspec.Struct | dict[str, str] | None, body: bytes, *, timeout_ms: int,
         on_answer: Callable[[Frame | None], None],
     ) -> None:  # fmt: skip
         """Send a request to the client; `on_answer` runs once, later, with None after the timeout (up to one sweep
@@ -124,10 +144,10 @@ class NetSession(Channel):
 
     def _opened(self) -> None:
         self._hub.sessions.add(self)
-        self._hub.handler.on_open(self)
+        self._handler.on_open(self)
 
     def _requests(self, frames: list[Frame]) -> None:
-        self._hub.handler.on_frames(self, frames)
+        self._handler.on_frames(self, frames)
 
     def _answer_came(self, frame: Frame) -> None:
         on_answer = self._calls.take(frame.opaque)
@@ -143,7 +163,7 @@ class NetSession(Channel):
     def _lost(self) -> None:
         for _, on_answer in self._calls.drain():
             on_answer(None)
-        self._hub.handler.on_close(self)
+        self._handler.on_close(self)
         self._hub.forget(self)
 
     def _flush_later(self) -> None:

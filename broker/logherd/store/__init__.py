@@ -4,8 +4,10 @@ Synchronous, single owner, reaches files only through the Files protocol. Knows 
 """
 
 from logherd.store.append_run import RunMessage
+from logherd.store.begin_again import begin_again
 from logherd.store.consume_queue import QueueLog
 from logherd.store.errors import (
+    RawRefused,
     RecordTooLarge,
     StoreDamaged,
     StoreError,
@@ -20,7 +22,8 @@ from logherd.store.store import MessageStore
 from logherd.store.writer import WriteBatch
 
 __all__ = [
-    "DerivedOptions", "LogOptions", "MessageStore", "QueueLog", "ReadResult", "ReadStatus", "RecordTooLarge",
+    "DerivedOptions", "LogOptions", "MessageStore", "QueueLog", "RawRefused", "ReadResult", "ReadStatus",
+    "RecordTooLarge",
     "RetentionOptions", "RunMessage", "StoreDamaged", "StoreError", "StoreFull", "StoreInUse", "StoreOptions",
-    "StoreStopped", "StoreVersionError", "WriteBatch",
+    "StoreStopped", "StoreVersionError", "WriteBatch", "begin_again",
 ]  # fmt: skip

@@ -8,6 +8,8 @@
         24 log start u64 | 32 flushed u64 | 40 queues dispatched u64 | 48 index dispatched u64
         56 newest index file's name i64 | 64 its next entry u32 | 68 its used slots u32
         72 window u64 | 80 bare end u64 | 88 flags u32 | 92 crc32 of bytes 0..92
+    version 2, of a replica:
+        92 committed u64 | 100 loose end u64 | 108 start epoch u64 | 116 crc32 of bytes 0..116
 
 The slots are written in turn, each inside one sector, so that a torn write costs the newer slot only.
 
@@ -24,12 +26,16 @@ __all__ = ["CHECKPOINT_SIZE", "SLOT_OFFSETS", "SLOT_VERSION", "Checkpoint", "dec
 
 CHECKPOINT_SIZE = 4096
 SLOT_OFFSETS = (512, 1024)
-SLOT_VERSION = 1
+SLOT_VERSION = 2
+"""The newest. A store that is no replica's is written with version 1, which earlier releases read."""
 CLOSED = 0x1
 _MAGIC = b"LHCHKPT\0"
 _JAVA = Struct(">qqqqq")
 _SLOT = Struct(">8sIIQQQQQqIIQQI")
+_REPLICA = Struct(">QQQ")
 _CRC = Struct(">I")
+_CHECKED_BYTES = {1: _SLOT.size, 2: _SLOT.size + _REPLICA.size}
+_SLOT_BYTES_MAX = _SLOT.size + _REPLICA.size + _CRC.size
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -38,7 +44,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     1. log_start <= queues_dispatched, index_dispatched <= flushed.
     2. Everything below `flushed` was flushed when the slot was written.
     3. Consume queues hold, durably, every record below `queues_dispatched`; the index below `index_dispatched`.
-    4. Never were more than `window` bytes of log written beyond what was flushed.
+    4. Never were more than `window` bytes of log written beyond what was flushed; behind a cut that was begun, bytes
+       up to `loose` may still be what they were before it.
     """
 
     counter: int = 0
@@ -57,15 +64,27 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Records below this position may lack a whole-record checksum: RocketMQ wrote them, the store was adopted."""
     closed: bool = False
     """The store was closed in order after this slot's values were reached."""
+    committed: int | None = None
+    """What the replica's group had committed, at most `flushed`. None: no replica, whatever is flushed is committed."""
+    loose: int = 0
+    start_epoch: int = 0
+    """Of the leadership that wrote the record before `log_start`."""
+
+    def reach(self, end: int) -> int:
+        """How many bytes behind `end`, where the records end, may hold what was never promised; 0: not known."""
+        return max(self.window, self.loose - end)
 
 
 def encode_slot(value: Checkpoint) -> bytes:
-    """The 96 bytes of one slot."""
+    """The 96 bytes of one slot, 120 of a replica's."""
+    committed = value.committed
     head = _SLOT.pack(
-        _MAGIC, SLOT_VERSION, value.index_files, value.counter, value.log_start, value.flushed,
+        _MAGIC, 1 if committed is None else 2, value.index_files, value.counter, value.log_start, value.flushed,
         value.queues_dispatched, value.index_dispatched, value.index_name, value.index_count, value.index_used_slots,
         value.window, value.bare_end, CLOSED if value.closed else 0,
     )  # fmt: skip
+    if committed is not None:
+        head += _REPLICA.pack(committed, value.loose, value.start_epoch)
     return head + _CRC.pack(crc32(head))
 
 
@@ -81,21 +100,26 @@ def slot_version(page: bytes) -> int | None:
 
 
 def decode_checkpoint(page: bytes) -> Checkpoint | None:
-    """The newer of the slots that are whole and of this version; None if neither is."""
-    found = [slot for at in SLOT_OFFSETS if (slot := _decode_slot(page[at : at + _SLOT.size + _CRC.size])) is not None]
+    """The newer of the slots that are whole and of a known version; None if neither is."""
+    found = [slot for at in SLOT_OFFSETS if (slot := _decode_slot(page[at : at + _SLOT_BYTES_MAX])) is not None]
     return max(found, key=lambda slot: slot.counter, default=None)
 
 
 def _decode_slot(data: bytes) -> Checkpoint | None:
-    if len(data) != _SLOT.size + _CRC.size or crc32(data[: _SLOT.size]) != _CRC.unpack_from(data, _SLOT.size)[0]:
+    if len(data) != _SLOT_BYTES_MAX:
+        return None
+    size = _CHECKED_BYTES.get(int.from_bytes(data[8:12]))
+    if size is None or crc32(data[:size]) != _CRC.unpack_from(data, size)[0]:
         return None
     fields = _SLOT.unpack_from(data)
     magic, version, files, counter, log_start, flushed, queues, index, *rest = fields
     name, count, used_slots, window, bare_end, flags = rest
-    if magic != _MAGIC or version != SLOT_VERSION:
+    if magic != _MAGIC:
         return None
+    committed, loose, start_epoch = _REPLICA.unpack_from(data, _SLOT.size) if version > 1 else (None, 0, 0)
     return Checkpoint(
         counter=counter, log_start=log_start, flushed=flushed, queues_dispatched=queues, index_dispatched=index,
         index_name=name, index_count=count, index_used_slots=used_slots, index_files=files, window=window,
-        bare_end=bare_end, closed=bool(flags & CLOSED),
+        bare_end=bare_end, closed=bool(flags & CLOSED), committed=committed, loose=loose,
+        start_epoch=start_epoch,
     )  # fmt: skip

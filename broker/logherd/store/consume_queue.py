@@ -11,12 +11,16 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/ConsumeQu
 from struct import Struct
 from typing import Protocol
 
+from logherd.kit.errors import ensure
 from logherd.kit.javahash import hash_ascii, java_hash
 
-__all__ = ["UNIT", "UNIT_SIZE", "QueueLog", "topic_hash"]
+__all__ = ["ALIVE", "DELETED", "DOOMED", "UNIT", "UNIT_SIZE", "QueueLog", "topic_hash"]
 
 UNIT = Struct(">qiq")
 UNIT_SIZE = UNIT.size
+
+ALIVE, DOOMED, DELETED = 0, 1, 2
+"""What `QueueLog.deleted` may be. DOOMED: a deletion is in the log that is not committed yet."""
 
 
 def topic_hash(topic: str) -> int:
@@ -53,7 +57,7 @@ class QueueLog:
         self.topic_hash = hash_of_topic
         self.max_offset = self.next_offset = self.written = self.tail_start = 0
         self.tail = bytearray()
-        self.deleted = False
+        self.deleted = ALIVE
         self.entry_at = -1
         self.first_offset = 0
         self.stale_end = 0
@@ -81,6 +85,20 @@ class QueueLog:
         if offset < self.first_offset:
             self.first_offset = self._min_offset = offset
 
+    def cut(self, position: int) -> None:
+        """Forget the uncommitted units whose records lie at or above a position of the log."""
+        tail, end = self.tail, len(self.tail)
+        while end and UNIT.unpack_from(tail, end - UNIT_SIZE)[0] >= position:
+            end -= UNIT_SIZE
+        del tail[end:]
+        self.next_offset = self.tail_start + end // UNIT_SIZE
+        ensure(self.next_offset >= self.max_offset, "committed units are never cut", self, position)
+
+    def holds(self, position: int) -> bool:
+        """Whether its newest unit is one in memory whose record lies at or above a position."""
+        tail = self.tail
+        return len(tail) > 0 and bool(UNIT.unpack_from(tail, len(tail) - UNIT_SIZE)[0] >= position)
+
     @property
     def min_offset(self) -> int:
         """The lowest offset whose record is in the log; equals max_offset when none is left."""
@@ -97,6 +115,10 @@ class QueueLog:
         start = offset - self.tail_start
         end = min(start + count, self.max_offset - self.tail_start)
         return self.tail[start * UNIT_SIZE : end * UNIT_SIZE]
+
+    def uncommitted_units(self) -> bytes:
+        """A copy of the units [max_offset, next_offset)."""
+        return bytes(self.tail[(self.max_offset - self.tail_start) * UNIT_SIZE :])
 
     def drop_tail(self, keep: int) -> None:
         """Forget units that are in the files, down to the newest `keep`."""

@@ -40,14 +40,13 @@ class _NotWhole(Exception):
 
 
 def derive_again(
-    files: Files, root: str, *, writer: LogWriter, segments: list[Segment], checkpoint: Checkpoint | None,
+    files: Files, root: str, *, writer: LogWriter, segments: list[Segment], end: int, checkpoint: Checkpoint | None,
     same_geometry: bool, queue_file_units: int, make: MakeDerived,
 ) -> tuple[Derived, DerivedReport]:  # fmt: skip
-    """Derived files that hold every record below the writer's position, or have them in memory until they are written.
+    """Derived files that hold every record below the position `end`, or have them in memory until they are written.
 
     Raises: StoreDamaged if the log itself cannot be read to its end; OSError.
     """
-    end = writer.flushed_position
     within = checkpoint is not None and max(checkpoint.queues_dispatched, checkpoint.index_dispatched) <= end
     facts = {
         "checkpoint": checkpoint is not None, "geometry": same_geometry, "within_log": within, "files_whole": True,

@@ -13,7 +13,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from logherd.kit.clock import Clock
-from logherd.store.consume_queue import UNIT_SIZE, QueueLog
+from logherd.store.consume_queue import DELETED, UNIT_SIZE, QueueLog
 from logherd.store.extract import Extractor
 from logherd.store.files import Files
 from logherd.store.index_file import IndexFile
@@ -71,7 +71,7 @@ class Derived:
     def committed(self, batch: WriteBatch) -> None:
         """Note what a committed batch added; seals when it is time. Owner thread."""
         self._dirty.update(batch.touched)
-        self.position = batch.end
+        self.position = batch.kept
         self._trim(_TRIMMED_QUEUES_MAX + 2 * len(batch.touched))
         if not self._running and self._is_due():
             self.seal()
@@ -157,7 +157,7 @@ class Derived:
     def _write_queues(self, dirty: dict[QueueLog, int]) -> Task:
         changed = []
         for queue, end in dirty.items():
-            if queue.deleted:  # said before the checkpoint moves on without its units
+            if queue.deleted == DELETED:  # said before the checkpoint moves on without its units
                 yield from self._list_deleted([queue])
                 continue
             if end < queue.stale_end:
@@ -214,6 +214,22 @@ class Derived:
         self.reader.cache.forget(f"{self.reader.directory(topic)}/")
         self._writer.tasks.append(self._remove_files(topic, removed))
 
+    def remove_queues(self, queues: list[QueueLog]) -> None:
+        """Forget queues that are in no table any more and delete their files in the background. Owner thread."""
+        for queue in queues:
+            queue.deleted = DELETED
+            queue.start_at(0, 0)
+            self._dirty.pop(queue, None)
+            self.reader.cache.forget(f"{self.reader.directory(queue.topic)}/{queue.queue_id}/")
+        if queues:
+            self._writer.tasks.append(self._remove_queue_files(queues))
+
+    def _remove_queue_files(self, queues: list[QueueLog]) -> Task:
+        yield from self._list_deleted(queues)
+        for queue in queues:
+            self._units.remove_queue(queue.topic, queue.queue_id)
+            yield None
+
     def empty(self, queue: QueueLog) -> None:
         """Let a living queue begin anew at offset 0; its files are shortened when the next part is written."""
         queue.go_back(0)
@@ -224,6 +240,8 @@ class Derived:
         self._units.remove_topic(topic)
 
     def _list_deleted(self, removed: list[QueueLog]) -> Task:
+        if self._writer.checkpoint.committed is not None:
+            self._writer.checkpoint.sync()  # that the deletion is committed must outlast the machine first
         for queue in removed:
             entry = QueueEntry(queue.topic, queue.queue_id, 0, live=False, at=queue.entry_at)
             queue.entry_at = yield from patiently(self._writer, partial(self.queue_list.put, entry))
@@ -239,7 +257,7 @@ class Derived:
     def _remove_below(self, queues: list[QueueLog], files: list[IndexFile], min_position: int) -> Task:
         for queue in queues:
             first = self._units.first_kept(queue.topic, queue.queue_id, min_position)
-            if first > queue.first_offset and not queue.deleted:
+            if first > queue.first_offset and queue.deleted != DELETED:
                 queue.first_offset = first  # said before files go, so that none counts as missing
                 yield from self._list([(queue, queue.written)])
                 self._units.remove_before(queue.topic, queue.queue_id, first)

@@ -3,8 +3,8 @@
 from logherd.kit.errors import LogHerdError
 
 __all__ = [
-    "RecordTooLarge", "ReplicaDamaged", "StoreDamaged", "StoreError", "StoreFull", "StoreInUse", "StoreStopped",
-    "StoreVersionError",
+    "RawRefused", "RecordTooLarge", "ReplicaDamaged", "StoreDamaged", "StoreError", "StoreFull", "StoreInUse",
+    "StoreStopped", "StoreVersionError",
 ]  # fmt: skip
 
 
@@ -57,3 +57,7 @@ class StoreFull(StoreError):
 
 class RecordTooLarge(StoreError):
     """The record would not fit the configured limit, or half a segment. Nothing was appended."""
+
+
+class RawRefused(StoreError):
+    """Records of another replica are damaged, or do not continue this log. Nothing was appended."""

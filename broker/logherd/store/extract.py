@@ -89,6 +89,14 @@ class Extractor:
                 if key:
                     self.pending += _pack_pending(hash_key(topic_hash, key), position, store_timestamp)
 
+    def cut(self, position: int) -> None:
+        """Forget the waiting entries of records at or above a position."""
+        waiting = self.pending
+        end = len(waiting)
+        while end and PENDING.unpack_from(waiting, end - PENDING.size)[1] >= position:
+            end -= PENDING.size
+        del waiting[end:]
+
     def replayed_tags_code(self, topic: str, marked: bytes, store_timestamp: int) -> int:
         """As `tags_code`; in RocketMQ's schedule topic, which adopted stores have, the time of delivery in ms."""
         if topic == _SCHEDULE_TOPIC:

@@ -8,14 +8,17 @@ from collections import deque
 from collections.abc import Callable
 
 from logherd.kit.errors import ensure
-from logherd.model.record import BLANK_SIZE_MIN, encode_blank
+from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, RecordError, encode_blank
 from logherd.store.consume_queue import QueueLog
 from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreFull, StoreStopped
+from logherd.store.extract import Extractor
 from logherd.store.files import Buffer, Files
+from logherd.store.follow import QueuePlan, note_record
 from logherd.store.options import LogOptions, RetentionOptions
+from logherd.store.raw import newest_bytes, trim_parts, whole_records
 from logherd.store.retention import delete_segments, expired_segments
 from logherd.store.segment import Segment
-from logherd.store.writer import LogWriter, Task, WriteBatch
+from logherd.store.writer import Cut, LogWriter, Task, WriteBatch
 
 __all__ = ["CommitLog"]
 
@@ -28,11 +31,13 @@ class CommitLog:
     1. Segments are contiguous and ascending; positions [segments[0].start, end_position) were appended.
     2. A batch lies in one segment; a record never crosses a segment's end and leaves at least 8 bytes there.
     3. append_limit is the highest end of a record for which nothing but appending is to be done.
+    4. `pending` are the batches that were not flushed yet, those in front were taken; records below the first of them
+       are in the files, the others in the parts of the batches and in `parts`.
     """
 
     __slots__ = (
-        "_batch_start", "_directory", "_files", "_options", "_ready", "_starts", "_writer", "active", "append_limit",
-        "end_position", "parts", "segments", "store_timestamp", "taken_position", "touched", "upcoming",
+        "_directory", "_files", "_options", "_starts", "_writer", "active", "append_limit", "batch_start",
+        "end_position", "parts", "pending", "segments", "store_timestamp", "taken_position", "touched", "upcoming",
     )  # fmt: skip
 
     def __init__(
@@ -50,17 +55,29 @@ class CommitLog:
         ensure(len(later) <= 1, "at most one segment is prepared ahead", len(later))
         self.upcoming: Segment | None = later[0] if later else None
         writer.next_segment = self.upcoming
-        self.end_position = self.taken_position = self._batch_start = position
+        self.end_position = self.taken_position = self.batch_start = position
         self.parts: list[Buffer] = []
         self.touched: dict[QueueLog, int] = {}
         self.store_timestamp = 0
-        self._ready: deque[WriteBatch] = deque()
+        self.pending: deque[WriteBatch] = deque()
         self.append_limit = 0
         self._set_limit()
 
     @property
     def min_position(self) -> int:
         return self.segments[0].start
+
+    @property
+    def record_bytes_limit(self) -> int:
+        """Most bytes of one record."""
+        return self._options.record_bytes_limit
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there is a further segment, or space for one, or no need of one for some time."""
+        segment_bytes = self._options.segment_bytes
+        is_far = self.end_position < self.active.end - self._ahead_bytes
+        return self.upcoming is not None or is_far or self._writer.free_bytes >= segment_bytes
 
     def make_room(self, size: int, *, reserve: bool) -> int:
         """Prepare for a record of `size` bytes that would end beyond `append_limit`; the position to append it at.
@@ -70,7 +87,7 @@ class CommitLog:
         """
         if size > self._options.record_bytes_limit:
             raise RecordTooLarge(f"the record takes {size} bytes, the limit is {self._options.record_bytes_limit}")
-        if self.end_position + size - self._batch_start > self._options.batch_bytes_max:
+        if self.end_position + size - self.batch_start > self._options.batch_bytes_max:
             self._end_batch()
         end = self.end_position + size + BLANK_SIZE_MIN
         if self.upcoming is None and end > self.active.end - self._ahead_bytes:
@@ -110,7 +127,7 @@ class CommitLog:
 
     def _set_limit(self) -> None:
         ahead = self._ahead_bytes if self.upcoming is None else 0
-        limit = self._batch_start + self._options.batch_bytes_max
+        limit = self.batch_start + self._options.batch_bytes_max
         self.append_limit = min(limit, self.active.end - ahead - BLANK_SIZE_MIN)
 
     def _create_upcoming(self, *, reserve: bool) -> None:
@@ -136,30 +153,135 @@ class CommitLog:
         self.end_position = self.active.end
         self._end_batch()
         self.active = upcoming
-        self.upcoming = None
+        self.upcoming = self._following()
 
     def _end_batch(self) -> None:
         if self.parts:
-            self._ready.append(
+            self.pending.append(
                 WriteBatch(
-                    self._writer, self.active, self._batch_start, self.end_position, parts=self.parts,
+                    self._writer, self.active, self.batch_start, self.end_position, parts=self.parts,
                     touched=self.touched, store_timestamp=self.store_timestamp,
                 )
             )  # fmt: skip
             self.parts = []
             self.touched = {}
-        self._batch_start = self.end_position
+        self.batch_start = self.end_position
+
+    def _following(self) -> Segment | None:
+        """The segment behind the active one: there may be several after a cut."""
+        index = bisect_right(self._starts, self.active.start)
+        return self.segments[index] if index < len(self.segments) else None
 
     def take_batch(self) -> WriteBatch | None:
         """The oldest records that nobody took yet, bounded by `batch_bytes_max`; None if all are taken."""
-        if not self._ready:
+        pending = self.pending
+        batch = next((batch for batch in pending if not batch.taken), None) if pending else None
+        if batch is None:
             if not self.parts:
                 return None
             self._end_batch()
             self._set_limit()
-        batch = self._ready.popleft()
+            batch = pending[-1]
+        batch.taken = True
         self.taken_position = batch.end
         return batch
+
+    @property
+    def untaken(self) -> bool:
+        """Whether there is something for `take_batch`."""
+        return bool(self.parts) or any(not batch.taken for batch in self.pending)
+
+    def prepare_roll(self) -> bool:
+        """Whether the log can go on in a further segment; creates it if need be. For appends that use the reserve."""
+        if self.upcoming is None:
+            self._create_upcoming(reserve=True)
+            self._set_limit()
+        return self.upcoming is not None
+
+    def roll(self) -> None:
+        """End the active segment with a blank record, where another replica's log has one. After `prepare_roll`."""
+        ensure(self.upcoming is not None, "a roll was prepared", self.end_position)
+        if self.upcoming is not None:
+            self._roll(self.upcoming)
+            self._set_limit()
+
+    def append_run(self, data: memoryview, plan: QueuePlan, extract: Extractor) -> None:
+        """Append records as planned; they fit the active segment."""
+        first = start = self.end_position
+        for record, queue in plan.placed:
+            size = record.size
+            if self.end_position + size > self.append_limit:
+                if self.end_position > start:
+                    self.parts.append(data[start - first : self.end_position - first])
+                    start = self.end_position
+                self.make_room(size, reserve=True)
+            end = note_record(record, queue, extract)
+            if queue is not None and end is not None:
+                self.touched[queue] = end
+            self.end_position += size
+            self.store_timestamp = record.store_timestamp
+        if self.end_position > start:
+            self.parts.append(data[start - first : self.end_position - first])
+
+    def begins_at(self, position: int) -> bool:
+        """Whether a record of this log, or a blank one, begins at `position`; a guard, not a proof."""
+        try:
+            data, _ = self.read_raw(position, 0)
+        except (RecordError, StoreDamaged):
+            return False
+        head = memoryview(data)
+        return bytes(head[4:8]) == BLANK_MAGIC.to_bytes(4) or int.from_bytes(head[28:36]) == position
+
+    def cut(self, at: int) -> None:
+        """Drop what was appended at or above `at`, where a record ends: what nobody took yet at once, the rest by a
+        batch that the writer does after those that were taken. Parts only; queues are the caller's."""
+        pending = self.pending
+        is_written = self.taken_position > at
+        while pending and not pending[-1].taken and pending[-1].start >= at:
+            is_written |= pending.pop().cut is not None  # what that one was to cut is still there
+        last = pending[-1] if pending else None
+        if self.batch_start < at:
+            trim_parts(self.parts, self.batch_start, at)
+        else:
+            self.parts, self.touched, self.batch_start = [], {}, at
+        for batch in pending:
+            if batch.kept > at:
+                batch.kept = max(at, batch.start)
+        if last is not None and not last.taken and last.end > at:
+            trim_parts(last.parts, last.start, at)
+            last.end = at
+        self.active = self.segments[bisect_right(self._starts, at) - 1]
+        self.upcoming = self._writer.next_segment = self._following()
+        self.end_position = at
+        if is_written:
+            segments = tuple(segment for segment in self.segments if segment.end > at)
+            pending.append(
+                WriteBatch(
+                    self._writer, self.active, at, at, parts=[], touched={}, store_timestamp=self.store_timestamp,
+                    cut=Cut(at, segments),
+                )
+            )  # fmt: skip
+            self.taken_position = at
+        self._set_limit()
+
+    def read_raw(self, after: int, bytes_max: int) -> tuple[Buffer, int]:
+        """Whole records from position `after` on, at least one, else at most `bytes_max` bytes, and where they end; all
+        from one segment. Of a blank record the head alone. Never waits for a disk: what is not flushed is in memory."""
+        ensure(self.min_position <= after < self.end_position, "there is something to read", after, self.end_position)
+        if after >= self.batch_start:
+            data = newest_bytes(self.parts, self.end_position, after)
+            return whole_records(data, after, self.end_position, bytes_max)
+        for batch in reversed(self.pending):
+            if batch.start <= after < batch.kept:
+                data = newest_bytes(batch.parts, batch.end, after, segment_end=batch.segment.end)
+                return whole_records(data, after, batch.kept, bytes_max, segment_end=batch.segment.end)
+        segment = self.segments[bisect_right(self._starts, after) - 1]
+        end = min(self.pending[0].start if self.pending else self.batch_start, segment.end)
+        view = segment.view[after - segment.start : end - segment.start]
+        try:
+            return whole_records(view, after, end, bytes_max, segment_end=segment.end)
+        except RecordError as error:
+            raise self.damaged(after, str(error)) from error
 
     def damaged(self, position: int, what: str) -> StoreDamaged:
         """The error for damage found at a position."""
@@ -185,12 +307,12 @@ class CommitLog:
 
     def expire(
         self, options: RetentionOptions, *, now_ms: int, pinned: int, stored_at: Callable[[int], int | None],
-        derived: Callable[[int], Task],
+        derived: Callable[[int], Task], epoch_before: Callable[[int], int],
     ) -> int:  # fmt: skip
         """Forget the segments that may go and have the writer delete them; how many. See retention.expired_segments.
 
         Views that were handed out stay valid. `derived` makes the task that deletes what belongs to them, given the new
-        lowest position.
+        lowest position; `epoch_before` knows of which epoch the record before that one was.
         """
         expired = expired_segments(
             self.segments, self.active, options, now_ms=now_ms, pinned=min(pinned, self._writer.flushed_position),
@@ -203,8 +325,9 @@ class CommitLog:
             del self._starts[:count]
             directory = f"{self._directory}/commitlog"
             task = delete_segments(
-                self._files, directory, expired, writer=self._writer, derived=derived(self.min_position)
-            )
+                self._files, directory, expired, writer=self._writer, derived=derived(self.min_position),
+                start_epoch=epoch_before(self.min_position),
+            )  # fmt: skip
             self._writer.tasks.append(task)
         return len(expired)
 

@@ -86,6 +86,8 @@ class StoreOptions:
     log: LogOptions = field(default_factory=LogOptions)
     derived: DerivedOptions = field(default_factory=DerivedOptions)
     retention: RetentionOptions = field(default_factory=RetentionOptions)
+    replicated: bool = False
+    """One replica of a group: only what the group has committed is readable, also after a restart."""
     checkpoint_sync_ms: int = 100
     """How often the record of what was flushed reaches the disk itself; a killed process loses none of it."""
     free_space_check_ms: int = 1000

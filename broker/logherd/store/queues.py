@@ -1,11 +1,12 @@
 """All queues of a store: handles by topic and id, units from memory or files, and the lowest readable offset."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Protocol
 
 from logherd.kit.errors import ensure
 from logherd.model.record import encode_topic
-from logherd.store.consume_queue import UNIT, UNIT_SIZE, QueueLog, topic_hash
+from logherd.store.consume_queue import ALIVE, DELETED, DOOMED, UNIT, UNIT_SIZE, QueueLog, topic_hash
 
 __all__ = ["QueueTable", "UnitSource"]
 
@@ -40,17 +41,25 @@ class QueueTable:
             queues = self._topics[topic] = {}
         queue = queues.get(queue_id)
         if queue is None:
-            sibling = next(iter(queues.values()), None)
-            if sibling is None:
-                queue = QueueLog(
-                    self, topic, queue_id, topic_part=encode_topic(topic.encode()), hash_of_topic=topic_hash(topic)
-                )
-            else:
-                queue = QueueLog(
-                    self, sibling.topic, queue_id, topic_part=sibling.topic_part, hash_of_topic=sibling.topic_hash
-                )
-            queues[queue_id] = queue
+            queue = queues[queue_id] = self.make(topic, queue_id)
         return queue
+
+    def make(self, topic: str, queue_id: int) -> QueueLog:
+        """A handle of no queue yet; `put` makes it one."""
+        sibling = next(iter(self._topics.get(topic, {}).values()), None)
+        if sibling is None:
+            return QueueLog(
+                self, topic, queue_id, topic_part=encode_topic(topic.encode()), hash_of_topic=topic_hash(topic)
+            )
+        return QueueLog(
+            self, sibling.topic, queue_id, topic_part=sibling.topic_part, hash_of_topic=sibling.topic_hash
+        )  # fmt: skip
+
+    def put(self, queue: QueueLog) -> None:
+        """Add a handle that was made, in place of one that was taken out."""
+        queues = self._topics.setdefault(queue.topic, {})
+        ensure(queue.queue_id not in queues, "the queue before was taken out", queue)
+        queues[queue.queue_id] = queue
 
     def find(self, topic: str, queue_id: int) -> QueueLog | None:
         queues = self._topics.get(topic)
@@ -64,9 +73,49 @@ class QueueTable:
         """Forget a topic's handles; they answer reads as empty from now on."""
         removed = list(self._topics.pop(topic, {}).values())
         for queue in removed:
-            queue.deleted = True
+            queue.deleted = DELETED
             queue.start_at(0, 0)
         return removed
+
+    def take_out(self, queue: QueueLog) -> None:
+        """Let go of a handle whose queue is to be deleted; the next one of its name begins at offset 0."""
+        queues = self._topics.get(queue.topic, {})
+        ensure(queues.get(queue.queue_id) is queue, "only a queue of this table is taken out", queue)
+        del queues[queue.queue_id]
+        if not queues:
+            del self._topics[queue.topic]
+        queue.deleted = DOOMED
+
+    def put_back(self, queue: QueueLog) -> None:
+        """Undo `take_out`; a handle that was made since is no queue's any more."""
+        queues = self._topics.setdefault(queue.topic, {})
+        later = queues.pop(queue.queue_id, None)
+        if later is not None:
+            later.deleted = DELETED
+            later.start_at(0, 0)
+        queues[queue.queue_id] = queue
+        queue.deleted = ALIVE
+
+    def go_back(self, topic: str, queue_id: int, position: int) -> None:
+        """Let a queue forget the units of records at or above a position of the log."""
+        queue = self.find(topic, queue_id)
+        if queue is None or not queue.max_offset or self.unit(queue, queue.max_offset - 1)[0] < position:
+            return
+        offsets = range(queue.min_offset, queue.max_offset)
+        at = bisect_left(offsets, position, key=lambda offset: self.unit(queue, offset)[0])
+        queue.go_back(offsets.start + at)
+
+    def ends_below(self, queue: QueueLog, position: int) -> bool:
+        """Whether all records of a queue lie below a position of the log, or are gone while the log begins below it."""
+        if queue.next_offset > queue.max_offset:
+            return not queue.holds(position)
+        if queue.min_offset == queue.max_offset:  # retention took its records, and `position` is above that
+            return self.min_position < position
+        return self.unit(queue, queue.max_offset - 1)[0] < position
+
+    def of_topic(self, topic: str) -> list[QueueLog]:
+        """The topic's handles."""
+        return list(self._topics.get(topic, {}).values())
 
     def clear(self) -> None:
         """Forget all handles."""

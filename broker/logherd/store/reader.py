@@ -5,6 +5,7 @@ from struct import Struct
 from logherd.model.record import MAGIC_V1, MAGIC_V2, RecordError, SysFlag, check_record
 from logherd.store.consume_queue import UNIT, UNIT_SIZE, QueueLog
 from logherd.store.errors import StoreDamaged
+from logherd.store.files import Buffer
 from logherd.store.log import CommitLog
 from logherd.store.queue_files import queue_directory
 from logherd.store.queues import QueueTable
@@ -19,6 +20,7 @@ _I32 = Struct(">i")
 _I64 = Struct(">q")
 _PLACE = Struct(">i4xq")
 _PLACE_AT = 12  # the record's queue id, flag and queue offset
+_BLANK_HEAD = 8
 _HEAD_SIZE = 76  # up to and with the store timestamp, whatever the born host
 
 
@@ -38,7 +40,7 @@ class QueueReader:
         self._table = table
         self._directory = directory
         self._suspect_below = log.end_position
-        self._found = {queue: queue.max_offset for queue in table if queue.max_offset}
+        self._found = {queue: queue.next_offset for queue in table if queue.next_offset}
 
     def read(
         self, queue: QueueLog, offset: int, *, messages_max: int, bytes_max: int, tag_codes: frozenset[int] | None
@@ -129,6 +131,18 @@ class QueueReader:
             except RecordError as error:
                 raise self._log.damaged(position, str(error)) from error
         return record
+
+    def check_raw(self, data: Buffer, position: int) -> None:
+        """Compare records, as they lie in the log from `position` on, with their checksums, if this process did not
+        write them. Raises: StoreDamaged."""
+        view, at = memoryview(data), 0
+        while position + at < self._suspect_below and at < len(view) - _BLANK_HEAD:
+            size = _I32.unpack_from(view, at)[0]
+            try:
+                check_record(view[at : at + size], position + at)
+            except RecordError as error:
+                raise self._log.damaged(position + at, str(error)) from error
+            at += size
 
     def store_timestamp(self, queue: QueueLog, offset: int) -> int | None:
         """When the message was stored (ms), None if the queue has no such message."""

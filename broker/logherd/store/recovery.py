@@ -42,6 +42,7 @@ from logherd.store.scan import ScanEnd, scan_records
 from logherd.store.segment import Segment, segment_start
 from logherd.store.segment_survey import SegmentSurvey, carry_out, survey_segments
 from logherd.store.tail import cut_tail, look_behind
+from logherd.store.uncommitted import Uncommitted, recover_uncommitted
 from logherd.store.writer import CheckpointFile, LogWriter
 
 __all__ = ["Look", "Recovered", "Recovery", "Tail", "find_tail", "look", "recover"]
@@ -94,6 +95,8 @@ class Recovered:
     log: CommitLog
     writer: LogWriter
     derived: Derived
+    uncommitted: Uncommitted
+    committed: int
     report: Recovery
 
 
@@ -158,7 +161,7 @@ def find_tail(segments: list[Segment], checkpoint: Checkpoint, root: str) -> Tai
     if checkpoint.closed and zeros and position == checkpoint.flushed:
         row = choose(TAIL_ROWS, {"promised": False, "behind": Seen.NOTHING, "zeros": True})
         return Tail(row, position, position, reason)
-    behind, end = look_behind(segments, position, checkpoint.window, bare_end=checkpoint.bare_end)
+    behind, end = look_behind(segments, position, checkpoint.reach(position), bare_end=checkpoint.bare_end)
     row = choose(TAIL_ROWS, {"promised": position < checkpoint.flushed, "behind": behind, "zeros": zeros})
     if row.action is TailAction.REFUSE:
         segment = next((segment for segment in segments if position < segment.end), segments[-1])
@@ -207,27 +210,43 @@ def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lo
     # From here on files are changed: every refusal that needs no derived file has been ruled out.
     if found.row.action is StoreAction.CREATE:
         write_format(files, root, wanted_format(options, known, adopted_end=0))
-    segments = _prepare_segments(files, root, options, survey, tail)
+    segments = _prepare_segments(files, root, options, survey, tail, log_start=checkpoint.log_start)
     position = tail.position if tail is not None else segments[0].start
     checkpoint = replace(checkpoint, bare_end=min(checkpoint.bare_end, position))
     sizes = tuple({*known, *(segment.size for segment in segments)})
     wanted = wanted_format(options, sizes, adopted_end=checkpoint.bare_end)
     if found.format != wanted:
         write_format(files, root, wanted)
+    committed = _committed(found, options, start=segments[0].start, end=position)
     writer = _make_writer(
-        files, root, options, clock=clock, segments=segments, position=position, checkpoint=checkpoint
-    )
+        files, root, options, clock=clock, segments=segments, position=position,
+        checkpoint=replace(checkpoint, committed=committed if options.replicated else None, loose=0),
+    )  # fmt: skip
     log = CommitLog(files, root, options.log, segments=segments, position=position, writer=writer)
     derived, derived_report = derive_again(
-        files, root, writer=writer, segments=segments, checkpoint=found.checkpoint,
+        files, root, writer=writer, segments=segments, end=committed, checkpoint=found.checkpoint,
         same_geometry=found.format is None or found.format.same_geometry(wanted),
         queue_file_units=options.derived.queue_file_units,
         make=lambda queue_list: Derived(
             files, root, options, clock=clock, writer=writer, min_position=segments[0].start, queue_list=queue_list
         ),
     )  # fmt: skip
+    uncommitted = recover_uncommitted(derived, writer, root, segments=segments, start=committed, end=position)
     report = _report(found, survey, tail, derived_report, position=position)
-    return Recovered(root, lock, log, writer, derived, report)
+    return Recovered(root, lock, log, writer, derived, uncommitted, committed, report)
+
+
+def _committed(found: Look, options: StoreOptions, *, start: int, end: int) -> int:
+    """Up to where records are readable at once. What a lone broker had flushed was committed; of a replica's log that
+    much is certain which its checkpoint says, and nothing without one."""
+    checkpoint = found.checkpoint
+    if not options.replicated or found.row.action in (StoreAction.CREATE, StoreAction.ADOPT):
+        return end
+    if checkpoint is None:
+        return start
+    if checkpoint.committed is None:
+        return end
+    return min(max(checkpoint.committed, checkpoint.queues_dispatched, checkpoint.index_dispatched, start), end)
 
 
 def _believed(found: Look, options: StoreOptions) -> Checkpoint:
@@ -245,7 +264,7 @@ def _believed(found: Look, options: StoreOptions) -> Checkpoint:
 
 
 def _prepare_segments(
-    files: Files, root: str, options: StoreOptions, survey: SegmentSurvey, tail: Tail | None
+    files: Files, root: str, options: StoreOptions, survey: SegmentSurvey, tail: Tail | None, *, log_start: int
 ) -> list[Segment]:
     """Carry out what was decided about the log's files; the segments, the last of them with room or a successor."""
     directory = f"{root}/commitlog"
@@ -264,7 +283,7 @@ def _prepare_segments(
             return segments
     elif segments:
         return segments
-    start = segments[-1].end if segments else 0
+    start = segments[-1].end if segments else log_start
     try:
         segments.append(Segment.create(files, directory, start, options.log.segment_bytes))
     except OSError as error:
@@ -283,7 +302,7 @@ def _make_writer(
             segment.file.flush()
     files.sync_dir(f"{root}/commitlog")
     file = CheckpointFile.create(files, root)
-    checkpoint_file = CheckpointFile(file, checkpoint)
+    checkpoint_file = CheckpointFile(file, checkpoint)  # carries what is committed into all that is recorded
     checkpoint_file.last_store_timestamp = int.from_bytes(file.read(0, 8), signed=True)
     start = segments[0].start
     checkpoint_file.record(

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from logherd.store.checkpoint import (
     CHECKPOINT_SIZE,
     SLOT_OFFSETS,
+    SLOT_VERSION,
     Checkpoint,
     decode_checkpoint,
     encode_slot,
@@ -81,7 +82,7 @@ def _repair(files: Files, root: str, *, apply: bool, derive: bool) -> RepairPlan
     state, _ = decode_format(_read(files, format_path(root), 1 << 16))
     page = _read(files, f"{root}/checkpoint", CHECKPOINT_SIZE) or b""
     checkpoint = decode_checkpoint(page)
-    if state is FormatState.UNKNOWN or (checkpoint is None and slot_version(page) not in (None, 1)):
+    if state is FormatState.UNKNOWN or (checkpoint is None and (slot_version(page) or 0) > SLOT_VERSION):
         raise StoreVersionError(f"{root} was written by a later release; repair it with that one")
     segments = open_segments(files, root)
     believed = checkpoint or Checkpoint(bare_end=1 << 62 if slot_version(page) is None else 0)
@@ -129,7 +130,7 @@ def _end_of_records(chain: list[Segment], checkpoint: Checkpoint) -> int:
 
 def _is_damaged(segments: list[Segment], chain: list[Segment], checkpoint: Checkpoint, end: int) -> bool:
     """Whether opening refuses because of the log; a torn tail it cuts by itself."""
-    behind = find_record_from(chain, end + checkpoint.window, checkpoint.bare_end) if chain else None
+    behind = find_record_from(chain, end + checkpoint.reach(end), checkpoint.bare_end) if chain else None
     return end < checkpoint.flushed or behind is not None or len(segments) > len(chain)
 
 
@@ -196,7 +197,8 @@ def _write_checkpoint(files: Files, root: str, chain: list[Segment], end: int, c
     value = replace(
         checkpoint, log_start=start, flushed=min(checkpoint.flushed, end), queues_dispatched=start,
         index_dispatched=start, index_name=0, index_count=0, index_used_slots=0, index_files=0, closed=False,
-        bare_end=min(checkpoint.bare_end, end),
+        bare_end=min(checkpoint.bare_end, end), loose=0,
+        committed=None if checkpoint.committed is None else min(checkpoint.committed, end),
     )  # fmt: skip
     file = files.open(f"{root}/checkpoint", create=True)
     for step in (1, 2):

@@ -42,10 +42,12 @@ def expired_segments(
     return expired
 
 
-def delete_segments(files: Files, directory: str, segments: list[Segment], *, writer: LogWriter, derived: Task) -> Task:
+def delete_segments(
+    files: Files, directory: str, segments: list[Segment], *, writer: LogWriter, derived: Task, start_epoch: int
+) -> Task:
     """Delete forgotten segments and then what was derived from them. A task of the writer thread."""
     start = segments[-1].end
-    writer.checkpoint.record(replace(writer.checkpoint.value, log_start=start))
+    writer.checkpoint.record(replace(writer.checkpoint.value, log_start=start, start_epoch=start_epoch))
     writer.checkpoint.sync()
     yield None
     for segment in segments:

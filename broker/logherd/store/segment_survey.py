@@ -41,8 +41,9 @@ def survey_segments(files: Files, root: str, *, checkpoint: Checkpoint, known_si
     starts = [start for name in names if (start := segment_start(name)) is not None]
     sizes = [files.size(f"{directory}/{start:020d}") or 0 for start in starts]
     usual = known_sizes or (max(sizes, default=0),)
+    begun_again = checkpoint.committed is not None and checkpoint.flushed == checkpoint.log_start
     below = [
-        start + size <= checkpoint.log_start and start != starts[-1]
+        start + size <= checkpoint.log_start and (start != starts[-1] or begun_again)
         for start, size in zip(starts, sizes, strict=True)
     ]  # fmt: skip
     decided = []

@@ -1,12 +1,13 @@
 """MessageStore: append, commit and read messages of queues, all on one owner thread.
 
 The only things that run elsewhere are `WriteBatch.write_and_flush` and `background_work`, on one writer thread. The
-order is always: append ... append, take_batch, (writer) write_and_flush, commit. Only committed messages can be read.
+order is always: append ... append, take_batch, (writer) write_and_flush, flushed, advance. Only committed messages can
+be read: a broker that is alone advances to whatever is flushed, a replica to what its group has committed.
 
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMessageStore.java
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +16,13 @@ from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
 from logherd.model.record_run import run_encoder
 from logherd.store.append_run import RunMessage, append_run
-from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
-from logherd.store.errors import RecordTooLarge, StoreDamaged
+from logherd.store.consume_queue import DELETED, UNIT, QueueLog, topic_hash
+from logherd.store.errors import RawRefused, RecordTooLarge, StoreDamaged, StoreFull
 from logherd.store.extract import has_unit
-from logherd.store.files import Files
+from logherd.store.files import Buffer, Files
+from logherd.store.follow import plan_run
 from logherd.store.options import StoreOptions
+from logherd.store.raw import decode_run
 from logherd.store.read import ReadResult
 from logherd.store.reader import QueueReader
 from logherd.store.recovery import Recovered, Recovery, recover
@@ -40,6 +43,7 @@ class DiskState:
 
 
 _pack_unit = UNIT.pack
+_NO_PARTS = list[Buffer]()
 _RECORD_OVERHEAD = 160
 """Most that a record takes beside topic, body and properties, rounded up."""
 
@@ -47,13 +51,14 @@ _RECORD_OVERHEAD = 160
 class MessageStore:
     """A store that was opened and recovered.
 
-    1. committed_position <= flushed (with flush "sync") <= end_position.
+    1. committed_position <= flushed (with flush "sync") <= end_position; `_uncommitted` holds what lies between the
+       first two.
     2. Queue offsets are dense: an append gets the queue's next_offset, and offsets become readable in that order.
     3. After a failed write nothing becomes committed any more; reads go on.
     """
 
     __slots__ = (
-        "_derived", "_extract", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_table",
+        "_derived", "_extract", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_uncommitted",
         "_writer", "committed_position", "recovery", "retention",
     )  # fmt: skip
 
@@ -64,10 +69,10 @@ class MessageStore:
         self._log = recovered.log
         self._writer = recovered.writer
         self._derived = recovered.derived
-        self._table = recovered.derived.table
         self._extract = recovered.derived.extract
-        self._reader = QueueReader(self._log, self._table, recovered.root)
-        self.committed_position = self._log.end_position
+        self._reader = QueueReader(self._log, recovered.derived.table, recovered.root)
+        self._uncommitted = recovered.uncommitted
+        self.committed_position = recovered.committed
         self.recovery: Recovery = recovered.report
         self.retention = options.retention
         """What `apply_retention` deletes; may be replaced at any time."""
@@ -105,15 +110,15 @@ class MessageStore:
 
     def queue(self, topic: str, queue_id: int) -> QueueLog:
         """The queue's handle; made in memory if there is none. Keep it: handles are what is fast."""
-        return self._table.get(topic, queue_id)
+        return self._derived.table.get(topic, queue_id)
 
     def find_queue(self, topic: str, queue_id: int) -> QueueLog | None:
         """The queue's handle, None if nothing ever asked for it or wrote to it."""
-        return self._table.find(topic, queue_id)
+        return self._derived.table.find(topic, queue_id)
 
     def queues(self) -> Iterator[QueueLog]:
         """All handles, in no promised order; do not create or delete queues meanwhile."""
-        return iter(self._table)
+        return iter(self._derived.table)
 
     def append(
         self, queue: QueueLog, body: bytes | memoryview, properties: bytes, *, born_timestamp: int, born_host: bytes,
@@ -123,7 +128,7 @@ class MessageStore:
         """Append one message to the log in memory: its (queue offset, position in bytes).
 
         Shape:   `properties` as clients send them, without a checksum property; ends in 0x02 unless empty.
-        Durable: no, nor readable; only after the batch that holds it was flushed and given to `commit`.
+        Durable: no, nor readable; the first once the batch that holds it was flushed, the second by `advance`.
         Reserve: metadata may be appended when the disk is at its reserve; messages of clients may not.
         Raises:  StoreFull, StoreStopped, RecordTooLarge; then nothing was appended.
         """
@@ -211,19 +216,117 @@ class MessageStore:
     def take_batch(self) -> WriteBatch | None:
         """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
 
-        Hand it to the writer thread, and after `write_and_flush` returned give it to `commit`, in the order taken.
+        Hand it to the writer thread, and after `write_and_flush` returned give it to `flushed`, in the order taken.
         """
         return self._log.take_batch()
 
-    def commit(self, batch: WriteBatch) -> list[QueueLog]:
-        """Make a written batch readable. Returns the queues that have new messages."""
-        ensure(batch.done and batch.start == self.committed_position, "batches are committed in order", batch.start)
-        for queue, end in batch.touched.items():
-            if not queue.deleted:
-                queue.max_offset = end
-        self.committed_position = batch.end
-        self._derived.committed(batch)
-        return [queue for queue in batch.touched if not queue.deleted]
+    def flushed(self, batch: WriteBatch) -> None:
+        """Note that a batch was written; what is in it becomes readable by `advance`."""
+        pending = self._log.pending
+        if not (batch.done and pending and pending[0] is batch):
+            raise InvariantError(f"batches are flushed in order: {batch.start}")
+        pending.popleft()
+        batch.parts = _NO_PARTS  # read from the file from now on
+        if batch.kept > batch.start:
+            self._uncommitted.landed.append(batch)
+
+    def advance(self, position: int) -> list[QueueLog]:
+        """Make readable, in whole batches, what was flushed up to `position`. The queues that have new messages."""
+        uncommitted, checkpoint = self._uncommitted, self._writer.checkpoint
+        touched: dict[QueueLog, int] = {}
+        landed = uncommitted.landed
+        if checkpoint.committed is not None and position > uncommitted.told:
+            uncommitted.told = min(position, self._log.end_position)
+        while landed and landed[0].kept <= position:
+            batch = landed.popleft()
+            for queue, end in batch.touched.items():
+                if queue.deleted != DELETED:
+                    queue.max_offset = end
+            touched = touched | batch.touched if touched else batch.touched
+            self.committed_position = batch.kept
+            if checkpoint.committed is not None:
+                checkpoint.committed = batch.kept
+                uncommitted.bury(batch.kept)
+            self._derived.committed(batch)
+        return [queue for queue in touched if not queue.deleted]
+
+    # ---- a replica's log -----------------------------------------------------------------------------------------
+
+    def append_raw(self, data: Buffer, after: int, *, end: int | None = None) -> int:
+        """Append whole records as they lie in another replica's log, in one segment, from `after` = end_position on.
+
+        The result is the new end, which is `end` where that is given. The blank record of a segment's end is of its
+        head only; with it this log goes on in the next segment. What is appended may use the reserve.
+        Durable: no; see `append`. `data` is kept until then if it is of bytes, which nobody can change, else copied.
+        Raises:  RawRefused for damage, for other segments than here, and for a record that is not its queue's next
+                 one; StoreFull, StoreStopped. Nothing was appended then.
+        """
+        log = self._log
+        ensure(after == log.end_position, "records are appended at the end", after, log.end_position)
+        log.refuse(reserve=True)
+        try:
+            run = decode_run(data, after, log.active.end, log.record_bytes_limit)
+            plan = plan_run(run.records, self._derived.table, from_start=not log.min_position)
+        except RecordError as error:
+            raise RawRefused(f"records of another replica were refused: {error}") from error
+        if end is not None and run.end != end:
+            raise RawRefused(f"records of another replica end at {run.end}, they were said to end at {end}")
+        if run.blank_at >= 0 and not log.prepare_roll():
+            raise StoreFull("the log needs a further segment, for which the disk has no room")
+        self._uncommitted.take(plan)
+        view = memoryview(data)
+        log.append_run(view if isinstance(view.obj, bytes) else memoryview(bytes(view)), plan, self._extract)
+        if run.blank_at >= 0:
+            log.roll()
+        return log.end_position
+
+    def read_raw(self, after: int, bytes_max: int) -> tuple[Buffer, int]:
+        """Whole records that begin at `after` < end_position, at least one and else at most `bytes_max` bytes, and
+        their end; as `append_raw` takes them, flushed or not. Never waits for the writer.
+
+        Raises: StoreDamaged for a record from before this process that is not as it was written.
+        """
+        data, end = self._log.read_raw(after, bytes_max)
+        self._reader.check_raw(data, after)
+        return data, end
+
+    def truncate(self, at: int) -> None:
+        """Drop every record at or above `at`, where one begins or the log ends; nothing that `advance` was told of is
+        there.
+
+        At once for this thread. On the disk it is the next batch, after those that were taken; until that is flushed a
+        crash may bring back what was dropped, so nothing may be answered that relies on the cut.
+        Raises: InvariantError for a committed position; it is the caller's error, and nothing was changed.
+        """
+        log = self._log
+        ensure(self._writer.checkpoint.committed is not None, "only a replica's log is cut", at)
+        told = max(self.committed_position, self._uncommitted.told)
+        ensure(told <= at <= log.end_position, "only what is not committed is cut", at, told)
+        if at == log.end_position:
+            return
+        ensure(log.begins_at(at), "a cut is where a record begins", at)
+        self._uncommitted.cut(at, [batch for batch in log.pending if batch.kept > at], log.touched, log.batch_start)
+        log.cut(at)
+
+    def uncommitted(self, queue: QueueLog) -> Iterator[tuple[int, Buffer]]:
+        """(position, record) of the messages of a queue that are appended and not committed, oldest first."""
+        for position, size, _ in UNIT.iter_unpack(queue.uncommitted_units()):
+            yield position, self._log.read_raw(position, size)[0]
+
+    @property
+    def start_epoch(self) -> int:
+        """The epoch of the record before min_position, as `apply_retention` or `begin_again` was told; else 0."""
+        return self._writer.checkpoint.value.start_epoch
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another run can be appended; it may need a further segment."""
+        return self._writer.failure is None and self._log.has_room
+
+    @property
+    def untaken(self) -> bool:
+        """Whether `take_batch` has something to give."""
+        return self._log.untaken
 
     def background_work(self) -> bool:
         """One small step of zeroing ahead, derived files, checkpoint, deletions. Writer thread only.
@@ -257,7 +360,7 @@ class MessageStore:
         """(position, size, tags code) of one committed message, None outside [min_offset, max_offset)."""
         if not queue.min_offset <= offset < queue.max_offset:
             return None
-        return self._table.unit(queue, offset)
+        return self._derived.table.unit(queue, offset)
 
     def store_timestamp(self, queue: QueueLog, offset: int) -> int | None:
         """When the message was stored (ms), None if the queue has no such message."""
@@ -284,41 +387,53 @@ class MessageStore:
 
     def delete_topic(self, topic: str) -> None:
         """Forget the topic's queues: at once in memory, their files in the background. The log keeps the records until
-        retention; a topic of this name that is made again begins at offset 0."""
-        self._derived.remove_topic(topic)
+        retention; a topic of this name that is made again begins at offset 0.
+
+        A replica's queues come back if the log is cut below the place where it ends now, so the record that tells of
+        the deletion is appended before; their files go when that is committed.
+        """
+        if self._writer.checkpoint.committed is None:
+            self._derived.remove_topic(topic)
+            return
+        for queue in self._derived.table.of_topic(topic):
+            self._uncommitted.doom(queue, self._log.end_position)
 
     def forget_deleted(self, deleted: Mapping[str, int]) -> list[str]:
         """Empty again the queues that hold only records below the position where their topic was deleted: deriving
         queues from the log brings them back, because the log does not know of deletions. Returns the topics.
 
-        Call it after opening, before anything is appended to these topics.
+        Call it after opening, before anything is appended to these topics; and on a follower when it learns that a
+        deletion is committed.
         """
+        replicated = self._writer.checkpoint.committed is not None
         found: dict[str, None] = {}
-        for queue in list(self._table):
+        for queue in list(self._derived.table):
             position = deleted.get(queue.topic)
-            if position is not None and queue.max_offset and self._ends_below(queue, position):
-                self._derived.empty(queue)
+            if position is not None and queue.max_offset and self._derived.table.ends_below(queue, position):
+                if replicated:
+                    self._derived.table.take_out(queue)
+                    self._derived.remove_queues([queue])
+                else:
+                    self._derived.empty(queue)
                 found[queue.topic] = None
+        if replicated:
+            self._uncommitted.bury_below(deleted)
         return list(found)
 
-    def _ends_below(self, queue: QueueLog, position: int) -> bool:
-        if queue.min_offset == queue.max_offset:  # retention took its records, and `position` is above that
-            return self._log.min_position < position
-        return self._table.unit(queue, queue.max_offset - 1)[0] < position
-
-    def apply_retention(self, now_ms: int, pinned: int) -> int:
+    def apply_retention(self, now_ms: int, pinned: int, epoch_before: Callable[[int], int] = lambda _: 0) -> int:
         """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:
         the lowest position that a consumer reads or that metadata still needs. Returns how many segments went.
 
-        At once for reads, in the background on disk. Slices that were handed out stay valid.
+        At once for reads, in the background on disk. Slices that were handed out stay valid. A replica says of which
+        epoch the record before a position was: the barrier that tells it may be among what goes.
         """
         checkpoint = self._writer.checkpoint.value
         derived_to = min(checkpoint.queues_dispatched, checkpoint.index_dispatched)
         count = self._log.expire(
             self.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
-            stored_at=self._stored_at, derived=self._derived.remove_below,
+            stored_at=self._stored_at, derived=self._derived.remove_below, epoch_before=epoch_before,
         )  # fmt: skip
-        self._table.min_position = self._log.min_position
+        self._derived.table.min_position = self._log.min_position
         return count
 
     def _stored_at(self, position: int) -> int | None:

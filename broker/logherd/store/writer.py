@@ -13,6 +13,7 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/CommitLog
 import errno
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
@@ -26,10 +27,11 @@ from logherd.store.errors import StoreStopped
 from logherd.store.files import Buffer, File, Files
 from logherd.store.options import StoreOptions
 from logherd.store.segment import Segment
+from logherd.store.tail import cut_tail
 
 _T = TypeVar("_T")
 
-__all__ = ["CheckpointFile", "LogWriter", "NoSpace", "Task", "WriteBatch", "patiently", "with_descriptor"]
+__all__ = ["CheckpointFile", "Cut", "LogWriter", "NoSpace", "Task", "WriteBatch", "patiently", "with_descriptor"]
 
 
 class NoSpace(Enum):
@@ -78,15 +80,17 @@ def with_descriptor(action: Callable[[], None]) -> Task:
 class CheckpointFile:
     """The open `checkpoint` file and the newest values written to it.
 
-    `record` is a plain write: exact after the process dies. `sync` makes it survive the machine.
+    `record` is a plain write: exact after the process dies. `sync` makes it survive the machine. `committed` is the
+    owner's: a replica's newest committed position, which goes along with whatever is recorded next.
     """
 
-    __slots__ = ("_file", "_synced", "last_store_timestamp", "value")
+    __slots__ = ("_file", "_synced", "committed", "last_store_timestamp", "value")
 
     def __init__(self, file: File, value: Checkpoint) -> None:
         self._file = file
         self._synced = True
         self.value = value
+        self.committed = value.committed
         self.last_store_timestamp = 0
 
     @staticmethod
@@ -99,11 +103,13 @@ class CheckpointFile:
 
     def record(self, value: Checkpoint) -> None:
         counter = self.value.counter + 1
-        self.value = replace(value, counter=counter)
+        self.value = replace(value, counter=counter, committed=self.committed)
         self._file.write(SLOT_OFFSETS[counter % 2], (encode_slot(self.value),))
         self._synced = False
 
     def sync(self) -> None:
+        if self.committed != self.value.committed:
+            self.record(self.value)
         if not self._synced:
             self._file.write(0, (encode_java_fields(self.last_store_timestamp, self.value.flushed),))
             self._file.flush()
@@ -113,26 +119,38 @@ class CheckpointFile:
         self._file.close()
 
 
-class WriteBatch:
-    """Consecutive records of one segment: positions [start, end), to be written and flushed at once.
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The log ends at position `at` from now on; `segments` are the one that holds it and all behind."""
 
-    Made by the owner thread, written by the writer thread, then given back to `MessageStore.commit` in the same order.
+    at: int
+    segments: tuple[Segment, ...]
+
+
+class WriteBatch:
+    """Consecutive records of one segment: positions [start, end), to be written and flushed at once; or a cut.
+
+    Made by the owner thread, written by the writer thread, then given back to `MessageStore.flushed` in the same order.
+    `kept` and `touched` stay the owner's: a cut that comes after the batch was taken leaves positions [start, kept).
     """
 
-    __slots__ = ("_writer", "done", "end", "parts", "segment", "start", "store_timestamp", "touched")
+    __slots__ = (
+        "_writer", "cut", "done", "end", "kept", "parts", "segment", "start", "store_timestamp", "taken", "touched",
+    )  # fmt: skip
 
     def __init__(
         self, writer: "LogWriter", segment: Segment, start: int, end: int, *, parts: list[Buffer],
-        touched: dict[QueueLog, int], store_timestamp: int,
+        touched: dict[QueueLog, int], store_timestamp: int, cut: Cut | None = None,
     ) -> None:  # fmt: skip
         self._writer = writer
         self.segment = segment
         self.start = start
-        self.end = end
+        self.end = self.kept = end
         self.parts = parts
         self.touched = touched
         self.store_timestamp = store_timestamp
-        self.done = False
+        self.cut = cut
+        self.taken = self.done = False
 
     def write_and_flush(self) -> None:
         """Write the batch and, unless flush is `async`, make it durable. Blocks; writer thread only.
@@ -178,6 +196,10 @@ class LogWriter:
     def write(self, batch: WriteBatch) -> None:
         """See WriteBatch.write_and_flush."""
         self._refuse_after_failure()
+        if batch.cut is not None:
+            cut = batch.cut
+            self.guarded(lambda: self._cut(cut))
+            return
         ensure(batch.start == self._written, "batches are written in order", batch.start, self._written)
         self.guarded(lambda: self._write(batch))
 
@@ -195,6 +217,21 @@ class LogWriter:
         if self._clock.monotonic_ms() >= self._step_due:
             self._take_share()
         self._catch_up()
+
+    def _cut(self, cut: Cut) -> None:
+        """First the checkpoint goes down and says how far old bytes may lie; then the header at the cut becomes zero,
+        which is the cut; then the rest. Each is durable before the next begins, and all of it before anything is
+        appended: so no record of the part that went can be taken for one that follows (R14)."""
+        self.flush_for_derived()
+        end = self._written
+        ensure(cut.at <= end, "a cut is below what was written", cut.at, end)
+        self._written = self.flushed_position = cut.at
+        self._active = cut.segments[0]
+        self.checkpoint.record(replace(self.checkpoint.value, flushed=cut.at, loose=end, closed=False))
+        self.checkpoint.sync()
+        cut_tail(list(cut.segments), cut.at, end)
+        self.checkpoint.record(replace(self.checkpoint.value, loose=0))
+        self.checkpoint.sync()
 
     def _flush_log(self) -> None:
         for segment in self._unflushed:
@@ -273,7 +310,7 @@ class LogWriter:
             return True
         upcoming = self.next_segment
         left = self._active.end - self._written
-        if upcoming is None or upcoming is self._active or left >= ahead:
+        if upcoming is None or upcoming.start != self._active.end or left >= ahead:
             return False
         upcoming.make_durable(f"{self._directory}/commitlog")
         return self._zero_segment(upcoming, 0, ahead - left)

@@ -156,6 +156,14 @@ class RequestCode(IntEnum):
     AUTH_LIST_ACL = 3010
     LEASE_RELEASE = 27001
     """To the controllers, by a broker that resigns, or by its guardian once it has seen it exit."""
+    FORWARDING_OPEN = 27010
+    """To the leader, by another broker of its group: this connection carries the requests of that broker's clients."""
+    FORWARDING_CLOCK = 27011
+    """On such a connection: the leader's clock, and whether it still answers."""
+    FORWARDING_LEFT = 27012
+    """On such a connection, oneway: a client of the forwarding broker is gone."""
+    FORWARDING_COMPLETE = 27013
+    """On such a connection, oneway: every client of the forwarding broker has been named."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052
@@ -235,6 +243,8 @@ class ResponseCode(IntEnum):
     CONTROLLER_BROKER_LIVE_INFO_NOT_EXISTS = 2016
     USER_NOT_EXIST = 3001
     POLICY_NOT_EXIST = 3002
+    FORWARDING_REFUSED = 27010
+    """Between brokers only, with a `ForwardingRefusal`: the request was not carried out, not even in part."""
 
 
 _REQUEST_NAMES = {int(code): code.name for code in RequestCode}

@@ -13,7 +13,19 @@ from msgspec import Struct
 
 from logherd.wire.bodies import brokers, clients, configs, connections, pop, progress, routes
 from logherd.wire.codes import RequestCode as Code
-from logherd.wire.headers import admin, controller, leases, names, offsets, pull, queries, send, topics, transactions
+from logherd.wire.headers import (
+    admin,
+    controller,
+    forwarding,
+    leases,
+    names,
+    offsets,
+    pull,
+    queries,
+    send,
+    topics,
+    transactions,
+)
 from logherd.wire.headers import clients as client_headers
 from logherd.wire.headers import pop as pop_headers
 
@@ -235,10 +247,17 @@ def _controller() -> Iterator[RequestSpec]:
     yield RequestSpec(Code.LEASE_RELEASE, leases.LeaseReleaseHeader, leases.LeaseReleaseResponse)
 
 
+def _forwarding() -> Iterator[RequestSpec]:
+    yield RequestSpec(Code.FORWARDING_OPEN, forwarding.ForwardingOpenHeader, forwarding.ForwardingClock)
+    yield RequestSpec(Code.FORWARDING_CLOCK, None, forwarding.ForwardingClock)
+    yield RequestSpec(Code.FORWARDING_LEFT, forwarding.ForwardingLeftHeader)
+
+
 def _build() -> Mapping[int, RequestSpec]:
     rows = {int(code): RequestSpec(code) for code in Code}
     families = (
         _messages, _offsets, _clients, _name_service, _topics_and_groups, _progress, _broker_state, _pop, _controller,
+        _forwarding,
     )  # fmt: skip
     for family in families:
         rows.update((row.code, row) for row in family())

@@ -35,8 +35,11 @@ class MemoryLog:
         self.batches += 1
         return MemoryBatch(self.taken, self.failure)
 
-    def commit(self, batch: MemoryBatch) -> list[str]:
-        self.committed_position = batch.end
+    def flushed(self, batch: MemoryBatch) -> None:
+        assert batch.end > self.committed_position
+
+    def advance(self, position: int) -> list[str]:
+        self.committed_position = position
         return ["queue"]
 
 

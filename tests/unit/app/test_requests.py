@@ -8,7 +8,7 @@ from logherd.app.requests import Port, WaitingAnswers
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
-from logherd.service.ports import Reply, ReplyAfter, Request, Run
+from logherd.service.ports import Reply, ReplyAfter, Request, Run, Session
 from logherd.wire.frame import Flag, Frame
 
 
@@ -123,3 +123,29 @@ def test_a_defect_in_a_run_is_told_to_all_that_may_have_been_in_it() -> None:
     feed(port, session, Frame(2, 1), Frame(2, 2), Frame(6, 3), Frame(2, 4, flag=Flag.ONEWAY))
     assert session.sent == [(1, 1), (2, 1), (3, 1)]
     assert len(answers) == 0
+
+
+def test_what_waits_can_be_given_up_and_nothing_of_it_is_answered_later() -> None:
+    port, session, answers, _ = make()
+    feed(port, session, Frame(2, 1), Frame(2, 2))
+    assert answers.give_up(Reply(1)) == 2
+    assert session.sent == [(1, 1), (2, 1)]
+    answers.release(10)
+    assert len(session.sent) == 2
+
+
+def test_requests_on_behalf_of_others_are_answered_on_the_connection_that_brought_them() -> None:
+    callers: list[object] = []
+
+    class Noting(FakeDispatcher):
+        def handle(self, frame: Frame, session: object) -> Reply | ReplyAfter | None:
+            callers.append(session)
+            return super().handle(frame, session)
+
+    answers = WaitingAnswers(FakeLog())
+    port = Port(cast(Dispatcher, Noting()), answers, on_pass=lambda: None, on_close=lambda _session: None)
+    link = FakeSession()
+    port.on_behalf(cast(NetSession, link), [(Frame(2, 1), cast(Session, "a")), (Frame(1, 2), cast(Session, "b"))])
+    answers.release(10)
+    assert callers == ["a", "b"]
+    assert link.sent == [(2, 0), (1, b"encoded")]

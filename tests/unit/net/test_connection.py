@@ -162,3 +162,25 @@ async def test_an_address_that_refuses_or_does_not_answer_is_named() -> None:
     closed.close()
     with pytest.raises(ConnectFailed, match=f"127.0.0.1:{port}"):
         await connect("127.0.0.1", port)
+
+
+async def test_nothing_is_read_while_reading_is_held() -> None:
+    async with connected(Recorder(answer_at_once=True)) as (connection, _):
+        connection.hold_reading(held=True)
+        connection.hold_reading(held=True)
+        call = asyncio.ensure_future(connection.call(Frame(105, 0), seconds=0.05))
+        with pytest.raises(RequestTimeout):
+            await call
+        connection.hold_reading(held=False)
+        connection.hold_reading(held=False)
+        assert (await connection.call(Frame(105, 0), seconds=5)).flag == Flag.RESPONSE
+
+
+async def test_an_abort_ends_open_requests_as_lost() -> None:
+    async with connected(Recorder()) as (connection, _):
+        call = asyncio.ensure_future(connection.call(Frame(105, 0), seconds=5))
+        await asyncio.sleep(0)
+        connection.abort()
+        with pytest.raises(ConnectionLost):
+            await call
+        connection.abort()

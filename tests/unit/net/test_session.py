@@ -6,9 +6,10 @@ import pytest
 
 from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX
 from logherd.net.limits import FlowLimits, NetLimits
+from logherd.wire.codec import encode_frame
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.limits import WireLimits
-from unit.net.fakes import Bench, FakeTransport, answer_to, request
+from unit.net.fakes import Bench, FakeTransport, Recorder, answer_to, request
 
 MIB = 1024 * 1024
 
@@ -469,3 +470,27 @@ def test_a_connection_that_lingers_after_its_end_is_cut_by_the_next_sweep() -> N
     bench.sweep_after(0.5)
     assert transport.aborted
     assert len(bench.lines.warnings) == 1
+
+
+def test_a_connection_that_is_handed_over_has_another_handler_and_other_limits() -> None:
+    bench = Bench(limits=flow(running_max=1))
+    session, _ = bench.connect()
+    session.data_received(request(1))
+    other = Recorder()
+    session.hand_over(other, FlowLimits(running_max=10))
+    session.data_received(request(2) + request(3))
+    assert [frame.opaque for frame in bench.handler.frames] == [1]
+    assert [frame.opaque for frame in other.frames] == [2, 3]
+    session.connection_lost(None)
+    assert (other.closed, bench.handler.closed) == ([session], [])
+
+
+def test_a_connection_that_is_handed_over_gets_sends_as_ordinary_frames() -> None:
+    bench = Bench()
+    bench.hub.typed_sends = True
+    session, _ = bench.connect()
+    other = Recorder()
+    session.hand_over(other, FlowLimits())
+    ext = dict.fromkeys("abcdefgh", "1")
+    session.data_received(encode_frame(Frame(310, 1, ext=ext)))
+    assert [type(frame) for frame in other.frames] == [Frame]

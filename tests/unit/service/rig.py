@@ -82,7 +82,8 @@ class Rig:
         touched: list[QueueLog] = []
         while (batch := self.store.take_batch()) is not None:
             batch.write_and_flush()
-            touched += self.store.commit(batch)
+            self.store.flushed(batch)
+            touched += self.store.advance(batch.end)
             self.pull.committed(touched)
         return touched
 

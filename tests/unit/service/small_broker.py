@@ -33,7 +33,8 @@ class SmallBroker:
         self.metadata.end_pass()
         while (batch := self.store.take_batch()) is not None:
             batch.write_and_flush()
-            self.store.commit(batch)
+            self.store.flushed(batch)
+            self.store.advance(batch.end)
 
     def put(self, topic: str, queue_id: int = 0, body: bytes = b"hello", properties: bytes = b"") -> int:
         """Store one message durably; returns its position."""

@@ -162,3 +162,29 @@ def test_a_client_is_known_exactly_while_it_has_a_place(steps: list[tuple[str, i
     for group in "gh":
         assert set(members(registry, group)) == {c for _, c, g, producer in places if g == group and not producer}
         assert {p.client_id for p in registry.producers(group)} == {c for _, c, g, p in places if g == group and p}
+
+
+def test_a_member_is_reached_over_its_newest_connection_that_is_not_closed() -> None:
+    registry = ClientRegistry()
+    old, new = FakeSession(1), FakeSession(2)
+    for session in (old, new):
+        registry.join_consumer("g", PROFILE, connection("c", session), subscriptions=T)
+    group = registry.consumer_group("g")
+    assert group is not None
+    for closed, reached in ((False, new), (True, old)):
+        new.closed = closed
+        assert [each.session for each in group.connections()] == [reached]
+        assert registry.client_session("c") is reached
+    old.closed = True
+    assert registry.client_session("c") is new
+
+
+def test_everybody_can_be_forgotten_at_once() -> None:
+    registry = ClientRegistry()
+    registry.join_consumer("g", PROFILE, connection(), subscriptions=T)
+    registry.join_producer("p", connection())
+    registry.clear()
+    assert registry.consumer_group("g") is None
+    assert registry.producers("p") == []
+    assert registry.client_session("c1") is None
+    assert registry.session_closed(1) == []

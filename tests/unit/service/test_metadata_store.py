@@ -28,7 +28,8 @@ def end_pass(store: MessageStore, metadata: Metadata) -> None:
     metadata.end_pass()
     while (batch := store.take_batch()) is not None:
         batch.write_and_flush()
-        store.commit(batch)
+        store.flushed(batch)
+        store.advance(batch.end)
     while store.background_work():
         pass
 

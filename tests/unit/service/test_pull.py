@@ -362,7 +362,8 @@ def test_a_wake_that_was_missed_is_made_up_for_by_the_recheck(rig: Rig) -> None:
     batch = rig.store.take_batch()
     assert batch is not None
     batch.write_and_flush()
-    rig.store.commit(batch)
+    rig.store.flushed(batch)
+    rig.store.advance(batch.end)
     rig.clock.advance(4_999)
     rig.pull.tick()
     assert session.replies == []

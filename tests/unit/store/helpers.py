@@ -34,7 +34,8 @@ def flush(store) -> None:
     """Write and commit all that was appended."""
     while (batch := store.take_batch()) is not None:
         batch.write_and_flush()
-        store.commit(batch)
+        store.flushed(batch)
+        store.advance(batch.end)
 
 
 def settle(store) -> None:

@@ -1,5 +1,6 @@
 """Every format of the store as bytes: golden values, round trips, and what a torn or foreign file gives."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,6 +56,20 @@ def test_a_checkpoint_slot_has_its_golden_bytes():
     encoded = encode_slot(CHECKPOINT)
     assert encoded[:-4].hex() == GOLDEN_SLOT
     assert len(encoded) == 96
+
+
+def test_a_replicas_slot_has_its_golden_bytes_and_says_so():
+    encoded = encode_slot(msgspec.structs.replace(CHECKPOINT, committed=65_000, loose=0x123456, start_epoch=7))
+    assert encoded[:12].hex() == GOLDEN_SLOT[:16] + "00000002"
+    assert encoded[12:-28].hex() == GOLDEN_SLOT[24:]
+    assert encoded[-28:-4].hex() == "000000000000fde800000000001234560000000000000007"
+    assert len(encoded) == 120
+
+
+@given(st.integers(0, 2**63), st.integers(0, 2**63))
+def test_a_replicas_checkpoint_comes_back_as_it_was(committed, loose):
+    value = Checkpoint(counter=1, committed=committed, loose=loose)
+    assert decode_checkpoint(bytes(page(value, Checkpoint(counter=0)))) == value
 
 
 @given(st.integers(0, 2**63), st.integers(0, 2**63), st.booleans())

@@ -54,7 +54,9 @@ def test_nothing_is_readable_before_it_is_committed(store):
     batch.write_and_flush()
     assert store.read(queue, 0, messages_max=1, bytes_max=1000).status is ReadStatus.QUEUE_EMPTY
     assert store.record_at(0) is None
-    assert store.commit(batch) == [queue]
+    store.flushed(batch)
+    assert store.read(queue, 0, messages_max=1, bytes_max=1000).status is ReadStatus.QUEUE_EMPTY
+    assert store.advance(batch.end) == [queue]
     assert store.read(queue, 0, messages_max=1, bytes_max=1000).count == 1
 
 
@@ -70,16 +72,36 @@ def test_batches_are_bounded_and_given_in_order(store):
     for batch in batches:
         batch.write_and_flush()
     with pytest.raises(InvariantError, match="in order"):
-        store.commit(batches[1])
+        store.flushed(batches[1])
     for batch in batches:
-        store.commit(batch)
+        store.flushed(batch)
+    store.advance(batches[-1].end)
     assert store.committed_position == store.end_position
+
+
+def test_what_was_flushed_becomes_readable_in_whole_batches_up_to_the_position(store):
+    for n in range(30):
+        append(store, "T", n % 2, body=b"%02d" % n * 60)
+    batches = []
+    while (batch := store.take_batch()) is not None:
+        batch.write_and_flush()
+        store.flushed(batch)
+        batches.append(batch)
+    assert len(batches) > 3
+    assert store.flushed_position == store.end_position
+    assert store.advance(batches[1].end - 1) == [store.queue("T", 0), store.queue("T", 1)]
+    assert store.committed_position == batches[0].end
+    assert len(bodies(store, "T", 0)) == batches[0].touched[store.queue("T", 0)]
+    assert store.advance(batches[1].end - 1) == []
+    assert sorted(queue.queue_id for queue in store.advance(1 << 60)) == [0, 1]
+    assert store.committed_position == store.end_position
+    assert len(bodies(store, "T", 0)) == 15
 
 
 def test_a_batch_that_was_not_written_cannot_be_committed(store):
     append(store)
     with pytest.raises(InvariantError, match="in order"):
-        store.commit(store.take_batch())
+        store.flushed(store.take_batch())
 
 
 def test_unwritten_bytes_count_what_nobody_took(store):

@@ -142,6 +142,11 @@ class ClientRegistry:
         """A connection is gone with all its clients; returns the consumer groups that lost a member by it."""
         return self._remove_all((session_id, role) for role in sorted(self._roles.get(session_id, ())))
 
+    def clear(self) -> None:
+        """Forget everybody, and tell nobody: another broker leads the group and knows them."""
+        for table in (self._producers, self._consumers, self._roles, self._sessions):
+            table.clear()
+
     def expire(self, now_ms: int) -> list[str]:
         """Drop connections without a heartbeat for CONNECTION_EXPIRY_MS; returns consumer groups that lost a member."""
         stale = []
@@ -175,7 +180,11 @@ class ClientRegistry:
     def client_session(self, client_id: str) -> Session | None:
         """The newest connection of a client, whatever its groups; None if it has none."""
         sessions = self._sessions.get(client_id)
-        return next(reversed(sessions.values())) if sessions else None
+        if not sessions:
+            return None
+        return next((each for each in reversed(sessions.values()) if not each.closed), None) or next(
+            reversed(sessions.values())
+        )
 
     def is_superseded(self, session_id: int) -> bool:
         """Whether a client of this connection has a newer one: what still arrives on the old is out of date."""
@@ -236,7 +245,9 @@ class _Role(NamedTuple):
 
 
 def _newest(sessions: dict[int, Connection]) -> Connection:
-    return next(reversed(sessions.values()))
+    """The newest that can be reached: the broker behind which a client stands may be out of reach for a while."""
+    connections = list(sessions.values())
+    return next((each for each in reversed(connections) if not each.session.closed), connections[-1])
 
 
 def _place(members: _Members, connection: Connection) -> None:

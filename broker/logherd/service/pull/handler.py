@@ -84,6 +84,10 @@ class PullHandler:
         """Deadlines and rechecks of parked pulls; every 100 ms or so."""
         self.hold.tick(self._clock.monotonic_ms(), self._retry)
 
+    def let_go(self) -> None:
+        """This broker does not lead any more: who waits here is told to pull again, which then goes to the leader."""
+        self.hold.release_all(self._look_again)
+
     def session_closed(self, session: Session) -> None:
         """Forget the parked pulls of a connection that is gone."""
         self.hold.session_closed(session.id)

@@ -94,6 +94,13 @@ class Hold:
         for number in tuple(self._by_session.get(session_id, ())):
             self._remove(number, self._waiters[number])
 
+    def release_all(self, last_word: Callable[[Waiter], Reply]) -> None:
+        """Answer everybody now."""
+        for number, waiter in tuple(self._waiters.items()):
+            self._remove(number, waiter)
+            if not waiter.session.closed:
+                waiter.session.reply(waiter.request, last_word(waiter))
+
     def _try(self, number: int, waiter: Waiter, retry: Retry, *, last: bool) -> None:
         if waiter.session.closed:
             self._remove(number, waiter)

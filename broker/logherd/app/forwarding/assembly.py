@@ -1,0 +1,69 @@
+"""All of forwarding, built and connected around a broker's services."""
+
+import secrets
+from collections.abc import Callable
+from typing import NamedTuple
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.app.forwarding.gate import Gate, GateParts
+from logherd.app.forwarding.reception import Reception, ReceptionHooks
+from logherd.app.requests import Port, WaitingAnswers
+from logherd.app.services import Services
+from logherd.kit.clock import Clock
+from logherd.kit.errors import ensure
+from logherd.net.server import Server
+from logherd.net.session import NetSession
+from logherd.service.forwarding.roles import Following, Leadership, Leading
+from logherd.service.forwarding.roster import Roster
+from logherd.service.identity import BrokerIdentity
+from logherd.wire.codes import RequestCode
+
+__all__ = ["Forwarding", "Surroundings"]
+
+
+class Surroundings(NamedTuple):
+    """What forwarding needs of the broker around it. `on_pass`: something may have been appended."""
+
+    identity: BrokerIdentity
+    leadership: Leadership
+    clock: Clock
+    guard: TaskGuard
+    on_pass: Callable[[], None]
+
+
+class Forwarding:
+    """The broker's port for clients and for other brokers: `gate` is the handler of its server."""
+
+    def __init__(self, around: Surroundings, services: Services, answers: WaitingAnswers) -> None:
+        instance = secrets.token_hex(8)
+        self.answers = answers
+        self._leadership = around.leadership
+        roster = Roster()
+        hooks = ReceptionHooks(services.session_unreachable, services.session_closed, self._guest_came)
+        self._reception = Reception(around.identity, instance, around.leadership, clock=around.clock, hooks=hooks)
+        dispatcher = services.dispatcher({RequestCode.FORWARDING_OPEN: self._reception.open}, watch=roster.note)
+        ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
+        port = Port(dispatcher, answers, on_pass=around.on_pass, on_close=services.session_closed)
+        self._reception.attach(port)
+        parts = GateParts(port, answers, self._reception, roster, services.step_down)
+        self.gate = Gate(
+            parts, around.identity, instance, leadership=around.leadership, clock=around.clock, guard=around.guard
+        )
+
+    @property
+    def role_name(self) -> str:
+        """`leader`, `follower` or `none`."""
+        role = self._leadership.current
+        return "leader" if isinstance(role, Leading) else "follower" if isinstance(role, Following) else "none"
+
+    def tick(self, server: Server | None) -> None:
+        """Every 100 ms or so."""
+        self._reception.tick()
+        self.gate.tick(unread=server is not None and server.unread_answers_fill_memory)
+
+    def stop(self) -> None:
+        """Give up links; the port itself is the server's to close."""
+        self.gate.stop()
+
+    def _guest_came(self, session: NetSession) -> None:
+        self.gate.handed_over(session)

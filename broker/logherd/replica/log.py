@@ -1,0 +1,204 @@
+"""A message store behind the protocol of `replication.log.ReplicaLog`, and the way from flushes to tokens.
+
+    log.begin_epoch(epoch), then append the barrier      a leader's first act
+    token = durable.wrote(log.end, now); log.note(token) after whatever changed the log
+    batch = log.take_batch(); (writer thread) batch.write_and_flush(); token = log.flushed(batch)
+    log.advance(position)                                what the group has committed
+
+Positions are the store's: bytes of the log, a record's end. The blank record that fills a segment counts as one of the
+epoch of the record behind it, for it was that one's leader who rolled.
+"""
+
+from collections.abc import Sequence
+
+from logherd.kit.errors import ensure
+from logherd.model.names import Epoch, Position
+from logherd.replication.epochs import EpochHistory, Point, Run
+from logherd.replication.log import Image, ReplicationError, Span, SpanDamagedError
+from logherd.store import MessageStore, QueueLog, RawRefused, WriteBatch
+
+__all__ = ["LogStartGone", "ReplicaStore"]
+
+
+class LogStartGone(ReplicationError):
+    """The others have deleted what this log would need next: it has to begin again at `point`, without what it has."""
+
+    def __init__(self, point: Point) -> None:
+        self.point = point
+        super().__init__(f"the group's log is kept from position {point.position} on, after epoch {point.epoch}")
+
+
+class ReplicaStore:
+    """Belongs to the store's owner thread; every method returns at once.
+
+    1. `epochs` tells of every record in the store, those that are not committed included.
+    2. A token is given back once everything that had changed when it was noted is flushed.
+    """
+
+    __slots__ = ("_begun", "_history", "_in_flight", "_last_read", "_noted", "_tokens", "store")
+
+    def __init__(self, store: MessageStore, barriers: Sequence[tuple[int, int]]) -> None:
+        """`barriers` are (epoch, end of the log before its barrier) of all that the log holds, oldest first."""
+        self.store = store
+        self._history = _history(store, barriers)
+        self._begun: Run | None = None
+        self._noted = 0
+        self._in_flight: list[tuple[WriteBatch, int]] = []
+        self._tokens = 0
+        self._last_read: tuple[tuple[int, int, int], Span] | None = None
+
+    # ---- the log as shipping sees it ---------------------------------------------------------------------------
+
+    @property
+    def end(self) -> Position:
+        """The end of everything appended."""
+        return Position(self.store.end_position)
+
+    @property
+    def epochs(self) -> EpochHistory:
+        """The epoch table; its base follows what retention deletes."""
+        store, begun = self.store, self._begun
+        if begun is not None and store.end_position > begun.after:
+            self._history = self._history.extended(begun.epoch, begun.after)
+            self._begun = None
+        if store.min_position > self._history.base.position:
+            self._history = self._history.compacted(Position(store.min_position), self.end)
+        return self._history
+
+    def begin_epoch(self, epoch: Epoch) -> None:
+        """What is appended from now on is of `epoch`, the barrier first."""
+        ensure(epoch > self.epochs.last_epoch, "a leader's epoch is new to its log", epoch, self.epochs)
+        self._begun = Run(epoch, self.end)
+
+    def read(self, after: Position, bytes_max: int) -> Span:
+        """See ReplicaLog. Followers in step ask for the same: it is put together once. Raises: StoreDamaged."""
+        asked = (after, bytes_max, self.store.end_position)
+        if self._last_read is not None and self._last_read[0] == asked:
+            return self._last_read[1]
+        data, read_to = self.store.read_raw(after, bytes_max)
+        end, history = Position(read_to), self.epochs
+        view = data if isinstance(data, memoryview) else bytes(data)
+        span = Span(history.point_at(after), end, history.runs_between(after, end), view)
+        self._last_read = (asked, span)
+        return span
+
+    def write(self, span: Span, after: Position) -> None:
+        """See ReplicaLog. Raises: SpanDamagedError; StoreFull, look at `full` first; StoreStopped."""
+        ensure(after == self.end, "a range continues the log", after, self.end)
+        history = self.epochs
+        for run in span.history.runs_between(after, span.end):
+            history = history.extended(run.epoch, run.after)
+        try:
+            data = memoryview(span.data)[after - span.previous.position :]
+            self.store.append_raw(data, after, end=span.end)
+        except RawRefused as error:
+            raise SpanDamagedError(str(error)) from error
+        self._history, self._begun, self._last_read = history, None, None
+
+    def truncate(self, at: Position) -> None:
+        """See ReplicaLog. Raises: InvariantError for what is committed."""
+        history = self.epochs
+        self.store.truncate(at)
+        self._history, self._begun, self._last_read = history.truncated(at), None, None
+
+    def image(self) -> Image | None:
+        """Where the log begins, if its start is gone: a follower that has nothing of it begins there too."""
+        base = self.epochs.base
+        if not base.position:
+            return None
+        return Image(f"the log from {base.position} on, after epoch {base.epoch}", base, 0, 0, 0, b"")
+
+    def image_chunk(self, image: Image, offset: int, bytes_max: int) -> bytes | None:
+        """There are no bytes."""
+        del offset, bytes_max
+        return b"" if image == self.image() else None
+
+    def staged(self, image: Image) -> int:
+        """There is nothing to stage."""
+        del image
+        return 0
+
+    def stage(self, image: Image, offset: int, data: bytes | memoryview) -> None:
+        """Raises SpanDamagedError: a message log's image has no bytes."""
+        raise SpanDamagedError(f"image {image.identity}: {len(data)} bytes at {offset}, a message log sends none")
+
+    def install(self, image: Image) -> None:
+        """The group's log begins at the image's point. What holds that point stays as it is.
+
+        Raises: LogStartGone if this log does not: close the store, `store.begin_again` at that point, and open it;
+        SpanDamagedError for an image with bytes.
+        """
+        if image.size:
+            raise SpanDamagedError(f"image {image.identity} has {image.size} bytes, that of a message log has none")
+        if not self.epochs.matches(image.point, self.end):
+            raise LogStartGone(image.point)
+
+    @property
+    def full(self) -> bool:
+        """Whether `write` may find no room: the leader is to be asked for heartbeats only."""
+        return not self.store.has_room
+
+    # ---- what is flushed, and what is committed ----------------------------------------------------------------
+
+    def note(self, token: int) -> bool:
+        """Everything that has changed so far is to be reported by this token, which is higher than those before.
+
+        True if all of it is flushed already; then it is not reported again.
+        """
+        ensure(token > self._tokens, "tokens rise", token, self._tokens)
+        self._noted = self._tokens = token
+        if self.store.untaken:
+            return False
+        if self._in_flight:
+            self._attach()
+            return False
+        self._noted = 0
+        return True
+
+    def _attach(self) -> None:
+        """All that was noted is in batches that were taken."""
+        if self._noted:
+            batch, _ = self._in_flight[-1]
+            self._in_flight[-1] = (batch, self._noted)
+            self._noted = 0
+
+    def take_batch(self) -> WriteBatch | None:
+        """The store's next batch for the writer thread."""
+        batch = self.store.take_batch()
+        if batch is not None:
+            self._in_flight.append((batch, 0))
+            if not self.store.untaken:
+                self._attach()
+        return batch
+
+    def flushed(self, batch: WriteBatch) -> int | None:
+        """Take back a written batch; the newest token that is covered now, None if no further one is."""
+        ensure(bool(self._in_flight) and self._in_flight[0][0] is batch, "batches are flushed in order", batch.start)
+        self.store.flushed(batch)
+        _, token = self._in_flight.pop(0)
+        return token or None
+
+    def apply_retention(self, now_ms: int, pinned: Position) -> int:
+        """See MessageStore.apply_retention; what is left keeps the epoch of what was before it."""
+        return self.store.apply_retention(now_ms, pinned, self._epoch_before)
+
+    def _epoch_before(self, position: int) -> int:
+        return self._history.epoch_at(Position(position))
+
+    def advance(self, position: Position) -> list[QueueLog]:
+        """The group has committed the log up to here; the queues that have new messages."""
+        return self.store.advance(position)
+
+
+def _history(store: MessageStore, barriers: Sequence[tuple[int, int]]) -> EpochHistory:
+    """The epoch table of a log that was just opened."""
+    start, end = Position(store.min_position), Position(store.end_position)
+    before = [epoch for epoch, after in barriers if after < start]
+    base = Point(Epoch(max([store.start_epoch, *before])), start)
+    history = EpochHistory(base)
+    for epoch, after in barriers:
+        if start <= after < end:
+            if not history.runs and after > start:
+                history = history.extended(base.epoch, start)
+            history = history.extended(Epoch(epoch), Position(after))
+    return history if history.runs or end == start else history.extended(base.epoch, start)

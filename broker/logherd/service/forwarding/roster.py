@@ -1,0 +1,107 @@
+"""What the clients of this broker last said of themselves, so that every new leader knows them before they ask it.
+
+Each heartbeat goes to the leader; this broker remembers it for as long as the connection lives. A leader that has just
+begun, be it another broker or this one, hears all of it again, and so its lists of group members are complete from its
+first answer (a member that is missing makes the others take its queues).
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from logherd.service.ports import Session
+from logherd.wire.bodies import decode_body, encode_body
+from logherd.wire.bodies.clients import Heartbeat
+from logherd.wire.codes import RequestCode
+from logherd.wire.errors import BodyError, HeaderError
+from logherd.wire.frame import Flag, Frame
+from logherd.wire.headers import decode_header
+from logherd.wire.headers.clients import UnregisterClientHeader
+
+__all__ = ["Roster"]
+
+_CLIENTS_PER_SESSION_MAX = 64
+_BODY_BYTES_MAX = 256 * 1024
+
+
+class _Said:
+    """The last full heartbeat of one client on one connection, and what its frame told of the client."""
+
+    __slots__ = ("heartbeat", "language", "version")
+
+    def __init__(self, heartbeat: Heartbeat, frame: Frame) -> None:
+        self.heartbeat = heartbeat
+        self.language = frame.language
+        self.version = frame.version
+
+
+class Roster:
+    """Heartbeats by connection and client. Memory is bounded for each connection; nothing here fails a request."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, tuple[Session, dict[str, _Said]]] = {}
+
+    def __len__(self) -> int:
+        """Number of connections with at least one client."""
+        return len(self._sessions)
+
+    def note(self, session: Session, frame: Frame) -> None:
+        """A request 34 or 35 has come; whatever is wrong with it is for the leader to say."""
+        if frame.code == RequestCode.HEART_BEAT:
+            self._join(session, frame)
+        elif frame.code == RequestCode.UNREGISTER_CLIENT:
+            self._leave(session, frame)
+
+    def closed(self, session_id: int) -> None:
+        """A connection is gone."""
+        self._sessions.pop(session_id, None)
+
+    def heartbeats(self) -> Iterator[tuple[Session, Frame]]:
+        """What a new leader is told: a oneway heartbeat for each client of each connection, oldest first."""
+        for session, clients in self._sessions.values():
+            for said in clients.values():
+                body = encode_body(said.heartbeat)
+                yield (
+                    session,
+                    Frame(
+                        RequestCode.HEART_BEAT,
+                        0,
+                        flag=Flag.ONEWAY,
+                        body=body,
+                        language=said.language,
+                        version=said.version,
+                    ),
+                )
+
+    def _join(self, session: Session, frame: Frame) -> None:
+        if len(frame.body) > _BODY_BYTES_MAX:
+            return
+        try:
+            heartbeat = decode_body(Heartbeat, frame.body)
+        except BodyError:
+            return
+        _, clients = self._sessions.setdefault(session.id, (session, {}))
+        known = clients.get(heartbeat.client_id)
+        if known is not None and heartbeat.without_subscriptions:
+            return  # as before; the full form is what a leader needs
+        if known is not None or len(clients) < _CLIENTS_PER_SESSION_MAX:
+            clients[heartbeat.client_id] = _Said(heartbeat, frame)
+
+    def _leave(self, session: Session, frame: Frame) -> None:
+        entry = self._sessions.get(session.id)
+        try:
+            header = decode_header(UnregisterClientHeader, frame.ext)
+        except HeaderError:
+            return
+        said = None if entry is None else entry[1].get(header.client_id)
+        if entry is None or said is None:
+            return
+        before = said.heartbeat
+        producers = [producer for producer in before.producers if producer.group != header.producer_group]
+        consumers = [consumer for consumer in before.consumers if consumer.group != header.consumer_group]
+        if producers or consumers:
+            said.heartbeat = msgspec.structs.replace(before, producers=producers, consumers=consumers)
+            return
+        del entry[1][header.client_id]
+        if not entry[1]:
+            del self._sessions[session.id]

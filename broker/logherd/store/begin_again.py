@@ -1,0 +1,75 @@
+"""Giving up a replica's log, to go on in the middle of its group's: the others have deleted what it would need next.
+
+The order makes a crash harmless: the checkpoint promises only what was committed, before a segment goes; what the old
+log's queues were derived from is forgotten, before the checkpoint says that the log begins elsewhere; what lies below
+is deleted when the store is opened, which also derives its queues, of nothing, anew.
+"""
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from logherd.kit.errors import ensure
+from logherd.store.checkpoint import CHECKPOINT_SIZE, SLOT_OFFSETS, Checkpoint, decode_checkpoint, encode_slot
+from logherd.store.errors import RawRefused, StoreDamaged, StoreInUse
+from logherd.store.files import Files
+from logherd.store.segment import segment_start
+
+__all__ = ["begin_again"]
+
+
+def begin_again(directory: Path, files: Files, *, position: int, epoch: int) -> None:
+    """Let the closed store of a replica begin, empty, at `position`, where a segment of the group's log begins; `epoch`
+    is that of the record before. Then open it. Blocks; durable when it returns, and may be repeated.
+
+    Raises: StoreInUse; StoreDamaged without a whole checkpoint; RawRefused if the segments here are of another length;
+    InvariantError for a position that is committed here.
+    """
+    root = str(directory)
+    lock = files.lock(f"{root}/lock")
+    if lock is None:
+        raise StoreInUse(f"another process holds {root}/lock")
+    try:
+        _begin_again(files, root, position, epoch)
+    finally:
+        lock.release()
+
+
+def _begin_again(files: Files, root: str, position: int, epoch: int) -> None:
+    file = files.open(f"{root}/checkpoint")
+    checkpoint = decode_checkpoint(file.read(0, CHECKPOINT_SIZE))
+    file.close()
+    if checkpoint is None or checkpoint.committed is None:
+        raise StoreDamaged(f"{root}/checkpoint", 0, "no slot of a replica is whole", root)
+    ensure(position >= checkpoint.committed, "what is committed is never given up", position, checkpoint.committed)
+    directory = f"{root}/commitlog"
+    starts = sorted(start for name in files.list(directory) if (start := segment_start(name)) is not None)
+    ends = {start: start + (files.size(f"{directory}/{start:020d}") or 0) for start in starts}
+    if any(start < position < end for start, end in ends.items()):
+        raise RawRefused(f"no segment begins at {position} here: all replicas of a group need the same segment size")
+    checkpoint = _put(
+        files, root, replace(checkpoint, flushed=checkpoint.committed, loose=max(ends.values(), default=0))
+    )
+    for start in reversed(starts):
+        if start >= position:
+            files.unlink(f"{directory}/{start:020d}")
+            files.sync_dir(directory)
+    files.unlink(f"{root}/queues")
+    files.sync_dir(root)
+    begun = replace(
+        checkpoint, log_start=position, flushed=position, committed=position, queues_dispatched=position,
+        index_dispatched=position, index_name=0, index_count=0, index_used_slots=0, index_files=0, closed=False,
+        loose=0, start_epoch=epoch,
+    )  # fmt: skip
+    _put(files, root, begun)
+
+
+def _put(files: Files, root: str, value: Checkpoint) -> Checkpoint:
+    """Write both slots, durably, one after the other."""
+    file = files.open(f"{root}/checkpoint")
+    for _ in SLOT_OFFSETS:
+        value = replace(value, counter=value.counter + 1, closed=False)
+        file.write(SLOT_OFFSETS[value.counter % 2], (encode_slot(value),))
+        file.flush()
+    file.close()
+    return value

@@ -1,0 +1,162 @@
+"""What a store holds beyond its committed position: batches that wait to become readable, and deletions that wait too.
+
+A replica may have to give all of it up again: `cut` takes queues, key index and deletions back to where they were.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from logherd.model.record import RecordError
+from logherd.store.consume_queue import DELETED, QueueLog
+from logherd.store.derived import Derived
+from logherd.store.errors import StoreDamaged
+from logherd.store.follow import QueuePlan, note_record, plan_run
+from logherd.store.scan import ScanEnd, scan_records
+from logherd.store.segment import Segment
+from logherd.store.writer import LogWriter, WriteBatch
+
+__all__ = ["Doomed", "Uncommitted", "recover_uncommitted"]
+
+_PIECE_BYTES = 64 << 10
+"""What was found becomes readable in pieces of this size, as the group commits them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """A queue that goes when the log is committed up to `position`; a cut below that brings it back."""
+
+    position: int
+    queue: QueueLog
+
+
+class Uncommitted:
+    """Belongs to the owner thread.
+
+    1. `landed` are flushed and not committed, in order and without a gap.
+    2. `told` is how far the group is known to have committed; what lies below is never cut, readable or not.
+    3. `doomed` queues are in order of position, and in no table; units of their records are committed as before.
+    """
+
+    __slots__ = ("_derived", "doomed", "landed", "told")
+
+    def __init__(self, derived: Derived) -> None:
+        self._derived = derived
+        self.landed: deque[WriteBatch] = deque()
+        self.doomed: deque[Doomed] = deque()
+        self.told = 0
+
+    def land(self, writer: LogWriter, segment: Segment, start: int, end: int, touched: dict[QueueLog, int]) -> None:
+        """Add a piece of the log that was found."""
+        batch = WriteBatch(writer, segment, start, end, parts=[], touched=touched, store_timestamp=0)
+        batch.taken = batch.done = True
+        self.landed.append(batch)
+
+    def doom(self, queue: QueueLog, position: int) -> None:
+        """Take a queue out of the table; its files stay until the log is committed up to `position`."""
+        self._derived.table.take_out(queue)
+        self.doomed.append(Doomed(position, queue))
+
+    def bury(self, committed: int) -> None:
+        """Delete the queues whose deletion is committed now."""
+        gone = list[QueueLog]()
+        while self.doomed and self.doomed[0].position <= committed:
+            gone.append(self.doomed.popleft().queue)
+        self._derived.remove_queues(gone)
+
+    def bury_below(self, deleted: Mapping[str, int]) -> None:
+        """These topics were deleted at these positions, which are committed: what ends below does not come back."""
+        table = self._derived.table
+        gone = [
+            doomed
+            for doomed in self.doomed
+            if doomed.queue.topic in deleted and table.ends_below(doomed.queue, deleted[doomed.queue.topic])
+        ]
+        for doomed in gone:
+            self.doomed.remove(doomed)
+        self._derived.remove_queues([doomed.queue for doomed in gone])
+
+    def take(self, plan: QueuePlan) -> None:
+        """Let queues begin, and begin again, as planned."""
+        for position, queue, again in plan.reborn:
+            self.doom(queue, position + 1)
+            self._derived.table.put(again)
+        for queue, offset in plan.begun.items():
+            queue.start_at(offset, offset)
+
+    def cut(self, at: int, batches: list[WriteBatch], touched: dict[QueueLog, int], batch_start: int) -> None:
+        """Take back everything at or above `at`; `batches` are those of the log that were not flushed yet,
+        `touched` belongs to the one that began at `batch_start` and has not ended.
+
+        `kept` of those batches and their parts are the log's matter, `touched` of all of them is put right here.
+        """
+        while self.landed and self.landed[-1].start >= at:
+            batches.append(self.landed.pop())
+        if self.landed and self.landed[-1].kept > at:
+            self.landed[-1].kept = at
+            batches.append(self.landed[-1])
+        queues = dict.fromkeys(touched)
+        for batch in batches:
+            queues.update(dict.fromkeys(batch.touched))
+        while self.doomed and self.doomed[-1].position > at:
+            self._derived.table.put_back(self.doomed.pop().queue)
+        for queue in queues:
+            if queue.deleted != DELETED:
+                queue.cut(at)
+        for batch in batches:
+            batch.touched = _kept(batch.touched, batch.start)
+        still = _kept(touched, batch_start)
+        touched.clear()
+        touched.update(still)
+        self._derived.extract.cut(at)
+
+
+def _kept(touched: dict[QueueLog, int], start: int) -> dict[QueueLog, int]:
+    """The queues that still have a unit at or above `start`, and their ends."""
+    return {
+        queue: min(end, queue.next_offset)
+        for queue, end in touched.items()
+        if queue.deleted != DELETED and queue.holds(start)
+    }
+
+
+def recover_uncommitted(
+    derived: Derived, writer: LogWriter, root: str, *, segments: list[Segment], start: int, end: int
+) -> Uncommitted:
+    """What a log that was just opened holds from `start` to its end, as if it had been appended and flushed now.
+
+    The files of queues may hold units of these records: they were committed, and the checkpoint that says so was lost.
+
+    Raises: StoreDamaged for a record that is not its queue's next one.
+    """
+    found = Uncommitted(derived)
+    from_start = not segments[0].start
+    seen: set[tuple[bytes, int]] = set()
+    for segment in segments:
+        if segment.end <= start or segment.start >= end:
+            continue
+        at = first = max(start, segment.start)
+        touched: dict[QueueLog, int] = {}
+        for record in scan_records(segment.view, segment.start, at - segment.start, writer.checkpoint.value.bare_end):
+            if isinstance(record, ScanEnd):
+                at = segment.end if record.reason is None else at
+                break
+            if (record.topic, record.queue_id) not in seen:
+                seen.add((record.topic, record.queue_id))
+                derived.table.go_back(record.topic.decode(), record.queue_id, start)
+            try:
+                plan = plan_run([record], derived.table, from_start=from_start)
+            except RecordError as error:
+                raise StoreDamaged(segment.path, record.position - segment.start, str(error), root) from error
+            found.take(plan)
+            queue = plan.placed[0][1]
+            units = note_record(record, queue, derived.extract)
+            if queue is not None and units is not None:
+                touched[queue] = units
+            at = record.position + record.size
+            if at - first >= _PIECE_BYTES:
+                found.land(writer, segment, first, at, touched)
+                first, touched = at, {}
+        if at > first:
+            found.land(writer, segment, first, at, touched)
+    return found

@@ -1,0 +1,169 @@
+"""Brokers over real sockets: whoever is asked, the leader carries it out, and a change of leader costs no answer."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from logherd.client.producer import Outgoing, Producer
+from logherd.net.connection import Connection
+from logherd.service.forwarding.roles import Following
+from unit.app.forwarding.rig import QUEUES, TOPIC, Group, eventually, group_of, routes_to, send_frame
+
+
+async def test_a_send_to_a_broker_that_does_not_lead_is_stored_by_the_leader(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        group.elect(leader)
+        client = await other.connect()
+        answers = await asyncio.gather(*(client.call(send_frame(b"%d" % n), seconds=5) for n in range(50)))
+        assert [answer.code for answer in answers] == [0] * 50
+        assert [int(answer.ext["queueOffset"]) for answer in answers] == list(range(50))
+        assert leader.bodies() == {b"%d" % n: 1 for n in range(50)}
+        assert not other.bodies()
+        await client.close()
+
+
+async def test_a_send_is_held_while_nobody_leads_and_stored_once(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        client = await other.connect()
+        sends = [asyncio.ensure_future(client.call(send_frame(b"%d" % n), seconds=5)) for n in range(20)]
+        await eventually(lambda: other.broker._forwarding.gate.held == 20)
+        group.elect(leader)
+        assert [answer.code for answer in await asyncio.gather(*sends)] == [0] * 20
+        assert leader.bodies() == {b"%d" % n: 1 for n in range(20)}
+        await client.close()
+
+
+async def test_a_held_send_is_stored_here_when_this_broker_becomes_the_leader(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        client = await node.connect()
+        sends = [asyncio.ensure_future(client.call(send_frame(b"%d" % n), seconds=5)) for n in range(20)]
+        await eventually(lambda: node.broker._forwarding.gate.held == 20)
+        group.elect(node)
+        answers = await asyncio.gather(*sends)
+        assert [int(answer.ext["queueOffset"]) for answer in answers] == list(range(20))
+        await client.close()
+
+
+async def test_h10_a_send_is_held_for_2500_ms_at_most_and_then_may_be_tried_again(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        client = await node.connect()
+        begun = time.monotonic()
+        answer = await client.call(send_frame(b"x"), seconds=5)
+        assert 2.4 <= time.monotonic() - begun <= 2.8
+        assert answer.code == 14
+        assert answer.remark is not None
+        assert "nothing was stored" in answer.remark
+        group.elect(node)
+        assert not node.bodies()
+        await client.close()
+
+
+class Load:
+    """Requests without a retry on one connection: what was answered to each body."""
+
+    def __init__(self, number: int, connection: Connection) -> None:
+        self.number = number
+        self._connection = connection
+        self.codes: dict[bytes, int] = {}
+
+    async def run(self, window: int, stopping: asyncio.Event) -> None:
+        """Keep `window` sends under way; each in its queue, so that the log shows their order."""
+        open_calls: set[asyncio.Task[None]] = set()
+        n = 0
+        while not stopping.is_set():
+            open_calls.add(asyncio.ensure_future(self._send(b"%d-%06d" % (self.number, n))))
+            n += 1
+            if len(open_calls) >= window:
+                _, open_calls = await asyncio.wait(open_calls, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.gather(*open_calls)
+
+    async def _send(self, body: bytes) -> None:
+        answer = await self._connection.call(send_frame(body, self.number % QUEUES), seconds=10)
+        assert body not in self.codes
+        self.codes[body] = answer.code
+
+
+async def change_leaders(group: Group, random: Random, reached: Callable[[], int]) -> None:
+    """Six changes under load: at once, after a while without a leader, with brokers that hear of it late."""
+    for _ in range(6):
+        goal = reached() + 150
+        await eventually(lambda goal=goal: reached() >= goal)  # type: ignore[misc]
+        leader = random.choice(group.nodes)
+        kind = random.randrange(3)
+        if kind == 0:
+            group.depose()
+            for _ in range(random.randrange(200)):
+                await asyncio.sleep(0)
+            group.elect(leader)
+        elif kind == 1:
+            group.elect(leader)
+        else:  # one broker goes on with the old leader for a while
+            late = random.choice(group.nodes)
+            group.elect(leader, told=[node for node in group.nodes if node is not late])
+            for _ in range(random.randrange(200)):
+                await asyncio.sleep(0)
+            if late is not leader:
+                late.leadership.set(Following(leader.address, group.epoch))
+    goal = reached() + 150
+    await eventually(lambda: reached() >= goal)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_h10_every_send_has_one_answer_that_tells_the_truth_while_the_leader_changes(
+    tmp_path: Path, seed: int
+) -> None:
+    async with group_of(3, tmp_path) as group:
+        group.elect(group.nodes[0])
+        connections = [await group.nodes[number % 3].connect() for number in range(4)]
+        loads = [Load(number, connection) for number, connection in enumerate(connections)]
+        stopping = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            for load in loads:
+                tasks.create_task(load.run(16, stopping))
+            await change_leaders(group, Random(seed), lambda: sum(len(load.codes) for load in loads))
+            stopping.set()
+        stored = group.stored()
+        codes = {body: code for load in loads for body, code in load.codes.items()}
+        assert set(codes.values()) <= {0, 1, 14}
+        assert set(stored) <= set(codes)
+        for body, code in codes.items():
+            assert stored[body] in {0: (1,), 14: (0,), 1: (0, 1)}[code], (body, code)
+        assert sum(code == 0 for code in codes.values()) > 500
+        for node in group.nodes:  # order per connection: each has its own queue
+            bodies = [message.body for message in node.messages()]
+            for load in loads:
+                mine = [body for body in bodies if body.startswith(b"%d-" % load.number)]
+                assert mine == sorted(mine)
+        for connection in connections:
+            await connection.close()
+
+
+async def test_a_stock_like_producer_has_no_failed_send_while_the_leader_changes(tmp_path: Path) -> None:
+    async with group_of(3, tmp_path) as group, AsyncExitStack() as stack:
+        group.elect(group.nodes[0])
+        acknowledged: list[bytes] = []
+        stopping = asyncio.Event()
+
+        async def produce(number: int) -> None:
+            routes = await stack.enter_async_context(routes_to(group.nodes[number % 3]))
+            async with Producer([routes], "p") as producer:
+                while not stopping.is_set():
+                    body = b"%d-%d" % (number, len(acknowledged))
+                    await producer.send(TOPIC, Outgoing(body))
+                    acknowledged.append(body)
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(6):
+                tasks.create_task(produce(number))
+            await change_leaders(group, Random(1), lambda: len(acknowledged))
+            stopping.set()
+        assert set(acknowledged) <= set(group.stored())

@@ -1,0 +1,88 @@
+"""Leaders that say yes and then nothing, and clients that ask and do not listen."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from logherd.net.server import Server
+from logherd.net.session import NetSession
+from logherd.service.forwarding.roles import Following
+from logherd.service.ports import Reply, Request
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Frame
+from logherd.wire.headers.forwarding import ForwardingClock
+from unit.app.forwarding.rig import eventually, group_of, send_frame
+from unit.net.fakes import Recorder
+
+
+class Silent(Recorder):
+    """Agrees to lead, answers nothing after that."""
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        super().on_frames(session, frames)
+        for frame in frames:
+            if frame.code == RequestCode.FORWARDING_OPEN:
+                clock = ForwardingClock(clock_ms=time.monotonic_ns() // 1_000_000)
+                session.reply(Request(frame, None, 0), Reply(header=clock))
+
+    @property
+    def sends(self) -> int:
+        return sum(frame.code == 310 for frame in self.frames)
+
+
+async def test_h10_what_a_leader_got_and_did_not_answer_is_unknown_and_not_sent_to_the_next(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path) as group:
+        silent = Silent()
+        server = Server(silent)
+        host, port = await server.listen("127.0.0.1", 0)
+        leader, node = group.nodes
+        group.epoch = 1
+        node.leadership.set(Following(f"{host}:{port}", 1))
+        client = await node.connect()
+        first = asyncio.ensure_future(client.call(send_frame(b"first"), seconds=10))
+        await eventually(lambda: silent.sends == 1)
+        begun = time.monotonic()
+        group.elect(leader)
+        second = await client.call(send_frame(b"second"), seconds=10)
+        assert second.code == 0
+        assert 0.4 < time.monotonic() - begun < 1.5  # the old leader had its time
+        answer = await first
+        assert answer.code == 1
+        assert answer.remark is not None
+        assert answer.remark.startswith("unknown: ")
+        assert group.stored() == {b"second": 1}
+        await client.close()
+        await server.stop(0)
+
+
+async def test_a_leader_that_is_silent_for_as_long_as_a_lease_is_given_up(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        silent = Silent()
+        server = Server(silent)
+        host, port = await server.listen("127.0.0.1", 0)
+        (node,) = group.nodes
+        node.leadership.set(Following(f"{host}:{port}", 1))
+        client = await node.connect()
+        begun = time.monotonic()
+        answer = await client.call(send_frame(b"x"), seconds=10)
+        assert answer.code == 1
+        assert 2.5 < time.monotonic() - begun < 5
+        await eventually(lambda: len(silent.opened) == 2)  # and asked again, with a new connection
+        await client.close()
+        await server.stop(0)
+
+
+async def test_answers_that_no_client_reads_stop_the_reading_from_the_leader(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path) as group:
+        leader, node = group.nodes
+        group.elect(leader)
+        client = await node.connect()
+        assert (await client.call(send_frame(b"x"), seconds=5)).code == 0
+        gate = node.broker._forwarding.gate
+        gate.tick(unread=True)
+        call = asyncio.ensure_future(client.call(send_frame(b"y"), seconds=5))
+        await eventually(lambda: leader.bodies()[b"y"] == 1)
+        assert not call.done()
+        gate.tick(unread=False)
+        assert (await call).code == 0
+        await client.close()

@@ -1,0 +1,282 @@
+"""The contract of replication.log.ReplicaLog, on a message store; and which flush covers what."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from logherd.kit.errors import InvariantError
+from logherd.model.names import Epoch, Position
+from logherd.replica import LogStartGone, ReplicaStore
+from logherd.replication.epochs import ORIGIN, Point, Run
+from logherd.replication.log import Image, SpanDamagedError
+from logherd.store import MessageStore, RawRefused, StoreDamaged, begin_again
+from sim.disk import SimDisk, SimulatedCrash
+from unit.store.helpers import HOST, ROOT, SimClock, settle, small_options
+
+SEGMENT = 8192
+OPTIONS = replace(small_options(derived={"interval_ms": 0}), replicated=True)
+
+
+def open_log(disk: SimDisk | None = None, barriers: list[tuple[int, int]] | None = None) -> ReplicaStore:
+    store = MessageStore.open(ROOT, OPTIONS, disk or SimDisk(), clock=SimClock())
+    return ReplicaStore(store, barriers or [])
+
+
+@pytest.fixture
+def log() -> ReplicaStore:
+    return open_log()
+
+
+def fill(log: ReplicaStore, *epochs: int, size: int = 200) -> list[Position]:
+    ends = []
+    for number, epoch in enumerate(epochs):
+        if epoch > log.epochs.last_epoch:
+            log.begin_epoch(Epoch(epoch))
+        log.store.append(
+            log.store.queue("T", 0), b"%d" % number * size, b"", born_timestamp=1, born_host=HOST, store_timestamp=1
+        )
+        ends.append(log.end)
+    return ends
+
+
+def flush(log: ReplicaStore) -> list[int]:
+    """Write everything; the tokens that were reported."""
+    tokens = []
+    while (batch := log.take_batch()) is not None:
+        batch.write_and_flush()
+        token = log.flushed(batch)
+        if token is not None:
+            tokens.append(token)
+    return tokens
+
+
+def copy_of(log: ReplicaStore, bytes_max: int) -> ReplicaStore:
+    copy = open_log()
+    while copy.end < log.end:
+        copy.write(log.read(copy.end, bytes_max), copy.end)
+    return copy
+
+
+def test_a_new_log_is_empty(log: ReplicaStore) -> None:
+    assert (log.end, log.epochs.base, log.epochs.runs, log.image()) == (0, ORIGIN, (), None)
+
+
+@pytest.mark.parametrize("bytes_max", [1, 1000, 100_000])
+def test_a_range_read_is_a_range_written(log: ReplicaStore, bytes_max: int) -> None:
+    fill(log, *[1] * 20, *[2] * 20, *[5] * 30)
+    assert log.end > SEGMENT
+    copy = copy_of(log, bytes_max)
+    assert (copy.end, copy.epochs) == (log.end, log.epochs)
+    assert copy.epochs.runs == (Run(Epoch(1), Position(0)), *log.epochs.runs[1:])
+
+
+def test_a_blank_record_belongs_to_the_epoch_of_the_record_behind_it(log: ReplicaStore) -> None:
+    ends = fill(log, *[1] * 12, size=600)
+    last = next(end for end in reversed(ends) if end < SEGMENT - 100)
+    log.truncate(last)
+    log.begin_epoch(Epoch(2))
+    fill(log, 2, 2, size=900)
+    assert log.end > SEGMENT
+    assert log.epochs.runs[-1] == Run(Epoch(2), last)
+    assert copy_of(log, 1).epochs == log.epochs
+
+
+def test_a_read_gives_one_record_at_least_and_no_more_than_asked(log: ReplicaStore) -> None:
+    ends = fill(log, 1, 1, 1)
+    assert log.read(Position(0), 1).end == ends[0]
+    assert log.read(Position(0), ends[1]).end == ends[1]
+    assert log.read(Position(0), ends[1]) is log.read(Position(0), ends[1])
+
+
+def test_the_part_of_a_range_that_is_here_is_skipped(log: ReplicaStore) -> None:
+    ends = fill(log, 1, 1, 2)
+    copy = open_log()
+    copy.write(log.read(Position(0), 1), Position(0))
+    copy.write(log.read(Position(0), 10_000), ends[0])
+    assert (copy.end, copy.epochs) == (log.end, log.epochs)
+
+
+def test_damage_on_the_way_changes_nothing(log: ReplicaStore) -> None:
+    fill(log, 1, 1)
+    span = log.read(Position(0), 10_000)
+    copy = open_log()
+    broken = bytes(span.data)[:-3] + b"!!!"
+    for bad in (replace(span, data=broken), replace(span, end=Position(span.end + 1))):
+        with pytest.raises(SpanDamagedError):
+            copy.write(bad, Position(0))
+        assert (copy.end, copy.epochs.runs) == (0, ())
+
+
+def test_a_cut_takes_records_and_epochs(log: ReplicaStore) -> None:
+    ends = fill(log, 1, 2, 3)
+    flush(log)
+    log.truncate(ends[0])
+    assert (log.end, log.epochs.last_epoch) == (ends[0], 1)
+    fill(log, 4)
+    assert log.epochs.runs[-1] == Run(Epoch(4), ends[0])
+
+
+def test_a_cut_inside_a_record_or_of_what_is_committed_is_an_error(log: ReplicaStore) -> None:
+    ends = fill(log, 1, 1)
+    flush(log)
+    log.advance(ends[0])
+    for at in (5, 0):
+        with pytest.raises(InvariantError):
+            log.truncate(Position(at))
+    assert log.epochs.runs == (Run(Epoch(1), Position(0)),)
+
+
+def test_an_epoch_without_a_record_leaves_no_trace(log: ReplicaStore) -> None:
+    ends = fill(log, 1)
+    log.begin_epoch(Epoch(2))
+    assert log.epochs.last_epoch == 1
+    log.begin_epoch(Epoch(3))
+    fill(log, 3)
+    assert log.epochs.runs == (Run(Epoch(1), Position(0)), Run(Epoch(3), ends[0]))
+    with pytest.raises(InvariantError):
+        log.begin_epoch(Epoch(3))
+
+
+def test_the_epochs_of_a_log_that_is_opened_are_those_of_its_barriers() -> None:
+    disk = SimDisk()
+    log = open_log(disk)
+    ends = fill(log, 1, 1, 4)
+    flush(log)
+    disk.locks.clear()
+    again = open_log(disk, [(1, 0), (4, ends[1]), (9, log.end)])
+    assert again.epochs == log.epochs
+
+
+def test_records_from_before_any_barrier_are_of_epoch_0() -> None:
+    disk = SimDisk()
+    log = open_log(disk)
+    ends = fill(log, 1, 1)
+    flush(log)
+    disk.locks.clear()
+    assert open_log(disk, [(3, ends[0])]).epochs.runs == (Run(Epoch(0), Position(0)), Run(Epoch(3), ends[0]))
+
+
+def test_the_base_follows_retention_and_is_what_an_image_says() -> None:
+    disk = SimDisk()
+    log = open_log(disk)
+    fill(log, *[1] * 30, *[2] * 40)
+    flush(log)
+    log.advance(log.end)
+    log.store.retention = replace(OPTIONS.retention, bytes_max=9000)
+    settle(log.store)
+    assert log.apply_retention(0, log.end) > 0
+    image = log.image()
+    assert image is not None
+    assert (image.size, image.point) == (0, log.epochs.base)
+    assert image.point.position == log.store.min_position > 0
+    assert log.epochs.runs[0].after == image.point.position
+    assert log.image_chunk(image, 0, 100) == b""
+    log.install(image)
+    assert log.end > image.point.position, "what holds the point stays"
+    settle(log.store)
+    log.store.close()
+    again = open_log(disk, [(2, log.epochs.runs[-1].after)] if len(log.epochs.runs) > 1 else [])
+    assert again.epochs == log.epochs, "though the first barrier went with what was deleted"
+
+
+def test_a_log_that_lacks_the_images_point_says_where_to_begin(log: ReplicaStore) -> None:
+    fill(log, 1)
+    point = Point(Epoch(3), Position(2 * SEGMENT))
+    with pytest.raises(LogStartGone) as gone:
+        log.install(Image("i", point, 0, 0, 0, b""))
+    assert gone.value.point == point
+    with pytest.raises(SpanDamagedError):
+        log.install(Image("i", point, 0, 0, 5, b""))
+
+
+# ---- beginning again
+
+
+@pytest.mark.parametrize("calls", range(1, 60))
+def test_a_crash_while_beginning_again_leaves_the_old_log_or_the_new_one(calls: int) -> None:
+    disk = SimDisk()
+    log = open_log(disk)
+    ends = fill(log, *[1] * 90)
+    flush(log)
+    log.advance(ends[10])
+    log.store.background_work()
+    settle(log.store)
+    log.store.close()
+    at = 2 * SEGMENT
+    assert log.end > at
+    disk.crash_after(calls)
+    try:
+        begin_again(ROOT, disk, position=at, epoch=7)
+        open_log(disk)
+    except SimulatedCrash:
+        pass
+    disk = disk.crash(Random(calls), power=calls % 3 > 0)
+    found = open_log(disk)
+    if found.store.min_position:
+        assert (found.end, found.epochs.base, list(found.store.queues())) == (at, Point(Epoch(7), Position(at)), [])
+    else:
+        assert found.end >= ends[10]
+        assert found.store.committed_position >= ends[10]
+    found.store.close()
+    begin_again(ROOT, disk, position=at, epoch=7)
+    again = open_log(disk)
+    assert (again.end, again.store.committed_position, again.epochs.base.epoch) == (at, at, 7)
+    again.begin_epoch(Epoch(8))
+    fill(again, 8)
+    assert again.epochs.runs == (Run(Epoch(8), Position(at)),)
+
+
+def test_only_a_replica_begins_again_and_only_where_a_segment_does() -> None:
+    disk = SimDisk()
+    MessageStore.open(ROOT, small_options(), disk, clock=SimClock()).close()
+    with pytest.raises(StoreDamaged):
+        begin_again(ROOT, disk, position=SEGMENT, epoch=1)
+    disk = SimDisk()
+    log = open_log(disk)
+    fill(log, 1)
+    flush(log)
+    log.advance(log.end)
+    log.store.close()
+    with pytest.raises(RawRefused, match="the same segment size"):
+        begin_again(ROOT, disk, position=5000, epoch=1)
+    with pytest.raises(InvariantError):
+        begin_again(ROOT, disk, position=0, epoch=1)
+
+
+# ---- tokens
+
+
+def test_a_token_comes_back_when_all_that_had_changed_is_flushed(log: ReplicaStore) -> None:
+    fill(log, *[1] * 5, size=600)
+    assert not log.note(1)
+    first = log.take_batch()
+    assert first is not None
+    fill(log, 1)
+    assert not log.note(2)
+    first.write_and_flush()
+    assert log.flushed(first) is None, "there is more to take"
+    assert flush(log) == [2]
+    assert log.note(3), "nothing has changed"
+
+
+def test_a_token_noted_while_all_is_taken_comes_back_with_the_last_batch(log: ReplicaStore) -> None:
+    fill(log, 1)
+    batch = log.take_batch()
+    assert batch is not None
+    assert not log.note(1)
+    fill(log, 1)
+    assert not log.note(2)
+    batch.write_and_flush()
+    assert log.flushed(batch) == 1
+    assert flush(log) == [2]
+
+
+def test_a_cut_is_flushed_before_its_token_comes_back(log: ReplicaStore) -> None:
+    ends = fill(log, 1, 1)
+    flush(log)
+    log.truncate(ends[0])
+    assert not log.note(1)
+    assert log.store.flushed_position == ends[1]
+    assert flush(log) == [1]
+    assert log.store.flushed_position == ends[0]

@@ -1,0 +1,90 @@
+"""What a leader gets of a client's request."""
+
+import pytest
+
+from logherd.service.forwarding.errand import Caller, Errand, at_home, outgoing
+from logherd.wire.codec import FrameReader, encode_frame
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Flag, Frame, Serialize
+from logherd.wire.headers import decode_header, encode_header
+from logherd.wire.headers.forwarding import ForwardedHeader
+from logherd.wire.headers.send import SendMessageHeaderV2
+from logherd.wire.send_frame import SendFrame
+from unit.service.client_fakes import FakeSession
+
+NOW = 10_000
+PULL_EXT = {"sysFlag": "7", "suspendTimeoutMillis": "15000", "commitOffset": "42", "trace": "kept"}
+
+
+def errand_of(frame: Frame) -> Errand:
+    return Errand(1, Caller(FakeSession(id=77, remote_ip="10.0.0.9", remote_port=4711)), frame, now_ms=NOW)
+
+
+def sent(frame: Frame, *, delayed: bool = False, now_ms: int = NOW) -> Frame:
+    errand = errand_of(frame)
+    errand.delayed = delayed
+    return outgoing(errand, epoch=9, deadline_ms=123_456, now_ms=now_ms)
+
+
+def test_h12_it_carries_epoch_deadline_and_whose_it_is_beside_its_own_fields() -> None:
+    frame = sent(Frame(10, 5, ext={"topic": "t"}, body=b"body", language="GO", version=317))
+    marks = decode_header(ForwardedHeader, frame.ext)
+    assert marks == ForwardedHeader(session=77, client_ip="10.0.0.9", client_port=4711, epoch=9, deadline_ms=123_456)
+    assert frame.ext["topic"] == "t"
+    assert (frame.body, frame.language, frame.version) == (b"body", "GO", 317)
+
+
+def test_the_clients_own_frame_is_left_as_it_was() -> None:
+    frame = Frame(11, 5, ext=dict(PULL_EXT))
+    sent(frame, delayed=True)
+    assert frame.ext == PULL_EXT
+
+
+def test_a_send_that_was_decoded_at_once_goes_with_all_its_fields() -> None:
+    header = SendMessageHeaderV2(
+        producer_group="p", topic="t", default_topic="TBW102", default_topic_queues=4, queue_id=2, sys_flag=0,
+        born_timestamp=3, flag=0, properties="a\x01b\x02", batch=False,
+    )  # fmt: skip
+    reader = FrameReader(typed_sends=True)
+    (typed,) = reader.feed(encode_frame(Frame(310, 5, ext=encode_header(header), body=b"body")))
+    assert type(typed) is SendFrame
+    (arrived,) = FrameReader(typed_sends=True).feed(encode_frame(sent(typed)))
+    assert decode_header(SendMessageHeaderV2, arrived.ext) == header
+    assert arrived.body == b"body"
+
+
+def test_a_oneway_request_goes_as_one_that_is_answered_so_that_a_refusal_is_heard() -> None:
+    assert sent(Frame(10, 5, flag=Flag.ONEWAY)).flag == 0
+
+
+def test_h11_a_oneway_commit_stays_oneway() -> None:
+    assert sent(Frame(15, 5, flag=Flag.ONEWAY)).flag == Flag.ONEWAY
+
+
+def test_what_came_with_a_binary_header_goes_with_one_of_any_length() -> None:
+    assert sent(Frame(10, 5, serialize=Serialize.BINARY)).serialize is Serialize.JSON
+
+
+def test_h11_a_delayed_pull_commits_nothing_and_waits_only_for_the_rest_of_its_time() -> None:
+    frame = sent(Frame(11, 5, ext=dict(PULL_EXT)), delayed=True, now_ms=NOW + 5_000)
+    assert frame.ext["sysFlag"] == "6"
+    assert frame.ext["suspendTimeoutMillis"] == "10000"
+    assert frame.ext["trace"] == "kept"
+
+
+def test_a_prompt_pull_goes_as_it_came() -> None:
+    assert PULL_EXT.items() <= sent(Frame(11, 5, ext=dict(PULL_EXT))).ext.items()
+
+
+def test_h11_a_delayed_pull_that_is_carried_out_here_commits_nothing_either() -> None:
+    errand = errand_of(Frame(11, 5, ext=dict(PULL_EXT)))
+    errand.delayed = True
+    frame = at_home(errand, now_ms=NOW + 14_000)
+    assert frame is errand.frame
+    assert (frame.ext["sysFlag"], frame.ext["suspendTimeoutMillis"]) == ("6", "1000")
+
+
+@pytest.mark.parametrize("field", ["sysFlag", "suspendTimeoutMillis"])
+def test_a_delayed_pull_with_nonsense_in_it_is_left_for_the_leader_to_refuse(field: str) -> None:
+    frame = sent(Frame(RequestCode.LITE_PULL_MESSAGE, 5, ext={**PULL_EXT, field: "what"}), delayed=True)
+    assert frame.ext[field] == "what"

@@ -1,0 +1,398 @@
+"""Each rule of the forwarder by itself."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from logherd.service.forwarding.effects import Answer, CloseLink, Effect, Execute, Follow, Relay, Transmit
+from logherd.service.forwarding.forwarder import Forwarder, ForwarderLimits
+from logherd.service.forwarding.roles import Following
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Flag, Frame
+from logherd.wire.headers import encode_header
+from logherd.wire.headers.forwarding import ForwardingRefusal, Refused
+from unit.service.client_fakes import FakeSession
+
+SEND, PULL, COMMIT, LOCK = (
+    int(RequestCode.SEND_MESSAGE), int(RequestCode.PULL_MESSAGE), int(RequestCode.UPDATE_CONSUMER_OFFSET),
+    int(RequestCode.LOCK_BATCH_MQ),
+)  # fmt: skip
+NOW = 10_000
+A = Following("a:1", 5)
+B = Following("b:1", 6)
+LINK, NEXT = 1, 2
+OK = Frame(0, 0, flag=Flag.RESPONSE)
+
+
+def refusal(reason: str, *, epoch: int = 0, leader: str | None = None) -> Frame:
+    header = ForwardingRefusal(reason=reason, epoch=epoch, leader=leader)
+    return Frame(27010, 0, flag=Flag.RESPONSE, ext=encode_header(header))
+
+
+class Desk:
+    """A forwarder with one client, and the numbers of what the client asked."""
+
+    def __init__(self, limits: ForwarderLimits | None = None) -> None:
+        self.forwarder = Forwarder(limits)
+        self.session = FakeSession()
+        self.opaque = 0
+
+    def ask(
+        self, code: int = SEND, *, body: bytes = b"", now_ms: int = NOW, flag: int = 0,
+        session: FakeSession | None = None, ext: dict[str, str] | None = None,
+    ) -> list[Effect]:  # fmt: skip
+        self.opaque += 1
+        frame = Frame(code, self.opaque, flag=flag, ext=ext or {}, body=body)
+        return self.forwarder.take(session or self.session, frame, now_ms=now_ms)
+
+    def link(self, number: int = LINK, leader: Following = A, *, now_ms: int = NOW, ahead_ms: int = 0) -> list[Effect]:
+        followed = self.forwarder.follow(leader, now_ms=now_ms)
+        assert followed == [Follow(leader.address, leader.epoch)]
+        return self.forwarder.linked(number, epoch=leader.epoch, ahead_ms=ahead_ms, now_ms=now_ms)
+
+    def answer(self, number: int, answer: Frame = OK, *, link: int = LINK, now_ms: int = NOW) -> list[Effect]:
+        return self.forwarder.answered(link, number, answer, now_ms=now_ms)
+
+    def lose(self, number: int, *, written: bool, link: int = LINK, now_ms: int = NOW) -> list[Effect]:
+        self.forwarder.lost(link)
+        return self.forwarder.unanswered(link, number, written=written, why="gone", now_ms=now_ms)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def sent(effects: Sequence[Effect], link: int = LINK) -> list[int]:
+    """The opaques of what goes to the leader; all effects must be such."""
+    assert all(isinstance(effect, Transmit) and effect.link == link for effect in effects), effects
+    return [effect.errand.frame.opaque for effect in effects if isinstance(effect, Transmit)]
+
+
+def code_of(effects: Sequence[Effect]) -> int:
+    (effect,) = effects
+    assert isinstance(effect, Answer), effect
+    return effect.reply.code
+
+
+def test_a_request_goes_to_the_leader_and_its_answer_to_the_client(desk: Desk) -> None:
+    desk.link()
+    assert sent(desk.ask()) == [1]
+    (effect,) = desk.answer(1)
+    assert isinstance(effect, Relay)
+    assert effect.answer is OK
+    assert desk.forwarder.idle
+
+
+def test_h10_the_time_left_travels_on_the_leaders_clock(desk: Desk) -> None:
+    desk.link(ahead_ms=700)
+    (first,) = desk.ask()
+    assert isinstance(first, Transmit)
+    assert (first.deadline_ms, first.epoch) == (NOW + 2_500 + 700, 5)
+    desk.forwarder.clock(LINK, 690)
+    (second,) = desk.ask(now_ms=NOW + 5)
+    assert isinstance(second, Transmit)
+    assert second.deadline_ms == NOW + 5 + 2_500 + 690
+
+
+def test_without_a_leader_requests_wait_and_then_go_in_order(desk: Desk) -> None:
+    for _ in range(3):
+        assert desk.ask() == []
+    assert sent(desk.link()) == [1, 2, 3]
+    assert desk.forwarder.held == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "ext", "milliseconds", "heard"),
+    [
+        (SEND, {}, 2_500, 14),
+        (LOCK, {}, 800, 14),
+        (PULL, {"sysFlag": "2", "suspendTimeoutMillis": "15000"}, 15_000, 215),
+        (PULL, {"sysFlag": "2", "suspendTimeoutMillis": "999999999"}, 30_000, 215),
+        (PULL, {"sysFlag": "0", "suspendTimeoutMillis": "15000"}, 2_500, 215),
+        (PULL, {"sysFlag": "what"}, 2_500, 215),
+    ],
+)
+def test_h10_a_request_is_held_for_its_time_and_then_gets_a_retriable_code(
+    desk: Desk, code: int, ext: dict[str, str], milliseconds: int, heard: int
+) -> None:
+    desk.ask(code, ext=ext)
+    assert desk.forwarder.due_ms() == NOW + milliseconds
+    assert desk.forwarder.tick(now_ms=NOW + milliseconds - 1) == []
+    assert code_of(desk.forwarder.tick(now_ms=NOW + milliseconds)) == heard
+    assert desk.forwarder.due_ms() is None
+    assert desk.forwarder.idle
+
+
+def test_a_request_whose_time_is_over_is_not_sent_to_a_leader_that_comes_then(desk: Desk) -> None:
+    desk.ask()
+    assert code_of(desk.link(now_ms=NOW + 2_500)) == 14
+
+
+def test_h11_an_offset_commit_is_never_held(desk: Desk) -> None:
+    assert code_of(desk.ask(COMMIT)) == 14
+    assert desk.ask(COMMIT, flag=Flag.ONEWAY) == []
+    assert desk.link() == []
+    assert sent(desk.ask(COMMIT)) == [3]
+
+
+def test_h11_an_offset_commit_does_not_overtake_what_is_held_before_it(desk: Desk) -> None:
+    desk.forwarder = Forwarder(ForwarderLimits(away_bytes_max=1))
+    desk.link()
+    assert sent(desk.ask()) == [1]
+    assert desk.ask() == []  # no room
+    assert code_of(desk.ask(COMMIT)) == 14
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_h11_an_offset_commit_is_never_repeated(desk: Desk, written: bool) -> None:
+    desk.link()
+    desk.ask(COMMIT)
+    assert code_of(desk.lose(1, written=written)) == (1 if written else 14)
+
+
+def test_h11_a_refused_offset_commit_is_not_repeated(desk: Desk) -> None:
+    desk.link()
+    desk.ask(COMMIT)
+    effects = desk.answer(1, refusal(Refused.NOT_LEADER))
+    assert code_of([effect for effect in effects if not isinstance(effect, Follow)]) == 14
+
+
+def test_h10_what_was_not_written_is_sent_again(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    assert desk.lose(1, written=False) == []
+    assert sent(desk.forwarder.linked(NEXT, epoch=5, ahead_ms=0, now_ms=NOW), NEXT) == [1]
+
+
+def test_h10_what_was_written_and_not_answered_is_unknown(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    assert code_of(desk.lose(1, written=True)) == 1
+    assert desk.forwarder.linked(NEXT, epoch=5, ahead_ms=0, now_ms=NOW) == []
+
+
+def test_a_pull_that_was_lost_may_be_pulled_again_at_once(desk: Desk) -> None:
+    desk.link()
+    desk.ask(PULL)
+    assert code_of(desk.lose(1, written=True)) == 215
+
+
+def test_h10_a_leader_that_does_not_answer_in_time_leaves_it_unknown(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    effects = desk.forwarder.unanswered(LINK, 1, written=True, why="late", now_ms=NOW + 30_000)
+    assert code_of(effects) == 1
+    assert desk.answer(1) == []  # it comes after all
+
+
+def test_h10_a_typed_refusal_lets_it_be_sent_again_to_whom_the_hint_names(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    assert desk.answer(1, refusal(Refused.NOT_LEADER, epoch=6, leader="b:1")) == [Follow("b:1", 6)]
+    assert desk.forwarder.wanted == B
+    assert desk.ask() == []
+    assert sent(desk.forwarder.linked(NEXT, epoch=6, ahead_ms=0, now_ms=NOW), NEXT) == [1, 2]
+
+
+def test_an_older_hint_is_not_followed_but_another_link_is_made(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    assert desk.answer(1, refusal(Refused.NOT_LEADER, epoch=4, leader="old:1")) == [Follow("a:1", 5)]
+
+
+def test_h10_a_refusal_for_want_of_time_ends_the_request_and_not_the_link(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    assert code_of(desk.answer(1, refusal(Refused.LATE))) == 14
+    assert sent(desk.ask()) == [2]
+
+
+def test_a_refused_request_whose_time_is_over_is_not_sent_again(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    effects = desk.answer(1, refusal(Refused.NOT_LEADER), now_ms=NOW + 2_500)
+    assert code_of([effect for effect in effects if not isinstance(effect, Follow)]) == 14
+
+
+def test_a_garbled_refusal_is_one_that_says_nothing_was_done(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    assert desk.answer(1, Frame(27010, 0, flag=Flag.RESPONSE)) == [Follow("a:1", 5)]
+    assert desk.forwarder.held == 1
+
+
+def test_what_comes_later_waits_until_the_old_leader_has_said_what_became_of_what_came_before(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.ask()
+    desk.answer(1, refusal(Refused.NOT_LEADER, epoch=6, leader="b:1"))
+    assert desk.forwarder.linked(NEXT, epoch=6, ahead_ms=0, now_ms=NOW) == []
+    assert desk.ask() == []
+    assert sent(desk.answer(2, refusal(Refused.NOT_LEADER)), NEXT) == [1, 2, 3]
+
+
+def test_other_clients_do_not_wait_for_that(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.forwarder.follow(B, now_ms=NOW)
+    desk.forwarder.linked(NEXT, epoch=6, ahead_ms=0, now_ms=NOW)
+    assert desk.ask() == []
+    assert sent(desk.ask(session=FakeSession(id=2)), NEXT) == [3]
+
+
+def test_an_old_leader_has_a_little_time_and_then_its_requests_are_unknown(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.link(NEXT, B)
+    assert desk.ask() == []
+    assert desk.forwarder.due_ms() == NOW + 500
+    closed, unknown, *rest = desk.forwarder.tick(now_ms=NOW + 500)
+    assert closed == CloseLink(LINK)
+    assert code_of([unknown]) == 1
+    assert sent(rest, NEXT) == [2]
+    assert desk.answer(1) == []
+
+
+def test_an_old_link_is_closed_as_soon_as_nothing_is_open_on_it(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.link(NEXT, B)
+    desk.answer(1)
+    assert desk.forwarder.due_ms() == 0
+    assert desk.forwarder.tick(now_ms=NOW) == [CloseLink(LINK)]
+
+
+def test_a_second_link_to_the_same_leader_replaces_the_first(desk: Desk) -> None:
+    desk.link()
+    desk.forwarder.linked(NEXT, epoch=5, ahead_ms=0, now_ms=NOW)
+    assert desk.forwarder.tick(now_ms=NOW) == [CloseLink(LINK)]
+    assert sent(desk.ask(), NEXT) == [1]
+
+
+def test_a_pull_does_not_hold_up_what_comes_after_it(desk: Desk) -> None:
+    desk.link()
+    desk.ask(PULL)
+    desk.link(NEXT, B)
+    assert sent(desk.ask(), NEXT) == [2]
+
+
+def test_old_news_of_a_leader_is_ignored(desk: Desk) -> None:
+    desk.link(leader=B)
+    assert desk.forwarder.follow(A, now_ms=NOW) == []
+    assert desk.forwarder.wanted == B
+
+
+def test_a_link_for_an_epoch_that_is_not_wanted_is_closed(desk: Desk) -> None:
+    desk.forwarder.follow(B, now_ms=NOW)
+    assert desk.forwarder.linked(LINK, epoch=5, ahead_ms=0, now_ms=NOW) == []
+    assert desk.forwarder.tick(now_ms=NOW) == [CloseLink(LINK)]
+    assert desk.ask() == []
+
+
+def test_a_leader_that_was_doubted_and_is_confirmed_keeps_its_link(desk: Desk) -> None:
+    desk.link()
+    desk.forwarder.wait()
+    assert desk.ask() == []
+    follow, *rest = desk.forwarder.follow(A, now_ms=NOW)
+    assert follow == Follow("a:1", 5, LINK)
+    assert sent(rest) == [1]
+
+
+def test_a_leader_that_moves_within_its_epoch_gets_a_new_link(desk: Desk) -> None:
+    desk.link()
+    assert desk.forwarder.follow(A, now_ms=NOW) == []
+    assert desk.forwarder.follow(Following("elsewhere:1", 5), now_ms=NOW) == [Follow("elsewhere:1", 5)]
+
+
+def test_when_this_broker_leads_what_is_held_is_carried_out_here_in_order(desk: Desk) -> None:
+    desk.ask()
+    desk.ask()
+    effects = desk.forwarder.lead(7, now_ms=NOW)
+    assert [effect.errand.frame.opaque for effect in effects if isinstance(effect, Execute)] == [1, 2]
+    assert desk.forwarder.idle
+
+
+def test_when_this_broker_leads_a_client_still_waits_for_the_old_leaders_word(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    assert desk.forwarder.lead(7, now_ms=NOW) == []
+    assert desk.ask() == []
+    assert not desk.forwarder.idle
+    relayed, executed = desk.answer(1)
+    assert isinstance(relayed, Relay)
+    assert isinstance(executed, Execute)
+    assert desk.forwarder.idle
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [ForwarderLimits(held_max=2), ForwarderLimits(held_bytes_max=3_000), ForwarderLimits(caller_bytes_max=3_000)],
+    ids=["count", "bytes", "bytes of one client"],
+)
+def test_what_is_held_is_bounded(limits: ForwarderLimits) -> None:
+    desk = Desk(limits)
+    assert desk.ask() == []
+    assert desk.ask() == []
+    assert code_of(desk.ask()) == 14
+    assert desk.ask(flag=Flag.ONEWAY) == []
+    assert (desk.forwarder.held, desk.forwarder.held_bytes) == (2, 2 * 1024)
+
+
+def test_what_is_on_its_way_is_bounded_and_the_rest_follows_as_answers_come(desk: Desk) -> None:
+    desk = Desk(ForwarderLimits(away_bytes_max=2 * 1024))
+    desk.link()
+    other = FakeSession(id=2)
+    assert sent(desk.ask()) == [1]
+    assert sent(desk.ask(session=other)) == [2]
+    assert desk.ask() == []
+    assert desk.ask(session=other) == []
+    relay, *rest = desk.answer(1)
+    assert isinstance(relay, Relay)
+    assert sent(rest) == [3]
+    relay, *rest = desk.answer(2)
+    assert isinstance(relay, Relay)
+    assert sent(rest) == [4]
+
+
+def test_a_request_larger_than_the_bound_goes_alone(desk: Desk) -> None:
+    desk = Desk(ForwarderLimits(away_bytes_max=10))
+    desk.link()
+    assert sent(desk.ask(body=b"x" * 100)) == [1]
+    assert desk.ask() == []
+    assert sent(desk.answer(1)[1:]) == [2]
+
+
+def test_pulls_have_a_bound_of_their_own(desk: Desk) -> None:
+    desk = Desk(ForwarderLimits(pulls_max=1))
+    desk.link()
+    assert sent(desk.ask(PULL)) == [1]
+    assert desk.ask(PULL) == []
+    assert sent(desk.ask(session=FakeSession(id=2))) == [3]
+
+
+def test_what_a_client_that_left_had_waiting_is_dropped(desk: Desk) -> None:
+    desk.ask()
+    desk.forwarder.closed(desk.session.id)
+    assert desk.forwarder.held == desk.forwarder.held_bytes == 0
+    assert desk.forwarder.due_ms() is None
+    assert desk.link() == []
+
+
+def test_what_a_client_that_left_had_under_way_is_answered_to_nobody_and_not_sent_again(desk: Desk) -> None:
+    desk.link()
+    for _ in range(3):
+        desk.ask()
+    desk.forwarder.closed(desk.session.id)
+    assert desk.answer(1) == []
+    assert desk.answer(2, refusal(Refused.NOT_LEADER)) == [Follow("a:1", 5)]
+    assert desk.lose(3, written=True) == []
+    assert desk.forwarder.held == 0
+
+
+def test_a_oneway_send_is_sent_again_after_a_refusal_and_never_answered(desk: Desk) -> None:
+    desk.link()
+    desk.ask(flag=Flag.ONEWAY)
+    desk.answer(1, refusal(Refused.NOT_LEADER, epoch=6, leader="b:1"))
+    assert sent(desk.forwarder.linked(NEXT, epoch=6, ahead_ms=0, now_ms=NOW), NEXT) == [1]
+    assert desk.answer(1, link=NEXT) == []

@@ -1,0 +1,42 @@
+"""H9: every request code has a row in the one table, and whatever goes to the leader has one that says how."""
+
+import pytest
+
+from logherd.service.forwarding.handling import HANDLING, HOLD_MS, Kind
+from logherd.service.routing import ROUTES, Role, Where
+from logherd.wire.codes import RequestCode, request_name
+
+
+@pytest.mark.parametrize("code", list(RequestCode), ids=request_name)
+def test_h9_every_request_code_has_a_row_and_those_that_are_sent_on_have_a_handling(code: RequestCode) -> None:
+    route = ROUTES[code]
+    assert (code in HANDLING) == (route.where in (Where.FORWARD, Where.BOTH))
+    if code in HANDLING:
+        assert route.role is Role.BROKER
+
+
+def test_h9_the_handling_has_no_rows_of_other_codes() -> None:
+    assert set(HANDLING) <= set(map(int, RequestCode))
+
+
+def test_h10_nothing_is_held_longer_than_2500_ms_but_pulls() -> None:
+    assert {code for code, row in HANDLING.items() if row.hold_ms > HOLD_MS} == set()
+    assert HOLD_MS == 2_500
+
+
+def test_h11_offset_commits_are_the_one_kind_that_is_never_held() -> None:
+    assert {code for code, row in HANDLING.items() if row.kind is Kind.COMMIT} == {15}
+
+
+def test_what_waits_for_somebody_else_holds_up_nothing_after_it() -> None:
+    assert {code for code, row in HANDLING.items() if not row.ordered} == {11, 361, 223, 307, 309}
+
+
+@pytest.mark.parametrize("code", [39, 40, 220, 221, 326])
+def test_h12_what_a_broker_asks_of_clients_is_not_taken_from_them(code: int) -> None:
+    assert ROUTES[code] == (Where.REFUSE, Role.CLIENT, "")
+
+
+@pytest.mark.parametrize("code", [25, 26, 28, 315])
+def test_h9_one_brokers_configuration_and_state_are_answered_by_the_broker_that_was_asked(code: int) -> None:
+    assert ROUTES[code].where is Where.HERE

@@ -1,0 +1,97 @@
+"""What a new leader is told of this broker's clients."""
+
+from logherd.service.forwarding.roster import Roster
+from logherd.wire.bodies import decode_body, encode_body
+from logherd.wire.bodies.clients import ConsumerData, Heartbeat, ProducerData, Subscription
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Flag, Frame
+from logherd.wire.headers import encode_header
+from logherd.wire.headers.clients import UnregisterClientHeader
+from unit.service.client_fakes import FakeSession
+
+
+def heartbeat(
+    client: str = "c", *, producers: tuple[str, ...] = (), consumers: tuple[str, ...] = (), short: bool = False,
+    fingerprint: int = 0,
+) -> Frame:  # fmt: skip
+    subscriptions = [] if short else [Subscription(topic="t", expression="a || b")]
+    body = Heartbeat(
+        client_id=client, producers=[ProducerData(group=group) for group in producers],
+        consumers=[ConsumerData(group=group, subscriptions=subscriptions) for group in consumers],
+        fingerprint=fingerprint, without_subscriptions=short,
+    )  # fmt: skip
+    return Frame(RequestCode.HEART_BEAT, 3, body=encode_body(body), language="GO", version=317)
+
+
+def unregister(client: str = "c", *, producer: str | None = None, consumer: str | None = None) -> Frame:
+    header = UnregisterClientHeader(client_id=client, producer_group=producer, consumer_group=consumer)
+    return Frame(RequestCode.UNREGISTER_CLIENT, 4, ext=encode_header(header))
+
+
+def told(roster: Roster) -> list[tuple[int, Heartbeat]]:
+    return [(session.id, decode_body(Heartbeat, frame.body)) for session, frame in roster.heartbeats()]
+
+
+def test_each_client_of_each_connection_is_named_oldest_connection_first_and_wants_no_answer() -> None:
+    roster = Roster()
+    first, second = FakeSession(id=1), FakeSession(id=2)
+    roster.note(second, heartbeat("x", producers=("p",)))
+    roster.note(first, heartbeat("y", consumers=("g",)))
+    roster.note(second, heartbeat("z", consumers=("g",)))
+    assert [(number, said.client_id) for number, said in told(roster)] == [(2, "x"), (2, "z"), (1, "y")]
+    frames = [frame for _, frame in roster.heartbeats()]
+    assert {(frame.flag, frame.language, frame.version) for frame in frames} == {(Flag.ONEWAY, "GO", 317)}
+
+
+def test_the_newest_full_heartbeat_counts() -> None:
+    roster, session = Roster(), FakeSession()
+    roster.note(session, heartbeat(consumers=("g",), fingerprint=5))
+    roster.note(session, heartbeat(consumers=("g", "h"), fingerprint=6))
+    roster.note(session, heartbeat(consumers=("g", "h"), fingerprint=6, short=True))
+    ((_, said),) = told(roster)
+    assert [consumer.group for consumer in said.consumers] == ["g", "h"]
+    assert said.consumers[0].subscriptions[0].expression == "a || b"
+
+
+def test_a_short_heartbeat_is_told_when_nothing_better_is_known() -> None:
+    roster = Roster()
+    roster.note(FakeSession(), heartbeat(consumers=("g",), fingerprint=6, short=True))
+    assert [said.without_subscriptions for _, said in told(roster)] == [True]
+
+
+def test_a_group_that_was_left_is_not_named_and_a_client_without_groups_neither() -> None:
+    roster, session = Roster(), FakeSession()
+    roster.note(session, heartbeat(producers=("p",), consumers=("g",)))
+    roster.note(session, unregister(consumer="g"))
+    ((_, said),) = told(roster)
+    assert [producer.group for producer in said.producers] == ["p"]
+    assert said.consumers == []
+    roster.note(session, unregister("other", producer="p"))
+    assert len(roster) == 1
+    roster.note(session, unregister(producer="p"))
+    assert len(roster) == 0
+
+
+def test_a_closed_connection_is_forgotten() -> None:
+    roster = Roster()
+    roster.note(FakeSession(id=1), heartbeat(producers=("p",)))
+    roster.closed(1)
+    roster.closed(1)
+    assert told(roster) == []
+
+
+def test_what_one_connection_can_have_remembered_is_bounded() -> None:
+    roster, session = Roster(), FakeSession()
+    for number in range(100):
+        roster.note(session, heartbeat(f"c{number}", producers=("p",)))
+    assert len(told(roster)) == 64
+    roster.note(FakeSession(id=2), heartbeat("large", producers=("p" * 300_000,)))
+    assert len(roster) == 1
+
+
+def test_nonsense_is_left_for_the_leader_to_refuse() -> None:
+    roster, session = Roster(), FakeSession()
+    roster.note(session, Frame(RequestCode.HEART_BEAT, 1, body=b"{"))
+    roster.note(session, Frame(RequestCode.UNREGISTER_CLIENT, 1))
+    roster.note(session, unregister())
+    assert len(roster) == 0

@@ -1,0 +1,294 @@
+"""MessageStore as one replica's log: runs in and out, cuts, and what the group has committed."""
+
+from dataclasses import replace
+from zlib import crc32
+
+import pytest
+
+from logherd.kit.errors import InvariantError
+from logherd.model.record import encode_record
+from logherd.store import MessageStore, RawRefused, ReadStatus, StoreFull
+from unit.store.helpers import HOST, ROOT, SimClock, SimDisk, append, bodies, flush, settle, small_options
+
+
+def open_replica(disk=None, **options):
+    values = replace(small_options(**options), replicated=True)
+    return MessageStore.open(ROOT, values, disk or SimDisk(), clock=SimClock())
+
+
+def written(store):
+    """Write all, commit nothing."""
+    while (batch := store.take_batch()) is not None:
+        batch.write_and_flush()
+        store.flushed(batch)
+
+
+def ship(leader, follower, bytes_max=1 << 20):
+    while follower.end_position < leader.end_position:
+        data, end = leader.read_raw(follower.end_position, bytes_max)
+        follower.append_raw(data, follower.end_position, end=end)
+
+
+@pytest.fixture
+def leader():
+    return open_replica()
+
+
+@pytest.fixture
+def follower():
+    return open_replica()
+
+
+def raw(store, position=0):
+    """All of a log from a position on, in one piece each segment."""
+    found = []
+    while position < store.end_position:
+        data, position = store.read_raw(position, 1 << 20)
+        found.append(bytes(data))
+    return b"".join(found)
+
+
+@pytest.mark.parametrize("bytes_max", [1, 700, 1 << 20])
+def test_a_follower_of_runs_of_any_size_has_the_same_log_and_the_same_queues(leader, follower, bytes_max):
+    for n in range(150):
+        append(leader, "AB"[n % 2], n % 3, body=b"%d" % n * (n % 40), properties=b"KEYS\x01k%d\x02TAGS\x01t\x02" % n)
+        if n % 20 == 0:
+            written(leader)
+    assert leader.end_position > 2 * 8192
+    ship(leader, follower, bytes_max)
+    assert raw(follower) == raw(leader)
+    flush(leader)
+    flush(follower)
+    for queue in leader.queues():
+        other = follower.find_queue(queue.topic, queue.queue_id)
+        assert [follower.unit(other, n) for n in range(other.max_offset)] == [
+            leader.unit(queue, n) for n in range(queue.max_offset)
+        ]
+    assert follower.query_index("A", "k140", max_count=9, begin=0, end=1 << 60)
+    assert raw(follower) == raw(leader), "from the files it reads the same as from memory"
+
+
+def test_a_run_ends_with_a_segment_and_never_waits_for_the_disk(leader):
+    while leader.end_position < 8192:
+        append(leader, body=b"x" * 300)
+    data, end = leader.read_raw(0, 1 << 20)
+    assert leader.flushed_position == 0
+    assert end < 8192, "what is not yet written comes batch by batch"
+    written(leader)
+    data, end = leader.read_raw(0, 1 << 20)
+    assert end == 8192
+    assert len(data) < 8192, "of the blank record only the head is carried"
+
+
+def test_damage_is_refused_and_nothing_of_the_run_is_taken(leader, follower):
+    for n in range(5):
+        append(leader, body=b"%d" % n * 50)
+    data = bytearray(leader.read_raw(0, 1 << 20)[0])
+    data[-30] ^= 1
+    with pytest.raises(RawRefused, match="checksum"):
+        follower.append_raw(data, 0)
+    assert (follower.end_position, follower.queue("T", 0).next_offset, follower.take_batch()) == (0, 0, None)
+
+
+def record(**changes):
+    values = {"queue_id": 0, "queue_offset": 0, "position": 0, "store_timestamp": 1, "store_host": HOST,
+              "born_timestamp": 1, "born_host": HOST}  # fmt: skip
+    return encode_record(b"T", b"body", b"", **{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "no record"),
+        (record()[:-1], "total size"),
+        (record(position=7), "position 7"),
+        (record(queue_offset=3), "message 3 of queue 0 of T; the next one here would be 0"),
+        (record() + record(position=len(record()), queue_offset=2), "the next one here would be 1"),
+        (record()[:-20] + b"x" * 20, "no checksum|disagree"),
+    ],
+)
+def test_records_that_do_not_continue_the_log_are_refused(follower, data, why):
+    with pytest.raises(RawRefused, match=why):
+        follower.append_raw(data, 0)
+    assert follower.end_position == 0
+
+
+def test_a_body_whose_own_checksum_differs_is_refused_though_the_whole_one_is_right(follower):
+    data = bytearray(record())
+    data[8] ^= 1
+    data[-11:-1] = (b"%010d" % (crc32(data[:-20]) & 0x7FFFFFFF))[::-1]
+    with pytest.raises(RawRefused, match="body checksum"):
+        follower.append_raw(bytes(data), 0)
+
+
+@pytest.mark.parametrize("segment_bytes", [4096, 16384])
+def test_a_log_of_other_segments_is_refused_by_name(leader, segment_bytes):
+    follower = open_replica(log={"segment_bytes": segment_bytes})
+    while leader.end_position < 8500:
+        append(leader, body=b"x" * 300)
+    with pytest.raises(RawRefused, match="the same segment size"):
+        ship(leader, follower)
+
+
+def test_a_record_beyond_the_limit_here_is_refused(leader):
+    follower = open_replica(log={"record_bytes_max": 500})
+    append(leader, body=b"x" * 900)
+    with pytest.raises(RawRefused, match="at most 500"):
+        ship(leader, follower)
+
+
+def test_a_follower_without_room_for_the_next_segment_takes_nothing_of_the_run(leader):
+    disk = SimDisk()
+    follower = open_replica(disk)
+    while leader.end_position < 8192:
+        append(leader, body=b"x" * 300)
+    written(leader)
+    disk.capacity = disk.used() + 1000
+    follower.background_work()
+    with pytest.raises(StoreFull):
+        ship(leader, follower)
+    assert follower.end_position == 0
+    disk.capacity = 1 << 30
+    follower.background_work()
+    ship(leader, follower)
+    assert follower.end_position == leader.end_position
+
+
+def test_appends_at_another_place_than_the_end_are_the_callers_error(leader, follower):
+    append(leader)
+    with pytest.raises(InvariantError, match="at the end"):
+        follower.append_raw(leader.read_raw(0, 1000)[0], 5)
+
+
+def test_a_topic_that_was_made_again_begins_at_offset_0_on_the_follower_too(leader, follower):
+    for n in range(3):
+        append(leader, "T", 0, body=b"old %d" % n)
+    ship(leader, follower)
+    flush(follower)
+    append(leader, "deletions")
+    leader.delete_topic("T")
+    append(leader, "T", 0, body=b"new")
+    flush(leader)
+    ship(leader, follower)
+    flush(follower)
+    assert bodies(follower) == bodies(leader) == [b"new"]
+    settle(follower)
+    assert bodies(follower) == [b"new"]
+
+
+# ---- cuts
+
+
+def test_a_cut_takes_records_units_and_keys_wherever_they_are(leader):
+    ends = []
+    for n in range(12):
+        append(leader, "T", n % 2, body=b"%d" % n * 60, properties=b"KEYS\x01k%d\x02" % n)
+        ends.append(leader.end_position)
+        if n == 3:
+            flush(leader)
+        if n == 7:
+            written(leader)
+    taken = leader.take_batch()
+    for cut in (ends[8], ends[5], ends[4]):
+        leader.truncate(cut)
+        assert leader.end_position == cut
+    assert [queue.next_offset for queue in leader.queues()] == [3, 2]
+    append(leader, "T", 1, body=b"other", properties=b"KEYS\x01other\x02")
+    taken.write_and_flush()
+    leader.flushed(taken)
+    flush(leader)
+    assert bodies(leader, "T", 0) == [b"0" * 60, b"2" * 60, b"4" * 60]
+    assert bodies(leader, "T", 1) == [b"1" * 60, b"3" * 60, b"other"]
+    assert not leader.query_index("T", "k5", max_count=9, begin=0, end=1 << 60)
+    assert leader.query_index("T", "other", max_count=9, begin=0, end=1 << 60) == [ends[4]]
+
+
+def test_a_cut_back_over_a_segments_end_goes_on_in_the_earlier_segment():
+    disk = SimDisk()
+    store = open_replica(disk)
+    ends = []
+    while store.end_position < 3 * 8192:
+        append(store, body=b"x" * 500)
+        ends.append(store.end_position)
+        written(store)
+    store.truncate(ends[2])
+    for n in range(60):
+        append(store, body=b"%d" % n * 200)
+    flush(store)
+    assert len(bodies(store)) == 63
+    disk.locks.clear()
+    store = open_replica(disk)
+    store.advance(store.end_position)
+    assert len(bodies(store)) == 63
+
+
+def test_nothing_committed_is_cut_and_no_record_is_cut_in_two(leader):
+    append(leader)
+    flush(leader)
+    end = leader.end_position
+    append(leader)
+    for at in (end - 1, 0, end + 1, leader.end_position + 1):
+        with pytest.raises(InvariantError):
+            leader.truncate(at)
+    leader.truncate(end)
+
+
+def test_only_a_replica_is_cut():
+    store = MessageStore.open(ROOT, small_options(), SimDisk(), clock=SimClock())
+    append(store)
+    with pytest.raises(InvariantError, match="only a replica"):
+        store.truncate(0)
+
+
+def test_a_deletion_that_is_cut_brings_the_queue_back(leader):
+    append(leader, "T", 0, body=b"kept")
+    flush(leader)
+    settle(leader)
+    end = leader.end_position
+    append(leader, "deletions")
+    leader.delete_topic("T")
+    assert leader.find_queue("T", 0) is None
+    append(leader, "T", 0, body=b"new")
+    leader.truncate(end)
+    assert leader.queue("T", 0).next_offset == 1
+    assert bodies(leader) == [b"kept"]
+    append(leader, "T", 0, body=b"more")
+    flush(leader)
+    settle(leader)
+    assert bodies(leader) == [b"kept", b"more"]
+
+
+# ---- what is committed outlasts the process
+
+
+def test_only_what_was_committed_is_readable_after_a_restart_and_the_rest_is_there():
+    disk = SimDisk()
+    store = open_replica(disk)
+    for n in range(4):
+        append(store, body=b"%d" % n)
+        written(store)
+        if n == 1:
+            store.advance(store.end_position)
+    store.background_work()
+    end, committed = store.end_position, store.committed_position
+    disk.locks.clear()
+    store = open_replica(disk)
+    queue = store.find_queue("T", 0)
+    assert (store.end_position, store.flushed_position, store.committed_position) == (end, end, committed)
+    assert (queue.max_offset, queue.next_offset) == (2, 4)
+    assert store.read(queue, 2, messages_max=1, bytes_max=1000).status is ReadStatus.AT_END
+    assert [position for position, _ in store.uncommitted(queue)] == [
+        committed, committed + (end - committed) // 2
+    ]  # fmt: skip
+    assert store.advance(end) == [queue]
+    assert bodies(store) == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_store_of_a_lone_broker_is_all_committed_when_it_joins_a_group():
+    disk = SimDisk()
+    lone = MessageStore.open(ROOT, small_options(), disk, clock=SimClock())
+    append(lone)
+    flush(lone)
+    lone.close()
+    store = open_replica(disk)
+    assert store.committed_position == store.end_position > 0
