@@ -162,8 +162,9 @@ class Ground:
 
     @property
     def shown(self) -> Position:
-        """How far the log is committed, and durable here."""
-        return min(self.commit, self.durable.position)
+        """How far the log is committed, and durable here; nothing new while a log that begins anew is not flushed."""
+        position = min(self._progress.commit, self.durable.position)
+        return position if position >= self.log.epochs.base.position else self._progress.shown
 
     # ---- what it does --------------------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ class Node:
             self.stage.ask(self, ask)
         for news in output.events:
             if isinstance(news, Leading) and not self.stage.no_barrier:
-                self.log.append(Kind.DATA, news.epoch, b"barrier")
+                self.write(news.epoch, b"barrier")
                 self.feed(Appended())
         if not self.slow:
             self.flush()
@@ -138,11 +138,15 @@ class Node:
                 self.stage.post(self, envelope)
             self.feed(Flushed(token))
 
+    def write(self, epoch: Epoch, body: bytes) -> Position:
+        """What the services of a leader do."""
+        return self.log.append(Kind.DATA, epoch, body)
+
     def append(self, body: bytes = b"record") -> Position:
         """A client's write, by a leader."""
         leader = self.core.leading
         assert leader is not None
-        end = self.log.append(Kind.DATA, leader.epoch, body)
+        end = self.write(leader.epoch, body)
         self.feed(Appended())
         return end
 
