@@ -16,7 +16,9 @@ from logherd.net.session import NetSession
 from logherd.service.forwarding.roles import Following, Leadership, Leading
 from logherd.service.forwarding.roster import Roster
 from logherd.service.identity import BrokerIdentity
+from logherd.service.ports import Session
 from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Frame
 
 __all__ = ["Forwarding", "Surroundings"]
 
@@ -38,14 +40,14 @@ class Forwarding:
         instance = secrets.token_hex(8)
         self.answers = answers
         self._leadership = around.leadership
-        roster = Roster()
+        self._roster = Roster()
         hooks = ReceptionHooks(services.session_unreachable, services.session_closed, self._guest_came)
         self._reception = Reception(around.identity, instance, around.leadership, clock=around.clock, hooks=hooks)
-        dispatcher = services.dispatcher({RequestCode.FORWARDING_OPEN: self._reception.open}, watch=roster.note)
+        dispatcher = services.dispatcher({RequestCode.FORWARDING_OPEN: self._reception.open}, watch=self._watch)
         ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
         port = Port(dispatcher, answers, on_pass=around.on_pass, on_close=services.session_closed)
         self._reception.attach(port)
-        parts = GateParts(port, answers, self._reception, roster, services.step_down)
+        parts = GateParts(port, answers, self._reception, self._roster, services.step_down)
         self.gate = Gate(
             parts, around.identity, instance, leadership=around.leadership, clock=around.clock, guard=around.guard
         )
@@ -64,6 +66,11 @@ class Forwarding:
     def stop(self) -> None:
         """Give up links; the port itself is the server's to close."""
         self.gate.stop()
+
+    def _watch(self, session: Session, frame: Frame) -> None:
+        """A client said who it is. One of another broker is named to the next leader by that broker."""
+        if isinstance(session, NetSession):
+            self._roster.note(session, frame)
 
     def _guest_came(self, session: NetSession) -> None:
         self.gate.handed_over(session)

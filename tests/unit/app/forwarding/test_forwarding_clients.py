@@ -140,6 +140,8 @@ async def test_a_new_leader_knows_every_client_of_every_broker_before_it_is_aske
             for client in clients:
                 await until_members(client, {"a", "b", "c"})
             assert [registered(node) for node in group.nodes if node is not leader] == [set(), set()]
+            # Each is named by the broker that has it, and by nobody else: or it would stay when it leaves.
+            assert len(leader.broker._forwarding._reception) == 2
         for client in clients:
             await client.close()
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from logherd.net.server import Server
 from logherd.net.session import NetSession
-from logherd.service.forwarding.roles import Following
+from logherd.service.forwarding.roles import Following, Leading
 from logherd.service.ports import Reply, Request
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
@@ -30,14 +32,23 @@ class Silent(Recorder):
         return sum(frame.code == 310 for frame in self.frames)
 
 
+@asynccontextmanager
+async def silent_leader() -> AsyncIterator[tuple[Silent, str]]:
+    """It, and its address."""
+    silent = Silent()
+    server = Server(silent)
+    host, port = await server.listen("127.0.0.1", 0)
+    try:
+        yield silent, f"{host}:{port}"
+    finally:
+        await server.stop(0)
+
+
 async def test_h10_what_a_leader_got_and_did_not_answer_is_unknown_and_not_sent_to_the_next(tmp_path: Path) -> None:
-    async with group_of(2, tmp_path) as group:
-        silent = Silent()
-        server = Server(silent)
-        host, port = await server.listen("127.0.0.1", 0)
+    async with group_of(2, tmp_path) as group, silent_leader() as (silent, address):
         leader, node = group.nodes
         group.epoch = 1
-        node.leadership.set(Following(f"{host}:{port}", 1))
+        node.leadership.set(Following(address, 1))
         client = await node.connect()
         first = asyncio.ensure_future(client.call(send_frame(b"first"), seconds=10))
         await eventually(lambda: silent.sends == 1)
@@ -52,16 +63,33 @@ async def test_h10_what_a_leader_got_and_did_not_answer_is_unknown_and_not_sent_
         assert answer.remark.startswith("unknown: ")
         assert group.stored() == {b"second": 1}
         await client.close()
-        await server.stop(0)
+
+
+async def test_order_is_kept_when_this_broker_itself_becomes_the_leader(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
+        (node,) = group.nodes
+        node.leadership.set(Following(address, 1))
+        client, other = await node.connect(), await node.connect()
+        first = asyncio.ensure_future(client.call(send_frame(b"first"), seconds=10))
+        await eventually(lambda: silent.sends == 1)
+        node.leadership.set(Leading(2))
+        second = asyncio.ensure_future(client.call(send_frame(b"second"), seconds=10))
+        assert (await other.call(send_frame(b"other"), seconds=10)).code == 0
+        done, _ = await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)
+        assert done == {first}
+        assert (await first).code == 1
+        assert (await second).code == 0
+        assert [message.body for message in node.messages()] == [b"other", b"second"]
+        # Nothing is left for the forwarder, so the services have the port to themselves.
+        assert node.broker._forwarding.gate.on_frames == node.broker._forwarding.gate._parts.port.on_frames
+        await client.close()
+        await other.close()
 
 
 async def test_a_leader_that_is_silent_for_as_long_as_a_lease_is_given_up(tmp_path: Path) -> None:
-    async with group_of(1, tmp_path) as group:
-        silent = Silent()
-        server = Server(silent)
-        host, port = await server.listen("127.0.0.1", 0)
+    async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
         (node,) = group.nodes
-        node.leadership.set(Following(f"{host}:{port}", 1))
+        node.leadership.set(Following(address, 1))
         client = await node.connect()
         begun = time.monotonic()
         answer = await client.call(send_frame(b"x"), seconds=10)
@@ -69,7 +97,6 @@ async def test_a_leader_that_is_silent_for_as_long_as_a_lease_is_given_up(tmp_pa
         assert 2.5 < time.monotonic() - begun < 5
         await eventually(lambda: len(silent.opened) == 2)  # and asked again, with a new connection
         await client.close()
-        await server.stop(0)
 
 
 async def test_answers_that_no_client_reads_stop_the_reading_from_the_leader(tmp_path: Path) -> None:
