@@ -96,7 +96,11 @@ class GroupCore:
     # ---- the one entry ---------------------------------------------------------------------------------------------
 
     def step(self, event: Input, now: int) -> Output:
-        """Take one input; see output.py for what the caller owes."""
+        """Take one input; see output.py for what the caller owes.
+
+        Raises: what the log raises. A log that has to begin again (R16) does so under another incarnation: what it
+        acknowledged before is gone, and only a registration tells the controllers (R11).
+        """
         self._ground.pass_time(now)
         if isinstance(self._role, Leader):
             self._role.look()
