@@ -66,7 +66,7 @@ class Broker:
         self._services = Services(options, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock)
         self._guard = TaskGuard(on_end=self._task_ended)
         leads = leadership or SettableLeadership(Leading(self._engine.metadata.epoch))
-        around = Surroundings(place.identity, leads, clock, self._guard, self._engine.schedule)
+        around = Surroundings(place.identity, leads, leadership is None, clock, self._guard, self._engine.schedule)
         self._forwarding = Forwarding(around, self._services, WaitingAnswers(self._engine.store))
         self._server: Server | None = None
         self._admin = AdminHttp(Routes({"/status": self._status, "/health": self._health, "/ready": self._ready}))

@@ -13,11 +13,12 @@ from logherd.kit.clock import Clock
 from logherd.kit.errors import ensure
 from logherd.net.server import Server
 from logherd.net.session import NetSession
+from logherd.service.errors import RequestError
 from logherd.service.forwarding.roles import Following, Leadership, Leading
 from logherd.service.forwarding.roster import Roster
 from logherd.service.identity import BrokerIdentity
-from logherd.service.ports import Session
-from logherd.wire.codes import RequestCode
+from logherd.service.ports import Answer, Request, Session
+from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 
 __all__ = ["Forwarding", "Surroundings"]
@@ -28,6 +29,8 @@ class Surroundings(NamedTuple):
 
     identity: BrokerIdentity
     leadership: Leadership
+    alone: bool
+    """Without a group: nobody may forward to it."""
     clock: Clock
     guard: TaskGuard
     on_pass: Callable[[], None]
@@ -43,7 +46,9 @@ class Forwarding:
         self._roster = Roster()
         hooks = ReceptionHooks(services.session_unreachable, services.session_closed, self._guest_came)
         self._reception = Reception(around.identity, instance, around.leadership, clock=around.clock, hooks=hooks)
-        dispatcher = services.dispatcher({RequestCode.FORWARDING_OPEN: self._reception.open}, watch=self._watch)
+        dispatcher = services.dispatcher(
+            {RequestCode.FORWARDING_OPEN: _nobody_forwards if around.alone else self._reception.open}, watch=self._watch
+        )
         ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
         port = Port(dispatcher, answers, on_pass=around.on_pass, on_close=services.session_closed)
         self._reception.attach(port)
@@ -74,3 +79,10 @@ class Forwarding:
 
     def _guest_came(self, session: NetSession) -> None:
         self.gate.handed_over(session)
+
+
+def _nobody_forwards(_request: Request, _session: Session) -> Answer:
+    """27010 at a broker without a group: whoever asks could speak for clients of his own making."""
+    raise RequestError(
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "this broker is alone in its group: nobody forwards to it"
+    )

@@ -21,6 +21,7 @@ from logherd.net.session import NetSession
 from logherd.service.forwarding.roles import Following, Leading, Nobody
 from logherd.service.ports import Reply, Request
 from logherd.settings.load import load_broker_options
+from logherd.settings.options import BrokerOptions
 from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.routes import BrokerData, QueueData, TopicRoute
 from logherd.wire.frame import Frame
@@ -105,7 +106,18 @@ async def group_of(count: int, directory: Path) -> AsyncIterator[Group]:
             await node.broker.stop()
 
 
+async def start_alone(directory: Path) -> Broker:
+    """A broker without a group, as `logherd broker` runs it."""
+    return await Broker.start(_options(0, directory), on_failure=lambda: None)
+
+
 async def _start(number: int, directory: Path) -> Node:
+    leadership = SettableLeadership(Nobody())
+    broker = await Broker.start(_options(number, directory), on_failure=lambda: None, leadership=leadership)
+    return Node(broker, leadership)
+
+
+def _options(number: int, directory: Path) -> BrokerOptions:
     directory.mkdir()
     path = directory / "broker.json"
     path.write_text(json.dumps({
@@ -114,11 +126,8 @@ async def _start(number: int, directory: Path) -> Node:
         "store": {"segmentSize": "8MiB", "indexSlots": 16, "indexEntries": 64},
         "nameService": {"mode": "embedded", "listen": "127.0.0.1:0"},
     }))  # fmt: skip
-    leadership = SettableLeadership(Nobody())
     # A configuration knows one broker in a group so far.
-    options = msgspec.structs.replace(load_broker_options(path), broker_id=number)
-    broker = await Broker.start(options, on_failure=lambda: None, leadership=leadership)
-    return Node(broker, leadership)
+    return msgspec.structs.replace(load_broker_options(path), broker_id=number)
 
 
 def send_frame(body: bytes, queue_id: int = 0) -> Frame:

@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 from logherd.model.host import decode_host
-from logherd.net.connection import Connection
+from logherd.net.connection import Connection, connect
 from logherd.service.forwarding.roles import Leading
 from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.clients import ConsumerData, ConsumerIds, Heartbeat, Subscription
-from logherd.wire.codes import RequestCode
+from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import decode_header, encode_header
 from logherd.wire.headers.clients import ConsumerGroupHeader, RunningInfoHeader, UnregisterClientHeader
@@ -16,7 +16,7 @@ from logherd.wire.headers.forwarding import ForwardedHeader
 from logherd.wire.headers.offsets import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
 from logherd.wire.headers.pull import PullMessageHeader, PullMessageResponse
 from logherd.wire.message import decode_messages
-from unit.app.forwarding.rig import TOPIC, Group, Node, eventually, group_of, send_frame
+from unit.app.forwarding.rig import TOPIC, Group, Node, eventually, group_of, send_frame, start_alone
 
 CONSUMERS = "readers"
 
@@ -314,6 +314,18 @@ async def test_h12_a_forwarded_request_is_not_sent_on_by_a_broker_that_does_not_
         link = first.broker._forwarding.gate._links
         assert len(link) == 0 or not first.bodies()[b"1"]
         await client.close()
+
+
+async def test_nobody_forwards_to_a_broker_that_is_alone(tmp_path: Path) -> None:
+    broker = await start_alone(tmp_path / "alone")
+    host, _, port = broker.addresses()["address"].rpartition(":")
+    link = await connect(host, int(port))
+    opening = {"cluster": "C", "group": "g", "epoch": "1", "brokerId": "8", "instance": "i"}
+    answer = await link.call(Frame(RequestCode.FORWARDING_OPEN, 0, ext=opening), seconds=5)
+    assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert "alone in its group" in (answer.remark or "")
+    await link.close()
+    await broker.stop()
 
 
 async def test_h10_a_request_that_waited_too_long_before_the_leader_saw_it_is_refused_there(tmp_path: Path) -> None:
