@@ -49,7 +49,9 @@ class Guardian:
         self.notes_path.touch()
         self.log_path = directory / "guardian.log"
         run = command or (sys.executable, str(CHILD), str(self.notes_path), *child)
-        arguments = [sys.executable, "-m", "logherd_guardian", "--listen", "127.0.0.1:0", *options, "--", *run]
+        # What a shell or nohup has told us to ignore would be ignored by a guardian and its child, too.
+        clean = ["env", "--default-signal"]
+        arguments = [*clean, sys.executable, "-m", "logherd_guardian", "--listen", "127.0.0.1:0", *options, "--", *run]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(arguments, stdout=log, stderr=log)
         eventually(lambda: "listening: " in self.log, "no listener")

@@ -19,6 +19,8 @@ __all__ = ["DEFAULT_TOPIC", "NameService", "Route", "Routes"]
 
 DEFAULT_TOPIC = "TBW102"
 ROUTE_SECONDS = 30.0
+JUST_STARTED_SECONDS = 5.0
+_ASK_AGAIN_SECONDS = 0.2
 DEFAULT_QUEUES = 4
 
 
@@ -78,15 +80,25 @@ class NameService:
         raise Unreachable(f"no name server answers: {', '.join(sorted(self._addresses))}") from last
 
     async def route(self, topic: str) -> TopicRoute | None:
-        """The route of a topic as the name service has it; None for an unknown topic."""
+        """The route of a topic as the name service has it; None for an unknown topic.
+
+        One that has just started says "try again" for up to a lease, because brokers may not have told it yet: that is
+        waited for. Raises: Refused, Unreachable.
+        """
+        loop = asyncio.get_running_loop()
         header = encode_header(RouteHeader(topic=topic, strict_json=True))
-        try:
-            answer = await self.ask(Frame(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext=header))
-        except Refused as error:
-            if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                return None
-            raise
-        return decode_body(TopicRoute, answer.body)
+        deadline = loop.time() + JUST_STARTED_SECONDS
+        while True:
+            try:
+                answer = await self.ask(Frame(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext=header))
+            except Refused as error:
+                if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                    return None
+                if error.code != ResponseCode.SYSTEM_ERROR or loop.time() >= deadline:
+                    raise
+                await asyncio.sleep(_ASK_AGAIN_SECONDS)
+            else:
+                return decode_body(TopicRoute, answer.body)
 
     async def clusters(self) -> ClusterInfo:
         """All broker groups by cluster, with their addresses."""

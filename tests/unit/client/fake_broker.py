@@ -46,6 +46,8 @@ class FakeBroker:
         self.sends: list[SendMessageHeaderV2] = []
         self.bodies: list[bytes] = []
         self.faults: list[int | str] = []
+        self.just_started = 0
+        """How many questions for a route the name service still answers with "try again"."""
         self.parked: list[tuple[NetSession, Frame]] = []
         self._answers: dict[int, Callable[[NetSession, Frame], Frame | None]] = {
             Code.GET_ROUTEINFO_BY_TOPIC: self._route, Code.GET_BROKER_CLUSTER_INFO: self._clusters,
@@ -88,6 +90,9 @@ class FakeBroker:
             session.send_answer(frame, answer)
 
     def _route(self, _: NetSession, frame: Frame) -> Frame:
+        if self.just_started:
+            self.just_started -= 1
+            return _refuse(frame, ResponseCode.SYSTEM_ERROR)
         queues = self.topics.get(frame.ext["topic"])
         if queues is None:
             return _refuse(frame, ResponseCode.TOPIC_NOT_EXIST)

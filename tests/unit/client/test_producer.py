@@ -45,6 +45,14 @@ async def test_an_unknown_topic_is_sent_to_where_it_will_be_created() -> None:
         assert (broker.sends[0].default_topic, broker.sends[0].default_topic_queues) == ("TBW102", 4)
 
 
+async def test_a_name_service_that_has_just_started_is_asked_again_and_costs_no_attempt() -> None:
+    async with running() as broker, Producer([broker.address], options=ProducerOptions(attempts_max=1)) as producer:
+        broker.topics["T"] = 1
+        broker.just_started = 2
+        assert (await producer.send("T", Outgoing(b"x"))).code == 0
+        assert broker.just_started == 0
+
+
 async def test_without_auto_create_an_unknown_topic_has_no_route() -> None:
     async with running() as broker, Producer([broker.address]) as producer:
         del broker.topics["TBW102"]
