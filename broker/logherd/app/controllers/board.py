@@ -173,7 +173,7 @@ class Board:
         """Steps that any controller may be asked for."""
         match step:
             case Catch():
-                quorum.read(lambda outcome: self._caught(step, outcome, asker))
+                quorum.read(lambda outcome: self._done(step, outcome, asker))
             case HandOver():
                 quorum.hand_over_to(step.target, lambda outcome: self._done(step, outcome, asker))
             case Rebuild():
@@ -215,12 +215,6 @@ class Board:
             else:
                 asker.refuse(outcome.reason if isinstance(outcome, Rejected) else Refusal.NOT_LEADER)
 
-    def _caught(self, step: Catch[AnswerT], outcome: ReadOutcome, asker: Asker[AnswerT]) -> None:
-        if isinstance(outcome, ReadAt):
-            self.carry_out(step.then(boot_ms()), asker)
-        else:
-            asker.missed(outcome)
-
     def _decided(self, office: Office, step: Decide[AnswerT], outcome: Outcome[Verdict], asker: Asker[AnswerT]) -> None:
         if isinstance(outcome, Applied) and office is self.office:
             self.carry_out(step.then(outcome.result, boot_ms()), asker)
@@ -228,12 +222,10 @@ class Board:
             asker.missed(outcome)
 
     def _done(
-        self,
-        step: HandOver[AnswerT] | Resettle[AnswerT] | Rebuild[AnswerT],
-        outcome: Outcome[Any],
-        asker: Asker[AnswerT],
-    ) -> None:
-        if isinstance(outcome, Applied):
+        self, step: Catch[AnswerT] | HandOver[AnswerT] | Resettle[AnswerT] | Rebuild[AnswerT],
+        outcome: Outcome[Any] | ReadOutcome, asker: Asker[AnswerT],
+    ) -> None:  # fmt: skip
+        if isinstance(outcome, Applied | ReadAt):
             self.carry_out(step.then(boot_ms()), asker)
         else:
             asker.missed(outcome)
