@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from logherd.settings.models import EVERY_INTERFACE, NAME, Group, LimitSettings, LogSettings
+from logherd.settings.base import Group
+from logherd.settings.models import EVERY_INTERFACE, NAME, LimitSettings, LogSettings
 from logherd.settings.quantities import Bytes, EndpointText, Milliseconds, split_endpoint
 
 __all__ = ["ControllerSettings", "ElectionSettings", "MemberSettings", "OwnNameServiceSettings"]

@@ -10,7 +10,8 @@ import msgspec
 
 __all__ = [
     "BrokerOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "LimitOptions", "LogOptions", "MemberOptions",
-    "NameServiceOptions", "OwnNameServiceOptions", "RetentionOptions", "StorageOptions", "TopicOptions",
+    "NameServiceOptions", "OwnNameServiceOptions", "ReplicationOptions", "RetentionOptions", "StorageOptions",
+    "TopicOptions",
 ]  # fmt: skip
 
 
@@ -77,6 +78,21 @@ class LogOptions(Options, frozen=True):
     format: Literal["text", "json"]
 
 
+class ReplicationOptions(Options, frozen=True):
+    """`peers` may hold this broker's own address."""
+
+    mode: Literal["alone", "controller"]
+    controllers: tuple[Endpoint, ...]
+    peer_listen: Endpoint
+    peers: dict[int, Endpoint]
+    replicas: int
+    min_in_sync: int
+    lag_timeout_ms: int
+    heartbeat_ms: int
+    learner: bool
+    priority: int
+
+
 class BrokerOptions(Options, frozen=True):
     """Everything that one broker process needs to know from outside."""
 
@@ -89,6 +105,7 @@ class BrokerOptions(Options, frozen=True):
     data_dir: str
     name_service: NameServiceOptions
     flush: Literal["sync", "async"]
+    replication: ReplicationOptions
     store: StorageOptions
     topics: TopicOptions
     limits: LimitOptions
