@@ -9,15 +9,17 @@ from logherd.group.inputs import Appended, Assigned, Flushed, Input, Linked, Rec
 from logherd.group.machine import GroupMachine
 from logherd.group.options import GroupOptions
 from logherd.group.output import Event, Leading, Output, Promise
-from logherd.group.seat import Seat
+from logherd.group.seat import Seat, voter_of
 from logherd.group.static_core import StaticCore
 from logherd.group.table import Table
+from logherd.group.voting_core import VotingCore
 from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
+from logherd.raft.options import RaftOptions
 from logherd.raft.record import Kind
-from logherd.replication.messages import Envelope
+from logherd.replication.messages import Envelope, ReplicaId
 
-__all__ = ["KEY", "Replica", "Ring", "StaticReplica", "StaticRing"]
+__all__ = ["KEY", "NotedMemory", "Replica", "Ring", "StaticReplica", "StaticRing", "VotingReplica", "VotingRing"]
 
 KEY = GroupKey("c", "bg")
 
@@ -223,3 +225,58 @@ class StaticRing(Ring):
         for node in to or self.nodes.values():
             if node.alive:
                 node.feed(Assigned(table))
+
+
+class NotedMemory(MemoryLog):
+    """A memory log in which a leadership can leave notes."""
+
+    def append_note(self, epoch: Epoch, note: bytes) -> Position:
+        return self.append(Kind.MEMBERS, epoch, note)
+
+    def notes(self, after: Position, upto: Position) -> list[tuple[Position, bytes]]:
+        return [(record.end, record.body) for record in self.records(after, upto) if record.kind is Kind.MEMBERS]
+
+
+class VotingReplica(Replica):
+    """In raft mode. `founders`: empty, if it joined later. With another `store` it is another voter."""
+
+    ring: "VotingRing"
+    core: VotingCore
+    log: NotedMemory
+    store = 1
+    founders: tuple[ReplicaId, ...] = ()
+
+    @property
+    def seat(self) -> Seat:
+        return Seat(
+            group=KEY, broker_id=BrokerId(self.id), store_id=f"s{self.id}.{self.store}", address=f"b{self.id}:10911",
+            incarnation=f"s{self.id}.{self.life}",
+        )  # fmt: skip
+
+    def made(self) -> VotingCore:
+        return VotingCore(
+            self.seat, self.ring.options, self.log, promise=self.kept, founders=self.founders, commit=self.committed,
+            seed=self.id * 1_000 + self.life, now=self.ring.now,
+        )  # fmt: skip
+
+    def begin(self) -> None:
+        """It knows all that it needs."""
+
+
+class VotingRing(Ring):
+    """Founded by all of its first replicas."""
+
+    def __init__(self, replicas: int = 3, *, options: RaftOptions | None = None) -> None:
+        super().__init__()
+        self.options = options or RaftOptions()
+        self.founders = tuple(voter_of(BrokerId(each), f"s{each}.1") for each in range(1, replicas + 1))
+        for each in range(1, replicas + 1):
+            self.add(each).founders = self.founders
+        for node in self.nodes.values():
+            node.start()
+
+    def add(self, broker_id: int) -> VotingReplica:
+        """A replica that is not started."""
+        node = VotingReplica(self, broker_id, NotedMemory())
+        self.nodes[broker_id] = node
+        return node
