@@ -124,6 +124,11 @@ class Leader:
         """Whether members are being changed, or a change is not committed yet."""
         return self._changing.running or self._ground.members.since > self._ground.progress.commit
 
+    @property
+    def given_away(self) -> bool:
+        """Whether that one has been told to stand, so that there is no lease any more in this term."""
+        return self._handover.sent
+
     def leave(self, cause: str) -> Turn:
         """Let go at once; whoever is closest may stand."""
         self._handover.leave()
