@@ -343,7 +343,7 @@ class Leader:
     def _restate(self) -> None:
         """Where the owner drops old records, the present members stand in a young one, too."""
         ground = self._ground
-        quiet = self._ready and not self._changing.running and ground.members.since <= ground.progress.commit
+        quiet = self._ready and not ground.full and not self.changing
         due = ground.options.owner_appends and ground.clock.now - self._restated_at >= ground.options.restate_ms
         if due and quiet and ground.members.since < ground.log.end:
             self._name(ground.members.current)
