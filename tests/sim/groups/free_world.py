@@ -111,12 +111,11 @@ class FreeWorld(GroupWorld):
         until, steady, wrong, before = self.now_us + CALM_US, 0, "", fate.acknowledged
         while self.now_us < until and steady < _STEADY:
             self.run_until(self.now_us + _LOOK_US)
-            wrong = self._wrong()
+            wrong = self._wrong() or ("" if fate.acknowledged > before else "nothing is acknowledged")
             steady = 0 if wrong else steady + 1
             if wrong and self.now_us > until - CALM_US // 2 and self.mode == "static":
                 self.registry.rescue(self, Random(self.now_us))
         require(not wrong, "liveness", wrong)
-        require(fate.acknowledged > before, "liveness", "nothing is acknowledged")
 
     def _wrong(self) -> str:
         serving = [each for each in self.free() if each.serves() is not None]
