@@ -22,6 +22,7 @@ from logherd.app.external_names import ExternalNames
 from logherd.app.forwarding.assembly import Forwarding, Surroundings
 from logherd.app.forwarding.leadership import SettableLeadership
 from logherd.app.guarded.lent import NAMES, REMOTING, Lent
+from logherd.app.guarded.relay import open_relay
 from logherd.app.names import EmbeddedNames
 from logherd.app.option_values import host_of, net_limits
 from logherd.app.requests import WaitingAnswers
@@ -117,7 +118,7 @@ class Broker:
         return broker
 
     def addresses(self) -> dict[str, str]:
-        """What was bound: address, admin and nameServer, each "host:port"."""
+        """What was bound: address, admin, nameServer and, if there is one, relay, each "host:port"."""
         return dict(self._bound)
 
     def check(self) -> None:
@@ -183,10 +184,12 @@ class Broker:
             raise CannotListen(f"adminListen {self._options.admin_listen}: {error.strerror}") from error
         self._guard.start("ticks", self._ticks())
         await self._names.join(self._guard)
+        relay = await open_relay(self._options.guardian, {REMOTING: self._server, **self._names.servers})
         self._bound = {
             "address": address,
             "admin": str(Endpoint(host=admin_host, port=admin_port)),
             "nameServer": self._names.address,
+            **relay,
         }
 
     async def _close(self, *, orderly: bool) -> None:

@@ -4,16 +4,16 @@ the controller's too.
 `docs/settings.md` is generated from here. A key that is not here is refused by its path.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from logherd.settings.quantities import Bytes, EndpointText, Milliseconds, split_endpoint
 
 __all__ = [
-    "EVERY_INTERFACE", "NAME", "BrokerSettings", "Group", "LimitSettings", "LogSettings", "NameServiceSettings",
-    "RetentionSettings", "StoreSettings", "TopicSettings",
+    "EVERY_INTERFACE", "NAME", "BrokerSettings", "DialledText", "Group", "GuardianSettings", "LimitSettings",
+    "LogSettings", "NameServiceSettings", "RetentionSettings", "StoreSettings", "TopicSettings",
 ]  # fmt: skip
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -21,6 +21,16 @@ _HOUR = 3_600_000
 _RECORD_OVERHEAD = 128 * _KIB
 EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- refused as an advertised address, not bound
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
+
+
+def _check_dialled(text: str) -> str:
+    host, port = split_endpoint(text)
+    if host in EVERY_INTERFACE or port == 0:
+        raise ValueError("others connect to it, so write a host that they can reach and a port that is not 0")
+    return text
+
+
+DialledText = Annotated[EndpointText, AfterValidator(_check_dialled)]
 
 
 class Group(BaseModel):
@@ -188,6 +198,35 @@ class LogSettings(Group):
     format: Literal["text", "json"] = Field(default="text", description="`json` writes one object per line.")
 
 
+class GuardianSettings(Group):
+    """The parent process that keeps the ports over this one's death: `--guarded` starts it with what stands here."""
+
+    relay_listen: EndpointText | None = Field(
+        default=None,
+        description="Address where guardians of peers bring clients that their own process cannot serve; none: they "
+        "cannot. It believes what they say of the client's address, so let nobody else reach it.",
+    )
+    peers: tuple[DialledText, ...] = Field(
+        default=(),
+        max_length=16,
+        description="`relayListen` of the peers: where the guardian brings clients while this process does not serve.",
+    )
+    state_file: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File in a memory file system where the guardian keeps what this process has told it; none: "
+        "nowhere to be seen.",
+    )
+    stop_ms: Milliseconds = Field(
+        default=30_000,
+        alias="stopTime",
+        ge=1000,
+        le=86_400_000,
+        multiple_of=1000,
+        description="From a stop to the kill of a process that does not end; whole seconds.",
+    )
+
+
 class BrokerSettings(Group):
     """One broker process."""
 
@@ -220,6 +259,9 @@ class BrokerSettings(Group):
     topics: TopicSettings = Field(default_factory=TopicSettings, description="Topics and groups that nobody has made.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="What one peer may ask for.")
     log: LogSettings = Field(default_factory=LogSettings, description="The broker's own log lines.")
+    guardian: GuardianSettings = Field(
+        default_factory=GuardianSettings, description="The parent process, and what peers do for each other."
+    )
 
     properties: dict[str, str] = Field(
         default_factory=dict, max_length=200, description="Settings by their RocketMQ names; they win over the others."

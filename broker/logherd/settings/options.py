@@ -9,8 +9,9 @@ from typing import Literal
 import msgspec
 
 __all__ = [
-    "BrokerOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "LimitOptions", "LogOptions", "MemberOptions",
-    "NameServiceOptions", "OwnNameServiceOptions", "RetentionOptions", "StorageOptions", "TopicOptions",
+    "BrokerOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "GuardianOptions", "LimitOptions",
+    "LogOptions", "MemberOptions", "NameServiceOptions", "OwnNameServiceOptions", "RetentionOptions", "StorageOptions",
+    "TopicOptions",
 ]  # fmt: skip
 
 
@@ -77,6 +78,13 @@ class LogOptions(Options, frozen=True):
     format: Literal["text", "json"]
 
 
+class GuardianOptions(Options, frozen=True):
+    relay_listen: Endpoint | None
+    peers: tuple[Endpoint, ...]
+    state_file: str | None
+    stop_ms: int
+
+
 class BrokerOptions(Options, frozen=True):
     """Everything that one broker process needs to know from outside."""
 
@@ -93,6 +101,7 @@ class BrokerOptions(Options, frozen=True):
     topics: TopicOptions
     limits: LimitOptions
     log: LogOptions
+    guardian: GuardianOptions
 
 
 class MemberOptions(Options, frozen=True):
@@ -135,6 +144,7 @@ class ControllerOptions(Options, frozen=True):
     snapshot_bytes: int
     limits: LimitOptions
     log: LogOptions
+    guardian: GuardianOptions
 
     @property
     def clock_drift_ppm(self) -> int:
