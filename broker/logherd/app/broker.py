@@ -14,13 +14,14 @@ from pathlib import Path
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
 from logherd.app.admin_routes import Routes
-from logherd.app.binding import CannotListen, bind
+from logherd.app.binding import CannotListen
 from logherd.app.clock import SystemClock
 from logherd.app.descriptors import DescriptorShares, shares_for
 from logherd.app.engine import Engine
 from logherd.app.external_names import ExternalNames
 from logherd.app.forwarding.assembly import Forwarding, Surroundings
 from logherd.app.forwarding.leadership import SettableLeadership
+from logherd.app.guarded.lent import NAMES, REMOTING, Lent
 from logherd.app.names import EmbeddedNames
 from logherd.app.option_values import host_of, net_limits
 from logherd.app.requests import WaitingAnswers
@@ -75,19 +76,22 @@ class Broker:
 
     @staticmethod
     async def start(
-        options: BrokerOptions, *, on_failure: Callable[[], None], leadership: Leadership | None = None
-    ) -> "Broker":
+        options: BrokerOptions, *, on_failure: Callable[[], None], leadership: Leadership | None = None,
+        lent: Lent | None = None,
+    ) -> "Broker":  # fmt: skip
         """Open everything and serve. `on_failure` hears once that the store failed; `check` then tells why.
 
         Without `leadership` the broker is alone in its group and always leads.
 
         Raises: CannotListen, StoreError, MetadataError, BrokerFailed, OSError; nothing is left open or running then.
         """
-        listening = bind(options.listen, "listen")
+        lent = lent or Lent()
+        listening = lent.take(REMOTING, options.listen, "listen")
         names_socket: socket.socket | None = None
         try:
             if options.name_service.mode == "embedded":
-                names_socket = bind(options.name_service.listen, "nameService.listen")
+                names_socket = lent.take(NAMES, options.name_service.listen, "nameService.listen")
+            lent.take_nothing_else()
             host, port = listening.getsockname()[:2]
             advertised = options.advertised or Endpoint(host=options.listen.host, port=port)
             place = Place(

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import uvloop
 
+from logherd.app.guarded.lent import Lent, inherit
 from logherd.kit.errors import LogHerdError
 from logherd.settings.options import LogOptions
 from logherd.telemetry.log import Log, configure
@@ -50,13 +51,15 @@ class Server(Protocol):
         """Let go of everything without writing."""
 
 
-Start = Callable[[Callable[[], None]], Awaitable[Server]]
-"""Starts a server; it is given what to call once when the server fails."""
+Start = Callable[[Lent, Callable[[], None]], Awaitable[Server]]
+"""Starts a server that accepts when this returns; it is given what a guardian has lent to this process, and what to
+call once when the server fails."""
 
 
 def run_server(kind: str, start: Start, log: LogOptions, *, ready_file: Path | None) -> int:
     """Run until SIGTERM or SIGINT. Blocks. `kind` is the process' name in what it says.
 
+    A guardian, if there is one, hears when the server accepts connections and when it is about to stop.
     Returns 0 after an orderly stop, 3 if it cannot start (one line says why), 4 if the store failed while it ran.
     """
     configure(sys.stderr, style=log.format, level=logging.getLevelNamesMapping()[log.level.upper()])
@@ -71,7 +74,8 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     try:
-        server = await start(stop.set)
+        lent = inherit()
+        server = await start(lent, stop.set)
     except (LogHerdError, OSError) as error:
         # Log lines cut long values, and what to do about it stands at the end of the reason.
         sys.stderr.write(f"logherd {kind}: {error}\n")
@@ -80,11 +84,13 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
     # What was imported and built stays for good: a full collection (15 to 50 ms of silence) need not look at it.
     gc.freeze()
     loop.set_exception_handler(lambda _loop, context: _unhandled(server, context))
+    lent.keeper.ready()
     if ready_file is not None:
-        _write_whole(ready_file, json.dumps(server.addresses() | {"pid": os.getpid()}))
+        _write_whole(ready_file, json.dumps(server.addresses() | _process_ids(lent)))
     _log.info("process serves", process=kind, **server.addresses())
     try:
         await stop.wait()
+        lent.keeper.ready(accepting=False)
         server.check()
         _log.info("process stops", process=kind, cause="signal")
         await server.stop()
@@ -93,6 +99,12 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
         await server.abandon()
         return EXIT_STORE_FAILED
     return EXIT_OK
+
+
+def _process_ids(lent: Lent) -> dict[str, int]:
+    """`pid` serves and changes with each death; `guardian` is whom to ask for a stop, if there is one."""
+    guardian = lent.keeper.guardian
+    return {"pid": os.getpid()} if guardian is None else {"pid": os.getpid(), "guardian": guardian}
 
 
 def _unhandled(server: Server, context: dict[str, object]) -> None:

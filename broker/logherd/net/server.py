@@ -11,7 +11,8 @@ from logherd.telemetry.log import Log
 
 __all__ = ["Server"]
 
-LISTEN_BACKLOG = 1024
+LISTEN_BACKLOG = 4096
+"""Of a socket that a guardian has lent, too: there it is how many wait while nobody accepts."""
 
 
 class Server:

@@ -21,6 +21,7 @@ from logherd.app.controllers.port import DeskPort
 from logherd.app.controllers.reports import Reports
 from logherd.app.controllers.site import ControllerSite
 from logherd.app.descriptors import grant_descriptors, share_descriptors
+from logherd.app.guarded.lent import NAMES, REMOTING, Lent
 from logherd.app.names import EmbeddedNames
 from logherd.app.option_values import net_limits
 from logherd.app.quorum.node import boot_ms
@@ -58,16 +59,20 @@ class Controller:
         )
 
     @staticmethod
-    async def start(options: ControllerOptions, *, on_failure: Callable[[], None]) -> "Controller":
+    async def start(
+        options: ControllerOptions, *, on_failure: Callable[[], None], lent: Lent | None = None
+    ) -> "Controller":
         """Open everything and serve. `on_failure` hears once that it failed; `check` then tells why.
 
         Raises: CannotListen, PeerError, StoreError, OSError; nothing is left open or running then.
         """
-        taken = [bind(options.listen, "listen")]
+        lent = lent or Lent()
+        taken = [lent.take(REMOTING, options.listen, "listen")]
         try:
             taken.append(bind(options.peer_listen, "peerListen"))
             if options.name_service.mode == "embedded":
-                taken.append(bind(options.name_service.listen, "nameService.listen"))
+                taken.append(lent.take(NAMES, options.name_service.listen, "nameService.listen"))
+            lent.take_nothing_else()
             controller = Controller(options, on_failure=on_failure)
         except BaseException:
             for each in taken:
