@@ -29,6 +29,7 @@ from logherd.app.services import Place, Services
 from logherd.net.server import Server
 from logherd.service.forwarding.roles import Leadership, Leading
 from logherd.service.identity import BrokerIdentity
+from logherd.service.names.epochs import Expected
 from logherd.service.names.registration import Registrar
 from logherd.settings.options import BrokerOptions, Endpoint
 from logherd.store import QueueLog
@@ -160,7 +161,7 @@ class Broker:
             return names
         path = Path(self._options.data_dir) / "names.json"
         embedded = EmbeddedNames.prepare(
-            listening, self._clock, key_values_path=path, expected=(identity.name,), connections=connections
+            listening, self._clock, key_values_path=path, groups=Expected((identity.name,)), connections=connections
         )
         embedded.attach(identity, self._engine.metadata, self._clock)
         self._services.permission_hooks.append(embedded.set_permission)
