@@ -51,15 +51,15 @@ Answered = Joined | Granted | Withheld | SetChanged
 class ControllersClient:
     """Belongs to the loop on which it is made. Every method but `stop` returns at once.
 
-    Invariant: at most one connection, to the controller that is believed to lead; the latest question of each kind waits
-    while there is none.
+    Invariant: at most one connection, to the controller that is believed to lead; the latest question of each kind
+    waits while there is none.
     """
 
     def __init__(
         self, addresses: Sequence[Endpoint], *, now_ms: Callable[[], int],
         on_answer: Callable[[Ask, Answered, int], None],
     ) -> None:  # fmt: skip
-        """`on_answer(question, answer, sent)`: `sent` is when the question left, by `now_ms`; a lease counts from there."""
+        """`on_answer(question, answer, sent)`: `sent` is when the question left, by `now_ms`; leases count from it."""
         self._addresses = tuple((each.host, each.port) for each in addresses)
         self._now_ms = now_ms
         self._on_answer = on_answer

@@ -36,8 +36,8 @@ class Flushing:
     """Owns the writer thread. Loop thread only.
 
     Invariants: (1) a held message leaves after a flush that covers its token, and `on_flushed` hears of a token after
-    everything that was changed when it was wanted is durable, the epoch included; (2) after a failure or `end` nothing is
-    sent, and `on_flushed` is not called again.
+    everything that was changed when it was wanted is durable, the epoch included; (2) after a failure or `end` nothing
+    is sent, and `on_flushed` is not called again.
     """
 
     def __init__(

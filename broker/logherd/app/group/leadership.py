@@ -22,7 +22,7 @@ class GroupLeadership:
         return self._role
 
     def confirm(self) -> None:
-        """To be called before a request is taken: a process that has slept finds out here, not at its next tick (R1)."""
+        """To be called before a request is taken: who has slept finds out here, not at the next tick (R1)."""
         if isinstance(self._role, Leading):
             self._expire()
 

@@ -4,8 +4,8 @@ The order of duties is that of group/output.py. A pass of the loop handles what 
 the services have appended is shipped, then handed to the writer thread.
 
 What must be durable before what is sent: an acknowledgement leaves after the flush of what it acknowledges, and nothing
-is said in an epoch before that epoch is in the replica's file (`Flushing`). An answer to a client leaves when its record
-is committed, and only while the lease runs (`Duties.committed`).
+is said in an epoch before that epoch is in the replica's file (`Flushing`). An answer to a client leaves when its
+record is committed, and only while the lease runs (`Duties.committed`).
 """
 
 import asyncio
@@ -86,8 +86,8 @@ class Replica:
     """Belongs to the loop on which it is made. After a failure it does nothing any more."""
 
     def __init__(
-        self, seat: Seat, options: GroupOptions, log: ReplicaStore, file: ReplicaFile, *, controllers: Sequence[Endpoint],
-        duties: Duties,
+        self, seat: Seat, options: GroupOptions, log: ReplicaStore, file: ReplicaFile, *,
+        controllers: Sequence[Endpoint], duties: Duties,
     ) -> None:  # fmt: skip
         """`log` is as it was opened: all of it is durable."""
         self.log = log

@@ -2,8 +2,8 @@
 
     replica.json {"format":1,"group":"DefaultCluster/orders","brokerId":2,"storeId":"9f0c...","epoch":7}
 
-`storeId` is drawn with the directory: a wiped replica comes back as another store, and the controllers do not count what
-the former one acknowledged. `epoch` is the highest one that this replica has seen; what it says in an epoch waits until
+`storeId` is drawn with the directory: a wiped replica comes back as another store, and the controllers do not count
+what the former one acknowledged. `epoch` is the highest one that this replica has seen; what it says in an epoch waits until
 that epoch is in the file (R4).
 """
 
@@ -58,8 +58,8 @@ class ReplicaFile:
         if size is None:
             if not log_empty:
                 raise ReplicaFileError(
-                    f"{path} is not there, but the log beside it has records: a broker alone, or another program, wrote "
-                    "them. Start this replica with an empty dataDir"
+                    f"{path} is not there, but the log beside it has records: a broker alone, or another program, "
+                    "wrote them. Start this replica with an empty dataDir"
                 )
             made = ReplicaFile(files, directory, group, broker_id, token_hex(16), Epoch(0))
             made.keep(Epoch(0))
