@@ -17,7 +17,8 @@ from logherd.replication.receiver import Flushed, FromLeader, Receiver
 from logherd.replication.sender import ShipOptions
 from logherd.replication.shipper import Shipper
 from logherd.replication.shipping import Committed, Connected, FollowersSet, FromFollower, Grown, ShipperTick
-from logherd.service.metadata.changes import Barrier, decode_change, encode
+from logherd.service.metadata import barriers
+from logherd.service.metadata.changes import Barrier, encode
 from logherd.service.metadata.journal import CHANGES, METADATA_TOPIC
 from logherd.service.metadata.store_log import StoreLog
 from logherd.store import DerivedOptions, LogOptions, MessageStore, RetentionOptions, StoreOptions, begin_again
@@ -46,7 +47,7 @@ class Replica:
         self.directory = directory
         self.clock = clock
         self.store = MessageStore.open(directory, OPTIONS, OsFiles(), clock=clock)
-        self.log = ReplicaStore(self.store, barriers_of(self.store, clock))
+        self.log = ReplicaStore(self.store, barriers(StoreLog(self.store, clock, host=HOST)))
         self.durable = DurableEnd(Position(self.store.end_position))
         self.receiver = self.follow()
 
@@ -85,22 +86,6 @@ class Replica:
         left = self.directory.with_name(f"{self.directory.name.partition('.')[0]}.{number}")
         shutil.copytree(self.directory, left)
         return Replica(left, self.clock)
-
-
-def barriers_of(store: MessageStore, clock: SimClock) -> list[tuple[int, int]]:
-    """(epoch, start position) of all barriers in a log that was just opened, committed or not."""
-    log = StoreLog(store, clock, host=HOST)
-    queue = store.queue(METADATA_TOPIC, CHANGES)
-    bodies = [entry.body for entry in log.read(CHANGES, queue.min_offset)]
-    bodies += [bytes(decode_body(record)) for _, record in store.uncommitted(queue)]
-    changes = [decode_change(body, 0) for body in bodies]
-    return [(change.epoch, change.start_position) for change in changes if isinstance(change, Barrier)]
-
-
-def decode_body(record: bytes | bytearray | memoryview) -> memoryview:
-    from logherd.model.record import decode_record
-
-    return decode_record(memoryview(record)).body
 
 
 class Pair:

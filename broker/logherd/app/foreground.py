@@ -18,11 +18,12 @@ from logherd.kit.errors import LogHerdError
 from logherd.settings.options import LogOptions
 from logherd.telemetry.log import Log, configure
 
-__all__ = ["Server", "ServerFailed", "run_server"]
+__all__ = ["EXIT_STARTS_AGAIN", "Server", "ServerFailed", "run_server"]
 
 EXIT_OK = 0
 EXIT_CANNOT_START = 3
 EXIT_STORE_FAILED = 4
+EXIT_STARTS_AGAIN = 5
 _SWITCH_INTERVAL_SECONDS = 0.0005
 
 _log = Log("logherd.app")
@@ -30,6 +31,9 @@ _log = Log("logherd.app")
 
 class ServerFailed(LogHerdError):
     """What keeps the process right has failed while it ran: it must end without writing."""
+
+    starts_again = False
+    """Whether the cause is dealt with once the server was abandoned, so that another process may carry on."""
 
 
 class Server(Protocol):
@@ -60,7 +64,8 @@ def run_server(kind: str, start: Start, log: LogOptions, *, ready_file: Path | N
     """Run until SIGTERM or SIGINT. Blocks. `kind` is the process' name in what it says.
 
     A guardian, if there is one, hears when the server accepts connections and when it is about to stop.
-    Returns 0 after an orderly stop, 3 if it cannot start (one line says why), 4 if the store failed while it ran.
+    Returns 0 after an orderly stop, 3 if it cannot start (one line says why), 4 if the store failed while it ran, 5
+    if it only has to be started again.
     """
     configure(sys.stderr, style=log.format, level=logging.getLevelNamesMapping()[log.level.upper()])
     # The writer thread needs the interpreter for a moment after each flush; the default of 5 ms would be the latency.
@@ -97,7 +102,7 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
     except ServerFailed as error:
         _log.error("process stops, its store failed", process=kind, reason=error)
         await server.abandon()
-        return EXIT_STORE_FAILED
+        return EXIT_STARTS_AGAIN if error.starts_again else EXIT_STORE_FAILED
     return EXIT_OK
 
 

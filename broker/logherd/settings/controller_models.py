@@ -7,16 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from logherd.settings.models import (
-    EVERY_INTERFACE,
-    NAME,
-    DialledText,
-    Group,
-    GuardianSettings,
-    LimitSettings,
-    LogSettings,
-)
-from logherd.settings.quantities import Bytes, EndpointText, Milliseconds, split_endpoint
+from logherd.settings.base import Group
+from logherd.settings.guardian import GuardianSettings
+from logherd.settings.models import NAME, LimitSettings, LogSettings
+from logherd.settings.quantities import EVERY_INTERFACE, Bytes, DialledText, EndpointText, Milliseconds, split_endpoint
 
 __all__ = ["ControllerSettings", "ElectionSettings", "MemberSettings", "OwnNameServiceSettings"]
 

@@ -4,39 +4,24 @@ the controller's too.
 `docs/settings.md` is generated from here. A key that is not here is refused by its path.
 """
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, model_validator
 
-from logherd.settings.quantities import Bytes, EndpointText, Milliseconds, split_endpoint
+from logherd.settings.base import Group
+from logherd.settings.guardian import GuardianSettings
+from logherd.settings.quantities import EVERY_INTERFACE, Bytes, EndpointText, Milliseconds, split_endpoint
+from logherd.settings.replication import ReplicationSettings
 
 __all__ = [
-    "EVERY_INTERFACE", "NAME", "BrokerSettings", "DialledText", "Group", "GuardianSettings", "LimitSettings",
-    "LogSettings", "NameServiceSettings", "RetentionSettings", "StoreSettings", "TopicSettings",
+    "NAME", "BrokerSettings", "LimitSettings", "LogSettings", "NameServiceSettings",
+    "RetentionSettings", "StoreSettings", "TopicSettings",
 ]  # fmt: skip
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _HOUR = 3_600_000
 _RECORD_OVERHEAD = 128 * _KIB
-EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- refused as an advertised address, not bound
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
-
-
-def _check_dialled(text: str) -> str:
-    host, port = split_endpoint(text)
-    if host in EVERY_INTERFACE or port == 0:
-        raise ValueError("others connect to it, so write a host that they can reach and a port that is not 0")
-    return text
-
-
-DialledText = Annotated[EndpointText, AfterValidator(_check_dialled)]
-
-
-class Group(BaseModel):
-    """Base of all groups: immutable, camelCase in files, unknown keys refused, defaults checked too."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, validate_default=True)
 
 
 class NameServiceSettings(Group):
@@ -198,35 +183,6 @@ class LogSettings(Group):
     format: Literal["text", "json"] = Field(default="text", description="`json` writes one object per line.")
 
 
-class GuardianSettings(Group):
-    """The parent process that keeps the ports over this one's death: `--guarded` starts it with what stands here."""
-
-    relay_listen: EndpointText | None = Field(
-        default=None,
-        description="Address where guardians of peers bring clients that their own process cannot serve; none: they "
-        "cannot. It believes what they say of the client's address, so let nobody else reach it.",
-    )
-    peers: tuple[DialledText, ...] = Field(
-        default=(),
-        max_length=16,
-        description="`relayListen` of the peers: where the guardian brings clients while this process does not serve.",
-    )
-    state_file: str | None = Field(
-        default=None,
-        min_length=1,
-        description="File in a memory file system where the guardian keeps what this process has told it; none: "
-        "nowhere to be seen.",
-    )
-    stop_ms: Milliseconds = Field(
-        default=30_000,
-        alias="stopTime",
-        ge=1000,
-        le=86_400_000,
-        multiple_of=1000,
-        description="From a stop to the kill of a process that does not end; whole seconds.",
-    )
-
-
 class BrokerSettings(Group):
     """One broker process."""
 
@@ -235,7 +191,10 @@ class BrokerSettings(Group):
         default="DefaultCluster", pattern=NAME, description="Name of the cluster that the group is in."
     )
     broker_id: int = Field(
-        default=0, ge=0, le=0, description="Number of this broker in its group. This version runs one: 0."
+        default=0,
+        ge=0,
+        le=999,
+        description="Number of this broker in its group: 0 for a broker alone, from 1 on in a replicated group.",
     )
     listen: EndpointText = Field(
         default="127.0.0.1:10911", description="Address for clients and mqadmin. Port 0: any free port."
@@ -255,6 +214,9 @@ class BrokerSettings(Group):
         description="`sync`: a send is answered after its record is on disk. `async`: before; a crash of the machine "
         "then loses up to `store.asyncFlushInterval` of answered messages (a crash of the process alone loses none).",
     )
+    replication: ReplicationSettings = Field(
+        default_factory=ReplicationSettings, description="How this broker and others keep one log."
+    )
     store: StoreSettings = Field(default_factory=StoreSettings, description="The message store.")
     topics: TopicSettings = Field(default_factory=TopicSettings, description="Topics and groups that nobody has made.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="What one peer may ask for.")
@@ -273,6 +235,7 @@ class BrokerSettings(Group):
             raise ValueError(
                 "store.messageSizeMax and limits.headerSize must fit into limits.frameSize with 128 KiB left"
             )
+        self.replication.check_broker(self.broker_id, self.name_service.mode)
         told_host, told_port = split_endpoint(self.advertised or self.listen)
         if told_host in EVERY_INTERFACE:
             raise ValueError("advertised is needed, because clients cannot connect to a wildcard listen address")

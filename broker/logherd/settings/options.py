@@ -10,7 +10,8 @@ import msgspec
 
 __all__ = [
     "BrokerOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "GuardianOptions", "LimitOptions",
-    "LogOptions", "MemberOptions", "NameServiceOptions", "OwnNameServiceOptions", "RetentionOptions", "StorageOptions",
+    "LogOptions", "MemberOptions", "NameServiceOptions", "OwnNameServiceOptions", "ReplicationOptions",
+    "RetentionOptions", "StorageOptions",
     "TopicOptions",
 ]  # fmt: skip
 
@@ -85,6 +86,21 @@ class GuardianOptions(Options, frozen=True):
     stop_ms: int
 
 
+class ReplicationOptions(Options, frozen=True):
+    """`peers` may hold this broker's own address."""
+
+    mode: Literal["alone", "controller"]
+    controllers: tuple[Endpoint, ...]
+    peer_listen: Endpoint
+    peers: dict[int, Endpoint]
+    replicas: int
+    min_in_sync: int
+    lag_timeout_ms: int
+    heartbeat_ms: int
+    learner: bool
+    priority: int
+
+
 class BrokerOptions(Options, frozen=True):
     """Everything that one broker process needs to know from outside."""
 
@@ -97,6 +113,7 @@ class BrokerOptions(Options, frozen=True):
     data_dir: str
     name_service: NameServiceOptions
     flush: Literal["sync", "async"]
+    replication: ReplicationOptions
     store: StorageOptions
     topics: TopicOptions
     limits: LimitOptions

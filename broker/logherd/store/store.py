@@ -308,9 +308,10 @@ class MessageStore:
         self._uncommitted.cut(at, [batch for batch in log.pending if batch.kept > at], log.touched, log.batch_start)
         log.cut(at)
 
-    def uncommitted(self, queue: QueueLog) -> Iterator[tuple[int, Buffer]]:
-        """(position, record) of the messages of a queue that are appended and not committed, oldest first."""
-        for position, size, _ in UNIT.iter_unpack(queue.uncommitted_units()):
+    def uncommitted(self, queue: QueueLog, offset: int = 0) -> Iterator[tuple[int, Buffer]]:
+        """(position, record) of the messages of a queue, from `offset` on, that are appended and not committed, oldest
+        first."""
+        for position, size, _ in UNIT.iter_unpack(queue.uncommitted_units(offset)):
             yield position, self._log.read_raw(position, size)[0]
 
     @property
@@ -385,18 +386,21 @@ class MessageStore:
                 found[position] = None
         return list(found)
 
-    def delete_topic(self, topic: str) -> None:
+    def delete_topic(self, topic: str, at: int | None = None) -> None:
         """Forget the topic's queues: at once in memory, their files in the background. The log keeps the records until
         retention; a topic of this name that is made again begins at offset 0.
 
         A replica's queues come back if the log is cut below the place where it ends now, so the record that tells of
-        the deletion is appended before; their files go when that is committed.
+        the deletion is appended before; their files go when that is committed. With `at` that record ends there: what
+        another leader deleted, told to the replica that leads after it; queues with later messages stay.
         """
+        table = self._derived.table
         if self._writer.checkpoint.committed is None:
             self._derived.remove_topic(topic)
             return
-        for queue in self._derived.table.of_topic(topic):
-            self._uncommitted.doom(queue, self._log.end_position)
+        for queue in table.of_topic(topic):
+            if at is None or table.ends_below(queue, at):
+                self._uncommitted.doom(queue, self._log.end_position if at is None else at)
 
     def forget_deleted(self, deleted: Mapping[str, int]) -> list[str]:
         """Empty again the queues that hold only records below the position where their topic was deleted: deriving

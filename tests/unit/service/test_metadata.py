@@ -239,8 +239,8 @@ def test_a_snapshot_follows_enough_changes_and_start_reads_only_what_is_after_it
     changes_read: list[int] = []
     read = log.read
 
-    def counting(queue_id: int, queue_offset: int):  # type: ignore[no-untyped-def]
-        for entry in read(queue_id, queue_offset):
+    def counting(queue_id: int, queue_offset: int, below: int):  # type: ignore[no-untyped-def]
+        for entry in read(queue_id, queue_offset, below):
             if queue_id == 0:
                 changes_read.append(entry.queue_offset)
             yield entry

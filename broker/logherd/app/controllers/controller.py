@@ -128,7 +128,7 @@ class Controller:
         if names is not None:
             self._names = EmbeddedNames.prepare(
                 names, clock, key_values_path=Path(options.data_dir) / "names.json",
-                expected=self._reports.group_names(), connections=shares.name_connections,
+                groups=self._decisions.known_groups, connections=shares.name_connections,
             )  # fmt: skip
             await self._names.join(self._guard)
             bound["nameServer"] = self._names.address

@@ -13,11 +13,11 @@ from logherd.settings.options import BrokerOptions, ControllerOptions, Endpoint,
 __all__ = ["broker_guardian", "controller_guardian"]
 
 
-def broker_guardian(options: BrokerOptions, controllers: Sequence[Endpoint] = ()) -> list[str]:
-    """Arguments of `logherd-guardian` for this broker, up to `--`. `controllers` are told of its exit; none: nobody."""
+def broker_guardian(options: BrokerOptions) -> list[str]:
+    """Arguments of `logherd-guardian` for this broker, up to `--`. Its controllers, if any, are told of its exit."""
     names = options.name_service
     lent = {REMOTING: options.listen} | ({NAMES: names.listen} if names.mode == "embedded" else {})
-    return list(_arguments(lent, options.guardian, controllers))
+    return list(_arguments(lent, options.guardian, options.replication.controllers))
 
 
 def controller_guardian(options: ControllerOptions) -> list[str]:

@@ -30,6 +30,11 @@ class Offsets:
         self.position = 0
         """End of the newest offset record: an answer that tells an offset waits for it. See `flush`."""
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether anything was committed that no record tells of yet."""
+        return bool(self._pending)
+
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """The newest committed or reset offset; None if the group never committed this queue."""
         topics = self._table.get(group)
@@ -61,7 +66,10 @@ class Offsets:
 
         Returns whether it was taken: False while a reset of this queue is pending.
         Durable: no; after `flush` and a commit of the log up to the position that it returns.
+        Raises: NotLeading.
         """
+        if not self._journal.leading:
+            self._journal.check()
         if self._resets and self.pending_reset(group, topic, queue_id) is not None:
             return False
         queues = self._table.setdefault(group, {}).setdefault(topic, {})
@@ -95,6 +103,7 @@ class Offsets:
 
     def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> int:
         """Set offsets whatever they were, and keep them pending for the consumer. Raises MetadataRefusedError."""
+        self._journal.check()
         self.flush()
         change = OffsetsReset(_rows({(group, topic): dict(offsets)}))
         self.position = self._journal.append(change)
@@ -109,6 +118,7 @@ class Offsets:
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int:
         """The consumer is being told: the reset is no longer pending. Raises MetadataRefusedError."""
+        self._journal.check()
         offset = self._resets[group][topic][queue_id]
         change = ResetsTold([(group, topic, [queue_id, offset])])
         self.position = self._journal.append(change)
@@ -137,6 +147,17 @@ class Offsets:
         self._resets.pop(group, None)
         for key in [key for key in self._pending if key[0] == group]:
             del self._pending[key]
+
+    def become(self, other: "Offsets") -> None:
+        """Hold what another holds; what is pending here is forgotten."""
+        self._table, self._resets = other.tables
+        self._pending = {}
+        self.position = other.position
+
+    @property
+    def tables(self) -> tuple[_Table, _Table]:
+        """The offsets and the pending resets themselves, for `become`."""
+        return self._table, self._resets
 
     def apply_committed(self, change: OffsetsCommitted) -> None:
         """Take a change that is in the log already."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from logherd.app.guarded.command import broker_guardian, controller_guardian
 from logherd.settings.load import load_broker_options, load_controller_options
-from logherd.settings.options import BrokerOptions, ControllerOptions, Endpoint
+from logherd.settings.options import BrokerOptions, ControllerOptions
 from logherd_guardian.options import Lent, Options, parse_options
 
 NODES = [{"name": "c1", "peer": "h:1", "address": "h:2"}]
@@ -40,12 +40,12 @@ def test_a_broker_alone_lends_its_two_ports_and_tells_nobody(tmp_path: Path) -> 
 
 def test_a_broker_of_a_group_has_peers_and_controllers(tmp_path: Path) -> None:
     options = broker(
-        tmp_path, listen="0.0.0.0:0", advertised="host:1",
+        tmp_path, brokerId=1, listen="0.0.0.0:0", advertised="host:1",
         nameService={"mode": "external", "addresses": ["names:9876"]},
         guardian={"peers": ["bg-1:10915", "[fd00::1]:10915"], "stateFile": "/dev/shm/bg-0", "stopTime": "5s"},
+        replication={"mode": "controller", "controllers": ["c1:9878", "c2:9878"]},
     )  # fmt: skip
-    controllers = [Endpoint(host="c1", port=9878), Endpoint(host="c2", port=9878)]
-    assert understood(broker_guardian(options, controllers)) == Options(
+    assert understood(broker_guardian(options)) == Options(
         lent=(Lent("remoting", "0.0.0.0", 0, ("bg-1:10915", "[fd00::1]:10915")),), command=("true",),
         controllers=("c1:9878", "c2:9878"), state_file="/dev/shm/bg-0", stop_ms=5_000,
     )  # fmt: skip
