@@ -5,7 +5,7 @@ import socket
 import time
 
 from checkers.history import Outcome, Send
-from logherd.model.record import decode_record
+from logherd.model.record import Record, decode_record
 from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
@@ -84,7 +84,12 @@ class BlockingClient:
         return int(answer.ext["offset"])
 
     def pull(self, topic: str, queue_id: int, offset: int) -> list[tuple[int, str]]:
-        """The messages at `offset` and after, as many as one answer carries; every record's checksums are verified."""
+        """Queue offsets and bodies of the messages at `offset` and after, as many as one answer carries."""
+        records = self.records(topic, queue_id, offset)
+        return [(record.queue_offset, bytes(record.body).rstrip(b".").decode()) for record in records]
+
+    def records(self, topic: str, queue_id: int, offset: int) -> list[Record]:
+        """The same as records, whose checksums are verified."""
         ext = {
             "consumerGroup": "TOOLS_CONSUMER",
             "topic": topic,
@@ -99,12 +104,12 @@ class BlockingClient:
             "expressionType": "TAG",
         }
         answer = self.ask(RequestCode.PULL_MESSAGE, ext)
-        entries, at = [], 0
+        records, at = [], 0
         while at < len(answer.body):
             record = decode_record(answer.body, at)
-            entries.append((record.queue_offset, bytes(record.body).rstrip(b".").decode()))
+            records.append(record)
             at += record.size
-        return entries
+        return records
 
 
 def drain_queue(client: BlockingClient, topic: str, queue_id: int) -> tuple[int, list[tuple[int, str]]]:

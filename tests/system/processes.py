@@ -26,6 +26,8 @@ class BrokerProcess:
         self.log_path = directory / "broker.log"
         self.under: tuple[str, ...] = ()
         """A command to start it under, as `prlimit`."""
+        self.flags: tuple[str, ...] = ()
+        """Options of the command, as `--guarded`."""
 
     def start(self) -> None:
         """Start and wait until it is ready. Raises RuntimeError with its log if it is not in time."""
@@ -43,7 +45,7 @@ class BrokerProcess:
         path.write_text(json.dumps(config))
         ready = self.directory / "ready.json"
         ready.unlink(missing_ok=True)
-        command = [*self.under, sys.executable, "-m", "logherd", "broker", "--config", str(path)]
+        command = [*self.under, sys.executable, "-m", "logherd", "broker", *self.flags, "--config", str(path)]
         command += ["--ready-file", str(ready)]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
