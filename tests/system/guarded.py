@@ -47,6 +47,11 @@ class GuardedBroker(BrokerProcess):
         os.kill(child, signal.SIGKILL)
         return child
 
+    def wait_until_lent(self, lives: int) -> None:
+        """Until the guardian knows that the child serves, in this life, and leaves new connections to it."""
+        told = "logherd-guardian: the child serves"
+        eventually(lambda: self.log().count(told) >= lives, f"it does not:\n{self.log()}", _START_SECONDS_MAX)
+
     def wait_for_another(self, child: int) -> None:
         """Until a child other than this one serves."""
         eventually(lambda: self.child != child, f"no other child:\n{self.log()[-4000:]}", _START_SECONDS_MAX)

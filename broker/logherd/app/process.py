@@ -6,6 +6,7 @@ from pathlib import Path
 
 from logherd.app.broker import Broker
 from logherd.app.foreground import EXIT_STARTS_AGAIN, run_server
+from logherd.app.guarded.lent import has_guardian
 from logherd.settings.options import BrokerOptions
 
 __all__ = ["run"]
@@ -21,6 +22,6 @@ def run(options: BrokerOptions, *, ready_file: Path | None) -> int:
         "broker", lambda lent, failed: Broker.start(options, on_failure=failed, lent=lent), options.log,
         ready_file=ready_file,
     )  # fmt: skip
-    if code == EXIT_STARTS_AGAIN and "LOGHERD_GUARDIAN_PID" not in os.environ:
+    if code == EXIT_STARTS_AGAIN and not has_guardian():
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 -- this very command again
     return code
