@@ -18,12 +18,13 @@ from logherd.kit.errors import LogHerdError
 from logherd.settings.options import LogOptions
 from logherd.telemetry.log import Log, configure
 
-__all__ = ["EXIT_STARTS_AGAIN", "Server", "ServerFailed", "run_server"]
+__all__ = ["Server", "ServerFailed", "run_server"]
 
 EXIT_OK = 0
 EXIT_CANNOT_START = 3
 EXIT_STORE_FAILED = 4
 EXIT_STARTS_AGAIN = 5
+_EXEC = -1
 _SWITCH_INTERVAL_SECONDS = 0.0005
 
 _log = Log("logherd.app")
@@ -65,12 +66,15 @@ def run_server(kind: str, start: Start, log: LogOptions, *, ready_file: Path | N
 
     A guardian, if there is one, hears when the server accepts connections and when it is about to stop.
     Returns 0 after an orderly stop, 3 if it cannot start (one line says why), 4 if the store failed while it ran, 5
-    if it only has to be started again.
+    if it only has to be started again: its guardian does so; without one this process becomes the next by `exec`.
     """
     configure(sys.stderr, style=log.format, level=logging.getLevelNamesMapping()[log.level.upper()])
     # The writer thread needs the interpreter for a moment after each flush; the default of 5 ms would be the latency.
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
-    return uvloop.run(_main(kind, start, ready_file))
+    code = uvloop.run(_main(kind, start, ready_file))
+    if code == _EXEC:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 -- this very command again
+    return code
 
 
 async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
@@ -102,7 +106,9 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
     except ServerFailed as error:
         _log.error("process stops, its store failed", process=kind, reason=error)
         await server.abandon()
-        return EXIT_STARTS_AGAIN if error.starts_again else EXIT_STORE_FAILED
+        if error.starts_again:
+            return EXIT_STARTS_AGAIN if lent.keeper.guardian is not None else _EXEC
+        return EXIT_STORE_FAILED
     return EXIT_OK
 
 

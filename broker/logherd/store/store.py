@@ -47,6 +47,9 @@ _NO_PARTS = list[Buffer]()
 _RECORD_OVERHEAD = 160
 """Most that a record takes beside topic, body and properties, rounded up."""
 
+_NEVER = 1 << 62
+"""More bytes than any disk has free."""
+
 
 class MessageStore:
     """A store that was opened and recovered.
@@ -58,12 +61,13 @@ class MessageStore:
     """
 
     __slots__ = (
-        "_derived", "_extract", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_uncommitted",
+        "_derived", "_extract", "_least_free_bytes", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host",
+        "_uncommitted",
         "_writer", "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
-        self._reserve_bytes = options.log.reserve_bytes
+        self._reserve_bytes = self._least_free_bytes = options.log.reserve_bytes
         self._store_host = options.store_host
         self._lock = recovered.lock
         self._log = recovered.log
@@ -149,7 +153,7 @@ class MessageStore:
         TAGS nor KEYS, else None. Returns (queue offset, position, size in bytes).
         """
         log = self._log
-        if self._writer.failure is not None or self._writer.free_bytes < self._reserve_bytes:
+        if self._writer.failure is not None or self._writer.free_bytes < self._least_free_bytes:
             log.refuse(reserve=reserve)
         if queue.deleted:
             raise InvariantError(f"only living queues get messages: {queue}")
@@ -185,7 +189,7 @@ class MessageStore:
         `append_plain`. Raises: nothing.
         """
         encode = run_encoder(born_host, store_timestamp, self._store_host)
-        if encode is None or self._writer.failure is not None or self._writer.free_bytes < self._reserve_bytes:
+        if encode is None or self._writer.failure is not None or self._writer.free_bytes < self._least_free_bytes:
             return []
         return append_run(self._log, self._extract, encode, messages, store_timestamp)
 
@@ -442,6 +446,11 @@ class MessageStore:
 
     def _stored_at(self, position: int) -> int | None:
         return self._reader.position_timestamp(position) if position < self.committed_position else None
+
+    def shut(self, reason: str) -> None:
+        """Refuse messages with StoreFull for this reason until it is called with none; metadata is taken as before."""
+        self._log.shut = reason
+        self._least_free_bytes = _NEVER if reason else self._reserve_bytes
 
     @property
     def disk(self) -> DiskState:

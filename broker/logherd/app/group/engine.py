@@ -56,6 +56,7 @@ _FILES = OsFiles()
 _UNKNOWN = Reply(
     ResponseCode.SYSTEM_ERROR, remark="unknown: this broker ceased to lead before the message was committed"
 )
+_TOO_FEW = "fewer replicas are in sync than replication.minInSync asks for"
 
 
 class Routes(Protocol):
@@ -90,7 +91,7 @@ class GroupEngine:
             seat, _group_options(options), ReplicaStore(store, barriers(log)), file,
             controllers=options.replication.controllers, duties=self,
         )  # fmt: skip
-        self.leadership = GroupLeadership(self.replica.look)
+        self.leadership = GroupLeadership(self._expire)
         self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes)
         self.schedule = self.replica.schedule
         self._on_commit = on_commit
@@ -98,6 +99,7 @@ class GroupEngine:
         self._failure: BrokerFailed | None = None
         self._next_role: roles.Role | None = None
         self._leased_until: int | None = None
+        self._shut = ""
         self._drained = asyncio.Event()
         self._answers: WaitingAnswers | None = None
         self._routes: Routes | None = None
@@ -269,6 +271,7 @@ class GroupEngine:
                 self._routes.follow()
             self.leadership.set(role)
         self._report_lease()
+        self._mind_set()
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
@@ -293,6 +296,18 @@ class GroupEngine:
         self._leased_until = None
         if self.replica.core.leading is None:
             self.metadata.demote()
+
+    def _expire(self) -> None:
+        if not self.may_answer():
+            self.replica.look()
+
+    def _mind_set(self) -> None:
+        """While too few replicas are in sync nothing is committed (H5): say so at once instead of at the time-out."""
+        leader = self.replica.core.leading
+        reason = "" if leader is None or leader.insync.enough else _TOO_FEW
+        if reason != self._shut:
+            self._shut = reason
+            self.store.shut(reason)
 
     def _report_lease(self) -> None:
         """The guardian watches over the lease, too (H16)."""

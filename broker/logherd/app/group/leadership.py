@@ -21,6 +21,11 @@ class GroupLeadership:
         """The role at this moment."""
         return self._role
 
+    @property
+    def leased(self) -> bool:
+        """Always: whoever leads a group has a lease, or a majority that was heard lately."""
+        return True
+
     def confirm(self) -> None:
         """To be called before a request is taken: who has slept finds out here, not at the next tick (R1)."""
         if isinstance(self._role, Leading):

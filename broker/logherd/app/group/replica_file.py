@@ -3,8 +3,8 @@
     replica.json {"format":1,"group":"DefaultCluster/orders","brokerId":2,"storeId":"9f0c...","epoch":7}
 
 `storeId` is drawn with the directory: a wiped replica comes back as another store, and the controllers do not count
-what the former one acknowledged. `epoch` is the highest one that this replica has seen; what it says in an epoch waits until
-that epoch is in the file (R4).
+what the former one acknowledged. `epoch` is the highest one that this replica has seen; what it says in an epoch waits
+until that epoch is in the file (R4).
 """
 
 from dataclasses import dataclass

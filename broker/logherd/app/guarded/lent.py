@@ -14,7 +14,7 @@ from logherd.app.guarded.keeper import LeaseKeeper, PageKeeper, Unguarded
 from logherd.settings.options import Endpoint
 from logherd_guardian.child import LeasePage, incarnation, inherited_sockets
 
-__all__ = ["NAMES", "REMOTING", "Lent", "has_guardian", "inherit"]
+__all__ = ["NAMES", "REMOTING", "Lent", "inherit"]
 
 REMOTING = "remoting"
 NAMES = "names"
@@ -67,11 +67,6 @@ def inherit(environment: Mapping[str, str] | None = None) -> Lent:
     if page is None:
         return Lent(sockets)
     return Lent(sockets, PageKeeper(page, incarnation=incarnation(environment) or "", guardian=os.getppid()))
-
-
-def has_guardian(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether a guardian started this very process, and so will start the next one."""
-    return incarnation(environment) is not None
 
 
 def _check(lent: socket.socket, name: str, endpoint: Endpoint, setting: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from logherd.app.binding import CannotListen
-from logherd.app.guarded.lent import NAMES, REMOTING, Lent, has_guardian, inherit
+from logherd.app.guarded.lent import NAMES, REMOTING, Lent, inherit
 from logherd.settings.options import Endpoint
 from logherd_guardian.page import PAGE_BYTES, Page, decode_page
 
@@ -67,8 +67,6 @@ def test_a_socket_without_a_setting_is_refused(listener: socket.socket) -> None:
 
 
 def test_without_a_guardian_nothing_is_lent_and_nobody_is_told() -> None:
-    assert not has_guardian({})
-    assert not has_guardian({"LOGHERD_GUARDIAN_PID": str(os.getpid()), "LOGHERD_INCARNATION": "ab" * 16})
     first, second = inherit({}).keeper, inherit({}).keeper
     assert first.guardian is None
     assert len(bytes.fromhex(first.incarnation)) == 16
@@ -84,7 +82,6 @@ def test_what_a_guardian_lent_is_found_and_told(listener: socket.socket) -> None
     page = os.memfd_create("page")
     os.ftruncate(page, PAGE_BYTES)
     text = {"LOGHERD_LISTEN_FDS": f"remoting={os.dup(listener.fileno())}", "LOGHERD_INCARNATION": "ab" * 16}
-    assert has_guardian(MINE | text)
     lent = inherit(MINE | text | {"LOGHERD_PAGE_FD": str(page)})
     keeper = lent.keeper
     assert (keeper.guardian, keeper.incarnation) == (os.getppid(), "ab" * 16)
