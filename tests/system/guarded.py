@@ -69,7 +69,7 @@ def said(log: str, *texts: str) -> bool:
 
 
 @contextmanager
-def knocking(port: int) -> Iterator[list[str]]:
+def knocking(broker: BrokerProcess) -> Iterator[list[str]]:
     """A client that keeps connecting: one connection, one question, one answer; what came of each, in order."""
     outcomes: list[str] = []
     over = threading.Event()
@@ -77,7 +77,7 @@ def knocking(port: int) -> Iterator[list[str]]:
     def knock() -> None:
         while not over.is_set():
             try:
-                client = BlockingClient(port, timeout_seconds=_START_SECONDS_MAX)
+                client = BlockingClient(broker.port, host=broker.host, timeout_seconds=_START_SECONDS_MAX)
             except OSError as error:
                 outcomes.append(f"not connected: {error}")
                 continue

@@ -54,7 +54,7 @@ def test_a_broker_killed_9_again_and_again_refuses_no_connection_and_loses_nothi
     broker = GuardedBroker(tmp_path, store=STORE)
     broker.start()
     try:
-        with Load(broker, senders=4) as load, knocking(broker.port) as outcomes:
+        with Load(broker, senders=4) as load, knocking(broker) as outcomes:
             for _ in range(LIVES - 1):
                 load.wait_for(Outcome.OK, 100)
                 child = broker.kill_child()
