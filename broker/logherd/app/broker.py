@@ -6,15 +6,14 @@ store closed. A store that failed skips the last steps: nothing may be written a
 """
 
 import asyncio
-import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
 
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
-from logherd.app.admin_routes import Routes
 from logherd.app.binding import CannotListen, bind
+from logherd.app.broker_pages import BrokerPages, BrokerParts
 from logherd.app.clock import SystemClock
 from logherd.app.descriptors import DescriptorShares, shares_for
 from logherd.app.engine import Engine
@@ -59,7 +58,6 @@ class Broker:
         self._options = options
         self._place = place
         self._clock = clock
-        self._started_ms = clock.now_ms()
         self._engine = Engine.open(
             options, store_host=place.store_host, clock=clock, cached_files=shares.cached_files,
             on_commit=self._committed, on_failure=on_failure,
@@ -70,9 +68,9 @@ class Broker:
         around = Surroundings(place.identity, leads, leadership is None, clock, self._guard, self._engine.schedule)
         self._forwarding = Forwarding(around, self._services, WaitingAnswers(self._engine.store))
         self._server: Server | None = None
-        self._admin = AdminHttp(Routes({"/status": self._status, "/health": self._health, "/ready": self._ready}))
         self._names = self._name_service(names_socket, shares.name_connections)
         self._bound: dict[str, str] = {}
+        self._admin = AdminHttp(self._pages().routes())
 
     @staticmethod
     async def start(
@@ -163,6 +161,16 @@ class Broker:
         self._services.permission_hooks.append(embedded.set_permission)
         return embedded
 
+    def _pages(self) -> BrokerPages:
+        names = self._names if isinstance(self._names, EmbeddedNames) else None
+        return BrokerPages(
+            BrokerParts(
+                place=self._place, data_dir=self._options.data_dir, started_ms=self._clock.now_ms(),
+                engine=self._engine, services=self._services, forwarding=self._forwarding,
+                server=lambda: self._server, names=names, bound=self._bound, replication=None,
+            )
+        )  # fmt: skip
+
     async def _serve(self, listening: socket.socket, address: str, connections: int) -> None:
         await self._engine.begin(self._options)
         limits = net_limits(self._options.limits, connections=connections)
@@ -180,7 +188,7 @@ class Broker:
             raise CannotListen(f"adminListen {self._options.admin_listen}: {error.strerror}") from error
         self._guard.start("ticks", self._ticks())
         await self._names.join(self._guard)
-        self._bound = {
+        self._bound |= {
             "address": address,
             "admin": str(Endpoint(host=admin_host, port=admin_port)),
             "nameServer": self._names.address,
@@ -216,31 +224,3 @@ class Broker:
             if passes % 100 == 0:
                 services.heartbeats.tick()
                 services.locks.tick()
-
-    # ---- the admin port
-
-    def _status(self) -> tuple[int, object]:
-        identity = self._place.identity
-        return 200, {
-            "group": identity.name,
-            "cluster": identity.cluster,
-            "epoch": self._engine.metadata.epoch,
-            "brokerId": identity.broker_id,
-            "role": self._forwarding.role_name,
-            "address": identity.address,
-            "pid": os.getpid(),
-            "ready": bool(self._bound),
-            "endPosition": self._engine.store.end_position,
-            "committedPosition": self._engine.store.committed_position,
-            "nameServer": self._bound.get("nameServer", ""),
-            "startedAt": self._started_ms,
-            "connections": self._server.connections if self._server is not None else 0,
-        }
-
-    def _health(self) -> tuple[int, object]:
-        healthy = self._engine.healthy
-        return (200 if healthy else 503), {"healthy": healthy}
-
-    def _ready(self) -> tuple[int, object]:
-        ready = bool(self._bound)
-        return (200 if ready else 503), {"ready": ready}

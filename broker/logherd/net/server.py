@@ -3,15 +3,25 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import NamedTuple
 
 from logherd.net.hub import FrameHandler, Hub
 from logherd.net.limits import NetLimits
 from logherd.net.session import NetSession
 from logherd.telemetry.log import Log
 
-__all__ = ["Server"]
+__all__ = ["Server", "Traffic"]
 
 LISTEN_BACKLOG = 1024
+
+
+class Traffic(NamedTuple):
+    """Connections and bytes since the start, of all connections there were."""
+
+    accepted: int
+    refused: int
+    received: int
+    sent: int
 
 
 class Server:
@@ -37,6 +47,16 @@ class Server:
     def connections(self) -> int:
         """Number of open connections."""
         return self._hub.admission.total
+
+    @property
+    def traffic(self) -> Traffic:
+        """Looks at every open connection."""
+        admission, sessions = self._hub.admission, self._hub.sessions
+        return Traffic(
+            admission.accepted, admission.refused,
+            admission.received + sum(session.bytes_received for session in sessions),
+            admission.sent + sum(session.bytes_sent for session in sessions),
+        )  # fmt: skip
 
     @property
     def bytes_held(self) -> int:
