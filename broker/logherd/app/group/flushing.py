@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from logherd.app.engine import Flushes
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.writer import Writer
 from logherd.group.output import Output
@@ -12,6 +13,7 @@ from logherd.model.names import Epoch
 from logherd.replica import ReplicaStore
 from logherd.replication.messages import Envelope
 from logherd.store import WriteBatch
+from logherd.telemetry.spread import RUN_BYTES, Spread
 
 __all__ = ["Flushing"]
 
@@ -64,6 +66,7 @@ class Flushing:
         self._writer: Writer[_Batch] = Writer(
             asyncio.get_running_loop(), on_done=self._written, background=log.store.background_work
         )
+        self.flushes = Flushes(self._writer.seconds, Spread(RUN_BYTES))
         self._epoch: Epoch | None = None
         self._tokens = _Tokens()
         self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
@@ -122,6 +125,7 @@ class Flushing:
         if batch.epoch is not None and self._epoch is None:
             self._tokens.epoch = None
         if batch.piece is not None:
+            self.flushes.bytes.observe(batch.piece.end - batch.piece.start)
             token = self._log.flushed(batch.piece)
             self._tokens.reached = token or self._tokens.reached
         self._tell()
