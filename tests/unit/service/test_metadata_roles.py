@@ -73,6 +73,7 @@ CHANGING: list[Callable[[Metadata], object]] = [
     lambda m: m.offsets.commit("g", "old", 0, 6),
     lambda m: m.offsets.reset("g", "old", {0: 1}),
     lambda m: m.offsets.take_reset("g", "old", 1),
+    lambda m: m.owners.take("g", "c", []),
     lambda m: ensure_defaults(m, DefaultsOptions("Red", "red-a")),
 ]
 
