@@ -18,6 +18,7 @@ from logherd.service.forwarding.roles import Following, Leadership, Leading
 from logherd.service.forwarding.roster import Roster
 from logherd.service.identity import BrokerIdentity
 from logherd.service.ports import Answer, Request, Session
+from logherd.service.replica_view import RequestsView
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 
@@ -46,7 +47,7 @@ class Forwarding:
         self._roster = Roster()
         hooks = ReceptionHooks(services.session_unreachable, services.session_closed, self._guest_came)
         self._reception = Reception(around.identity, instance, around.leadership, clock=around.clock, hooks=hooks)
-        dispatcher = services.dispatcher(
+        dispatcher = self.dispatcher = services.dispatcher(
             {RequestCode.FORWARDING_OPEN: _nobody_forwards if around.alone else self._reception.open}, watch=self._watch
         )
         ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
@@ -62,6 +63,11 @@ class Forwarding:
         """`leader`, `follower` or `none`."""
         role = self._leadership.current
         return "leader" if isinstance(role, Leading) else "follower" if isinstance(role, Following) else "none"
+
+    @property
+    def requests(self) -> RequestsView:
+        """Clients' requests that came here while another led."""
+        return RequestsView(forwarded=self.gate.forwarded, held=self.gate.held)
 
     def tick(self, server: Server | None) -> None:
         """Every 100 ms or so."""
