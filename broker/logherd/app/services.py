@@ -81,7 +81,7 @@ class Services:
             clock,
             options=HeartbeatsOptions(auto_create_groups=options.topics.auto_create_groups),
         )
-        self.locks = Locks(clock)
+        self.locks = Locks(metadata, clock)
         self._rules = OffsetRules(store, metadata, self.registry)
         self.pull = PullHandler(
             store,
