@@ -167,7 +167,7 @@ class Broker:
             BrokerParts(
                 place=self._place, data_dir=self._options.data_dir, started_ms=self._clock.now_ms(),
                 engine=self._engine, services=self._services, forwarding=self._forwarding,
-                server=lambda: self._server, names=names, bound=self._bound, replication=None,
+                server=lambda: self._server, names=names, bound=self._bound,
             )
         )  # fmt: skip
 
