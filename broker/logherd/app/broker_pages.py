@@ -8,6 +8,7 @@ from typing import NamedTuple
 from logherd.app.admin_routes import Routes
 from logherd.app.engine import Engine
 from logherd.app.forwarding.assembly import Forwarding
+from logherd.app.group.engine import GroupEngine
 from logherd.app.metrics.broker import read_replication, read_services, read_store
 from logherd.app.metrics.parts import read_build, read_names, read_port, read_requests
 from logherd.app.metrics.text import scrape_of
@@ -26,7 +27,7 @@ class BrokerParts(NamedTuple):
     place: Place
     data_dir: str
     started_ms: int
-    engine: Engine
+    engine: Engine | GroupEngine
     services: Services
     forwarding: Forwarding
     server: Callable[[], Server | None]
@@ -51,7 +52,7 @@ class BrokerPages:
         return 200, {
             "group": identity.name,
             "cluster": identity.cluster,
-            "epoch": parts.engine.metadata.epoch,
+            "epoch": parts.engine.epoch,
             "brokerId": identity.broker_id,
             "role": parts.forwarding.role_name,
             "address": identity.address,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from logherd.aiokit.tasks import TaskGuard
 from logherd.net.connection import Connection, connect
 from logherd.net.errors import NetError
+from logherd.net.server import Server
 from logherd.service.metadata import TopicChange
 from logherd.service.names.registration import OutgoingRequest, Registrar
 from logherd.settings.options import Endpoint
@@ -37,6 +38,8 @@ class ExternalNames:
         self._changed = {address: asyncio.Event() for address in addresses}
         self._connections: dict[Endpoint, Connection] = {}
         self.address = ";".join(map(str, addresses))
+        self.servers: dict[str, Server] = {}
+        """No client connects to it here."""
 
     def topic_changed(self, _change: TopicChange) -> None:
         """Tell all name services soon."""

@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.guarded.lent import NAMES
 from logherd.app.key_value_file import KeyValueFile
 from logherd.app.requests import Port, WaitingAnswers
 from logherd.kit.clock import Clock
@@ -121,6 +122,11 @@ class EmbeddedNames:
         """Put the broker's own permission into its routes."""
         if self._registration is not None:
             self._registration.set_permission(permission)
+
+    @property
+    def servers(self) -> dict[str, Server]:
+        """Its server, by the name under which a guardian lends its socket."""
+        return {NAMES: self._server}
 
     async def join(self, guard: TaskGuard) -> None:
         """The broker serves: put it into the routes, then answer who asks for them."""

@@ -105,12 +105,17 @@ class Follows:
 
     def _greet(self) -> None:
         """Say where this replica is."""
-        ground = self._ground
-        if self._leader is None or self._contradicted:
+        ground, leader = self._ground, self._greeted
+        if leader is None or self._contradicted:
             return
         self._greeted_at, self._left = ground.now, self._leaving
         committed = ground.log.epochs.point_at(ground.commit)
-        ground.send(self._leader, Presence(committed, leaving=self._left))
+        ground.send(leader, Presence(committed, leaving=self._left))
+
+    @property
+    def _greeted(self) -> ReplicaId | None:
+        """To whom this replica presents itself."""
+        return self._leader
 
     # ---- what the leader says --------------------------------------------------------------------------------------
 

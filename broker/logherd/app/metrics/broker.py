@@ -3,6 +3,7 @@
 from typing import get_args
 
 from logherd.app.engine import Engine
+from logherd.app.group.engine import GroupEngine
 from logherd.app.services import Services
 from logherd.service.replica_view import ReplicationView, RoleName
 from logherd.telemetry import metrics
@@ -24,7 +25,7 @@ def read_services(readings: Readings, services: Services) -> None:
     readings.tell(metrics.LONG_POLLS, len(services.pull.hold))
 
 
-def read_store(readings: Readings, engine: Engine, *, disk_total: int) -> None:
+def read_store(readings: Readings, engine: Engine | GroupEngine, *, disk_total: int) -> None:
     """Positions, flushes, disk, retention, and the metadata in the log."""
     store, disk, metadata = engine.store, engine.store.disk, engine.metadata
     readings.tell(metrics.TOPICS, len(metadata.topics))
