@@ -10,7 +10,7 @@ from collections.abc import Callable
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
 from logherd.app.engine import BrokerFailed, Flushes
-from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of
+from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of, set_aside
 from logherd.app.group.leadership import GroupLeadership
 from logherd.app.group.links import GroupLinks
 from logherd.app.group.news import log_event
@@ -41,7 +41,7 @@ from logherd.replica import ReplicaStore
 from logherd.service.metadata import Metadata, StoreLog, barriers
 from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
 from logherd.settings.options import BrokerOptions
-from logherd.store import MessageStore, QueueLog, StoreError
+from logherd.store import MessageStore, QueueLog, StoreDamaged, StoreError
 from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
 
@@ -90,11 +90,19 @@ class GroupEngine:
     ) -> "GroupEngine":  # fmt: skip
         """Open and recover the store and what is committed of the metadata; blocks.
 
+        A damaged store is set aside, if there are others to copy from; the damage is not judged by this copy alone.
         Raises: StoreError, ReplicaFileError, MetadataError, OSError; the store is closed then.
         """
-        store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        group = GroupKey(options.cluster_name, options.broker_group)
         try:
-            group = GroupKey(options.cluster_name, options.broker_group)
+            store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        except StoreDamaged as error:
+            if options.replication.replicas == 1:
+                raise
+            file = ReplicaFile.open(_FILES, options.data_dir, group, options.broker_id, log_empty=False)
+            set_aside(_FILES, file, str(error))
+            store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        try:
             file = ReplicaFile.open(
                 _FILES, options.data_dir, group, options.broker_id,
                 log_empty=store.end_position == store.min_position == 0,
