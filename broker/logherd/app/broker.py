@@ -78,6 +78,7 @@ class Broker:
         if isinstance(self._engine, GroupEngine):
             self._engine.standing.attach(self._forwarding.answers, self._names)
         self._bound: dict[str, str] = {}
+        self._services.replication = self._replication()
         self._admin = AdminHttp(self._pages().routes())
 
     @staticmethod
@@ -184,7 +185,7 @@ class Broker:
         embedded = EmbeddedNames.prepare(
             listening, self._clock, key_values_path=path, groups=Expected((identity.name,)), connections=connections
         )
-        embedded.attach(identity, self._engine.metadata, self._clock)
+        embedded.attach(identity, self._engine.metadata, self._clock, alone=isinstance(self._engine, Engine))
         self._services.permission_hooks.append(embedded.set_permission)
         return embedded
 
@@ -194,7 +195,7 @@ class Broker:
             BrokerParts(
                 place=self._place, data_dir=self._options.data_dir, started_ms=self._clock.now_ms(),
                 engine=self._engine, services=self._services, forwarding=self._forwarding,
-                server=lambda: self._server, names=names, bound=self._bound, replication=self._replication(),
+                server=lambda: self._server, names=names, bound=self._bound,
             )
         )  # fmt: skip
 

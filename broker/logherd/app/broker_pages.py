@@ -15,7 +15,6 @@ from logherd.app.metrics.text import scrape_of
 from logherd.app.names import EmbeddedNames
 from logherd.app.services import Place, Services
 from logherd.net.server import Server
-from logherd.service.replica_view import ReplicationSource
 from logherd.telemetry import metrics
 from logherd.telemetry.metrics import Readings
 
@@ -34,8 +33,6 @@ class BrokerParts(NamedTuple):
     server: Callable[[], Server | None]
     names: EmbeddedNames | None
     bound: dict[str, str]
-    replication: ReplicationSource | None
-    """None for a broker that is alone in its group."""
 
 
 class BrokerPages:
@@ -66,7 +63,7 @@ class BrokerPages:
             "nameServer": parts.bound.get("nameServer", ""),
             "startedAt": parts.started_ms,
             "connections": server.connections if server is not None else 0,
-            "replication": None if parts.replication is None else parts.replication.view(),
+            "replication": parts.services.replication_view(),
         }
 
     def health(self) -> tuple[int, object]:
@@ -90,5 +87,5 @@ class BrokerPages:
         if parts.names is not None:
             read_port(readings, parts.names.server, "names")
             read_names(readings, parts.names.routes)
-        read_replication(readings, None if parts.replication is None else parts.replication.view())
+        read_replication(readings, parts.services.replication_view())
         return readings

@@ -18,7 +18,6 @@ from logherd.service.forwarding.roles import Following, Leadership, Leading
 from logherd.service.forwarding.roster import Roster
 from logherd.service.identity import BrokerIdentity
 from logherd.service.ports import Answer, Request, Session
-from logherd.service.replica_view import RequestsView
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 
@@ -63,11 +62,6 @@ class Forwarding:
         """`leader`, `follower` or `none`."""
         role = self._leadership.current
         return "leader" if isinstance(role, Leading) else "follower" if isinstance(role, Following) else "none"
-
-    @property
-    def requests(self) -> RequestsView:
-        """Clients' requests that came here while another led."""
-        return RequestsView(forwarded=self.gate.forwarded, held=self.gate.held)
 
     def tick(self, server: Server | None) -> None:
         """Every 100 ms or so."""

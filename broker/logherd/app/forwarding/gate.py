@@ -84,11 +84,6 @@ class Gate:
         return self._forwarder.held
 
     @property
-    def forwarded(self) -> int:
-        """Number of clients' requests that came while this broker did not lead."""
-        return self._forwarder.taken
-
-    @property
     def taken(self) -> int:
         """Number of requests since the start that came while another led."""
         return self._forwarder.taken
