@@ -16,6 +16,8 @@ class MemoryLog:
         self.end_position = 0
         self.committed_position = 0
         self.full = False
+        self.ends: dict[tuple[str, int], int] = {}
+        """Of queues of messages, which this log does not have: the test says how far they go."""
 
     def append(self, queue_id: int, body: bytes) -> tuple[int, int]:
         if self.full:
@@ -28,6 +30,9 @@ class MemoryLog:
 
     def bounds(self, queue_id: int) -> tuple[int, int]:
         return self.first[queue_id], self.first[queue_id] + len(self.entries[queue_id])
+
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        return self.ends.get((topic, queue_id), 0)
 
     def read(self, queue_id: int, queue_offset: int) -> Iterator[Entry]:
         for entry in self.entries[queue_id][queue_offset - self.first[queue_id] :]:

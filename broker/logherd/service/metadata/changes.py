@@ -8,6 +8,7 @@
     ["offsets", [[group, topic, [queue, offset, queue, offset, ...]], ...]]
     ["reset", [rows as above]]                              committed offset, and pending until the next pull
     ["reset-", [rows as above]]                             the pending reset was told to the consumer
+    ...                                                     those of idempotent writers: see writer_changes
     ["begin", snapshot number, change offset, format]       snapshot: state that covers all changes below that offset
     ["part", snapshot number, [changes]]                    each a change of the kinds above
     ["end", snapshot number, parts, digest]                 hex SHA-256 over the bodies of all parts
@@ -22,11 +23,12 @@ import msgspec
 
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.metadata.errors import MetadataDamagedError
+from logherd.service.metadata.writer_changes import ChunkCut, ChunksKept, ChunkStored, WriterForgotten, WriterPut
 
 __all__ = [
     "FORMAT", "Barrier", "Change", "GroupDeleted", "GroupPut", "OffsetRow", "OffsetsCommitted", "OffsetsReset",
     "ResetsTold", "SnapshotBegin", "SnapshotEnd", "SnapshotPart", "SnapshotRecord", "TopicDeleted", "TopicPut",
-    "Version", "decode_change", "decode_snapshot_record", "digest_parts", "encode",
+    "Version", "WriterChange", "decode_change", "decode_snapshot_record", "digest_parts", "encode",
 ]  # fmt: skip
 
 FORMAT = 1
@@ -133,7 +135,11 @@ class ResetsTold(msgspec.Struct, frozen=True, array_like=True, tag="reset-"):
     rows: list[OffsetRow]
 
 
-Change = Barrier | TopicPut | TopicDeleted | GroupPut | GroupDeleted | OffsetsCommitted | OffsetsReset | ResetsTold
+WriterChange = WriterPut | WriterForgotten | ChunkStored | ChunkCut | ChunksKept
+Change = (
+    Barrier | TopicPut | TopicDeleted | GroupPut | GroupDeleted | OffsetsCommitted | OffsetsReset | ResetsTold
+    | WriterChange
+)  # fmt: skip
 
 
 class SnapshotBegin(msgspec.Struct, frozen=True, array_like=True, tag="begin"):

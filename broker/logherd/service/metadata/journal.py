@@ -44,6 +44,9 @@ class MetadataLog(Protocol):
     def bounds(self, queue_id: int) -> tuple[int, int]:
         """(first kept, next to be appended) queue offset."""
 
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        """The queue offset that the next message to this queue of any topic would get."""
+
     def read(self, queue_id: int, queue_offset: int) -> Iterator[Entry]:
         """Committed records from `queue_offset` to the end."""
 

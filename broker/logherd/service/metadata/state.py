@@ -32,6 +32,7 @@ from logherd.service.metadata.journal import CHANGES, Journal, MetadataLog
 from logherd.service.metadata.offsets import Offsets
 from logherd.service.metadata.snapshot import Snapshot, SnapshotWriter, find_snapshot
 from logherd.service.metadata.tables import Groups, TopicChange, Topics
+from logherd.service.metadata.writers import Writers
 
 __all__ = ["Metadata", "MetadataOptions"]
 
@@ -60,9 +61,10 @@ class Metadata:
         self.offsets = Offsets(self._journal)
         self.topics = Topics(self._journal, self.offsets, clock)
         self.groups = Groups(self._journal, self.offsets, clock)
+        self.writers = Writers(self._journal)
+        self.topics.hooks.append(self._topic_changed)
         self.epochs: list[tuple[int, int]] = []
         """(epoch, position where it starts), oldest first."""
-        self.epoch = 0
         self._writer: SnapshotWriter | None = None
         self._written: Snapshot | None = None
         self._committed: Snapshot | None = None
@@ -90,6 +92,11 @@ class Metadata:
         metadata = Metadata(log, clock, MetadataOptions())
         metadata._rebuild()
         return metadata
+
+    @property
+    def epoch(self) -> int:
+        """Of the newest barrier; 0 before the first."""
+        return self.epochs[-1][0] if self.epochs else 0
 
     @property
     def on_topic_change(self) -> list[Callable[[TopicChange], None]]:
@@ -186,6 +193,7 @@ class Metadata:
         for group_name, topic, queues in self.offsets.resets():
             if queues:
                 yield OffsetsReset([(group_name, topic, _flat(queues))])
+        yield from self.writers.as_changes()
 
     # ---- start
 
@@ -211,6 +219,7 @@ class Metadata:
         barrier = Barrier(epoch, self._journal.log.end_position, self._clock.now_ms())
         self._journal.append(barrier)
         self._apply_barrier(barrier)
+        self.writers.begin_epoch(self._journal.log.queue_end)
         for table in (self.topics, self.groups):
             table.version = Version(epoch, table.version.timestamp or self._clock.now_ms(), table.version.counter)
 
@@ -222,6 +231,7 @@ class Metadata:
                 self.topics.apply_put(change)
             case TopicDeleted():
                 self.topics.apply_delete(change, end)
+                self.writers.forget_topic(change.name)
             case GroupPut():
                 self.groups.apply_put(change)
             case GroupDeleted():
@@ -232,6 +242,12 @@ class Metadata:
                 self.offsets.apply_told(change)
             case Barrier():
                 self._apply_barrier(change)
+            case _:
+                self.writers.apply(change)
+
+    def _topic_changed(self, change: TopicChange) -> None:
+        if change.config is None:
+            self.writers.forget_topic(change.name)
 
     def _apply_barrier(self, change: Barrier) -> None:
         if change.format > FORMAT:
@@ -239,7 +255,6 @@ class Metadata:
         if not self.epochs or change.epoch > self.epochs[-1][0]:
             self.epochs.append((change.epoch, change.start_position))
             del self.epochs[:-_EPOCHS_KEPT]
-        self.epoch = self.epochs[-1][0]
 
 
 def _flat(queues: Mapping[int, int]) -> list[int]:

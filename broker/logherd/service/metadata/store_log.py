@@ -47,6 +47,10 @@ class StoreLog:
         queue = self._queues[queue_id]
         return queue.min_offset, queue.next_offset
 
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        queue = self._store.find_queue(topic, queue_id)
+        return queue.next_offset if queue is not None else 0
+
     def read(self, queue_id: int, queue_offset: int) -> Iterator[Entry]:
         """See MetadataLog. Raises StoreDamaged for a damaged record, OSError from the disk."""
         queue = self._queues[queue_id]
