@@ -84,7 +84,7 @@ bench-heartbeats: $(READY) ## Ten thousand brokers at one controller quorum; tak
 
 ##@ House
 
-.PHONY: lock docs clean
+.PHONY: lock docs crds clean
 lock: $(READY) ## Renew requirements.lock and tools/uv.lock
 	@$(BIN)/uv pip compile --quiet --upgrade --all-extras --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --output-file requirements.lock pyproject.toml
@@ -93,6 +93,9 @@ lock: $(READY) ## Renew requirements.lock and tools/uv.lock
 
 docs: $(READY) ## Renew the generated pages under docs/
 	@$(BIN)/python tools/settings_page.py > docs/settings.md
+
+crds: $(READY) ## Renew the CustomResourceDefinition from the models
+	@$(BIN)/python tools/crd.py
 
 clean: ## Remove the environment and all caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

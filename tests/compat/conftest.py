@@ -42,6 +42,11 @@ def go_program() -> Path:
 
 
 @pytest.fixture(scope="session")
+def crd_judge() -> Path:
+    return needs(lambda: build_go(HERE / "crdcheck"))
+
+
+@pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("compat")
 

@@ -117,6 +117,17 @@ class Writers:
         self._journal.append(cut)
         self._cut(cut)
 
+    def become(self, other: "Writers") -> None:
+        """Hold what another holds."""
+        self._table.clear()  # the dict stays: see `get`
+        self._table.update(other)
+        self._newest, self.chunk_count = other.newest, other.chunk_count
+
+    @property
+    def newest(self) -> ChunkStored | None:
+        """The last chunk in the log, in which it may have been cut."""
+        return self._newest
+
     def begin_epoch(self, queue_end: QueueEnd) -> None:
         """A leadership begins, and its barrier was appended: see whether the log was cut inside its last chunk."""
         newest = self._newest
