@@ -1,11 +1,15 @@
 """Everything that can end a job or a task, each as one sentence for the person who started it."""
 
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
 from logherd.kit.errors import LogHerdError
 from logherd.wire.codes import response_name
 
 __all__ = [
     "BrokerRefused", "DataLost", "OptionRefused", "RowRefused", "SourceError", "TopicMissing", "Unanswered",
-    "WriterFenced",
+    "WriterFenced", "in_one_sentence",
 ]  # fmt: skip
 
 
@@ -44,3 +48,20 @@ class BrokerRefused(SourceError):
 
 class WriterFenced(BrokerRefused):
     """A newer run of the same writer has begun."""
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def in_one_sentence(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """For what Spark calls: an error of ours leaves without the way that it took, which Spark would show in full."""
+
+    @wraps(method)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return method(*args, **kwargs)
+        except SourceError as error:
+            raise error.with_traceback(None) from None
+
+    return call

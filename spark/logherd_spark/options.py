@@ -15,6 +15,18 @@ from logherd_spark.patience import Patience
 __all__ = ["Bound", "ReadOptions", "WriteOptions", "read_options", "write_options"]
 
 EARLIEST, LATEST = -2, -1
+_COMMON = ("bootstrap", "topic", "deliveryTimeoutMs", "requestTimeoutMs")
+_READING = (
+    *_COMMON, "subscribe", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets", "groupId",
+    "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "tags",
+)  # fmt: skip
+_BATCH_READING = (
+    *_READING, "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "filterPushdown",
+)  # fmt: skip
+_STREAM_READING = (*_READING, "maxOffsetsPerTrigger")
+_WRITING = (*_COMMON, "guarantee", "maxRequestBytes")
+_BATCH_WRITING = (*_WRITING, "writeId")
+_STREAM_WRITING = (*_WRITING, "pipelineId")
 _OF_SPARK = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
 """What Spark itself leaves among the options of a source or sink."""
 
@@ -64,8 +76,10 @@ class WriteOptions:
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """Raises: OptionRefused."""
-    options = _Given(given, "reading a stream" if streaming else "reading")
-    read = ReadOptions(
+    options = (
+        _Given(given, "reading a stream", _STREAM_READING) if streaming else _Given(given, "reading", _BATCH_READING)
+    )
+    return ReadOptions(
         bootstrap=_bootstrap(options),
         topics=_topics(options),
         start=_bound(options, "starting", LATEST if streaming else EARLIEST, streaming=streaming),
@@ -79,15 +93,15 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         tags=options.text("tags") or "*",
         push_filters=False if streaming else options.flag("filterPushdown", default=False),
     )
-    options.refuse_others()
-    return read
 
 
 def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
     """Raises: OptionRefused."""
-    options = _Given(given, "writing a stream" if streaming else "writing")
+    options = (
+        _Given(given, "writing a stream", _STREAM_WRITING) if streaming else _Given(given, "writing", _BATCH_WRITING)
+    )
     guarantee = options.choice("guarantee", ("exactly-once", "at-least-once"))
-    written = WriteOptions(
+    return WriteOptions(
         bootstrap=_bootstrap(options),
         topic=options.text("topic") or os.environ.get("LOGHERD_TOPIC") or None,
         patience=_patience(options),
@@ -98,22 +112,21 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
         write_id=None if streaming else options.text("writeId"),
         chunk_bytes=options.number("maxRequestBytes", 1024, 4_000_000) or 1_000_000,
     )
-    options.refuse_others()
-    return written
 
 
 class _Given:
-    """The options that were given; remembers which of them were asked for."""
+    """The options that were given, by their names in lower case."""
 
-    def __init__(self, given: Mapping[str, str], doing: str) -> None:
-        self._left = {name.lower(): (name, value) for name, value in given.items() if name.lower() not in _OF_SPARK}
-        self._known: list[str] = []
-        self._doing = doing
+    def __init__(self, given: Mapping[str, str], doing: str, known: tuple[str, ...]) -> None:
+        """Raises: OptionRefused for an unknown name."""
+        self._values = {name.lower(): value.strip() for name, value in given.items()}
+        unknown = self._values.keys() - {name.lower() for name in known} - _OF_SPARK
+        if unknown:
+            names = ", ".join(sorted(name for name in given if name.lower() in unknown))
+            raise OptionRefused(f"unknown option for {doing}: {names}; known are {', '.join(sorted(known))}")
 
     def text(self, name: str) -> str | None:
-        self._known.append(name)
-        _, value = self._left.pop(name.lower(), (name, ""))
-        return value.strip() or None
+        return self._values.get(name.lower()) or None
 
     def number(self, name: str, least: int, most: int = 1 << 62) -> int | None:
         value = self.text(name)
@@ -134,13 +147,6 @@ class _Given:
         if value not in values:
             raise OptionRefused(f"option {name} is {value!r}, it must be one of {', '.join(values)}")
         return value
-
-    def refuse_others(self) -> None:
-        if self._left:
-            names = ", ".join(sorted(name for name, _ in self._left.values()))
-            raise OptionRefused(
-                f"unknown option for {self._doing}: {names}; known are {', '.join(sorted(self._known))}"
-            )
 
 
 def _bootstrap(options: _Given) -> tuple[str, ...]:

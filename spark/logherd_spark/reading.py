@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from logherd_spark.bounds import latest, queues_of, ranges_between, resolve
 from logherd_spark.calls import min_offset
 from logherd_spark.cluster import Cluster
+from logherd_spark.errors import SourceError, in_one_sentence
 from logherd_spark.filters import narrowed
 from logherd_spark.options import ReadOptions
 from logherd_spark.pulling import RangePuller
@@ -34,6 +35,7 @@ class LogHerdReader(DataSourceReader):
         self._names = column_names(schema)
         self._filters: list[Filter] = []
 
+    @in_one_sentence
     def partitions(self) -> list[InputPartition]:
         options = self._options
         with closing(Cluster(options.bootstrap, options.patience)) as cluster:
@@ -73,6 +75,7 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._known = Cluster(self._options.bootstrap, self._options.patience)
         return self._known
 
+    @in_one_sentence
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         queues = queues_of(self._cluster, self._options.topics)
         return to_checkpoint(resolve(self._cluster, queues, self._options.start, "startingOffsets"))
@@ -81,6 +84,7 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = self._options.rows_per_trigger
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
+    @in_one_sentence
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
@@ -97,12 +101,15 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = limited(begins, ends, limit.max_rows)
         return to_checkpoint(ends)
 
+    @in_one_sentence
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         return to_checkpoint(self._ends())
 
+    @in_one_sentence
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._last = self._ends()
 
+    @in_one_sentence
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         ranges = ranges_between(
             self._cluster, from_checkpoint(start), from_checkpoint(end),
@@ -135,4 +142,7 @@ def _read(partition: InputPartition, options: ReadOptions, names: tuple[str, ...
     if partition.value is None:  # what Spark makes of no partitions at all
         return
     with closing(Cluster(options.bootstrap, options.patience)) as cluster:
-        yield from RangePuller(cluster, Range(*partition.value), options).batches(names)
+        try:
+            yield from RangePuller(cluster, Range(*partition.value), options).batches(names)
+        except SourceError as error:
+            raise error.with_traceback(None) from None

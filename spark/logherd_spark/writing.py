@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from logherd_spark.cluster import Cluster
 from logherd_spark.encoding import RowShape
-from logherd_spark.errors import SourceError
+from logherd_spark.errors import SourceError, in_one_sentence
 from logherd_spark.options import WriteOptions
 from logherd_spark.writers import Identity, Place, Sent, close_writer, confirm, open_writer, write_rows
 
@@ -53,11 +53,13 @@ class LogHerdWriter(DataSourceArrowWriter):
                 if self._options.exactly_once:
                     open_writer(cluster, queue, self._identity)
 
+    @in_one_sentence
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         part = _context().partitionId()
         with closing(self._cluster()) as cluster:
             return Written(self._identity, write_rows(iterator, cluster, self._options, self._identity, Place(part, 0)))
 
+    @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         sent = _sent(messages)
         if self._options.exactly_once:
@@ -80,6 +82,7 @@ class LogHerdStreamWriter(DataSourceStreamArrowWriter):
         RowShape(schema.fieldNames(), topic_given=options.topic is not None)
         self._options = options
 
+    @in_one_sentence
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         context = _context()
         identity = Identity(
@@ -89,6 +92,7 @@ class LogHerdStreamWriter(DataSourceStreamArrowWriter):
         with closing(self._cluster()) as cluster:
             return Written(identity, write_rows(iterator, cluster, self._options, identity, place))
 
+    @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         identity = next((each.identity for each in messages if isinstance(each, Written)), None)
         if identity is not None and self._options.exactly_once:

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from logherd.model.topic import TopicConfig
-from logherd.service.metadata import MetadataOptions
+from logherd.service.metadata import ChunkStored, Metadata, MetadataOptions, WriterPut
 from logherd.service.producers import WriterOptions
 from logherd.store.errors import StoreFull
 from logherd.wire.batch import BatchMessage, encode_batch
 from logherd.wire.codes import ResponseCode
 from logherd.wire.frame import Frame
+from unit.service.client_fakes import FakeClock
+from unit.service.memory_log import MemoryLog
 from unit.service.rig import Rig, short_header
 
 OPEN, CHUNK, COUNT, CLOSE = 27020, 27021, 27022, 27023
@@ -325,3 +327,36 @@ def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
 def test_chunks_make_no_topics_and_go_to_queues_that_exist(rig: Rig, topic: str, queue: int, code: int) -> None:
     opened(rig)
     assert chunk(rig, 0, batch("a"), topic=topic, queue=queue).code == code
+
+
+@pytest.mark.parametrize("present", range(4))
+def test_a_replica_that_is_elected_counts_what_it_has_of_the_last_chunk(present: int) -> None:
+    log, clock = MemoryLog(), FakeClock()
+    leader = Metadata.open(log, clock)
+    leader.writers.put(WriterPut("w", 1, "run", [], lasting=True, expired=False, used_ms=0))
+    leader.writers.announce(ChunkStored("w", 0, "orders", 0, 0, 0, "digest", 0, 10, 3, 0))
+    follower = Metadata.follow(log, clock, committed=0)
+    log.ends["orders", 0] = 10 + present
+    end = follower.promote(2)
+    log.commit()
+    log.ends["orders", 0] = 100
+    for metadata in (follower, Metadata.follow(log, clock, committed=end), Metadata.open(log, clock)):
+        writer = metadata.writers.get("w")
+        assert writer is not None
+        [chunk_there] = writer.streams[0, "orders", 0].chunks
+        assert (chunk_there.total, chunk_there.present) == (3, present)
+    assert follower.writers.floor == end
+
+
+def test_a_leader_that_steps_down_forgets_chunks_that_were_not_committed() -> None:
+    log, clock = MemoryLog(), FakeClock()
+    leader = Metadata.open(log, clock)
+    leader.writers.put(WriterPut("w", 1, "run", [], lasting=True, expired=False, used_ms=0))
+    log.commit()
+    change = ChunkStored("w", 0, "orders", 0, 0, 0, "digest", 0, 0, 3, 0)
+    leader.writers.announce(change)
+    leader.writers.stored(change, log.end_position)
+    leader.demote()
+    writer = leader.writers.get("w")
+    assert writer is not None
+    assert (writer.streams, leader.writers.chunk_count) == ({}, 0)
