@@ -27,6 +27,7 @@ from logherd.service.metadata import Metadata
 from logherd.service.offset_rules import OffsetRules
 from logherd.service.offsets import OffsetsHandler
 from logherd.service.ports import Answer, Handler, Request, Session
+from logherd.service.producers import WriterHandler, WriterOptions
 from logherd.service.pull.handler import PullHandler
 from logherd.service.queries import Queries
 from logherd.service.replica_view import ReplicationSource, ReplicationView
@@ -157,9 +158,14 @@ class Services:
         replies = ReplyHandler(
             store, self.targets, registry, clock=clock, stamper=self._stamper, options=self._send_options
         )
+        writers = WriterHandler(
+            store, metadata, self.targets, clock=clock, counter=self.stats, stamper=self._stamper,
+            send=self._send_options, options=WriterOptions(),
+        )  # fmt: skip
         families = (
             offsets.handlers(),
             replies.handlers(),
+            writers.handlers(),
             self.heartbeats.handlers(),
             Connections(registry).handlers(),
             Relays(registry, metadata, broker_name=identity.name, record_at=store.record_at).handlers(),
