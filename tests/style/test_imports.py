@@ -21,8 +21,9 @@ def lint_imports(*options: str) -> subprocess.CompletedProcess[str]:
 # do not reach is dead all the same. Take a room out when `logherd.app` imports it.
 SIMULATED = (
     "logherd.controller.holder", "logherd.group", "logherd.replica", "logherd.service.controllers.asking",
+    "logherd_operator.plan", "logherd_operator.observed",
 )  # fmt: skip
-RUNNERS = ("sim/**/*.py", "script/**/*.py", "unit/service/controllers/*.py")
+RUNNERS = ("sim/**/*.py", "script/**/*.py", "unit/service/controllers/*.py", "unit/operator_plan/*.py")
 
 # Imported by whoever runs under a guardian, which is another process. Take it out when `logherd.app` imports it.
 CHILD_SIDE = {"logherd_guardian.child"}
