@@ -25,9 +25,6 @@ SIMULATED = (
 )  # fmt: skip
 RUNNERS = ("sim/**/*.py", "script/**/*.py", "unit/service/controllers/*.py", "unit/operator_plan/*.py")
 
-# Imported by whoever runs under a guardian, which is another process. Take it out when `logherd.app` imports it.
-CHILD_SIDE = {"logherd_guardian.child"}
-
 
 def simulated() -> set[str]:
     known = {module.name: module for module in modules()}
@@ -45,7 +42,6 @@ def roots() -> set[str]:
         {point.partition(":")[0] for point in points}
         | {module.name for module in modules() if module.name.endswith(".__main__")}
         | simulated()
-        | CHILD_SIDE
     )
 
 

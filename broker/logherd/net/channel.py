@@ -116,7 +116,11 @@ class Channel(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         wire = cast("asyncio.Transport", transport)
         peer = wire.get_extra_info("peername") or ("0.0.0.0", 0)  # noqa: S104 - a peer that left before we looked
-        self.remote_ip, self.remote_port = peer[0], peer[1]
+        self.begin(wire, peer[0], peer[1])
+
+    def begin(self, wire: asyncio.Transport, remote_ip: str, remote_port: int) -> None:
+        """Serve this client, or refuse it: what `connection_made` does, also for a client that a proxy stands for."""
+        self.remote_ip, self.remote_port = remote_ip, remote_port
         refusal = "the server stops" if self._hub.stopping else self._hub.admission.admit(self.remote_ip)
         if refusal is not None:
             self._hub.log.warning("connection refused", remote=self._remote, reason=refusal)

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import Protocol
 
 from logherd.net.hub import FrameHandler, Hub
 from logherd.net.limits import NetLimits
@@ -11,7 +12,15 @@ from logherd.telemetry.log import Log
 
 __all__ = ["Server"]
 
-LISTEN_BACKLOG = 1024
+LISTEN_BACKLOG = 4096
+"""Of a socket that a guardian has lent, too: there it is how many wait while nobody accepts."""
+
+
+class Listener(Protocol):
+    """Something that accepts connections."""
+
+    def close(self) -> None:
+        """Accept no more."""
 
 
 class Server:
@@ -30,7 +39,7 @@ class Server:
             handler, limits or NetLimits(), now=self._loop.time, defer=self._loop.call_soon,
             log=log or Log("logherd.net"), typed_sends=typed_sends,
         )  # fmt: skip
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: list[Listener] = []
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -69,6 +78,21 @@ class Server:
     async def listen_on(self, listening: socket.socket) -> tuple[str, int]:
         """Accept connections on a socket that someone else bound, and take it over."""
         return self._add(await self._loop.create_server(self._make_session, sock=listening, backlog=LISTEN_BACKLOG))
+
+    def close_with(self, listener: Listener) -> None:
+        """Close this one, too, when the server stops: it accepts connections for `adopt`."""
+        self._listeners.append(listener)
+
+    def adopt(self, transport: asyncio.Transport, remote: tuple[str, int], received: bytes) -> None:
+        """Serve a connection that somebody else has accepted.
+
+        `remote` is the client's address as it counts for limits and in records, `received` what it has sent already.
+        """
+        session = self._make_session()
+        transport.set_protocol(session)
+        session.begin(transport, *remote)
+        if received:
+            session.data_received(received)
 
     def hold_reading(self) -> None:
         """Read from nobody until `release_reading`: the application cannot follow. Answers still leave."""

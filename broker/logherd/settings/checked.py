@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from logherd.settings.base import Group
 from logherd.settings.complaints import complain
 from logherd.settings.errors import SettingsError
-from logherd.settings.models import BrokerSettings, Group
+from logherd.settings.models import BrokerSettings
 from logherd.settings.properties import set_properties
 
 if TYPE_CHECKING:

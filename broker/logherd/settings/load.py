@@ -27,7 +27,7 @@ def load_broker_options(path: Path, overrides: Sequence[str] = ()) -> "BrokerOpt
 
     from logherd.settings.options import BrokerOptions
 
-    return msgspec.convert(load_checked_values("broker", path, overrides), type=BrokerOptions)
+    return msgspec.convert(load_checked_values("broker", path, overrides), type=BrokerOptions, str_keys=True)
 
 
 def load_controller_options(path: Path, overrides: Sequence[str] = ()) -> "ControllerOptions":

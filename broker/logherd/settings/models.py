@@ -6,27 +6,22 @@ the controller's too.
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, model_validator
 
-from logherd.settings.quantities import Bytes, EndpointText, Milliseconds, split_endpoint
+from logherd.settings.base import Group
+from logherd.settings.guardian import GuardianSettings
+from logherd.settings.quantities import EVERY_INTERFACE, Bytes, EndpointText, Milliseconds, split_endpoint
+from logherd.settings.replication import ReplicationSettings
 
 __all__ = [
-    "EVERY_INTERFACE", "NAME", "BrokerSettings", "Group", "LimitSettings", "LogSettings", "NameServiceSettings",
+    "NAME", "BrokerSettings", "LimitSettings", "LogSettings", "NameServiceSettings",
     "RetentionSettings", "StoreSettings", "TopicSettings",
 ]  # fmt: skip
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _HOUR = 3_600_000
 _RECORD_OVERHEAD = 128 * _KIB
-EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- refused as an advertised address, not bound
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
-
-
-class Group(BaseModel):
-    """Base of all groups: immutable, camelCase in files, unknown keys refused, defaults checked too."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, validate_default=True)
 
 
 class NameServiceSettings(Group):
@@ -196,7 +191,10 @@ class BrokerSettings(Group):
         default="DefaultCluster", pattern=NAME, description="Name of the cluster that the group is in."
     )
     broker_id: int = Field(
-        default=0, ge=0, le=0, description="Number of this broker in its group. This version runs one: 0."
+        default=0,
+        ge=0,
+        le=999,
+        description="Number of this broker in its group: 0 for a broker alone, from 1 on in a replicated group.",
     )
     listen: EndpointText = Field(
         default="127.0.0.1:10911", description="Address for clients and mqadmin. Port 0: any free port."
@@ -216,10 +214,16 @@ class BrokerSettings(Group):
         description="`sync`: a send is answered after its record is on disk. `async`: before; a crash of the machine "
         "then loses up to `store.asyncFlushInterval` of answered messages (a crash of the process alone loses none).",
     )
+    replication: ReplicationSettings = Field(
+        default_factory=ReplicationSettings, description="How this broker and others keep one log."
+    )
     store: StoreSettings = Field(default_factory=StoreSettings, description="The message store.")
     topics: TopicSettings = Field(default_factory=TopicSettings, description="Topics and groups that nobody has made.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="What one peer may ask for.")
     log: LogSettings = Field(default_factory=LogSettings, description="The broker's own log lines.")
+    guardian: GuardianSettings = Field(
+        default_factory=GuardianSettings, description="The parent process, and what peers do for each other."
+    )
 
     properties: dict[str, str] = Field(
         default_factory=dict, max_length=200, description="Settings by their RocketMQ names; they win over the others."
@@ -231,6 +235,7 @@ class BrokerSettings(Group):
             raise ValueError(
                 "store.messageSizeMax and limits.headerSize must fit into limits.frameSize with 128 KiB left"
             )
+        self.replication.check_broker(self.broker_id, self.name_service.mode)
         told_host, told_port = split_endpoint(self.advertised or self.listen)
         if told_host in EVERY_INTERFACE:
             raise ValueError("advertised is needed, because clients cannot connect to a wildcard listen address")

@@ -9,8 +9,10 @@ from typing import Literal
 import msgspec
 
 __all__ = [
-    "BrokerOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "LimitOptions", "LogOptions", "MemberOptions",
-    "NameServiceOptions", "OwnNameServiceOptions", "RetentionOptions", "StorageOptions", "TopicOptions",
+    "BrokerOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "GuardianOptions", "LimitOptions",
+    "LogOptions", "MemberOptions", "NameServiceOptions", "OwnNameServiceOptions", "ReplicationOptions",
+    "RetentionOptions", "StorageOptions",
+    "TopicOptions",
 ]  # fmt: skip
 
 
@@ -77,6 +79,28 @@ class LogOptions(Options, frozen=True):
     format: Literal["text", "json"]
 
 
+class GuardianOptions(Options, frozen=True):
+    relay_listen: Endpoint | None
+    peers: tuple[Endpoint, ...]
+    state_file: str | None
+    stop_ms: int
+
+
+class ReplicationOptions(Options, frozen=True):
+    """`peers` may hold this broker's own address."""
+
+    mode: Literal["alone", "controller"]
+    controllers: tuple[Endpoint, ...]
+    peer_listen: Endpoint
+    peers: dict[int, Endpoint]
+    replicas: int
+    min_in_sync: int
+    lag_timeout_ms: int
+    heartbeat_ms: int
+    learner: bool
+    priority: int
+
+
 class BrokerOptions(Options, frozen=True):
     """Everything that one broker process needs to know from outside."""
 
@@ -89,10 +113,12 @@ class BrokerOptions(Options, frozen=True):
     data_dir: str
     name_service: NameServiceOptions
     flush: Literal["sync", "async"]
+    replication: ReplicationOptions
     store: StorageOptions
     topics: TopicOptions
     limits: LimitOptions
     log: LogOptions
+    guardian: GuardianOptions
 
 
 class MemberOptions(Options, frozen=True):
@@ -135,6 +161,7 @@ class ControllerOptions(Options, frozen=True):
     snapshot_bytes: int
     limits: LimitOptions
     log: LogOptions
+    guardian: GuardianOptions
 
     @property
     def clock_drift_ppm(self) -> int:

@@ -120,6 +120,25 @@ def test_a_pre_vote_changes_nothing() -> None:
     assert [(envelope.epoch, envelope.body) for envelope in out.messages] == [(7, VoteAnswer(granted=True, pre=True))]
 
 
+def test_after_a_split_vote_it_asks_again_within_half_a_time_out_though_the_third_is_dead() -> None:
+    core, _ = new_core(A, B, C)
+    now, asked = 0, []
+    while not asked:
+        now += 20
+        asked = [mail.body for mail in core.step(Tick(), now).messages if isinstance(mail.body, VoteRequest)]
+    out = core.step(mail(VoteAnswer(granted=True, pre=True), term=core.ground.term + 1), now)
+    assert out.flush is not None
+    assert core.role is Role.CANDIDATE
+    core.step(Flushed(out.flush), now)
+    split_at = now
+    core.step(mail(VoteAnswer(granted=False), term=core.ground.term), now)
+    again: list[object] = []
+    while not again:
+        now += 20
+        again = [mail.body for mail in core.step(Tick(), now).messages if isinstance(mail.body, VoteRequest)]
+    assert now - split_at <= RaftOptions().election_ms // 2 + 20
+
+
 def test_a_lost_pre_vote_lets_no_straggler_of_a_closed_connection_in() -> None:
     core, _ = new_core(A, B, C)
 

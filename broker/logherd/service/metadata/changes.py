@@ -1,6 +1,6 @@
 """Every metadata record, as it stands in the log: one compact JSON array, its tag first.
 
-    ["epoch", epoch, start position, ms, format]            barrier: a new leadership or start
+    ["epoch", epoch, start position, ms, format, incarnation]   barrier: a new leadership or start
     ["topic", name, read queues, write queues, permission, system flag, order, attributes, version]
     ["topic-", name, version, position]                     also forgets the topic's offsets; see TopicDeleted
     ["group", name, seventeen fields of GroupConfig in order..., version]
@@ -48,6 +48,7 @@ class Barrier(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
     start_position: int
     started_ms: int
     format: int = FORMAT
+    incarnation: str = ""
 
 
 class TopicPut(msgspec.Struct, frozen=True, array_like=True, tag="topic"):

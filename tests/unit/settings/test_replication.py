@@ -1,0 +1,62 @@
+"""The settings that make a broker one of several replicas."""
+
+from pathlib import Path
+
+import pytest
+
+from logherd.settings.errors import SettingsError
+from logherd.settings.load import load_broker_options
+from logherd.settings.options import Endpoint
+
+REPLICA = """
+brokerGroup: orders
+brokerId: 2
+dataDir: data
+nameService: {mode: external, addresses: ["c1:9876"]}
+replication:
+  mode: controller
+  controllers: ["c1:9878", "c2:9878"]
+  peers: {1: "b1:10912", 2: "b2:10912"}
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "broker.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_replica_names_its_controllers_and_peers(tmp_path: Path) -> None:
+    options = load_broker_options(write(tmp_path, REPLICA))
+    assert options.broker_id == 2
+    assert options.replication.controllers == (Endpoint(host="c1", port=9878), Endpoint(host="c2", port=9878))
+    assert options.replication.peers[1] == Endpoint(host="b1", port=10912)
+    assert (options.replication.replicas, options.replication.min_in_sync) == (3, 2)
+
+
+def test_a_broker_is_alone_by_default(tmp_path: Path) -> None:
+    options = load_broker_options(write(tmp_path, "brokerGroup: orders\ndataDir: data\n"))
+    assert (options.replication.mode, options.replication.peers) == ("alone", {})
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("brokerId=0", "brokerId must be at least 1 with replication.mode controller"),
+        ("replication.mode=alone", "mode alone needs no controllers"),
+        ("replication.minInSync=4", "minInSync 4 must not exceed replicas 3"),
+        ("replication.peers.0=b0:1", "input should be greater than or equal to 1"),
+        ("replication.peers.3=b3:0", "replication.peers.3: 'b3:0' is not right: needs a real port"),
+        ("replication.sync=1", "replication.sync: unknown key; known here: mode, controllers, peerListen"),
+        ("nameService={mode: embedded}", "nameService"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(tmp_path: Path, override: str, expected: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        load_broker_options(write(tmp_path, REPLICA), [override])
+    assert expected in str(raised.value)
+
+
+def test_a_number_in_a_group_needs_a_group(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="brokerId 3 is for a replicated group"):
+        load_broker_options(write(tmp_path, "brokerGroup: orders\nbrokerId: 3\ndataDir: data\n"))
