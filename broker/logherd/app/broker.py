@@ -77,7 +77,7 @@ class Broker:
         self._admin = AdminHttp(Routes({"/status": self._status, "/health": self._health, "/ready": self._ready}))
         self._names = self._name_service(names_socket, shares.name_connections)
         if isinstance(self._engine, GroupEngine):
-            self._engine.attach(self._forwarding.answers, self._names)
+            self._engine.standing.attach(self._forwarding.answers, self._names)
         self._bound: dict[str, str] = {}
 
     @staticmethod

@@ -51,6 +51,15 @@ _NEVER = 1 << 62
 """More bytes than any disk has free."""
 
 
+@dataclass(slots=True)
+class _Admission:
+    """When messages are refused: below so many free bytes, and for a reason of the group's."""
+
+    reserve_bytes: int
+    least_free_bytes: int
+    reason: str = ""
+
+
 class MessageStore:
     """A store that was opened and recovered.
 
@@ -61,13 +70,12 @@ class MessageStore:
     """
 
     __slots__ = (
-        "_derived", "_extract", "_least_free_bytes", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host",
-        "_uncommitted",
-        "_writer", "committed_position", "recovery", "retention",
+        "_admission", "_derived", "_extract", "_lock", "_log", "_reader", "_store_host", "_uncommitted", "_writer",
+        "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
-        self._reserve_bytes = self._least_free_bytes = options.log.reserve_bytes
+        self._admission = _Admission(options.log.reserve_bytes, options.log.reserve_bytes)
         self._store_host = options.store_host
         self._lock = recovered.lock
         self._log = recovered.log
@@ -153,8 +161,8 @@ class MessageStore:
         TAGS nor KEYS, else None. Returns (queue offset, position, size in bytes).
         """
         log = self._log
-        if self._writer.failure is not None or self._writer.free_bytes < self._least_free_bytes:
-            log.refuse(reserve=reserve)
+        if self._writer.failure is not None or self._writer.free_bytes < self._admission.least_free_bytes:
+            self._refuse(reserve=reserve)
         if queue.deleted:
             raise InvariantError(f"only living queues get messages: {queue}")
         offset = queue.next_offset
@@ -188,8 +196,8 @@ class MessageStore:
         Ends before the first one that needs anything but to be appended, be it that it is refused; that one is for
         `append_plain`. Raises: nothing.
         """
-        encode = run_encoder(born_host, store_timestamp, self._store_host)
-        if encode is None or self._writer.failure is not None or self._writer.free_bytes < self._least_free_bytes:
+        encode, writer = run_encoder(born_host, store_timestamp, self._store_host), self._writer
+        if encode is None or writer.failure is not None or writer.free_bytes < self._admission.least_free_bytes:
             return []
         return append_run(self._log, self._extract, encode, messages, store_timestamp)
 
@@ -204,7 +212,7 @@ class MessageStore:
         """
         overhead = len(queue.topic_part) + _RECORD_OVERHEAD
         sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
-        self._log.refuse(reserve=False)
+        self._refuse(reserve=False)
         self._log.ensure_room(sum(sizes), max(sizes))
         first = queue.next_offset
         positions = [
@@ -449,13 +457,20 @@ class MessageStore:
 
     def shut(self, reason: str) -> None:
         """Refuse messages with StoreFull for this reason until it is called with none; metadata is taken as before."""
-        self._log.shut = reason
-        self._least_free_bytes = _NEVER if reason else self._reserve_bytes
+        admission = self._admission
+        admission.reason = reason
+        admission.least_free_bytes = _NEVER if reason else admission.reserve_bytes
+
+    def _refuse(self, *, reserve: bool) -> None:
+        """Raise if an append of this kind is refused now."""
+        if self._admission.reason and not reserve and self._writer.failure is None:
+            raise StoreFull(self._admission.reason)
+        self._log.refuse(reserve=reserve)
 
     @property
     def disk(self) -> DiskState:
         """Space and refusals as of the last look, for `status` and health."""
-        free, reserve = self._writer.free_bytes, self._reserve_bytes
+        free, reserve = self._writer.free_bytes, self._admission.reserve_bytes
         return DiskState(
             free_bytes=free, reserve_bytes=reserve, accepts_messages=self._writer.failure is None and free >= reserve,
             log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,

@@ -6,7 +6,6 @@ means for everything that is derived from the log, and for clients.
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
@@ -17,9 +16,9 @@ from logherd.app.group.links import GroupLinks
 from logherd.app.group.news import log_event
 from logherd.app.group.replica import Replica
 from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.group.standing import Standing
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.opening import open_store
-from logherd.app.requests import WaitingAnswers
 from logherd.controller.values import BrokerId, GroupKey, Rules
 from logherd.group.options import GroupOptions
 from logherd.group.output import (
@@ -38,33 +37,18 @@ from logherd.group.seat import Seat
 from logherd.kit.clock import Clock
 from logherd.model.names import Epoch, Position
 from logherd.replica import ReplicaStore
-from logherd.service.forwarding import roles
 from logherd.service.metadata import Metadata, StoreLog, barriers
 from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
-from logherd.service.ports import Reply
 from logherd.settings.options import BrokerOptions
 from logherd.store import MessageStore, QueueLog, StoreError
 from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
-from logherd.wire.codes import ResponseCode
 
 __all__ = ["GroupEngine"]
 
 _log = Log("logherd.group")
 
 _FILES = OsFiles()
-_UNKNOWN = Reply(
-    ResponseCode.SYSTEM_ERROR, remark="unknown: this broker ceased to lead before the message was committed"
-)
-_TOO_FEW = "fewer replicas are in sync than replication.minInSync asks for"
-
-
-class Routes(Protocol):
-    """The name services' side of a leadership."""
-
-    def lead(self, epoch: int) -> None: ...
-
-    def follow(self) -> None: ...
 
 
 class GroupEngine:
@@ -77,7 +61,6 @@ class GroupEngine:
     ) -> None:  # fmt: skip
         self.store = store
         self._options = options
-        self._keeper = keeper
         self._file = file
         log = StoreLog(store, clock, host=store_host)
         self.metadata = Metadata.follow(log, clock, committed=store.committed_position)
@@ -91,18 +74,13 @@ class GroupEngine:
             seat, _group_options(options), ReplicaStore(store, barriers(log)), file,
             controllers=options.replication.controllers, duties=self,
         )  # fmt: skip
-        self.leadership = GroupLeadership(self._expire)
+        self._keeper = keeper
+        self.standing = Standing(GroupLeadership(self._expire), keeper, store)
         self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes)
-        self.schedule = self.replica.schedule
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._failure: BrokerFailed | None = None
-        self._next_role: roles.Role | None = None
-        self._leased_until: int | None = None
-        self._shut = ""
         self._drained = asyncio.Event()
-        self._answers: WaitingAnswers | None = None
-        self._routes: Routes | None = None
 
     @staticmethod
     def open(
@@ -128,16 +106,21 @@ class GroupEngine:
             store.close()
             raise
 
-    def attach(self, answers: WaitingAnswers, routes: Routes) -> None:
-        """What is built on this: the answers that wait for commits, and the registration at the name services."""
-        self._answers, self._routes = answers, routes
-
     # ---- life -----------------------------------------------------------------------------------------------------
 
     @property
     def healthy(self) -> bool:
         """Whether writing goes on."""
         return self.replica.failure is None and not self.replica.core.ground.stalled
+
+    @property
+    def leadership(self) -> GroupLeadership:
+        """This replica's role, for forwarding."""
+        return self.standing.leadership
+
+    def schedule(self) -> None:
+        """Say that something may have been appended in this pass."""
+        self.replica.schedule()
 
     @property
     def epoch(self) -> int:
@@ -238,15 +221,15 @@ class GroupEngine:
             case Leading():
                 return self._lead(event.epoch)
             case Serving() | Resumed():
-                self._next_role = roles.Leading(event.epoch)
+                self.standing.will_lead(event.epoch)
             case Fenced():
-                self._fence()
+                self.standing.fence()
+                if self.replica.core.leading is None:
+                    self.metadata.demote()
             case Draining():
-                self._next_role = None
-                self.leadership.set(roles.Nobody())
+                self.standing.drain()
             case Following():
-                known = event.leader is not None and event.address
-                self._next_role = roles.Following(event.address, event.epoch) if known else roles.Nobody()
+                self.standing.will_follow(event)
             case Cut():
                 self.metadata.cut(event.at)
             case MustRebuild():
@@ -262,16 +245,7 @@ class GroupEngine:
         if self.replica.failure is not None:
             self._settle_failure()
             return
-        role, self._next_role = self._next_role, None
-        if role is not None:
-            if isinstance(role, roles.Leading):
-                if self._routes is not None:
-                    self._routes.lead(role.epoch)
-            elif self._routes is not None:
-                self._routes.follow()
-            self.leadership.set(role)
-        self._report_lease()
-        self._mind_set()
+        self.standing.settle(self.replica.core)
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
@@ -285,45 +259,16 @@ class GroupEngine:
         ensure_defaults(self.metadata, defaults)
         return True
 
-    def _fence(self) -> None:
-        """Every duty of a leader ends here and now."""
-        self._next_role = None
-        if self._answers is not None and (count := self._answers.give_up(_UNKNOWN)):
-            _log.warning("sends whose outcome is unknown", count=count)
-        if self.leadership.current != roles.Nobody():
-            self.leadership.set(roles.Nobody())
-        self._keeper.release()
-        self._leased_until = None
-        if self.replica.core.leading is None:
-            self.metadata.demote()
-
     def _expire(self) -> None:
         if not self.may_answer():
             self.replica.look()
-
-    def _mind_set(self) -> None:
-        """While too few replicas are in sync nothing is committed (H5): say so at once instead of at the time-out."""
-        leader = self.replica.core.leading
-        reason = "" if leader is None or leader.insync.enough else _TOO_FEW
-        if reason != self._shut:
-            self._shut = reason
-            self.store.shut(reason)
-
-    def _report_lease(self) -> None:
-        """The guardian watches over the lease, too (H16)."""
-        until = self.replica.core.ground.holder.until
-        if until != self._leased_until and until is not None and self.replica.core.leading is not None:
-            self._leased_until = until
-            self._keeper.lease(self.replica.core.leading.epoch, until)
 
     def _settle_failure(self) -> None:
         error = self.replica.failure
         if self._failure is not None or error is None:
             return
         self._failure = failure_of(error)
-        if self._answers is not None:
-            self._answers.give_up(_UNKNOWN)
-        self.leadership.set(roles.Nobody())
+        self.standing.fence()
         self._on_failure()
 
 

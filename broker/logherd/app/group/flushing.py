@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.writer import Writer
@@ -32,6 +33,17 @@ class _Batch:
             self.piece.write_and_flush()
 
 
+@dataclass(slots=True)
+class _Tokens:
+    """The highest token that the log was asked for, gave back, and that was told; `epoch` is that of an epoch which is
+    not kept yet."""
+
+    noted: int = 0
+    reached: int = 0
+    told: int = 0
+    epoch: int | None = None
+
+
 class Flushing:
     """Owns the writer thread. Loop thread only.
 
@@ -53,8 +65,7 @@ class Flushing:
             asyncio.get_running_loop(), on_done=self._written, background=log.store.background_work
         )
         self._epoch: Epoch | None = None
-        self._epoch_token: int | None = None
-        self._noted = self._reached = self._told = 0
+        self._tokens = _Tokens()
         self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
         self._stopped = False
 
@@ -74,11 +85,11 @@ class Flushing:
             return
         if output.keep_epoch is not None:
             self._epoch = output.keep_epoch
-            self._epoch_token = token if self._epoch_token is None else self._epoch_token
-        if token > self._noted:
-            self._noted = token
+            self._tokens.epoch = token if self._tokens.epoch is None else self._tokens.epoch
+        if token > self._tokens.noted:
+            self._tokens.noted = token
             if self._log.note(token):
-                self._reached = token
+                self._tokens.reached = token
         if output.held:
             self._held.append((token, output.held))
 
@@ -109,21 +120,21 @@ class Flushing:
             self._on_failure(error or RuntimeError("the writer reported neither a batch nor an error"))
             return
         if batch.epoch is not None and self._epoch is None:
-            self._epoch_token = None
+            self._tokens.epoch = None
         if batch.piece is not None:
             token = self._log.flushed(batch.piece)
-            self._reached = token or self._reached
+            self._tokens.reached = token or self._tokens.reached
         self._tell()
         self.submit()
 
     def _tell(self) -> None:
         """Send what is held for what is durable by now, and say so."""
-        token = self._reached
-        if self._epoch_token is not None:
-            token = min(token, self._epoch_token - 1)
-        if token <= self._told:
+        token = self._tokens.reached
+        if self._tokens.epoch is not None:
+            token = min(token, self._tokens.epoch - 1)
+        if token <= self._tokens.told:
             return
-        self._told = token
+        self._tokens.told = token
         while self._held and self._held[0][0] <= token:
             for envelope in self._held.popleft()[1]:
                 self._send(envelope)
