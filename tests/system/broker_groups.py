@@ -6,7 +6,6 @@ hides it from the test.
 
 import http.client
 import json
-import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from system.fake_brokers import CLUSTER
 from system.netns import Network
 from system.nodes import SAYS_NOTHING, NodeProcess, NotSettled, Quorum, python_command
 
-__all__ = ["BROKERS", "BROKER_PORT", "GROUP", "PEER_PORT", "BrokerNode", "BrokerGroup", "GroupBench", "group_bench"]
+__all__ = ["BROKERS", "BROKER_PORT", "GROUP", "PEER_PORT", "BrokerGroup", "BrokerNode", "GroupBench", "group_bench"]
 
 GROUP = "orders"
 BROKERS = ("b1", "b2", "b3")

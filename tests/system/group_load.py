@@ -163,6 +163,14 @@ class GroupLoad:
     def reads(self) -> list[Read]:
         return [read for reader in self._readers for read in list(reader.reads)]
 
+    def marks(self) -> list[int]:
+        """How many sends each sender has ended by now; for `since`."""
+        return [len(sender.sends) for sender in self._senders]
+
+    def since(self, marks: Sequence[int]) -> list[list[Send]]:
+        """By sender, its sends after these marks were taken."""
+        return [sender.sends[mark:] for sender, mark in zip(self._senders, marks, strict=True)]
+
     def count(self, outcome: Outcome) -> int:
         return sum(send.outcome is outcome for send in self.sends)
 
