@@ -1,4 +1,4 @@
-"""A broker group as real processes: three controllers and three replicas, each in a namespace and with disks of its own.
+"""A broker group as real processes: three controllers and three replicas, each in a namespace and on a disk of its own.
 
 Who leads and who is in sync is asked of the processes themselves, from inside their namespaces, so that no partition
 hides it from the test.
@@ -80,7 +80,7 @@ class BrokerNode(NodeProcess):
 
 
 class BrokerGroup(Quorum):
-    """The replicas, watched like a quorum: `term` is the epoch, `applied` what is committed. Use as a context manager."""
+    """The replicas, watched like a quorum: `term` is the epoch, `applied` is (end, committed). A context manager."""
 
     def __init__(self, network: Network, nodes: Sequence[BrokerNode]) -> None:
         self._network = network

@@ -1,7 +1,7 @@
 """Clients of a group that is being hurt: senders and readers that keep every attempt with its outcome.
 
-Each talks to any of the brokers, because whoever does not lead must pass requests on; after a request of unknown outcome
-it goes to another one. Every attempt is a value of its own; a send counts only if it was answered with success.
+Each talks to any of the brokers, because whoever does not lead must pass requests on; after an unknown outcome
+it goes to another broker. Every attempt is a value of its own; a send counts only if it was answered with success.
 """
 
 import random
