@@ -98,6 +98,8 @@ class BrokerGroup(Quorum):
             raise OSError(str(error)) from error
         finally:
             asked.close()
+        if not isinstance(document, dict):
+            raise TypeError(f"/status is {document!r}")
         leads = document["role"] == "leader"
         ends = document["endPosition"], document["committedPosition"]
         return document | {"term": document["epoch"], "leader": None, "leads": leads, "applied": ends}
