@@ -6,7 +6,9 @@ hides it from the test.
 
 import http.client
 import json
+import os
 import random
+import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,6 +20,7 @@ from checkers.leadership import Sighting
 from system.controllers import CLIENT_PORT, CLIENTS, NAMES_PORT, NODES, admin_page, controller, status_of
 from system.disks import LoopDisk
 from system.fake_brokers import CLUSTER
+from system.guardians import is_alive
 from system.netns import Network
 from system.nodes import SAYS_NOTHING, NodeProcess, NotSettled, Quorum, python_command
 
@@ -67,6 +70,7 @@ class BrokerNode(NodeProcess):
     ) -> None:
         self.data = data
         self.guarded = guarded
+        self._dead = 0
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "broker.json"
         path.write_text(json.dumps(broker_config(network, name, data, guarded=guarded, **settings)))
@@ -76,7 +80,37 @@ class BrokerNode(NodeProcess):
 
     @property
     def broker_pid(self) -> int:
-        return int(json.loads((self.directory / f"{self.name}.ready").read_text())["pid"]) if self.guarded else self.pid
+        if not self.guarded:
+            return self.pid
+        return int(json.loads((self.directory / f"{self.name}.ready").read_text())["pid"])
+
+    def kill(self) -> None:
+        """SIGKILL to everything, the guardian first."""
+        broker = self.broker_pid if self.running else 0
+        super().kill()
+        deadline = time.monotonic() + _ANY_SECONDS
+        while broker and is_alive(broker):
+            assert time.monotonic() < deadline, f"the broker {broker} of {self.name} outlives its guardian"
+            time.sleep(0.01)
+
+    def die(self) -> None:
+        """SIGKILL to the broker alone."""
+        if not self.guarded:
+            self.kill()
+            return
+        self._dead = self.broker_pid
+        os.kill(self._dead, signal.SIGKILL)
+
+    def revive(self) -> None:
+        """After `die`: have it serve again. A guardian does that by itself."""
+        if not self.guarded:
+            self.start()
+            return
+        deadline = time.monotonic() + _ANY_SECONDS
+        while self.broker_pid == self._dead:
+            if not self.running or time.monotonic() > deadline:
+                raise NotSettled(f"the guardian of {self.name} has started no other broker: {self.log_text()[-4000:]}")
+            time.sleep(0.02)
 
 
 class BrokerGroup(Quorum):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from system.broker_groups import BROKERS, PEER_PORT
 from system.controllers import CLIENTS, NODES
-from system.faults import Block, Partition, Paused, both_ways, cut, prove_within
+from system.faults import Block, Partition, both_ways, cut, prove_within
 from system.group_rounds import Round, Shape, apply
 
 __all__ = ["CUT_SHAPES"]
@@ -96,7 +96,7 @@ def _lossy(r: Round) -> Partition:
 def _wake_alone(r: Round) -> None:
     """The leader sleeps while another is elected, and wakes up apart from brokers and controllers, but not from
     clients: nobody tells it that it leads no more, and the last that it heard of the others was that they followed."""
-    asleep = Paused(r.group.brokers[r.leader].broker_pid, r.leader)
+    asleep = r.paused(r.leader)
     apart = _partition(r, f"{r.leader} alone with clients", cut(r.leader, [*r.followers, *NODES]))
 
     def meanwhile() -> None:

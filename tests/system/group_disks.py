@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from checkers.history import Outcome
 from system.broker_groups import BROKERS, GroupBench
 from system.disks import MIB, LoopDisk
-from system.faults import Paused, UnprovedFault, prove_within
+from system.faults import UnprovedFault, prove_within
 from system.group_rounds import Round, Shape, apply
 
 __all__ = ["DISK_SHAPES"]
@@ -15,10 +15,11 @@ _LEAVE_BYTES = 16 * MIB
 """Below the reserve, so that messages are refused; enough for what the reserve is kept for."""
 
 
-def _lose(bench: GroupBench, names: Sequence[str]) -> None:
+def _lose(r: Round, names: Sequence[str]) -> None:
     """The power of these, as nearly at once as one process can: first everybody stands still."""
+    bench = r.bench
     for name in names:
-        pause = Paused(bench.group.brokers[name].broker_pid, name)
+        pause = r.paused(name)
         pause.inject()
         pause.prove()
     for name in names:
@@ -45,19 +46,19 @@ def _return(bench: GroupBench, names: Sequence[str]) -> None:
 
 
 def _power_of_leader(r: Round) -> None:
-    _lose(r.bench, [r.leader])
+    _lose(r, [r.leader])
     r.another_leads()
     _return(r.bench, [r.leader])
 
 
 def _power_of_follower(r: Round) -> None:
-    _lose(r.bench, [r.follower])
+    _lose(r, [r.follower])
     r.goes_on()
     _return(r.bench, [r.follower])
 
 
 def _power_of_all(r: Round) -> None:
-    _lose(r.bench, BROKERS)
+    _lose(r, BROKERS)
     _return(r.bench, r.draw.sample(BROKERS, len(BROKERS)))
 
 
@@ -68,14 +69,14 @@ def _power_moves_the_group(r: Round) -> None:
     """
     sleeper = r.follower
     loser, rest = r.draw.sample([name for name in BROKERS if name != sleeper], 2)
-    asleep, paused = (Paused(r.group.brokers[name].broker_pid, name) for name in (sleeper, rest))
+    asleep, paused = (r.paused(name) for name in (sleeper, rest))
     lost = False
     try:
         asleep.inject()
         asleep.prove()
         r.group.wait_in_sync(without=sleeper)
         r.goes_on()
-        _lose(r.bench, [loser])
+        _lose(r, [loser])
         lost = True
         paused.inject()
         paused.prove()
@@ -94,10 +95,15 @@ def _power_moves_the_group(r: Round) -> None:
 def _failing(r: Round, name: str) -> None:
     """Every write and flush fails from now on: the process says so and ends, and answers nothing that it could not
     keep; with its disk back it comes again with what it had flushed."""
-    node = r.group.nodes[name]
+    node = r.group.brokers[name]
     _stop_disk(r.bench.disks[name], name)
-    code = node.wait(60)
-    assert code == EXIT_STORE_FAILED, f"{code}: {node.condition()}"
+    if node.guarded:
+        said = f"the child has exited: code={EXIT_STORE_FAILED}"
+        prove_within(60, said, lambda: said in node.log_text())
+        node.kill()
+    else:
+        code = node.wait(60)
+        assert code == EXIT_STORE_FAILED, f"{code}: {node.condition()}"
     if name == r.leader:
         r.another_leads()
     else:

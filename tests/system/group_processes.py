@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from checkers.history import Outcome
 from system.broker_groups import BROKERS
-from system.faults import Paused
 from system.group_rounds import Round, Shape, apply
 
 __all__ = ["PROCESS_SHAPES"]
@@ -15,16 +14,16 @@ ATTEMPTS = 3
 
 
 def _kill_leader(r: Round) -> None:
-    r.group.nodes[r.leader].kill()
+    r.group.brokers[r.leader].die()
     r.another_leads()
-    r.group.nodes[r.leader].start()
+    r.group.brokers[r.leader].revive()
 
 
 def _kill_follower(r: Round) -> None:
-    r.group.nodes[r.follower].kill()
+    r.group.brokers[r.follower].die()
     r.goes_on()
     assert r.group.leader() == r.leader, "a follower's death changes no leader"
-    r.group.nodes[r.follower].start()
+    r.group.brokers[r.follower].revive()
 
 
 def _kill_followers(r: Round) -> None:
@@ -39,13 +38,12 @@ def _kill_followers(r: Round) -> None:
 
 
 def _kill_all(r: Round) -> None:
-    names = r.draw.sample(BROKERS, len(BROKERS))
-    for name in names:
+    for name in r.draw.sample(BROKERS, len(BROKERS)):
         r.group.nodes[name].kill()
     for name in r.draw.sample(BROKERS, len(BROKERS)):
         r.group.nodes[name].launch()
-    for name in names:
-        r.group.nodes[name].wait_ready()
+    for node in r.group.nodes.values():
+        node.wait_ready()
 
 
 def _kill_everything(r: Round) -> None:
@@ -72,10 +70,10 @@ def _kill_controller(r: Round) -> None:
 def _kill_both_leaders(r: Round) -> None:
     leading = r.controllers.agree(seconds=60)
     r.controllers.nodes[leading].kill()
-    r.group.nodes[r.leader].kill()
+    r.group.brokers[r.leader].die()
     r.another_leads()
     r.controllers.nodes[leading].start()
-    r.group.nodes[r.leader].start()
+    r.group.brokers[r.leader].revive()
 
 
 def _pause_leader(r: Round) -> None:
@@ -85,12 +83,12 @@ def _pause_leader(r: Round) -> None:
         r.another_leads()
         r.hold(0.2, 1.0)
 
-    apply(meanwhile, _paused(r, r.leader))
+    apply(meanwhile, r.paused(r.leader))
 
 
 def _pause_leader_briefly(r: Round) -> None:
     for _ in range(4):
-        apply(lambda: r.hold(0.1, 1.2), _paused(r, r.leader))
+        apply(lambda: r.hold(0.1, 1.2), r.paused(r.leader))
         r.hold(0.1, 0.4)
 
 
@@ -99,15 +97,11 @@ def _pause_follower(r: Round) -> None:
         r.group.wait_in_sync(without=r.follower)
         r.goes_on()
 
-    apply(meanwhile, _paused(r, r.follower))
+    apply(meanwhile, r.paused(r.follower))
 
 
 def _pause_followers(r: Round) -> None:
-    apply(lambda: r.hold(2.0, 5.0), *(_paused(r, name) for name in r.followers))
-
-
-def _paused(r: Round, name: str) -> Paused:
-    return Paused(r.group.brokers[name].broker_pid, name)
+    apply(lambda: r.hold(2.0, 5.0), *(r.paused(name) for name in r.followers))
 
 
 def _rolling_restart(r: Round) -> None:

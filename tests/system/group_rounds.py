@@ -6,19 +6,41 @@ A round is written from the group's leader's point of view. What goes on is show
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from checkers.history import Outcome
-from system.broker_groups import BROKERS, BrokerGroup, GroupBench
-from system.faults import Fault
+from system.broker_groups import BrokerGroup, BrokerNode, GroupBench
+from system.faults import Fault, Paused
 from system.group_load import GroupLoad
 from system.nodes import Quorum
 
 __all__ = ["GOES_ON", "GroupLog", "Round", "Shape", "apply", "run_group_rounds"]
 
 GOES_ON = 100
+
+
+class BrokerPaused(Paused):
+    """A guardian kills its broker when that has slept for longer than its lease: then there is nobody to wake up."""
+
+    def __init__(self, node: BrokerNode) -> None:
+        super().__init__(node.broker_pid, node.name)
+        self._guarded = node.guarded
+
+    def heal(self) -> None:
+        try:
+            super().heal()
+        except ProcessLookupError:
+            if not self._guarded:
+                raise
+
+    def prove_healed(self) -> None:
+        try:
+            super().prove_healed()
+        except FileNotFoundError:
+            if not self._guarded:
+                raise
 
 
 @dataclass(slots=True)
@@ -53,6 +75,12 @@ class Round:
     @property
     def followers(self) -> list[str]:
         return self.bench.others(self.leader)
+
+    def paused(self, name: str) -> Paused:
+        """A pause of a broker or of a controller."""
+        if name in self.group.brokers:
+            return BrokerPaused(self.group.brokers[name])
+        return Paused(self.controllers.nodes[name].pid, name)
 
     def goes_on(self) -> None:
         """Sends are acknowledged."""
@@ -119,15 +147,3 @@ def _all_run(bench: GroupBench) -> None:
     """No process has ended by itself."""
     for node in (*bench.group.nodes.values(), *bench.controllers.nodes.values()):
         assert node.running, f"{node.name} has ended: {node.condition()}"
-
-
-def shuffled(draw: random.Random, plan: Sequence[tuple[str, int]]) -> list[str]:
-    """Every shape of a plan as often as it says, in an order that is drawn."""
-    shapes = [shape for shape, count in plan for _ in range(count)]
-    draw.shuffle(shapes)
-    return shapes
-
-
-def names(draw: random.Random) -> list[str]:
-    """All brokers in an order that is drawn."""
-    return draw.sample(BROKERS, len(BROKERS))

@@ -13,6 +13,7 @@ from system.group_chaos import SHAPES, chapter
 from system.group_cuts import CUT_SHAPES
 from system.group_disks import DISK_SHAPES
 from system.group_processes import PROCESS_SHAPES
+from system.group_storms import STORM_SHAPES
 from system.netns import why_unavailable
 
 pytestmark = [
@@ -23,7 +24,7 @@ pytestmark = [
 ]
 
 SEED = 5
-CHAPTERS = {"processes": PROCESS_SHAPES, "network": CUT_SHAPES, "disks": DISK_SHAPES}
+CHAPTERS = {"processes": PROCESS_SHAPES, "network": CUT_SHAPES, "disks": {**DISK_SHAPES, **STORM_SHAPES}}
 
 
 def test_the_chapters_have_every_kind_of_fault() -> None:
