@@ -99,6 +99,7 @@ lock: $(READY) ## Renew requirements.lock and tools/uv.lock
 
 docs: $(READY) ## Renew the generated pages under docs/
 	@$(BIN)/python tools/settings_page.py > docs/settings.md
+	@$(BIN)/python tools/metrics_page.py > docs/metrics.md
 
 crds: $(READY) ## Renew the CustomResourceDefinition from the models
 	@$(BIN)/python tools/crd.py

@@ -22,7 +22,7 @@ def lint_imports(*options: str) -> subprocess.CompletedProcess[str]:
 SIMULATED = (
     "logherd.controller.holder", "logherd.group", "logherd.replica", "logherd.service.controllers.asking",
 )  # fmt: skip
-RUNNERS = ("sim/**/*.py", "script/**/*.py", "unit/service/controllers/*.py")
+RUNNERS = ("sim/**/*.py", "script/**/*.py", "unit/service/controllers/*.py", "unit/group/ring.py")
 
 
 def simulated() -> set[str]:

@@ -24,9 +24,11 @@ class NoAnswerError(Exception):
 class BlockingClient:
     """One connection. Not thread-safe."""
 
-    def __init__(self, port: int, *, timeout_seconds: float = 5.0, made: socket.socket | None = None) -> None:
+    def __init__(
+        self, port: int, *, host: str = "127.0.0.1", timeout_seconds: float = 5.0, made: socket.socket | None = None
+    ) -> None:
         """`made`: a connection that somebody else has made, perhaps in another namespace."""
-        self._socket = made or socket.create_connection(("127.0.0.1", port), timeout=timeout_seconds)
+        self._socket = made or socket.create_connection((host, port), timeout=timeout_seconds)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = FrameReader()
         self._opaque = itertools.count(1)

@@ -29,6 +29,7 @@ from logherd.service.offsets import OffsetsHandler
 from logherd.service.ports import Answer, Handler, Request, Session
 from logherd.service.pull.handler import PullHandler
 from logherd.service.queries import Queries
+from logherd.service.replica_view import ReplicationSource, ReplicationView
 from logherd.service.routing import Role
 from logherd.service.send.handler import SendHandler
 from logherd.service.send.options import SendOptions
@@ -81,7 +82,7 @@ class Services:
             clock,
             options=HeartbeatsOptions(auto_create_groups=options.topics.auto_create_groups),
         )
-        self.locks = Locks(clock)
+        self.locks = Locks(metadata, clock)
         self._rules = OffsetRules(store, metadata, self.registry)
         self.pull = PullHandler(
             store,
@@ -97,7 +98,8 @@ class Services:
         self._metadata = metadata
         self._place = place
         self._options = options
-        self._started_ms = clock.now_ms()
+        self.replication: ReplicationSource | None = None
+        """How this replica sees its group; None while it is alone."""
         self.permission_hooks: list[Callable[[int], None]] = []
         """Hear brokerPermission when an operator changed it."""
         self._send_options = send_options(options, store_host=place.store_host)
@@ -139,6 +141,10 @@ class Services:
         """Answers cannot reach this client of another broker now, though it may be there still."""
         self.pull.session_closed(session)
 
+    def replication_view(self) -> ReplicationView | None:
+        """How this replica sees its group at this moment."""
+        return None if self.replication is None else self.replication.view()
+
     def step_down(self) -> None:
         """This broker does not lead any more: waiting pulls are told so, and who is connected is for the leader."""
         self.pull.let_go()
@@ -177,7 +183,8 @@ class Services:
             on_permission=self._permission_changed,
             fixed=shown_settings(self._options, identity),
         )
-        runtime = RuntimeSource(self._store, self.stats, self._clock, self._started_ms, self._disk)
+        started_ms = self._clock.now_ms()
+        runtime = RuntimeSource(self._store, self.stats, self._clock, started_ms, self._disk, self.replication_view)
         return StateAdmin(settings, runtime, identity=identity)
 
     def _disk(self) -> DiskSpace:
