@@ -49,8 +49,8 @@ class GuardedReplica(NodeProcess):
 class ReplicatedGroup:
     """Use as a context manager: entered, all serve and are in sync; left, everything has ended."""
 
-    def __init__(self, network: Network, directory: Path, **settings: object) -> None:
-        """`settings` replace those of each broker's configuration; everything else that matters is the default."""
+    def __init__(self, network: Network, directory: Path, *, leader_address: str | None = None) -> None:
+        """`leader_address`: what routes name; else the leader's own. Everything that matters has its default."""
         self.network = network
         self.directory = directory
         self._token = directory / "token"
@@ -66,11 +66,9 @@ class ReplicatedGroup:
             )
             for node in NODES
         }  # fmt: skip
-        self.brokers = {
-            name: self._broker(name, number, settings) for number, name in enumerate(BROKERS, 1)
-        }
+        self.brokers = {name: self._broker(name, number, leader_address) for number, name in enumerate(BROKERS, 1)}
 
-    def _broker(self, name: str, number: int, settings: dict[str, object]) -> GuardedReplica:
+    def _broker(self, name: str, number: int, leader_address: str | None) -> GuardedReplica:
         network, own = self.network, self.network.address(name)
         peers = {number: f"{network.address(each)}:{REPLICAS_PORT}" for number, each in enumerate(BROKERS, 1)}
         home = self.directory / name
@@ -84,13 +82,13 @@ class ReplicatedGroup:
             "replication": {
                 "mode": "controller", "peerListen": f"{own}:{REPLICAS_PORT}", "peers": peers,
                 "controllers": [f"{network.address(node)}:{CLIENT_PORT}" for node in NODES],
+                "leaderAddress": leader_address,
             },
             "guardian": {
                 "relayListen": f"{own}:{RELAY_PORT}",
                 "peers": [f"{network.address(each)}:{RELAY_PORT}" for each in BROKERS],
             },
             "store": {"segmentSize": "16MiB", "reservedPercent": 0}, "log": {"format": "json"},
-            **settings,
         }  # fmt: skip
         path = home / "broker.json"
         path.write_text(json.dumps(config))
@@ -148,7 +146,9 @@ class ReplicatedGroup:
             asked.close()
         return document if isinstance(document, dict) else {}
 
-    def wait(self, holds: Callable[[dict[str, Any]], bool], what: str, seconds: float = _SETTLE_SECONDS) -> dict[str, Any]:
+    def wait(
+        self, holds: Callable[[dict[str, Any]], bool], what: str, seconds: float = _SETTLE_SECONDS
+    ) -> dict[str, Any]:
         """Wait for the group to be so; how it is then. Raises NotSettled."""
         deadline = time.monotonic() + seconds
         while True:
