@@ -24,11 +24,15 @@ _BEFORE, _AFTER = 40, 100
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One fault, from its begin until all are in sync again. Times are seconds since 1970."""
+    """One fault, from its begin until all are in sync again. Times are seconds since 1970.
+
+    `over`: the time from which on no send could be on its way to what was hurt.
+    """
 
     shape: str
     leader: str
     begin: float
+    over: float
     end: float
 
 
@@ -51,6 +55,10 @@ class Rounds:
             if not send.ok and send.invoked <= each.end and send.returned >= each.begin
         ]  # fmt: skip
 
+    def late(self, each: Round) -> list[JavaSend]:
+        """The failed sends that were begun when nothing was hurt any more: nobody can excuse them."""
+        return [send for send in self.failed(each) if send.invoked > each.over]
+
     def report(self, shape: str) -> str:
         """One line: rounds, median and worst gap, failed sends."""
         of_shape = [each for each in self.rounds if each.shape == shape]
@@ -60,17 +68,19 @@ class Rounds:
         return f"{shape:<34}{len(gaps):>3} rounds, gap p50 {middle:6.3f} worst {gaps[-1]:6.3f} s, failed sends {failed}"
 
 
-def _kill_leader(group: ReplicatedGroup, leader: str) -> None:
+def _kill_leader(group: ReplicatedGroup, leader: str, producer: SteadyProducer) -> float:
     """kill -9 of the process; its guardian lives."""
     epoch, broker = group.page()["epoch"], group.brokers[leader]
     child = broker.child
     os.kill(child, signal.SIGKILL)
     prove_within(2, f"{leader} dies", lambda: not is_alive(child))
+    dead = time.time()
     assert group.wait_for_epoch(epoch)["leader"]["brokerId"] != broker.number
     prove_within(30, f"{leader} lives again", lambda: broker.child != child)
+    return dead
 
 
-def _pause_leader(group: ReplicatedGroup, leader: str) -> None:
+def _pause_leader(group: ReplicatedGroup, leader: str, producer: SteadyProducer) -> float:
     """SIGSTOP of the process, until its guardian has killed it and another one leads."""
     epoch, broker = group.page()["epoch"], group.brokers[leader]
     child = broker.child
@@ -80,10 +90,12 @@ def _pause_leader(group: ReplicatedGroup, leader: str) -> None:
         paused.prove()
         assert group.wait_for_epoch(epoch)["leader"]["brokerId"] != broker.number
         prove_within(30, f"the guardian kills {leader}", lambda: not is_alive(child))
+        dead = time.time()
     finally:
         if is_alive(child):
             paused.heal()
     prove_within(30, f"{leader} lives again", lambda: broker.child != child)
+    return dead
 
 
 def _cut(group: ReplicatedGroup, name: str) -> Partition:
@@ -91,30 +103,33 @@ def _cut(group: ReplicatedGroup, name: str) -> Partition:
     return Partition(group.network, cut(name, others), name=f"cut {name}", probe_port=REPLICAS_PORT)
 
 
-def _cut_leader(group: ReplicatedGroup, leader: str) -> None:
-    """Nobody reaches the leader's namespace, and it reaches nobody, until another one has led for a while."""
+def _cut_leader(group: ReplicatedGroup, leader: str, producer: SteadyProducer) -> float:
+    """Nobody reaches the leader's namespace, and it reaches nobody, until clients have found another leader."""
     epoch = group.page()["epoch"]
 
     def meanwhile() -> None:
         assert group.wait_for_epoch(epoch)["leader"]["brokerId"] != group.brokers[leader].number
-        time.sleep(3)
+        producer.wait_for(_AFTER, since=time.time())
 
     _apply(_cut(group, leader), meanwhile)
+    return time.time()
 
 
 def _follower(group: ReplicatedGroup, leader: str) -> str:
     return next(name for name in BROKERS if name != leader)
 
 
-def _pause_follower(group: ReplicatedGroup, leader: str) -> None:
+def _pause_follower(group: ReplicatedGroup, leader: str, producer: SteadyProducer) -> float:
     """SIGSTOP of a follower until it has left the in-sync set, and two seconds longer."""
     name = _follower(group, leader)
     _apply(Paused(group.brokers[name].child, name), lambda: _without(group, name))
+    return 0.0
 
 
-def _cut_follower(group: ReplicatedGroup, leader: str) -> None:
+def _cut_follower(group: ReplicatedGroup, leader: str, producer: SteadyProducer) -> float:
     name = _follower(group, leader)
     _apply(_cut(group, name), lambda: _without(group, name))
+    return 0.0
 
 
 def _without(group: ReplicatedGroup, name: str) -> None:
@@ -133,15 +148,16 @@ def _apply(fault: Fault, meanwhile: Callable[[], None]) -> None:
     fault.prove_healed()
 
 
-def _switch_over(group: ReplicatedGroup, leader: str) -> None:
+def _switch_over(group: ReplicatedGroup, leader: str, producer: SteadyProducer) -> float:
     """A person gives leadership to another one."""
     target = _follower(group, leader)
     epoch = group.page()["epoch"]
     group.elect(target)
     assert group.wait_for_epoch(epoch)["leader"]["brokerId"] == group.brokers[target].number
+    return 0.0
 
 
-def _restart_all(group: ReplicatedGroup, leader: str) -> None:
+def _restart_all(group: ReplicatedGroup, leader: str, producer: SteadyProducer) -> float:
     """SIGTERM to one broker after the other, the leader last; each is in sync again before the next."""
     for name in [*(each for each in BROKERS if each != leader), leader]:
         broker = group.brokers[name]
@@ -150,9 +166,11 @@ def _restart_all(group: ReplicatedGroup, leader: str) -> None:
         prove_within(30, f"{name} ends", lambda child=child: not is_alive(child))  # type: ignore[misc]
         prove_within(30, f"{name} lives again", lambda: broker.child != child)  # noqa: B023
         group.settle()
+    return 0.0
 
 
-Shape = Callable[[ReplicatedGroup, str], None]
+Shape = Callable[[ReplicatedGroup, str, SteadyProducer], float]
+"""Hurts and mends; the result is `Round.over`, 0 if no send may fail at all."""
 SHAPES: dict[str, Shape] = {
     "leader killed": _kill_leader,
     "leader paused": _pause_leader,
@@ -174,10 +192,10 @@ def run_rounds(group: ReplicatedGroup, producer: SteadyProducer, plan: Sequence[
         leader = group.settle()
         producer.wait_for(_BEFORE, since=time.time())
         begin = time.time()
-        SHAPES[shape](group, leader)
+        over = SHAPES[shape](group, leader, producer)
         after = group.settle()
         producer.wait_for(_AFTER, since=time.time())
-        done.rounds.append(Round(shape, leader, begin, time.time()))
+        done.rounds.append(Round(shape, leader, begin, over, time.time()))
         done.sends = producer.sends
         last = done.rounds[-1]
         print(f"{shape}: {leader} -> {after}, gap {done.gap(last):.3f} s, failed {len(done.failed(last))}", flush=True)
