@@ -17,6 +17,6 @@ from logherd.service.metadata.tables import Groups, TopicChange, Topics
 __all__ = [
     "CHANGES", "METADATA_TOPIC", "SNAPSHOTS", "DefaultsOptions", "Entry", "Groups", "Metadata", "MetadataDamagedError",
     "MetadataError", "MetadataLog", "MetadataOptions", "MetadataRefusedError", "NotLeading", "Offsets", "Owners",
-    "QueueName", "StoreLog", "TopicChange", "Topics", "Version", "barriers", "ensure_defaults", "is_reserved", "is_system_group",
-    "is_system_topic",
+    "QueueName", "StoreLog", "TopicChange", "Topics", "Version", "barriers", "ensure_defaults", "is_reserved",
+    "is_system_group", "is_system_topic",
 ]  # fmt: skip
