@@ -36,7 +36,7 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 
 ##@ Parts
 
-.PHONY: fmt lint types imports unit compat system sim bench bench-raft bench-heartbeats
+.PHONY: fmt lint types imports unit compat system chaos sim bench bench-raft bench-heartbeats
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
@@ -58,6 +58,12 @@ compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ again
 
 system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hostile peers at a live port
 	@$(PYTEST) --no-header tests/system
+
+CHAOS_SECONDS ?= 3600
+CHAOS_SEED ?= $(shell date +%s)
+chaos: $(READY) ## Broker groups under every kind of fault for CHAOS_SECONDS, an hour unless you say (ARGS=--guarded)
+	@tools/need go ip nft
+	@PYTHONPATH=.:broker:tests $(BIN)/python -u -m system.chaos --seconds $(CHAOS_SECONDS) --seed $(CHAOS_SEED) $(ARGS)
 
 SEED ?= 1000000
 SECONDS_EACH ?= 600
@@ -84,7 +90,7 @@ bench-heartbeats: $(READY) ## Ten thousand brokers at one controller quorum; tak
 
 ##@ House
 
-.PHONY: lock docs clean
+.PHONY: lock docs crds clean
 lock: $(READY) ## Renew requirements.lock and tools/uv.lock
 	@$(BIN)/uv pip compile --quiet --upgrade --all-extras --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --output-file requirements.lock pyproject.toml
@@ -93,6 +99,10 @@ lock: $(READY) ## Renew requirements.lock and tools/uv.lock
 
 docs: $(READY) ## Renew the generated pages under docs/
 	@$(BIN)/python tools/settings_page.py > docs/settings.md
+	@$(BIN)/python tools/metrics_page.py > docs/metrics.md
+
+crds: $(READY) ## Renew the CustomResourceDefinition from the models
+	@$(BIN)/python tools/crd.py
 
 clean: ## Remove the environment and all caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -302,7 +302,7 @@ def main() -> None:
     log = LogOptions(level="warning", format="text")
 
     def run() -> int:
-        return run_server("log node", lambda failed: LogNode.start(options, failed), log, ready_file=None)
+        return run_server("log node", lambda _lent, failed: LogNode.start(options, failed), log, ready_file=None)
 
     if options.profile is None:
         sys.exit(run())

@@ -25,11 +25,12 @@ What the child does (`child.py` does it for Python)
     Until `ready` the guardian takes new connections, if a peer is there to serve them; else they wait in the backlog.
  3. `lease(epoch, end)` with each lease, counted on CLOCK_BOOTTIME; `release()` when it leads no more. A lease that is
     over and not released within a second, in which the guardian itself ran without a gap, ends the child by SIGKILL.
- 4. Locks its store; exits with 3 if it cannot start (asked again after a longer wait), with anything else to be
-    started again soon. The guardian never gives up.
+ 4. Locks its store; exits with 3 if it cannot start or 2 if its settings are wrong (asked again after a longer wait),
+    with anything else to be started again soon. The guardian never gives up.
  5. Binds its peer ports itself, never a lent socket: `--peer` names such ports of the peers. On each connection to one
     it first sends `GREETING`, which proves that a child lives there and not a guardian; then comes a PROXY v2 header
-    with the client's address, then what the client sends. It must not trust that header from anywhere else.
+    with the client's address and the NAME of the socket, so that one port can serve for all; then what the client
+    sends. It must not trust that header from anywhere else.
 
 The report of an exit is one remoting frame (`frames.py`), sent to all controllers at once and repeated with bounded
 back-off until one has acknowledged it or the next child has registered. No report: the lease runs out as before.

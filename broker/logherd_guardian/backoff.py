@@ -2,8 +2,9 @@
 
 __all__ = ["CANNOT_START", "RestartDelays"]
 
-CANNOT_START = frozenset({3, 126, 127})
-"""Exit codes that another start is not likely to change: 'cannot start', and a command that cannot be executed."""
+CANNOT_START = frozenset({2, 3, 126, 127})
+"""Exit codes that another start is not likely to change: wrong settings, 'cannot start', and a command that cannot be
+executed."""
 
 _FIRST_MS = 50
 _FIRST_HOPELESS_MS = 1_000

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 
 from logherd_guardian.clock import clock_ms
 from logherd_guardian.page import PAGE_BYTES, SLOT_BYTES, Identity, Page, decode_page, encode_slot
-from logherd_guardian.proxy import GREETING
+from logherd_guardian.proxy import GREETING, PROXY_NAME, PROXY_SIGNATURE
 
-__all__ = ["GREETING", "Identity", "LeasePage", "clock_ms", "incarnation", "inherited_sockets"]
+__all__ = [
+    "GREETING", "PROXY_NAME", "PROXY_SIGNATURE", "Identity", "LeasePage", "clock_ms", "incarnation",
+    "inherited_sockets",
+]  # fmt: skip
 
 
 def _lent(name: str, environment: Mapping[str, str] | None) -> str | None:

@@ -39,10 +39,11 @@ class Door:
     """Watches its listener exactly while it takes connections, has a spare, and the allowance is not used up."""
 
     def __init__(
-        self, listener: socket.socket, peers: tuple[str, ...], *, selector: selectors.BaseSelector, resolver: Resolver,
-        allowance: Allowance, buffer: memoryview,
+        self, listener: socket.socket, name: str, peers: tuple[str, ...], *, selector: selectors.BaseSelector,
+        resolver: Resolver, allowance: Allowance, buffer: memoryview,
     ) -> None:  # fmt: skip
         self.listener = listener
+        self._name = name
         self._peers = Peers(peers)
         self._selector = selector
         self._resolver = resolver
@@ -152,7 +153,7 @@ class Door:
         client.settimeout(0)
         try:
             keep_alive(client)
-            header = proxy_header(source, client.getsockname()[:2])
+            header = proxy_header(source, client.getsockname()[:2], self._name)
         except OSError:  # gone already
             client.close()
             return

@@ -49,12 +49,14 @@ def _assembled(options: Options) -> Shell:
     resolver = Resolver(selector, brood)
     allowance = Allowance(options.connections_max, options.linger_ms)
     buffer = memoryview(bytearray(BUFFER_BYTES))
-    doors = {
-        lent.name: Door(
-            _bound(lent), lent.peers, selector=selector, resolver=resolver, allowance=allowance, buffer=buffer
-        )
-        for lent in options.lent
-    }  # fmt: skip
+
+    def door(lent: Lent) -> Door:
+        return Door(
+            _bound(lent), lent.name, lent.peers, selector=selector, resolver=resolver, allowance=allowance,
+            buffer=buffer,
+        )  # fmt: skip
+
+    doors = {lent.name: door(lent) for lent in options.lent}
     resolver.learn((*options.controllers, *(peer for lent in options.lent for peer in lent.peers)))
     reports = Reports(options.controllers, selector, resolver)
     return Shell(options, doors, reports, selector=selector, brood=brood, environment=os.environ)

@@ -5,7 +5,7 @@ import socket
 import time
 
 from checkers.history import Outcome, Send
-from logherd.model.record import decode_record
+from logherd.model.record import Record, decode_record
 from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
@@ -24,9 +24,11 @@ class NoAnswerError(Exception):
 class BlockingClient:
     """One connection. Not thread-safe."""
 
-    def __init__(self, port: int, *, timeout_seconds: float = 5.0, made: socket.socket | None = None) -> None:
+    def __init__(
+        self, port: int, *, host: str = "127.0.0.1", timeout_seconds: float = 5.0, made: socket.socket | None = None
+    ) -> None:
         """`made`: a connection that somebody else has made, perhaps in another namespace."""
-        self._socket = made or socket.create_connection(("127.0.0.1", port), timeout=timeout_seconds)
+        self._socket = made or socket.create_connection((host, port), timeout=timeout_seconds)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = FrameReader()
         self._opaque = itertools.count(1)
@@ -83,10 +85,17 @@ class BlockingClient:
             raise NoAnswerError(f"code {answer.code}: {answer.remark}")
         return int(answer.ext["offset"])
 
-    def pull(self, topic: str, queue_id: int, offset: int) -> list[tuple[int, str]]:
-        """The messages at `offset` and after, as many as one answer carries; every record's checksums are verified."""
+    def pull(
+        self, topic: str, queue_id: int, offset: int, *, group: str = "TOOLS_CONSUMER"
+    ) -> list[tuple[int, str]]:  # fmt: skip
+        """Queue offsets and bodies of the messages at `offset` and after, as many as one answer carries."""
+        records = self.records(topic, queue_id, offset, group=group)
+        return [(record.queue_offset, bytes(record.body).rstrip(b".").decode()) for record in records]
+
+    def records(self, topic: str, queue_id: int, offset: int, *, group: str = "TOOLS_CONSUMER") -> list[Record]:
+        """The same as records, whose checksums are verified."""
         ext = {
-            "consumerGroup": "TOOLS_CONSUMER",
+            "consumerGroup": group,
             "topic": topic,
             "queueId": str(queue_id),
             "queueOffset": str(offset),
@@ -99,12 +108,12 @@ class BlockingClient:
             "expressionType": "TAG",
         }
         answer = self.ask(RequestCode.PULL_MESSAGE, ext)
-        entries, at = [], 0
+        records, at = [], 0
         while at < len(answer.body):
             record = decode_record(answer.body, at)
-            entries.append((record.queue_offset, bytes(record.body).rstrip(b".").decode()))
+            records.append(record)
             at += record.size
-        return entries
+        return records
 
 
 def drain_queue(client: BlockingClient, topic: str, queue_id: int) -> tuple[int, list[tuple[int, str]]]:

@@ -21,11 +21,14 @@ class BrokerProcess:
         self.directory = directory
         self.settings = settings
         self.process: subprocess.Popen[bytes] | None = None
+        self.host = "127.0.0.1"
         self.port = 0
         self.admin_port = 0
         self.log_path = directory / "broker.log"
         self.under: tuple[str, ...] = ()
         """A command to start it under, as `prlimit`."""
+        self.flags: tuple[str, ...] = ()
+        """Options of the command, as `--guarded`."""
 
     def start(self) -> None:
         """Start and wait until it is ready. Raises RuntimeError with its log if it is not in time."""
@@ -43,7 +46,7 @@ class BrokerProcess:
         path.write_text(json.dumps(config))
         ready = self.directory / "ready.json"
         ready.unlink(missing_ok=True)
-        command = [*self.under, sys.executable, "-m", "logherd", "broker", "--config", str(path)]
+        command = [*self.under, sys.executable, "-m", "logherd", "broker", *self.flags, "--config", str(path)]
         command += ["--ready-file", str(ready)]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -63,7 +66,7 @@ class BrokerProcess:
         return self.process.pid
 
     def status(self) -> dict[str, object]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/status", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{self.host}:{self.admin_port}/status", timeout=5) as answer:
             document = json.load(answer)
         if not isinstance(document, dict):
             raise TypeError(f"/status is {document!r}")

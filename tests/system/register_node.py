@@ -27,6 +27,7 @@ from logherd.app.binding import bind
 from logherd.app.controllers import member as controllers_member
 from logherd.app.controllers.member import Member
 from logherd.app.foreground import run_server
+from logherd.app.guarded.lent import Lent
 from logherd.app.quorum.outcomes import Applied, ReadAt, Rejected
 from logherd.peers.identity import name_of
 from logherd.raft.lease import Lease
@@ -183,7 +184,7 @@ def main() -> int:
     if arguments.for_ever:
         Lease.valid = lambda _self: True  # type: ignore[method-assign]
 
-    async def start(failed: Callable[[], None]) -> RegisterServer:
+    async def start(_lent: Lent, failed: Callable[[], None]) -> RegisterServer:
         server = RegisterServer(options, lease=arguments.lease, on_failure=failed)
         await server.start()
         return server

@@ -66,8 +66,9 @@ def test_the_peer_is_told_whose_connection_it_is_given(tmp_path: Path) -> None:
             client.sendall(b"hello")
             assert client.recv(100) == b"peer hello"
             source, destination = client.getsockname()[1], guardian.port
-        expected = "0d0a0d0a000d0a515549540a" + "21" + "11" + "000c" + "7f000001" * 2
-        assert [header.hex() for header in peer.headers] == [expected + f"{source:04x}{destination:04x}"]
+        expected = "0d0a0d0a000d0a515549540a" + "21" + "11" + "0017" + "7f000001" * 2
+        name = "e0" + "0008" + b"remoting".hex()
+        assert [header.hex() for header in peer.headers] == [expected + f"{source:04x}{destination:04x}" + name]
 
 
 def test_names_of_peers_and_controllers_are_resolved(tmp_path: Path) -> None:

@@ -8,10 +8,13 @@ import resource
 from dataclasses import dataclass
 from pathlib import Path
 
+from logherd.app.guarded.relay import WAITING_MAX
 from logherd.kit.errors import LogHerdError
-from logherd.settings.options import BrokerOptions
+from logherd.settings.options import BrokerOptions, GuardianOptions
 
-__all__ = ["DescriptorShares", "TooFewDescriptors", "grant_descriptors", "share_descriptors", "shares_for"]
+__all__ = [
+    "DescriptorShares", "TooFewDescriptors", "grant_descriptors", "relays_for", "share_descriptors", "shares_for",
+]  # fmt: skip
 
 _CACHED_FILES_MAX = 512
 _CACHED_FILES_MIN = 4
@@ -54,17 +57,27 @@ def shares_for(options: BrokerOptions) -> DescriptorShares:
     granted = grant_descriptors()
     directory = Path(options.data_dir)
     held = sum(len(list(path.iterdir())) for path in (directory / "commitlog", directory / "index") if path.is_dir())
-    return share_descriptors(granted, segments=held + max(4, granted // 64), connections=options.limits.connections)
+    return share_descriptors(
+        granted, segments=held + max(4, granted // 64), connections=options.limits.connections,
+        relays=relays_for(options.guardian),
+    )  # fmt: skip
 
 
-def share_descriptors(granted: int, *, segments: int, connections: int) -> DescriptorShares:
+def relays_for(options: GuardianOptions) -> int:
+    """Descriptors of connections to the relay port that are no client's yet."""
+    return 0 if options.relay_listen is None else WAITING_MAX
+
+
+def share_descriptors(granted: int, *, segments: int, connections: int, relays: int = 0) -> DescriptorShares:
     """Divide `granted` descriptors: the store and its `segments` files first, then up to `connections` clients.
+
+    `relays` are kept for connections to the relay port.
 
     Raises: TooFewDescriptors.
     """
     if granted < 0:  # no limit at all
         return DescriptorShares(_CACHED_FILES_MAX, connections, connections)
-    left = granted - _OWN - _PER_SEGMENT * segments
+    left = granted - _OWN - relays - _PER_SEGMENT * segments
     cached = max(_CACHED_FILES_MIN, min(_CACHED_FILES_MAX, left // 8))
     for_clients = left - 2 * cached
     if for_clients < 2 * _CONNECTIONS_MIN:

@@ -5,31 +5,40 @@ the process' writing life.
 """
 
 import asyncio
-import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from logherd.app.foreground import ServerFailed
-from logherd.app.option_values import store_options
+from logherd.app.forwarding.leadership import SettableLeadership
+from logherd.app.opening import open_store
 from logherd.app.pipeline import CommitPipeline
 from logherd.app.writer import Writer
 from logherd.kit.clock import Clock
+from logherd.service.forwarding.roles import Leading
 from logherd.service.metadata import Metadata
 from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
 from logherd.service.metadata.rocketmq import CONFIG_FILES, adopt_config
 from logherd.service.metadata.store_log import StoreLog
 from logherd.settings.options import BrokerOptions
 from logherd.store import MessageStore, QueueLog, StoreError, WriteBatch
-from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
+from logherd.telemetry.spread import RUN_BYTES, Spread
 
-__all__ = ["BrokerFailed", "Engine"]
+__all__ = ["BrokerFailed", "Engine", "Flushes"]
 
 _log = Log("logherd.store")
 
 
 class BrokerFailed(ServerFailed):
     """The store failed while the broker ran; the process must end without writing."""
+
+
+class Flushes(NamedTuple):
+    """How long batches of the log took, and how large they were."""
+
+    seconds: Spread
+    bytes: Spread
 
 
 class Engine:
@@ -46,11 +55,14 @@ class Engine:
     ) -> None:
         loop = asyncio.get_running_loop()
         self.store = store
+        self.leadership = SettableLeadership(Leading(metadata.epoch))
         self._segment_bytes = segment_bytes
         self.metadata = metadata
         self._failure: BrokerFailed | None = None
+        self.segments_deleted = 0
         self._on_failure = on_failure
         self._writer: Writer[WriteBatch] = Writer(loop, on_done=self._written, background=store.background_work)
+        self.flushes = Flushes(self._writer.seconds, Spread(RUN_BYTES))
         self._pipeline: CommitPipeline[WriteBatch, list[QueueLog]] = CommitPipeline(
             store,
             self._writer,
@@ -75,21 +87,7 @@ class Engine:
 
         Raises: StoreError, MetadataError, OSError; the store is closed then.
         """
-        directory = Path(options.data_dir)
-        directory.mkdir(parents=True, exist_ok=True)
-        disk_bytes = shutil.disk_usage(directory).total
-        values = store_options(options, store_host=store_host, disk_bytes=disk_bytes, cached_files=cached_files)
-        store = MessageStore.open(directory, values, OsFiles(), clock=clock)
-        found = store.recovery
-        _log.info(
-            "store opened",
-            found=found.store,
-            tail=found.tail,
-            derived=found.derived,
-            end_position=found.end_position,
-            dropped_bytes=found.dropped_bytes,
-            notes="; ".join(found.notes) or None,
-        )
+        store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
         try:
             metadata = Metadata.open(StoreLog(store, clock, host=store_host), clock)
             metadata.topics.forget_deletions(store.min_position)
@@ -97,13 +95,18 @@ class Engine:
             if emptied:
                 _log.info("queues of deleted topics emptied", topics=len(emptied))
             if metadata.is_new:
-                _adopt(metadata, directory / "config")
+                _adopt(metadata, Path(options.data_dir) / "config")
         except BaseException:
             store.close()
             raise
         return Engine(
             store, metadata, segment_bytes=options.store.segment_bytes, on_commit=on_commit, on_failure=on_failure
         )
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of this start."""
+        return self.metadata.epoch
 
     @property
     def healthy(self) -> bool:
@@ -144,6 +147,7 @@ class Engine:
         first = store.min_position
         count = store.apply_retention(now_ms, metadata.pinned_position)
         if count:
+            self.segments_deleted += count
             metadata.topics.forget_deletions(store.min_position)
             _log.info("segments deleted", count=count, from_position=first, to_position=store.min_position)
         elif metadata.pinned_position < store.min_position + self._segment_bytes < store.end_position:
@@ -164,6 +168,8 @@ class Engine:
                 self.fail(error)
 
     def _written(self, batch: WriteBatch | None, error: BaseException | None) -> None:
+        if batch is not None:
+            self.flushes.bytes.observe(batch.end - batch.start)
         self._pipeline.done(batch, error)
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import uvloop
 
+from logherd.app.guarded.lent import Lent, inherit
 from logherd.kit.errors import LogHerdError
 from logherd.settings.options import LogOptions
 from logherd.telemetry.log import Log, configure
@@ -22,6 +23,8 @@ __all__ = ["Server", "ServerFailed", "run_server"]
 EXIT_OK = 0
 EXIT_CANNOT_START = 3
 EXIT_STORE_FAILED = 4
+EXIT_STARTS_AGAIN = 5
+_EXEC = -1
 _SWITCH_INTERVAL_SECONDS = 0.0005
 
 _log = Log("logherd.app")
@@ -29,6 +32,9 @@ _log = Log("logherd.app")
 
 class ServerFailed(LogHerdError):
     """What keeps the process right has failed while it ran: it must end without writing."""
+
+    starts_again = False
+    """Whether the cause is dealt with once the server was abandoned, so that another process may carry on."""
 
 
 class Server(Protocol):
@@ -50,19 +56,25 @@ class Server(Protocol):
         """Let go of everything without writing."""
 
 
-Start = Callable[[Callable[[], None]], Awaitable[Server]]
-"""Starts a server; it is given what to call once when the server fails."""
+Start = Callable[[Lent, Callable[[], None]], Awaitable[Server]]
+"""Starts a server that accepts when this returns; it is given what a guardian has lent to this process, and what to
+call once when the server fails."""
 
 
 def run_server(kind: str, start: Start, log: LogOptions, *, ready_file: Path | None) -> int:
     """Run until SIGTERM or SIGINT. Blocks. `kind` is the process' name in what it says.
 
-    Returns 0 after an orderly stop, 3 if it cannot start (one line says why), 4 if the store failed while it ran.
+    A guardian, if there is one, hears when the server accepts connections and when it is about to stop.
+    Returns 0 after an orderly stop, 3 if it cannot start (one line says why), 4 if the store failed while it ran, 5
+    if it only has to be started again: its guardian does so; without one this process becomes the next by `exec`.
     """
     configure(sys.stderr, style=log.format, level=logging.getLevelNamesMapping()[log.level.upper()])
     # The writer thread needs the interpreter for a moment after each flush; the default of 5 ms would be the latency.
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
-    return uvloop.run(_main(kind, start, ready_file))
+    code = uvloop.run(_main(kind, start, ready_file))
+    if code == _EXEC:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 -- this very command again
+    return code
 
 
 async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
@@ -71,7 +83,8 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     try:
-        server = await start(stop.set)
+        lent = inherit()
+        server = await start(lent, stop.set)
     except (LogHerdError, OSError) as error:
         # Log lines cut long values, and what to do about it stands at the end of the reason.
         sys.stderr.write(f"logherd {kind}: {error}\n")
@@ -80,19 +93,29 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
     # What was imported and built stays for good: a full collection (15 to 50 ms of silence) need not look at it.
     gc.freeze()
     loop.set_exception_handler(lambda _loop, context: _unhandled(server, context))
+    lent.keeper.ready()
     if ready_file is not None:
-        _write_whole(ready_file, json.dumps(server.addresses() | {"pid": os.getpid()}))
+        _write_whole(ready_file, json.dumps(server.addresses() | _process_ids(lent)))
     _log.info("process serves", process=kind, **server.addresses())
     try:
         await stop.wait()
+        lent.keeper.ready(accepting=False)
         server.check()
         _log.info("process stops", process=kind, cause="signal")
         await server.stop()
     except ServerFailed as error:
         _log.error("process stops, its store failed", process=kind, reason=error)
         await server.abandon()
+        if error.starts_again:
+            return EXIT_STARTS_AGAIN if lent.keeper.guardian is not None else _EXEC
         return EXIT_STORE_FAILED
     return EXIT_OK
+
+
+def _process_ids(lent: Lent) -> dict[str, int]:
+    """`pid` serves and changes with each death; `guardian` is whom to ask for a stop, if there is one."""
+    guardian = lent.keeper.guardian
+    return {"pid": os.getpid()} if guardian is None else {"pid": os.getpid(), "guardian": guardian}
 
 
 def _unhandled(server: Server, context: dict[str, object]) -> None:

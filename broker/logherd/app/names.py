@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.guarded.lent import NAMES
 from logherd.app.key_value_file import KeyValueFile
 from logherd.app.requests import Port, WaitingAnswers
 from logherd.kit.clock import Clock
@@ -14,6 +15,7 @@ from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
+from logherd.service.names.epochs import KnownGroups, Superseded
 from logherd.service.names.handlers import BrokerNames, TopicNames
 from logherd.service.names.keyvalues import KeyValues
 from logherd.service.names.registration import LocalRegistration
@@ -22,6 +24,7 @@ from logherd.service.names.value_handlers import ValueNames
 from logherd.service.routing import Role
 from logherd.service.settings_table import SettingsTable
 from logherd.settings.options import Endpoint
+from logherd.telemetry.log import Log
 
 __all__ = ["EmbeddedNames", "Names"]
 
@@ -30,6 +33,8 @@ _GRACE_MS = 3000
 _TICK_SECONDS = 5.0
 _STOP_SECONDS = 2.0
 
+_log = Log("logherd.names")
+
 
 class Names:
     """A name service. `key_values_path` keeps the KV configuration over restarts; None: in memory only.
@@ -37,9 +42,9 @@ class Names:
     Raises: KeyValuesDamaged, OSError if that file cannot be read.
     """
 
-    def __init__(self, clock: Clock, *, key_values_path: Path | None, expected: tuple[str, ...] = ()) -> None:
+    def __init__(self, clock: Clock, *, key_values_path: Path | None, groups: KnownGroups | None = None) -> None:
         self._clock = clock
-        self.routes = RouteTable(started_ms=clock.monotonic_ms(), grace_ms=_GRACE_MS, expected=expected)
+        self.routes = RouteTable(started_ms=clock.monotonic_ms(), grace_ms=_GRACE_MS, groups=groups)
         file = None if key_values_path is None else KeyValueFile(key_values_path)
         self._values = KeyValues(save=lambda _: None) if file is None else KeyValues(file.load(), save=file.save)
         self._brokers = BrokerNames(self.routes, self._values, clock)
@@ -60,7 +65,7 @@ class Names:
         self.routes.expire(self._clock.monotonic_ms())
 
     def _closed(self, session: NetSession) -> None:
-        self.routes.session_closed(session.id)
+        self.routes.session_closed(session.id, self._clock.monotonic_ms())
 
 
 class _NoLog:
@@ -81,21 +86,47 @@ class EmbeddedNames:
 
     @staticmethod
     def prepare(
-        listening: socket.socket, clock: Clock, *, key_values_path: Path, expected: tuple[str, ...], connections: int
+        listening: socket.socket, clock: Clock, *, key_values_path: Path, groups: KnownGroups, connections: int
     ) -> "EmbeddedNames":
         """Make the service around an address that was bound; it does not accept connections yet."""
-        names = Names(clock, key_values_path=key_values_path, expected=expected)
+        names = Names(clock, key_values_path=key_values_path, groups=groups)
         limits = NetLimits(admission=AdmissionLimits(connections_max=connections))
         return EmbeddedNames(names, Server(names.port(), limits), listening)
 
-    def attach(self, identity: BrokerIdentity, metadata: Metadata, clock: Clock) -> None:
-        """Follow the topics of this broker."""
-        self._registration = LocalRegistration(self._names.routes, identity, metadata, clock)
+    @property
+    def server(self) -> Server:
+        """Its port."""
+        return self._server
+
+    @property
+    def routes(self) -> RouteTable:
+        """What it answers from."""
+        return self._names.routes
+
+    def attach(self, identity: BrokerIdentity, metadata: Metadata, clock: Clock, *, alone: bool = True) -> None:
+        """Follow the topics of this broker, which is alone in its group or begins as a follower."""
+        self._registration = LocalRegistration(self._names.routes, identity, metadata, clock, alone=alone)
+
+    def lead(self, epoch: int) -> None:
+        """The broker leads its group in this epoch and is ready to serve. A later leader's routes stay as they are."""
+        if self._registration is not None:
+            self._registration.lead(epoch)
+            self._register(self._registration)
+
+    def follow(self) -> None:
+        """The broker leads no more: its routes end with the next leader, or after a while."""
+        if self._registration is not None:
+            self._registration.follow()
 
     def set_permission(self, permission: int) -> None:
         """Put the broker's own permission into its routes."""
         if self._registration is not None:
             self._registration.set_permission(permission)
+
+    @property
+    def servers(self) -> dict[str, Server]:
+        """Its server, by the name under which a guardian lends its socket."""
+        return {NAMES: self._server}
 
     async def join(self, guard: TaskGuard) -> None:
         """The broker serves: put it into the routes, then answer who asks for them."""
@@ -121,4 +152,10 @@ class EmbeddedNames:
             await asyncio.sleep(_TICK_SECONDS)
             self._names.tick()
             if self._registration is not None:
-                self._registration.register()
+                self._register(self._registration)
+
+    def _register(self, registration: LocalRegistration) -> None:
+        try:
+            registration.register()
+        except Superseded as error:
+            _log.warning("registration refused", reason=str(error))

@@ -34,6 +34,7 @@ def store_options(options: BrokerOptions, *, store_host: bytes, disk_bytes: int,
             open_files_max=cached_files,
         ),
         retention=RetentionOptions(age_ms=storage.retention.age_ms, bytes_max=storage.retention.size_bytes),
+        replicated=options.replication.mode != "alone",
     )
 
 

@@ -12,5 +12,6 @@ __all__ = ["run"]
 def run(options: BrokerOptions, *, ready_file: Path | None) -> int:
     """Run a broker until SIGTERM or SIGINT. Blocks. The result is the exit code, see `run_server`."""
     return run_server(
-        "broker", lambda failed: Broker.start(options, on_failure=failed), options.log, ready_file=ready_file
-    )
+        "broker", lambda lent, failed: Broker.start(options, on_failure=failed, lent=lent), options.log,
+        ready_file=ready_file,
+    )  # fmt: skip

@@ -16,21 +16,28 @@ OverridesOption = Annotated[
 ReadyFileOption = Annotated[
     str | None, typer.Option("--ready-file", metavar="FILE", help="Written as JSON with the real ports when it serves.")
 ]
+GuardedOption = Annotated[
+    bool, typer.Option("--guarded", help="Under a guardian, which keeps its ports and starts it again when it dies.")
+]
 
 
 @broker.command()
-def broker_command(config: ConfigOption, overrides: OverridesOption = None, ready_file: ReadyFileOption = None) -> None:
+def broker_command(
+    config: ConfigOption, overrides: OverridesOption = None, ready_file: ReadyFileOption = None,
+    guarded: GuardedOption = False,
+) -> None:  # fmt: skip
     """Run one broker in the foreground until it is told to stop. `logherd up` does this for you."""
-    from logherd.cli.processes import run_broker
+    from logherd.cli.processes import start_process
 
-    raise typer.Exit(run_broker(config, overrides or [], ready_file))
+    raise typer.Exit(start_process("broker", config, overrides or [], ready_file, guarded))
 
 
 @controller.command()
 def controller_command(
-    config: ConfigOption, overrides: OverridesOption = None, ready_file: ReadyFileOption = None
-) -> None:
+    config: ConfigOption, overrides: OverridesOption = None, ready_file: ReadyFileOption = None,
+    guarded: GuardedOption = False,
+) -> None:  # fmt: skip
     """Run one of the 1, 3 or 5 controllers in the foreground until it is told to stop."""
-    from logherd.cli.processes import run_controller
+    from logherd.cli.processes import start_process
 
-    raise typer.Exit(run_controller(config, overrides or [], ready_file))
+    raise typer.Exit(start_process("controller", config, overrides or [], ready_file, guarded))

@@ -20,25 +20,30 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line; the result is the exit code (see `logherd.cli.exits`)."""
     plain = plain_process_arguments(arguments)
     if plain is not None:
-        from logherd.cli.processes import PROCESSES
+        from logherd.cli.processes import start_process
 
-        return PROCESSES[arguments[0]](*plain)
+        return start_process(arguments[0], *plain)
     from logherd.cli.umbrella import run_umbrella
 
     return run_umbrella(arguments)
 
 
-def plain_process_arguments(arguments: Sequence[str]) -> tuple[str, list[str], str | None] | None:
-    """(file, overrides, ready file) of `broker|controller --config FILE [--set KEY=VALUE ...] [--ready-file FILE]`.
+def plain_process_arguments(arguments: Sequence[str]) -> tuple[str, list[str], str | None, bool] | None:
+    """(file, overrides, ready file, whether guarded) of `broker|controller [--guarded] --config FILE
+    [--set KEY=VALUE ...] [--ready-file FILE]`; `--guarded` stands first.
 
     None if the arguments are anything else.
     """
-    if not arguments or arguments[0] not in {"broker", "controller"} or len(arguments) % 2 == 0:
+    if not arguments or arguments[0] not in {"broker", "controller"}:
+        return None
+    guarded = arguments[1:2] == ["--guarded"]
+    options = arguments[2 if guarded else 1 :]
+    if len(options) % 2:
         return None
     config: str | None = None
     ready_file: str | None = None
     overrides: list[str] = []
-    for option, value in zip(arguments[1::2], arguments[2::2], strict=True):
+    for option, value in zip(options[::2], options[1::2], strict=True):
         if option == "--set":
             overrides.append(value)
         elif option == "--config" and config is None:
@@ -47,4 +52,4 @@ def plain_process_arguments(arguments: Sequence[str]) -> tuple[str, list[str], s
             ready_file = value
         else:
             return None
-    return None if config is None else (config, overrides, ready_file)
+    return None if config is None else (config, overrides, ready_file, guarded)

@@ -2,9 +2,11 @@
 
 Each checks its configuration while the rest of it is being imported, then runs. The result is the exit code. When it
 serves, it writes `ready_file` at once and whole: JSON with the addresses ("host:port", with the ports that it really
-took) and `pid`.
+took) and `pid`. Guarded, the command becomes the guardian, whose pid is its own, and the process is the guardian's
+child: the file then names `guardian`, too, and is written again in each of the child's lives.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +15,7 @@ from pathlib import Path
 from logherd.cli import exits
 from logherd.settings.aside import CheckAside
 
-__all__ = ["PROCESSES", "run_broker", "run_controller"]
+__all__ = ["start_process"]
 
 
 @contextmanager
@@ -29,7 +31,15 @@ def _without(module: str) -> Iterator[None]:
         del sys.modules[module]
 
 
-def run_broker(config: str, overrides: list[str], ready_file: str | None) -> int:
+def start_process(kind: str, config: str, overrides: list[str], ready_file: str | None, guarded: bool) -> int:
+    """Run a `broker` or a `controller`; guarded, this does not return unless the configuration is wrong."""
+    if guarded:
+        return _become_guardian(kind, config, overrides, ready_file)
+    run = _run_controller if kind == "controller" else _run_broker
+    return run(config, overrides, ready_file)
+
+
+def _run_broker(config: str, overrides: list[str], ready_file: str | None) -> int:
     """Run a broker. Its addresses are `address`, `admin` and `nameServer`."""
     check = CheckAside("broker", Path(config), overrides)
     with _without("typing_extensions"):
@@ -45,7 +55,7 @@ def run_broker(config: str, overrides: list[str], ready_file: str | None) -> int
     return run(options, ready_file=None if ready_file is None else Path(ready_file))
 
 
-def run_controller(config: str, overrides: list[str], ready_file: str | None) -> int:
+def _run_controller(config: str, overrides: list[str], ready_file: str | None) -> int:
     """Run a controller. Its addresses are `address`, `peer`, `admin` and `nameServer`; `node` is its name."""
     check = CheckAside("controller", Path(config), overrides)
     with _without("typing_extensions"):
@@ -61,10 +71,27 @@ def run_controller(config: str, overrides: list[str], ready_file: str | None) ->
     return run(options, ready_file=None if ready_file is None else Path(ready_file))
 
 
+def _become_guardian(kind: str, config: str, overrides: list[str], ready_file: str | None) -> int:
+    """The configuration is checked here, too: what is wrong with it must be told at once, not by a child, for ever."""
+    from logherd.app.guarded.command import broker_guardian, controller_guardian
+    from logherd.settings.errors import SettingsError
+    from logherd.settings.options import BrokerOptions, ControllerOptions
+
+    command = [sys.executable, "-m", "logherd", kind, "--config", config]
+    for override in overrides:
+        command += ["--set", override]
+    if ready_file is not None:
+        command += ["--ready-file", ready_file]
+    try:
+        if kind == "controller":
+            arguments = controller_guardian(CheckAside("controller", Path(config), overrides).result(ControllerOptions))
+        else:
+            arguments = broker_guardian(CheckAside("broker", Path(config), overrides).result(BrokerOptions))
+    except SettingsError as error:
+        return _wrong(kind, error)
+    return os.execv(sys.executable, [sys.executable, "-m", "logherd_guardian", *arguments, "--", *command])  # noqa: S606
+
+
 def _wrong(command: str, error: Exception) -> int:
     sys.stderr.write(f"logherd {command}: {error}\n")
     return exits.USAGE
-
-
-PROCESSES = {"broker": run_broker, "controller": run_controller}
-"""By the name of the command."""

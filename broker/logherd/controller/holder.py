@@ -37,6 +37,11 @@ class LeaseHolder:
         return self._epoch
 
     @property
+    def until(self) -> int | None:
+        """When the newest lease ends, by the clock it was granted by; None without one."""
+        return self._until
+
+    @property
     def resigned(self) -> Epoch:
         """What each heartbeat must say from now on."""
         return self._resigned

@@ -69,8 +69,10 @@ class Follows:
 
     @property
     def forsaken(self) -> bool:
-        """Whether nobody is heard that leads."""
-        ground = self._ground
+        """Whether nobody is heard that leads, or it is not known where clients reach the leader."""
+        ground, shown = self._ground, self._shown
+        if shown is not None and shown.leader is not None and not shown.address:
+            return True
         silence = ground.now - self._heard_at if self._heard_at is not None else None
         return silence is None or silence >= 2 * ground.options.ship.heartbeat_ms
 

@@ -71,6 +71,16 @@ class Channel(asyncio.Protocol):
         """Whether no request runs and nothing waits to be written."""
         return self._intake.running == 0 and self._outbox.size == 0
 
+    @property
+    def bytes_received(self) -> int:
+        """Since the connection was accepted."""
+        return self._traffic.received
+
+    @property
+    def bytes_sent(self) -> int:
+        """Handed to the transport since the connection was accepted."""
+        return self._traffic.sent
+
     def end(self, reason: str, **detail: str | int) -> None:
         """Close the connection after what is already queued, with one log line. Idempotent."""
         transport = self._transport
@@ -116,7 +126,11 @@ class Channel(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         wire = cast("asyncio.Transport", transport)
         peer = wire.get_extra_info("peername") or ("0.0.0.0", 0)  # noqa: S104 - a peer that left before we looked
-        self.remote_ip, self.remote_port = peer[0], peer[1]
+        self.begin(wire, peer[0], peer[1])
+
+    def begin(self, wire: asyncio.Transport, remote_ip: str, remote_port: int) -> None:
+        """Serve this client, or refuse it: what `connection_made` does, also for a client that a proxy stands for."""
+        self.remote_ip, self.remote_port = remote_ip, remote_port
         refusal = "the server stops" if self._hub.stopping else self._hub.admission.admit(self.remote_ip)
         if refusal is not None:
             self._hub.log.warning("connection refused", remote=self._remote, reason=refusal)
@@ -173,7 +187,7 @@ class Channel(asyncio.Protocol):
         self._budget.used -= traffic.partial + traffic.unsent
         self._intake.clear()
         self._outbox.take()
-        self._hub.admission.release(self.remote_ip)
+        self._hub.admission.release(self.remote_ip, received=traffic.received, sent=traffic.sent)
         self._lost()
 
     # ---- called by the hub

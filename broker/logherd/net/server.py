@@ -3,15 +3,33 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from logherd.net.hub import FrameHandler, Hub
 from logherd.net.limits import NetLimits
 from logherd.net.session import NetSession
 from logherd.telemetry.log import Log
 
-__all__ = ["Server"]
+__all__ = ["Server", "Traffic"]
 
-LISTEN_BACKLOG = 1024
+LISTEN_BACKLOG = 4096
+"""Of a socket that a guardian has lent, too: there it is how many wait while nobody accepts."""
+
+
+class Listener(Protocol):
+    """Something that accepts connections."""
+
+    def close(self) -> None:
+        """Accept no more."""
+
+
+class Traffic(NamedTuple):
+    """Connections and bytes since the start, of all connections there were."""
+
+    accepted: int
+    refused: int
+    received: int
+    sent: int
 
 
 class Server:
@@ -30,13 +48,23 @@ class Server:
             handler, limits or NetLimits(), now=self._loop.time, defer=self._loop.call_soon,
             log=log or Log("logherd.net"), typed_sends=typed_sends,
         )  # fmt: skip
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: list[Listener] = []
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def connections(self) -> int:
         """Number of open connections."""
         return self._hub.admission.total
+
+    @property
+    def traffic(self) -> Traffic:
+        """Looks at every open connection."""
+        admission, sessions = self._hub.admission, self._hub.sessions
+        return Traffic(
+            admission.accepted, admission.refused,
+            admission.received + sum(session.bytes_received for session in sessions),
+            admission.sent + sum(session.bytes_sent for session in sessions),
+        )  # fmt: skip
 
     @property
     def bytes_held(self) -> int:
@@ -69,6 +97,21 @@ class Server:
     async def listen_on(self, listening: socket.socket) -> tuple[str, int]:
         """Accept connections on a socket that someone else bound, and take it over."""
         return self._add(await self._loop.create_server(self._make_session, sock=listening, backlog=LISTEN_BACKLOG))
+
+    def close_with(self, listener: Listener) -> None:
+        """Close this one, too, when the server stops: it accepts connections for `adopt`."""
+        self._listeners.append(listener)
+
+    def adopt(self, transport: asyncio.Transport, remote: tuple[str, int], received: bytes) -> None:
+        """Serve a connection that somebody else has accepted.
+
+        `remote` is the client's address as it counts for limits and in records, `received` what it has sent already.
+        """
+        session = self._make_session()
+        transport.set_protocol(session)
+        session.begin(transport, *remote)
+        if received:
+            session.data_received(received)
 
     def hold_reading(self) -> None:
         """Read from nobody until `release_reading`: the application cannot follow. Answers still leave."""

@@ -66,6 +66,7 @@ class _Told:
     envelopes: Callable[[list[Envelope]], None]
     linked: Callable[[ReplicaId], None]
     hello: Callable[[Hello], None]
+    unlinked: Callable[[ReplicaId], None]
 
 
 class PeerLinks:
@@ -80,18 +81,20 @@ class PeerLinks:
     def __init__(
         self, hello: Callable[[], Hello], peers: Mapping[str, tuple[str, int]], *,
         on_envelopes: Callable[[list[Envelope]], None], on_linked: Callable[[ReplicaId], None],
-        on_hello: Callable[[Hello], None], options: LinkOptions | None = None, log: Log | None = None,
+        on_hello: Callable[[Hello], None], on_unlinked: Callable[[ReplicaId], None] = lambda _: None,
+        options: LinkOptions | None = None, log: Log | None = None,
     ) -> None:  # fmt: skip
         """`peers`: the other nodes' names and addresses (the own name is left out).
 
         `on_envelopes` gets what came in one read, in order; `on_hello` each accepted hello, of either direction;
-        `on_linked` follows when messages can be sent to that replica over a new connection.
+        `on_linked` follows when messages can be sent to that replica over a new connection; `on_unlinked` when either
+        direction to it broke.
         """
         self._loop = asyncio.get_running_loop()
         self._hello = hello
         own = name_of(hello().sender)
         self._peers = {name: _Peer(name, address) for name, address in peers.items() if name != own}
-        self._told = _Told(on_envelopes, on_linked, on_hello)
+        self._told = _Told(on_envelopes, on_linked, on_hello, on_unlinked)
         self._options = options or LinkOptions()
         self._log = log or Log("logherd.peers")
         self._linked: dict[ReplicaId, _Peer] = {}
@@ -148,6 +151,11 @@ class PeerLinks:
         for link in self._links:
             if link.dialled is not None:
                 link.say_hello()
+
+    def renew(self, reason: str) -> None:
+        """This process goes by another identity from now on: no connection of the former one may go on."""
+        for link in tuple(self._links):
+            link.end(reason)
 
     def views(self) -> tuple[PeerView, ...]:
         """All configured peers, in their order."""
@@ -265,6 +273,8 @@ class PeerLinks:
         if link.refusal is not None:
             peer.refused[_direction(link)] = link.reason
         if not self._work.stopping:
+            if link.hello is not None:
+                self._told.unlinked(link.hello.sender)
             self._log.info("peer link lost", peer=peer.name, direction=_direction(link), reason=link.reason)
 
     def _tell_failed(self, link: Link) -> None:

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from logherd.settings.base import Group
-from logherd.settings.models import EVERY_INTERFACE, NAME, LimitSettings, LogSettings
-from logherd.settings.quantities import Bytes, EndpointText, Milliseconds, split_endpoint
+from logherd.settings.guardian import GuardianSettings
+from logherd.settings.models import NAME, LimitSettings, LogSettings
+from logherd.settings.quantities import EVERY_INTERFACE, Bytes, DialledText, EndpointText, Milliseconds, split_endpoint
 
 __all__ = ["ControllerSettings", "ElectionSettings", "MemberSettings", "OwnNameServiceSettings"]
 
@@ -18,15 +19,7 @@ _COUNTS = (1, 3, 5)
 _HEARTBEATS_IN_TIMEOUT = 4
 
 
-def _check_dialled(text: str) -> str:
-    host, port = split_endpoint(text)
-    if host in EVERY_INTERFACE or port == 0:
-        raise ValueError("others connect to it, so write a host that they can reach and a port that is not 0")
-    return text
-
-
 NodeName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
-DialledText = Annotated[EndpointText, AfterValidator(_check_dialled)]
 
 
 class MemberSettings(Group):
@@ -123,6 +116,9 @@ class ControllerSettings(Group):
     )
     limits: LimitSettings = Field(default_factory=LimitSettings, description="What one peer may ask for.")
     log: LogSettings = Field(default_factory=LogSettings, description="The controller's own log lines.")
+    guardian: GuardianSettings = Field(
+        default_factory=GuardianSettings, description="The parent process, and what peers do for each other."
+    )
 
     @model_validator(mode="after")
     def _parts_agree(self) -> "ControllerSettings":
@@ -146,6 +142,8 @@ class ControllerSettings(Group):
         listens = {"listen": self.listen, "peerListen": self.peer_listen, "adminListen": self.admin_listen}
         if self.name_service.mode == "embedded":
             listens["nameService.listen"] = self.name_service.listen
+        if self.guardian.relay_listen is not None:
+            listens["guardian.relayListen"] = self.guardian.relay_listen
         for (one, address), (other, other_address) in combinations(listens.items(), 2):
             if _collide(split_endpoint(address), split_endpoint(other_address)):
                 yield f"{one} is {address} and {other} is {other_address}; each needs a port of its own"

@@ -9,18 +9,18 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from logherd.settings.base import Group
-from logherd.settings.quantities import Bytes, EndpointText, Milliseconds, split_endpoint
+from logherd.settings.guardian import GuardianSettings
+from logherd.settings.quantities import EVERY_INTERFACE, Bytes, EndpointText, Milliseconds, split_endpoint
 from logherd.settings.replication import ReplicationSettings
 
 __all__ = [
-    "EVERY_INTERFACE", "NAME", "BrokerSettings", "LimitSettings", "LogSettings", "NameServiceSettings",
+    "NAME", "BrokerSettings", "LimitSettings", "LogSettings", "NameServiceSettings",
     "RetentionSettings", "StoreSettings", "TopicSettings",
 ]  # fmt: skip
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _HOUR = 3_600_000
 _RECORD_OVERHEAD = 128 * _KIB
-EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- refused as an advertised address, not bound
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 
 
@@ -221,6 +221,9 @@ class BrokerSettings(Group):
     topics: TopicSettings = Field(default_factory=TopicSettings, description="Topics and groups that nobody has made.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="What one peer may ask for.")
     log: LogSettings = Field(default_factory=LogSettings, description="The broker's own log lines.")
+    guardian: GuardianSettings = Field(
+        default_factory=GuardianSettings, description="The parent process, and what peers do for each other."
+    )
 
     properties: dict[str, str] = Field(
         default_factory=dict, max_length=200, description="Settings by their RocketMQ names; they win over the others."

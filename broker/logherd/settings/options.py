@@ -9,8 +9,9 @@ from typing import Literal
 import msgspec
 
 __all__ = [
-    "BrokerOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "LimitOptions", "LogOptions", "MemberOptions",
-    "NameServiceOptions", "OwnNameServiceOptions", "ReplicationOptions", "RetentionOptions", "StorageOptions",
+    "BrokerOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "GuardianOptions", "LimitOptions",
+    "LogOptions", "MemberOptions", "NameServiceOptions", "OwnNameServiceOptions", "ReplicationOptions",
+    "RetentionOptions", "StorageOptions",
     "TopicOptions",
 ]  # fmt: skip
 
@@ -78,6 +79,13 @@ class LogOptions(Options, frozen=True):
     format: Literal["text", "json"]
 
 
+class GuardianOptions(Options, frozen=True):
+    relay_listen: Endpoint | None
+    peers: tuple[Endpoint, ...]
+    state_file: str | None
+    stop_ms: int
+
+
 class ReplicationOptions(Options, frozen=True):
     """`peers` may hold this broker's own address."""
 
@@ -85,6 +93,7 @@ class ReplicationOptions(Options, frozen=True):
     controllers: tuple[Endpoint, ...]
     peer_listen: Endpoint
     peers: dict[int, Endpoint]
+    leader_address: Endpoint | None
     replicas: int
     min_in_sync: int
     lag_timeout_ms: int
@@ -110,6 +119,7 @@ class BrokerOptions(Options, frozen=True):
     topics: TopicOptions
     limits: LimitOptions
     log: LogOptions
+    guardian: GuardianOptions
 
 
 class MemberOptions(Options, frozen=True):
@@ -152,6 +162,7 @@ class ControllerOptions(Options, frozen=True):
     snapshot_bytes: int
     limits: LimitOptions
     log: LogOptions
+    guardian: GuardianOptions
 
     @property
     def clock_drift_ppm(self) -> int:

@@ -6,9 +6,14 @@ A bare number is bytes or milliseconds. In the option structs only plain integer
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
-__all__ = ["Bytes", "EndpointText", "Milliseconds", "parse_bytes", "parse_milliseconds", "split_endpoint"]
+__all__ = [
+    "EVERY_INTERFACE", "Bytes", "DialledText", "EndpointText", "Milliseconds", "parse_bytes", "parse_milliseconds",
+    "split_endpoint",
+]  # fmt: skip
+
+EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- refused as an advertised address, not bound
 
 _BYTES = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _MILLISECONDS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -71,3 +76,14 @@ EndpointText = Annotated[
     PlainSerializer(_endpoint_parts, return_type=dict[str, str | int]),
     WithJsonSchema({**_TEXT, "format": "host:port"}),
 ]
+
+
+def _check_dialled(text: str) -> str:
+    host, port = split_endpoint(text)
+    if host in EVERY_INTERFACE or port == 0:
+        raise ValueError("others connect to it, so write a host that they can reach and a port that is not 0")
+    return text
+
+
+DialledText = Annotated[EndpointText, AfterValidator(_check_dialled)]
+"""An address that others connect to."""

@@ -116,9 +116,9 @@ class QueueLog:
         end = min(start + count, self.max_offset - self.tail_start)
         return self.tail[start * UNIT_SIZE : end * UNIT_SIZE]
 
-    def uncommitted_units(self) -> bytes:
-        """A copy of the units [max_offset, next_offset)."""
-        return bytes(self.tail[(self.max_offset - self.tail_start) * UNIT_SIZE :])
+    def uncommitted_units(self, offset: int = 0) -> bytes:
+        """A copy of the units [max_offset, next_offset), those from `offset` on."""
+        return bytes(self.tail[(max(offset, self.max_offset) - self.tail_start) * UNIT_SIZE :])
 
     def drop_tail(self, keep: int) -> None:
         """Forget units that are in the files, down to the newest `keep`."""

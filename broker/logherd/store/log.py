@@ -73,6 +73,11 @@ class CommitLog:
         return self._options.record_bytes_limit
 
     @property
+    def raw_bytes_limit(self) -> int:
+        """Most bytes of one record of another replica's log: whatever fits a batch may have been appended there."""
+        return max(self._options.record_bytes_limit, self._options.batch_bytes_max)
+
+    @property
     def has_room(self) -> bool:
         """Whether there is a further segment, or space for one, or no need of one for some time."""
         segment_bytes = self._options.segment_bytes

@@ -47,6 +47,18 @@ _NO_PARTS = list[Buffer]()
 _RECORD_OVERHEAD = 160
 """Most that a record takes beside topic, body and properties, rounded up."""
 
+_NEVER = 1 << 62
+"""More bytes than any disk has free."""
+
+
+@dataclass(slots=True)
+class _Admission:
+    """When messages are refused: below so many free bytes, and for a reason of the group's."""
+
+    reserve_bytes: int
+    least_free_bytes: int
+    reason: str = ""
+
 
 class MessageStore:
     """A store that was opened and recovered.
@@ -58,12 +70,12 @@ class MessageStore:
     """
 
     __slots__ = (
-        "_derived", "_extract", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host", "_uncommitted",
-        "_writer", "committed_position", "recovery", "retention",
+        "_admission", "_derived", "_extract", "_lock", "_log", "_reader", "_store_host", "_uncommitted", "_writer",
+        "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
-        self._reserve_bytes = options.log.reserve_bytes
+        self._admission = _Admission(options.log.reserve_bytes, options.log.reserve_bytes)
         self._store_host = options.store_host
         self._lock = recovered.lock
         self._log = recovered.log
@@ -149,8 +161,8 @@ class MessageStore:
         TAGS nor KEYS, else None. Returns (queue offset, position, size in bytes).
         """
         log = self._log
-        if self._writer.failure is not None or self._writer.free_bytes < self._reserve_bytes:
-            log.refuse(reserve=reserve)
+        if self._writer.failure is not None or self._writer.free_bytes < self._admission.least_free_bytes:
+            self._refuse(reserve=reserve)
         if queue.deleted:
             raise InvariantError(f"only living queues get messages: {queue}")
         offset = queue.next_offset
@@ -184,8 +196,8 @@ class MessageStore:
         Ends before the first one that needs anything but to be appended, be it that it is refused; that one is for
         `append_plain`. Raises: nothing.
         """
-        encode = run_encoder(born_host, store_timestamp, self._store_host)
-        if encode is None or self._writer.failure is not None or self._writer.free_bytes < self._reserve_bytes:
+        encode, writer = run_encoder(born_host, store_timestamp, self._store_host), self._writer
+        if encode is None or writer.failure is not None or writer.free_bytes < self._admission.least_free_bytes:
             return []
         return append_run(self._log, self._extract, encode, messages, store_timestamp)
 
@@ -198,10 +210,7 @@ class MessageStore:
         The result is the first one's queue offset, and the position of each. Raises as `append` does; when StoreStopped
         comes in the middle, what was appended before never becomes durable.
         """
-        overhead = len(queue.topic_part) + _RECORD_OVERHEAD
-        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
-        self._log.refuse(reserve=False)
-        self._log.ensure_room(sum(sizes), max(sizes))
+        self.ensure_room(queue, messages)
         first = queue.next_offset
         positions = [
             self.append(
@@ -212,6 +221,18 @@ class MessageStore:
             for flag, body, properties in messages
         ]  # fmt: skip
         return first, positions
+
+    def ensure_room(
+        self, queue: QueueLog, messages: Sequence[tuple[int, bytes | memoryview, bytes]], *, more: int = 0
+    ) -> None:
+        """Prepare for `append_all` of these messages, and for `more` bytes of metadata before them.
+
+        Raises: StoreFull, StoreStopped, RecordTooLarge; they are not to be appended then.
+        """
+        overhead = len(queue.topic_part) + _RECORD_OVERHEAD
+        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
+        self._refuse(reserve=False)
+        self._log.ensure_room(sum(sizes) + more, max(sizes))
 
     def take_batch(self) -> WriteBatch | None:
         """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
@@ -265,7 +286,7 @@ class MessageStore:
         ensure(after == log.end_position, "records are appended at the end", after, log.end_position)
         log.refuse(reserve=True)
         try:
-            run = decode_run(data, after, log.active.end, log.record_bytes_limit)
+            run = decode_run(data, after, log.active.end, log.raw_bytes_limit)
             plan = plan_run(run.records, self._derived.table, from_start=not log.min_position)
         except RecordError as error:
             raise RawRefused(f"records of another replica were refused: {error}") from error
@@ -308,9 +329,10 @@ class MessageStore:
         self._uncommitted.cut(at, [batch for batch in log.pending if batch.kept > at], log.touched, log.batch_start)
         log.cut(at)
 
-    def uncommitted(self, queue: QueueLog) -> Iterator[tuple[int, Buffer]]:
-        """(position, record) of the messages of a queue that are appended and not committed, oldest first."""
-        for position, size, _ in UNIT.iter_unpack(queue.uncommitted_units()):
+    def uncommitted(self, queue: QueueLog, offset: int = 0) -> Iterator[tuple[int, Buffer]]:
+        """(position, record) of the messages of a queue, from `offset` on, that are appended and not committed, oldest
+        first."""
+        for position, size, _ in UNIT.iter_unpack(queue.uncommitted_units(offset)):
             yield position, self._log.read_raw(position, size)[0]
 
     @property
@@ -385,18 +407,21 @@ class MessageStore:
                 found[position] = None
         return list(found)
 
-    def delete_topic(self, topic: str) -> None:
+    def delete_topic(self, topic: str, at: int | None = None) -> None:
         """Forget the topic's queues: at once in memory, their files in the background. The log keeps the records until
         retention; a topic of this name that is made again begins at offset 0.
 
         A replica's queues come back if the log is cut below the place where it ends now, so the record that tells of
-        the deletion is appended before; their files go when that is committed.
+        the deletion is appended before; their files go when that is committed. With `at` that record ends there: what
+        another leader deleted, told to the replica that leads after it; queues with later messages stay.
         """
+        table = self._derived.table
         if self._writer.checkpoint.committed is None:
             self._derived.remove_topic(topic)
             return
-        for queue in self._derived.table.of_topic(topic):
-            self._uncommitted.doom(queue, self._log.end_position)
+        for queue in table.of_topic(topic):
+            if at is None or table.ends_below(queue, at):
+                self._uncommitted.doom(queue, self._log.end_position if at is None else at)
 
     def forget_deleted(self, deleted: Mapping[str, int]) -> list[str]:
         """Empty again the queues that hold only records below the position where their topic was deleted: deriving
@@ -439,10 +464,22 @@ class MessageStore:
     def _stored_at(self, position: int) -> int | None:
         return self._reader.position_timestamp(position) if position < self.committed_position else None
 
+    def shut(self, reason: str) -> None:
+        """Refuse messages with StoreFull for this reason until it is called with none; metadata is taken as before."""
+        admission = self._admission
+        admission.reason = reason
+        admission.least_free_bytes = _NEVER if reason else admission.reserve_bytes
+
+    def _refuse(self, *, reserve: bool) -> None:
+        """Raise if an append of this kind is refused now."""
+        if self._admission.reason and not reserve and self._writer.failure is None:
+            raise StoreFull(self._admission.reason)
+        self._log.refuse(reserve=reserve)
+
     @property
     def disk(self) -> DiskState:
         """Space and refusals as of the last look, for `status` and health."""
-        free, reserve = self._writer.free_bytes, self._reserve_bytes
+        free, reserve = self._writer.free_bytes, self._admission.reserve_bytes
         return DiskState(
             free_bytes=free, reserve_bytes=reserve, accepts_messages=self._writer.failure is None and free >= reserve,
             log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,

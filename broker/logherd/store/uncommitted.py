@@ -55,7 +55,10 @@ class Uncommitted:
     def doom(self, queue: QueueLog, position: int) -> None:
         """Take a queue out of the table; its files stay until the log is committed up to `position`."""
         self._derived.table.take_out(queue)
-        self.doomed.append(Doomed(position, queue))
+        place = len(self.doomed)
+        while place and self.doomed[place - 1].position > position:
+            place -= 1
+        self.doomed.insert(place, Doomed(position, queue))
 
     def bury(self, committed: int) -> None:
         """Delete the queues whose deletion is committed now."""

@@ -1,10 +1,12 @@
 """The base of all models, and the small types that Kubernetes objects are made of."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, core_schema
 
 __all__ = [
     "Cron",
@@ -12,11 +14,13 @@ __all__ = [
     "DnsName",
     "Endpoint",
     "Fragment",
+    "Matching",
     "Model",
+    "Named",
+    "OfPod",
     "Quantity",
     "ShortDnsLabel",
     "StringMap",
-    "matching",
 ]
 
 
@@ -26,16 +30,46 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, validate_default=True)
 
 
-def matching(pattern: str, right: str, *, length_max: int = 253) -> AfterValidator:
-    """For a text that should match `pattern` as a whole; `right` is what a person reads who wrote another."""
-    compiled = re.compile(pattern)
+class Matching:
+    """For a text that should match `pattern` as a whole; `right` is what a person reads who wrote another.
 
-    def check(text: str) -> str:
-        if len(text) > length_max or compiled.fullmatch(text) is None:
-            raise ValueError(f"write {right}, at most {length_max} characters")
+    The published schema carries the same pattern, so that the API server refuses what this refuses.
+    """
+
+    def __init__(self, pattern: str, right: str, *, length_max: int = 253) -> None:
+        self._pattern = pattern
+        self._compiled = re.compile(pattern)
+        self._right = right
+        self._length_max = length_max
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Check after the inner type."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The inner type's, with pattern and length."""
+        return {**handler(schema), "pattern": f"^({self._pattern})$", "maxLength": self._length_max}
+
+    def _check(self, text: str) -> str:
+        if len(text) > self._length_max or self._compiled.fullmatch(text) is None:
+            raise ValueError(f"write {self._right}, at most {self._length_max} characters")
         return text
 
-    return AfterValidator(check)
+
+class OfPod:
+    """For a piece of a pod that Kubernetes itself validates: the published schema names only what our rules look at."""
+
+    def __init__(self, properties: Mapping[str, Any], *, required: tuple[str, ...] = ()) -> None:
+        self._schema = {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": True,
+            **({"properties": dict(properties)} if properties else {}),
+            **({"required": list(required)} if required else {}),
+        }
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The given schema in place of the inner type's."""
+        return dict(self._schema)
 
 
 _LABEL = "[a-z0-9]([a-z0-9-]*[a-z0-9])?"
@@ -43,13 +77,16 @@ _CRON_PART = r"(\*|[0-9A-Za-z]+(-[0-9A-Za-z]+)?)(/[0-9]+)?"
 _CRON_FIELD = rf"{_CRON_PART}(,{_CRON_PART})*"
 _QUANTITY = r"[0-9]{1,15}(\.[0-9]{1,3})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?"
 
-DnsLabel = Annotated[str, matching(_LABEL, "lower-case letters, digits and dashes", length_max=63)]
-ShortDnsLabel = Annotated[str, matching(_LABEL, "lower-case letters, digits and dashes", length_max=40)]
+DnsLabel = Annotated[str, Matching(_LABEL, "lower-case letters, digits and dashes", length_max=63)]
+ShortDnsLabel = Annotated[str, Matching(_LABEL, "lower-case letters, digits and dashes", length_max=40)]
 """A group's name: names derived from it must fit the 63 characters of a label."""
-DnsName = Annotated[str, matching("[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "lower-case letters, digits, dashes and dots")]
-Endpoint = Annotated[str, matching(r"[A-Za-z0-9.-]+:[0-9]{1,5}", "host:port")]
-Quantity = Annotated[str, matching(_QUANTITY, "an amount such as 20Gi or 500m")]
-Cron = Annotated[str, matching(rf"{_CRON_FIELD}( {_CRON_FIELD}){{4}}", "five cron fields such as 0 3 * * 6")]
+DnsName = Annotated[str, Matching("[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "lower-case letters, digits, dashes and dots")]
+Endpoint = Annotated[str, Matching(r"[A-Za-z0-9.-]+:[0-9]{1,5}", "host:port")]
+Quantity = Annotated[str, Matching(_QUANTITY, "an amount such as 20Gi or 500m")]
+Cron = Annotated[str, Matching(rf"{_CRON_FIELD}( {_CRON_FIELD}){{4}}", "five cron fields such as 0 3 * * 6")]
 StringMap = dict[str, str]
-Fragment = dict[str, Any]
+Fragment = Annotated[dict[str, Any], OfPod({})]
 """A piece of a pod that Kubernetes itself validates; we only refuse what would weaken the pod."""
+_NAME = {"type": "string", "minLength": 1, "maxLength": 253}
+Named = Annotated[dict[str, Any], OfPod({"name": _NAME}, required=("name",))]
+"""A piece with a name, by which server-side apply finds it."""

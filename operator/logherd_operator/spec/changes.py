@@ -4,19 +4,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from logherd_operator.spec.base import Cron, DnsName, Model, matching
+from logherd_operator.spec.base import Cron, DnsName, Matching, Model
 
 __all__ = ["Advertised", "Disruption", "Monitoring", "Spark", "SparkTemplate", "Update", "Window"]
 
 
 AddressTemplate = Annotated[
     str,
-    matching(
+    Matching(
         r"([a-z0-9.-]|\{(pod|headless|namespace|domain)\})+",
         "a name that may hold {pod}, {headless}, {namespace} and {domain}",
     ),
 ]
-SparkVersion = Annotated[str, matching(r"4\.[0-9]+\.[0-9]+", "a version 4.x.y of Spark", length_max=20)]
+SparkVersion = Annotated[str, Matching(r"4\.[0-9]+\.[0-9]+", "a version 4.x.y of Spark", length_max=20)]
 
 
 class Window(Model):

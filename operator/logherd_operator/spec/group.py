@@ -9,15 +9,21 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from logherd_operator.spec.access import Auth, NetworkPolicy, Tls
-from logherd_operator.spec.base import DnsLabel, DnsName, Fragment, Model, ShortDnsLabel, StringMap
+from logherd_operator.spec.base import DnsLabel, DnsName, Model, Named, ShortDnsLabel, StringMap
 from logherd_operator.spec.changes import Advertised, Disruption, Monitoring, Spark, Update
 from logherd_operator.spec.machine import Resources, Runtime, Storage
 from logherd_operator.spec.pods import Placement, PodTemplate
 from logherd_operator.spec.replication import Controllers, EmbeddedControllers, Failover, NameService, Replication
 
-__all__ = ["API_VERSION", "FORBIDDEN_CONFIG", "KIND", "BrokerGroup", "BrokerGroupSpec", "Metadata"]
+__all__ = [
+    "API_GROUP", "API_VERSION", "FORBIDDEN_CONFIG", "FORBIDDEN_CONFIG_PREFIX", "GROUP_NAME_LENGTH_MAX", "KIND",
+    "VERSION", "BrokerGroup", "BrokerGroupSpec", "Metadata",
+]  # fmt: skip
 
-API_VERSION = "logherd.dev/v1alpha1"
+API_GROUP = "logherd.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{API_GROUP}/{VERSION}"
+GROUP_NAME_LENGTH_MAX = 40
 KIND = "BrokerGroup"
 # Owned by fields of the spec; two owners of one value would disagree.
 FORBIDDEN_CONFIG = frozenset((
@@ -26,7 +32,7 @@ FORBIDDEN_CONFIG = frozenset((
     "allAckInSyncStateSet", "enableElectUncleanMaster", "asyncLearner", "brokerRole", "flushDiskType",
     "haMaxTimeSlaveNotCatchup",
 ))  # fmt: skip
-_FORBIDDEN_CONFIG_PREFIX = "storePath"
+FORBIDDEN_CONFIG_PREFIX = "storePath"
 
 
 class RunningFields(Model):
@@ -36,7 +42,7 @@ class RunningFields(Model):
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
         default="IfNotPresent", description="When the image is fetched."
     )
-    image_pull_secrets: tuple[Fragment, ...] = Field(default=(), description="Secrets for fetching it.")
+    image_pull_secrets: tuple[Named, ...] = Field(default=(), max_length=10, description="Secrets for fetching it.")
     storage: Storage = Field(default_factory=Storage, description="The volume of each broker.")
     resources: Resources = Field(default_factory=Resources, description="What each broker asks for.")
     runtime: Runtime = Field(default_factory=Runtime, description="How it uses that.")
@@ -52,7 +58,7 @@ class RunningFields(Model):
         for name in config:
             if not (name.isascii() and name.isalnum() and name[0].isalpha()):
                 raise ValueError(f"{name!r} is no property name; write letters and digits")
-            if name in FORBIDDEN_CONFIG or name.startswith(_FORBIDDEN_CONFIG_PREFIX):
+            if name in FORBIDDEN_CONFIG or name.startswith(FORBIDDEN_CONFIG_PREFIX):
                 raise ValueError(f"{name} is owned by another field of the spec and cannot stand here")
         return config
 

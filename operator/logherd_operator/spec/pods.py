@@ -1,16 +1,31 @@
 """Where pods stand and what is added to them."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from logherd_operator.spec.base import DnsName, Fragment, Model, StringMap
+from logherd_operator.spec.base import DnsName, Fragment, Model, Named, OfPod, StringMap
 
-__all__ = ["Placement", "PodTemplate"]
+__all__ = ["RESERVED_PREFIXES", "WEAKENING", "Placement", "PodTemplate"]
 
 Spread = Literal["Off", "Preferred", "Required"]
-_RESERVED_PREFIXES = ("logherd.dev/", "app.kubernetes.io/", "kubernetes.io/", "statefulset.kubernetes.io/")
-_WEAKENING = {"privileged": True, "allowPrivilegeEscalation": True, "runAsNonRoot": False, "runAsUser": 0}
+RESERVED_PREFIXES = ("logherd.dev/", "app.kubernetes.io/", "kubernetes.io/", "statefulset.kubernetes.io/")
+_NAME = {"type": "string", "minLength": 1, "maxLength": 253}
+_ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_CONTEXT = {
+    "type": "object",
+    "x-kubernetes-preserve-unknown-fields": True,
+    "properties": {
+        "privileged": {"type": "boolean"},
+        "allowPrivilegeEscalation": {"type": "boolean"},
+        "runAsNonRoot": {"type": "boolean"},
+        "runAsUser": {"type": "integer", "format": "int64"},
+    },
+}
+EnvVar = Annotated[dict[str, Any], OfPod({"name": _NAME}, required=("name",))]
+Volume = Annotated[dict[str, Any], OfPod({"name": _NAME, "hostPath": _ANYTHING}, required=("name",))]
+Sidecar = Annotated[dict[str, Any], OfPod({"name": _NAME, "securityContext": _CONTEXT}, required=("name",))]
+WEAKENING = {"privileged": True, "allowPrivilegeEscalation": True, "runAsNonRoot": False, "runAsUser": 0}
 
 
 class Placement(Model):
@@ -19,8 +34,8 @@ class Placement(Model):
     host_spread: Spread = Field(default="Preferred", description="Different nodes.")
     zone_spread: Spread = Field(default="Preferred", description="Different zones.")
     ack_across_zones: bool = Field(default=False, description="A committed message is in two zones.")
-    node_selector: StringMap = Field(default_factory=dict, description="Labels that a node must have.")
-    tolerations: tuple[Fragment, ...] = Field(default=(), description="Taints that are no obstacle.")
+    node_selector: StringMap = Field(default_factory=dict, max_length=50, description="Labels that a node must have.")
+    tolerations: tuple[Fragment, ...] = Field(default=(), max_length=100, description="Taints that are no obstacle.")
     affinity: Fragment = Field(default_factory=dict, description="Kubernetes affinity.")
     priority_class_name: DnsName | None = Field(default=None, description="Kubernetes priority class.")
 
@@ -28,19 +43,19 @@ class Placement(Model):
 class PodTemplate(Model):
     """What is added to every pod."""
 
-    labels: StringMap = Field(default_factory=dict, description="Own labels.")
-    annotations: StringMap = Field(default_factory=dict, description="Own annotations.")
-    env: tuple[Fragment, ...] = Field(default=(), description="Own environment variables.")
-    volumes: tuple[Fragment, ...] = Field(default=(), description="Own volumes; no hostPath.")
-    volume_mounts: tuple[Fragment, ...] = Field(default=(), description="Where they are mounted.")
-    sidecars: tuple[Fragment, ...] = Field(default=(), description="Own containers beside the broker.")
+    labels: StringMap = Field(default_factory=dict, max_length=50, description="Own labels.")
+    annotations: StringMap = Field(default_factory=dict, max_length=50, description="Own annotations.")
+    env: tuple[EnvVar, ...] = Field(default=(), max_length=100, description="Own environment variables.")
+    volumes: tuple[Volume, ...] = Field(default=(), max_length=50, description="Own volumes; no hostPath.")
+    volume_mounts: tuple[Named, ...] = Field(default=(), max_length=50, description="Where they are mounted.")
+    sidecars: tuple[Sidecar, ...] = Field(default=(), max_length=10, description="Own containers beside the broker.")
 
     @field_validator("labels", "annotations")
     @classmethod
     def _prefixes_are_free(cls, names: StringMap) -> StringMap:
         for name in names:
-            if name.startswith(_RESERVED_PREFIXES):
-                raise ValueError(f"{name} has a prefix that is reserved: {', '.join(_RESERVED_PREFIXES)}")
+            if name.startswith(RESERVED_PREFIXES):
+                raise ValueError(f"{name} has a prefix that is reserved: {', '.join(RESERVED_PREFIXES)}")
         return names
 
     @field_validator("env")
@@ -65,7 +80,7 @@ class PodTemplate(Model):
     def _stay_restricted(cls, containers: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
         for container in containers:
             context = container.get("securityContext") or {}
-            weak = [key for key, value in _WEAKENING.items() if isinstance(context, dict) and context.get(key) == value]
+            weak = [key for key, value in WEAKENING.items() if isinstance(context, dict) and context.get(key) == value]
             if weak:
                 raise ValueError(f"{container.get('name')!r} weakens the pod: securityContext.{weak[0]}")
         return containers

@@ -12,11 +12,14 @@ from logherd.cli.entry import plain_process_arguments
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["broker", "--config", "f"], ("f", [], None)),
-        (["broker", "--set", "a=1", "--config", "f", "--set", "b=2"], ("f", ["a=1", "b=2"], None)),
-        (["broker", "--ready-file", "r", "--config", "f"], ("f", [], "r")),
-        (["controller", "--config", "f", "--ready-file", "r"], ("f", [], "r")),
+        (["broker", "--config", "f"], ("f", [], None, False)),
+        (["broker", "--guarded", "--config", "f"], ("f", [], None, True)),
+        (["broker", "--set", "a=1", "--config", "f", "--set", "b=2"], ("f", ["a=1", "b=2"], None, False)),
+        (["broker", "--ready-file", "r", "--config", "f"], ("f", [], "r", False)),
+        (["controller", "--config", "f", "--ready-file", "r"], ("f", [], "r", False)),
         (["broker"], None),
+        (["broker", "--guarded"], None),
+        (["broker", "--guarded", "--guarded", "--config", "f"], None),
         (["broker", "--help"], None),
         (["broker", "--set", "a=1"], None),
         (["broker", "--config", "f", "--config", "g"], None),
@@ -50,13 +53,14 @@ def test_an_unknown_command_is_a_usage_error() -> None:
 def test_a_wrong_configuration_ends_the_broker_with_every_fault(tmp_path: Path) -> None:
     path = tmp_path / "broker.yaml"
     path.write_text("brokerGroup: a\nflush: b\n")
-    answer = run("broker", "--config", str(path))
-    assert answer.returncode == 2
-    assert answer.stderr.splitlines() == [
-        f"logherd broker: {path}: the configuration is wrong",
-        "dataDir: missing; it has no default",
-        "flush: 'b' is not right: input should be 'sync' or 'async'",
-    ]
+    for guarded in ([], ["--guarded"]):
+        answer = run("broker", *guarded, "--config", str(path))
+        assert answer.returncode == 2
+        assert answer.stderr.splitlines() == [
+            f"logherd broker: {path}: the configuration is wrong",
+            "dataDir: missing; it has no default",
+            "flush: 'b' is not right: input should be 'sync' or 'async'",
+        ]
 
 
 def test_a_wrong_configuration_ends_a_controller_with_every_fault(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A log in memory that metadata can be written to: what is appended is durable at `commit()`, and can be lost."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from logherd.service.metadata import Entry, MetadataRefusedError
 
@@ -15,7 +15,11 @@ class MemoryLog:
         self.first: dict[int, int] = {0: 0, 1: 0}
         self.end_position = 0
         self.committed_position = 0
+        self.start_epoch = 0
         self.full = False
+        self.forgotten: dict[str, int] = {}
+        self.ends: dict[tuple[str, int], int] = {}
+        """Of queues of messages, which this log does not have: the test says how far they go."""
 
     def append(self, queue_id: int, body: bytes) -> tuple[int, int]:
         if self.full:
@@ -29,11 +33,21 @@ class MemoryLog:
     def bounds(self, queue_id: int) -> tuple[int, int]:
         return self.first[queue_id], self.first[queue_id] + len(self.entries[queue_id])
 
-    def read(self, queue_id: int, queue_offset: int) -> Iterator[Entry]:
-        for entry in self.entries[queue_id][queue_offset - self.first[queue_id] :]:
-            if entry.end > self.committed_position:
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        return self.ends.get((topic, queue_id), 0)
+
+    def committed_end(self, queue_id: int) -> int:
+        queue = self.entries[queue_id]
+        return self.first[queue_id] + sum(entry.end <= self.committed_position for entry in queue)
+
+    def read(self, queue_id: int, queue_offset: int, below: int) -> Iterator[Entry]:
+        for entry in self.entries[queue_id][max(queue_offset - self.first[queue_id], 0) :]:
+            if entry.end > below:
                 return
             yield entry
+
+    def forget_topics(self, deleted: Mapping[str, int]) -> None:
+        self.forgotten.update(deleted)
 
     def commit(self) -> None:
         self.committed_position = self.end_position

@@ -10,6 +10,7 @@ import pytest
 from logherd.model.topic import TopicConfig
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
+from logherd.service.names.epochs import Expected
 from logherd.service.names.handlers import BrokerNames, TopicNames
 from logherd.service.names.keyvalues import KeyValues
 from logherd.service.names.registration import LocalRegistration, Registrar
@@ -42,7 +43,7 @@ TOPICS = (TopicConfig("T"), TopicConfig("U"))
 class Names:
     def __init__(self, *, expected: tuple[str, ...] = (), grace_ms: int = 0) -> None:
         self.clock = FakeClock()
-        self.routes = RouteTable(started_ms=self.clock.monotonic, grace_ms=grace_ms, expected=expected)
+        self.routes = RouteTable(started_ms=self.clock.monotonic, grace_ms=grace_ms, groups=Expected(expected))
         self.saved: list[Mapping[str, Mapping[str, str]]] = []
         self.values = KeyValues(save=self.saved.append)
         self.expiry = 120
@@ -211,7 +212,7 @@ def test_brokers_get_the_order_configuration_with_their_registration() -> None:
 def test_a_closed_connection_takes_its_broker_away_at_once() -> None:
     names = Names()
     names.register(session=FakeSession(9))
-    names.routes.session_closed(9)
+    names.routes.session_closed(9, names.clock.monotonic)
     assert names.route("T").code == ResponseCode.TOPIC_NOT_EXIST
 
 
@@ -386,10 +387,12 @@ def test_a_broker_of_another_process_registers_changes_and_deletes_by_requests()
     data.topics.put(TopicConfig("U", 1, 1))
     registrar = Registrar(IDENTITY, data, ha_address="127.0.0.1:10912")
     first = registrar.register()
+    assert first is not None
     assert names.desk.ask(first.code, first.header, first.body).code == 0
     assert sorted(names.topics()) == ["T", "U"]
     data.topics.delete("U")
     second = registrar.register()
+    assert second is not None
     assert names.desk.ask(second.code, second.header, second.body).code == 0
     assert names.topics() == ["T"]
     last = registrar.unregister()

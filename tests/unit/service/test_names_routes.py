@@ -3,6 +3,7 @@
 import pytest
 
 from logherd.model.topic import Permission, TopicConfig
+from logherd.service.names.epochs import Expected
 from logherd.service.names.routes import (
     BrokerIdentity,
     Registered,
@@ -19,7 +20,7 @@ OTHER = BrokerIdentity("C", "b", 0, "10.0.0.3:10911")
 
 
 def table(*, expected: tuple[str, ...] = ()) -> RouteTable:
-    return RouteTable(started_ms=0, grace_ms=3000, expected=expected)
+    return RouteTable(started_ms=0, grace_ms=3000, groups=Expected(expected))
 
 
 def registration(
@@ -87,7 +88,7 @@ def test_a_closed_connection_removes_exactly_its_brokers_at_once() -> None:
     routes = table()
     routes.register(registration(), 0)
     routes.register(registration(OTHER, session=8), 0)
-    assert routes.session_closed(7) == [LEADER]
+    assert routes.session_closed(7, 0) == [LEADER]
     assert routes.topics_of_cluster("C") == ["T", "U"]
     assert list(routes.brokers()) == ["b"]
 
@@ -96,7 +97,7 @@ def test_a_late_close_of_an_old_connection_does_not_remove_a_broker_that_came_ba
     routes = table()
     routes.register(registration(session=7), 0)
     routes.register(registration(session=8), 0)
-    assert routes.session_closed(7) == []
+    assert routes.session_closed(7, 0) == []
     assert routes.route("T") is not None
 
 
@@ -132,7 +133,7 @@ def test_a_newer_claimant_replaces_the_address_and_the_old_one_cannot_expire_it(
     routes.register(registration(session=7), 0)
     moved = LEADER._replace(address="10.0.0.9:1")
     routes.register(registration(moved, session=8), 0)
-    assert routes.session_closed(7) == []
+    assert routes.session_closed(7, 0) == []
     assert routes.brokers()["a"].addresses == {0: moved.address}
 
 
@@ -204,7 +205,7 @@ def test_a_topic_set_by_hand_needs_known_brokers() -> None:
         lambda r: r.delete_topic("T"),
         lambda r: r.delete_topic("T", "C"),
         lambda r: r.wipe_write("a"),
-        lambda r: r.session_closed(7),
+        lambda r: r.session_closed(7, 0),
         lambda r: r.register_topic("X", {"a": TopicConfig("X")}),
     ],
 )

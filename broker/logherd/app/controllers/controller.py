@@ -20,7 +20,12 @@ from logherd.app.controllers.member import Member
 from logherd.app.controllers.port import DeskPort
 from logherd.app.controllers.reports import Reports
 from logherd.app.controllers.site import ControllerSite
-from logherd.app.descriptors import grant_descriptors, share_descriptors
+from logherd.app.descriptors import grant_descriptors, relays_for, share_descriptors
+from logherd.app.guarded.lent import NAMES, REMOTING, Lent
+from logherd.app.guarded.relay import open_relay
+from logherd.app.metrics.controller import read_board, read_quorum
+from logherd.app.metrics.parts import read_names, read_port, read_requests
+from logherd.app.metrics.text import scrape_of
 from logherd.app.names import EmbeddedNames
 from logherd.app.option_values import net_limits
 from logherd.app.quorum.node import boot_ms
@@ -28,6 +33,7 @@ from logherd.controller.leases import LeaseTerms
 from logherd.controller.settings import OfficeOptions
 from logherd.net.server import Server
 from logherd.settings.options import ControllerOptions, Endpoint
+from logherd.telemetry.metrics import Readings
 
 __all__ = ["Controller"]
 
@@ -50,24 +56,30 @@ class Controller:
         self._member = Member(options, self._decisions, self._board, on_failure=on_failure)
         self._reports = Reports(options, self._member, self._board)
         self._guard = TaskGuard(on_end=self._task_ended)
+        self._port = DeskPort(self._board, self._reports.quorum_view, boot_ms)
         self._server: Server | None = None
         self._names: EmbeddedNames | None = None
         token = options.admin_token_file
         self._admin = AdminHttp(
-            ControllerSite(self._board, self._reports.place()), token_file=None if token is None else Path(token)
+            ControllerSite(self._board, self._reports.place(), scrape=scrape_of(self._collect)),
+            token_file=None if token is None else Path(token),
         )
 
     @staticmethod
-    async def start(options: ControllerOptions, *, on_failure: Callable[[], None]) -> "Controller":
+    async def start(
+        options: ControllerOptions, *, on_failure: Callable[[], None], lent: Lent | None = None
+    ) -> "Controller":
         """Open everything and serve. `on_failure` hears once that it failed; `check` then tells why.
 
         Raises: CannotListen, PeerError, StoreError, OSError; nothing is left open or running then.
         """
-        taken = [bind(options.listen, "listen")]
+        lent = lent or Lent()
+        taken = [lent.take(REMOTING, options.listen, "listen")]
         try:
             taken.append(bind(options.peer_listen, "peerListen"))
             if options.name_service.mode == "embedded":
-                taken.append(bind(options.name_service.listen, "nameService.listen"))
+                taken.append(lent.take(NAMES, options.name_service.listen, "nameService.listen"))
+            lent.take_nothing_else()
             controller = Controller(options, on_failure=on_failure)
         except BaseException:
             for each in taken:
@@ -83,7 +95,7 @@ class Controller:
         return controller
 
     def addresses(self) -> dict[str, str]:
-        """What was bound: address, peer, admin and nameServer, each "host:port", and the node's name."""
+        """What was bound: address, peer, admin, nameServer and relay, each "host:port", and the node's name."""
         return self._reports.bound | {"node": self._options.node_name}
 
     def check(self) -> None:
@@ -110,24 +122,29 @@ class Controller:
     async def _serve(self, listening: socket.socket, peers: socket.socket, names: socket.socket | None = None) -> None:
         options, clock = self._options, SystemClock()
         bound = self._reports.bound
-        shares = share_descriptors(grant_descriptors(), segments=_LOG_FILES, connections=options.limits.connections)
+        shares = share_descriptors(
+            grant_descriptors(), segments=_LOG_FILES, connections=options.limits.connections,
+            relays=relays_for(options.guardian),
+        )  # fmt: skip
         bound["peer"] = str(await self._member.start(peers, self._guard))
-        port = DeskPort(self._board, self._reports.quorum_view, boot_ms)
+        port = self._port
         self._decisions.hooks.append(port.applied)
         self._server = Server(port, net_limits(options.limits, connections=shares.broker_connections))
         bound["address"] = str(_endpoint(await self._server.listen_on(listening)))
         if names is not None:
             self._names = EmbeddedNames.prepare(
                 names, clock, key_values_path=Path(options.data_dir) / "names.json",
-                expected=self._reports.group_names(), connections=shares.name_connections,
+                groups=self._decisions.known_groups, connections=shares.name_connections,
             )  # fmt: skip
             await self._names.join(self._guard)
             bound["nameServer"] = self._names.address
+        servers = {REMOTING: self._server, **(self._names.servers if self._names is not None else {})}
         host = options.admin_listen.host
         try:
             bound["admin"] = str(Endpoint(host=host, port=await self._admin.start(host, options.admin_listen.port)))
         except OSError as error:
             raise CannotListen(f"adminListen {options.admin_listen}: {error.strerror}") from error
+        bound.update(await open_relay(options.guardian, servers))
         self._guard.start("ticks", self._ticks())
 
     async def _close(self, seconds: float) -> None:
@@ -138,6 +155,17 @@ class Controller:
         self._admin.close()
         await self._guard.stop(STOP_SECONDS)
         await self._member.stop(STOP_SECONDS)
+
+    def _collect(self) -> Readings:
+        readings = Readings()
+        read_quorum(readings, self._reports.standing(), self._member.node)
+        read_board(readings, self._board)
+        read_requests(readings, self._port.taken, self._port.refused)
+        read_port(readings, self._server, "controller")
+        if self._names is not None:
+            read_port(readings, self._names.server, "names")
+            read_names(readings, self._names.routes)
+        return readings
 
     async def _ticks(self) -> None:
         while True:

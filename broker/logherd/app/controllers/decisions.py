@@ -1,13 +1,30 @@
 """The controllers' replicated state as a Raft member applies it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from logherd.controller.commands import Command, decode_command
 from logherd.controller.machine import Machine
+from logherd.controller.values import GroupKey
 from logherd.controller.verdicts import Verdict
 from logherd.raft.record import Record
 
-__all__ = ["Decisions"]
+__all__ = ["DecidedGroups", "Decisions"]
+
+
+class DecidedGroups:
+    """The broker groups as this controller's name service knows them from its state, which may be behind."""
+
+    def __init__(self, machine: Callable[[], Machine]) -> None:
+        self._machine = machine
+
+    def names(self) -> Collection[str]:
+        """Groups that have had a leader and still have brokers."""
+        return tuple(group.key.name for group in self._machine() if group.epoch > 0 and group.replicas)
+
+    def epoch(self, cluster: str, name: str) -> int:
+        """The epoch of the last election; 0 for an unknown group."""
+        group = self._machine().group(GroupKey(cluster, name))
+        return 0 if group is None else int(group.epoch)
 
 
 class Decisions:
@@ -16,6 +33,7 @@ class Decisions:
     def __init__(self) -> None:
         self.machine = Machine()
         self.hooks: list[Callable[[Command, Verdict], None]] = []
+        self.known_groups = DecidedGroups(lambda: self.machine)
 
     def apply(self, record: Record) -> Verdict:
         """Take the next command. Raises: CommandError if this program cannot read it; the member must stop then."""

@@ -12,5 +12,6 @@ __all__ = ["run"]
 def run(options: ControllerOptions, *, ready_file: Path | None) -> int:
     """Run a controller until SIGTERM or SIGINT. Blocks. The result is the exit code, see `run_server`."""
     return run_server(
-        "controller", lambda failed: Controller.start(options, on_failure=failed), options.log, ready_file=ready_file
-    )
+        "controller", lambda lent, failed: Controller.start(options, on_failure=failed, lent=lent), options.log,
+        ready_file=ready_file,
+    )  # fmt: skip

@@ -39,10 +39,6 @@ class Reports:
             machine=lambda: self._board.machine, options=self._board.options,
         )  # fmt: skip
 
-    def group_names(self) -> tuple[str, ...]:
-        """The broker groups that are known, whose leaders a name service should wait for when it starts."""
-        return tuple(group.key.name for group in self._board.machine)
-
     def place(self) -> Place:
         """What the admin port's pages and actions look at."""
         board = self._board

@@ -1,7 +1,7 @@
 """What stands behind the broker's port: the services while this broker leads, the forwarder while it does not.
 
-While it leads and nothing is left from before, `on_frames` is the services' own: a broker that is alone, or leads,
-spends nothing on forwarding.
+While it leads and nothing is left from before, `on_frames` is the services' own: a broker that is alone spends nothing
+on forwarding, and one that leads a group looks at its lease.
 """
 
 import asyncio
@@ -72,7 +72,8 @@ class Gate:
         self._leads = True
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
-        self.on_frames: Callable[[NetSession, list[Frame]], None] = parts.port.on_frames
+        self._served = self._take if leadership.leased else parts.port.on_frames
+        self.on_frames: Callable[[NetSession, list[Frame]], None] = self._served
         leadership.on_change.append(self._changed)
         if not isinstance(leadership.current, Leading):
             self._changed(leadership.current)
@@ -81,6 +82,11 @@ class Gate:
     def held(self) -> int:
         """Number of requests that wait for a leader."""
         return self._forwarder.held
+
+    @property
+    def taken(self) -> int:
+        """Number of requests since the start that came while another led."""
+        return self._forwarder.taken
 
     def tick(self, *, unread: bool) -> None:
         """Every 100 ms or so; `unread`: the memory is full of answers that clients do not read."""
@@ -113,6 +119,14 @@ class Gate:
         if len(self._links):
             header = ForwardingLeftHeader(session=session.id)
             self._links.tell_all([Frame(RequestCode.FORWARDING_LEFT, 0, ext=encode_header(header))])
+
+    def _take(self, session: NetSession, frames: list[Frame]) -> None:
+        """`on_frames` while this broker leads for a time."""
+        self._leadership.confirm()
+        if self._leads:
+            self._parts.port.on_frames(session, frames)
+        else:
+            self._sort(session, frames)
 
     def _sort(self, session: NetSession, frames: list[Frame]) -> None:
         """`on_frames` while this broker does not lead, or what came before has not all gone its way."""
@@ -162,7 +176,7 @@ class Gate:
     def _settle(self) -> None:
         """After whatever happened: the services' own port when nothing is left for the forwarder, and its next time."""
         if self._leads and self._forwarder.idle:
-            self.on_frames = self._parts.port.on_frames
+            self.on_frames = self._served
         due_ms = self._forwarder.due_ms()
         if due_ms == self._timer_ms:
             return

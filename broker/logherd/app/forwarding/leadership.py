@@ -18,6 +18,14 @@ class SettableLeadership:
     def current(self) -> Role:
         return self._role
 
+    @property
+    def leased(self) -> bool:
+        """It holds until it is set otherwise."""
+        return False
+
+    def confirm(self) -> None:
+        """Nothing runs out."""
+
     def set(self, role: Role) -> None:
         """Take another role; everybody who listens has heard of it when this returns."""
         if role != self._role:

@@ -103,6 +103,7 @@ class Reception:
     def open(self, request: Request, session: Session) -> Answer:
         """27010. The connection is ours from the next slice of requests on; the peer waits for the answer."""
         header = header_of(request, ForwardingOpenHeader)
+        self._leadership.confirm()
         identity, role = self._identity, self._leadership.current
         if (header.cluster, header.group) != (identity.cluster, identity.name):
             _log.warning("broker of another group refused", cluster=header.cluster, group=header.group)
@@ -175,6 +176,7 @@ class Reception:
             return Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f"{frame.code} is not forwarded")
         try:
             marks = decode_header(ForwardedHeader, frame.ext)
+            self._leadership.confirm()
             refusal = check_forwarded(marks, self._leadership.current, now_ms=now_ms)
             if refusal is not None:
                 return refusal

@@ -37,3 +37,10 @@ class Leadership(Protocol):
 
     @property
     def current(self) -> Role: ...
+
+    @property
+    def leased(self) -> bool:
+        """Whether `Leading` holds only for a time: then `confirm` is called before each request is taken."""
+
+    def confirm(self) -> None:
+        """Take notice of the time: a lease that is over ends the role before this returns (R1)."""

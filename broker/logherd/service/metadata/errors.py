@@ -2,7 +2,7 @@
 
 from logherd.kit.errors import LogHerdError
 
-__all__ = ["MetadataDamagedError", "MetadataError", "MetadataRefusedError"]
+__all__ = ["MetadataDamagedError", "MetadataError", "MetadataRefusedError", "NotLeading"]
 
 
 class MetadataError(LogHerdError):
@@ -15,3 +15,7 @@ class MetadataDamagedError(MetadataError):
 
 class MetadataRefusedError(MetadataError):
     """The log takes no more records now: its disk is full beyond the reserve, or it stopped. Nothing was changed."""
+
+
+class NotLeading(MetadataRefusedError):
+    """This replica does not lead its group, so it changes nothing. Nothing was changed."""

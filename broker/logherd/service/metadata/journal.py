@@ -3,10 +3,11 @@
 The system topic has two queues: 0 holds the changes, 1 the snapshots. Order between both is their position.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from logherd.service.metadata.changes import Change, encode
+from logherd.service.metadata.errors import NotLeading
 
 __all__ = ["CHANGES", "METADATA_TOPIC", "SNAPSHOTS", "Entry", "Journal", "MetadataLog"]
 
@@ -16,7 +17,7 @@ SNAPSHOTS = 1
 
 
 class Entry(NamedTuple):
-    """One committed record: number in its queue, its first byte in the log and the one after its last, its body."""
+    """One record: number in its queue, its first byte in the log and the one after its last, its body."""
 
     queue_offset: int
     position: int
@@ -33,7 +34,11 @@ class MetadataLog(Protocol):
 
     @property
     def committed_position(self) -> int:
-        """Everything below is durable."""
+        """Everything below is durable, and committed by the group."""
+
+    @property
+    def start_epoch(self) -> int:
+        """The epoch of what stood before the log's first record; 0 if nothing did, or nothing of an epoch."""
 
     def append(self, queue_id: int, body: bytes) -> tuple[int, int]:
         """(start, end) position of the new record, which is not durable yet.
@@ -44,22 +49,46 @@ class MetadataLog(Protocol):
     def bounds(self, queue_id: int) -> tuple[int, int]:
         """(first kept, next to be appended) queue offset."""
 
-    def read(self, queue_id: int, queue_offset: int) -> Iterator[Entry]:
-        """Committed records from `queue_offset` to the end."""
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        """The queue offset that the next message to this queue of any topic would get."""
+
+    def committed_end(self, queue_id: int) -> int:
+        """The queue offset after the last committed record. Costs nothing, so that every commit may ask."""
+
+    def read(self, queue_id: int, queue_offset: int, below: int) -> Iterator[Entry]:
+        """Records from `queue_offset` on that end at or below position `below`, committed or not."""
+
+    def forget_topics(self, deleted: Mapping[str, int]) -> None:
+        """Topics were deleted by records that end at these positions, which another replica appended: their queues end
+        there. Where that is not committed, a cut brings them back."""
 
 
 class Journal:
-    """Appends changes and keeps count of them; knows nothing of their meaning."""
+    """Appends changes and keeps count of them; knows nothing of their meaning. `leading`: whether it may append."""
 
     def __init__(self, log: MetadataLog) -> None:
         self.log = log
+        self.leading = False
         self.position = 0
-        """End of the newest change: an answer that tells of any change waits for this position."""
+        """End of the newest change that memory has: an answer that tells of any change waits for this position."""
+        self.next_offset = 0
+        """Queue offset of the first change that memory does not have."""
         self.bytes_since_snapshot = 0
 
     def append(self, change: Change) -> int:
         """Write one change; returns its end position. Raises MetadataRefusedError, and then nothing was written."""
+        self.check()
         start, end = self.log.append(CHANGES, encode(change))
-        self.bytes_since_snapshot += end - start
-        self.position = end
+        self.note(start, end)
         return end
+
+    def note(self, start: int, end: int) -> None:
+        """Memory has the next change now, a record from `start` to `end`."""
+        self.next_offset += 1
+        self.position = end
+        self.bytes_since_snapshot += end - start
+
+    def check(self) -> None:
+        """Raises NotLeading unless this replica may append."""
+        if not self.leading:
+            raise NotLeading("this replica does not lead its group: it changes no topic, group or offset")

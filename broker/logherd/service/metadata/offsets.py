@@ -13,7 +13,8 @@ from logherd.service.metadata.journal import Journal
 
 __all__ = ["Offsets"]
 
-_QUEUES_PER_RECORD_MAX = 4000
+_RECORD_BYTES = 64 << 10
+_ROW_BYTES, _QUEUE_BYTES = 16, 24  # beside its names; and of an offset with its queue, about
 
 _Queues = dict[int, int]
 _Table = dict[str, dict[str, _Queues]]
@@ -29,6 +30,11 @@ class Offsets:
         self._pending: dict[tuple[str, str], _Queues] = {}
         self.position = 0
         """End of the newest offset record: an answer that tells an offset waits for it. See `flush`."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether anything was committed that no record tells of yet."""
+        return bool(self._pending)
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """The newest committed or reset offset; None if the group never committed this queue."""
@@ -61,7 +67,10 @@ class Offsets:
 
         Returns whether it was taken: False while a reset of this queue is pending.
         Durable: no; after `flush` and a commit of the log up to the position that it returns.
+        Raises: NotLeading.
         """
+        if not self._journal.leading:
+            self._journal.check()
         if self._resets and self.pending_reset(group, topic, queue_id) is not None:
             return False
         queues = self._table.setdefault(group, {}).setdefault(topic, {})
@@ -85,16 +94,17 @@ class Offsets:
     def _next_batch(self) -> dict[tuple[str, str], _Queues]:
         # Keeps a record far below the largest that the log takes, whatever one pass brings.
         batch: dict[tuple[str, str], _Queues] = {}
-        queues = 0
+        size = 0
         for key, offsets in self._pending.items():
             batch[key] = offsets
-            queues += len(offsets)
-            if queues >= _QUEUES_PER_RECORD_MAX:
+            size += _ROW_BYTES + len(key[0]) + len(key[1]) + _QUEUE_BYTES * len(offsets)
+            if size >= _RECORD_BYTES:
                 break
         return batch
 
     def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> int:
         """Set offsets whatever they were, and keep them pending for the consumer. Raises MetadataRefusedError."""
+        self._journal.check()
         self.flush()
         change = OffsetsReset(_rows({(group, topic): dict(offsets)}))
         self.position = self._journal.append(change)
@@ -109,6 +119,7 @@ class Offsets:
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int:
         """The consumer is being told: the reset is no longer pending. Raises MetadataRefusedError."""
+        self._journal.check()
         offset = self._resets[group][topic][queue_id]
         change = ResetsTold([(group, topic, [queue_id, offset])])
         self.position = self._journal.append(change)
@@ -137,6 +148,17 @@ class Offsets:
         self._resets.pop(group, None)
         for key in [key for key in self._pending if key[0] == group]:
             del self._pending[key]
+
+    def become(self, other: "Offsets") -> None:
+        """Hold what another holds; what is pending here is forgotten."""
+        self._table, self._resets = other.tables
+        self._pending = {}
+        self.position = other.position
+
+    @property
+    def tables(self) -> tuple[_Table, _Table]:
+        """The offsets and the pending resets themselves, for `become`."""
+        return self._table, self._resets
 
     def apply_committed(self, change: OffsetsCommitted) -> None:
         """Take a change that is in the log already."""

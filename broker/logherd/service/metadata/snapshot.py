@@ -15,7 +15,6 @@ from logherd.service.metadata.changes import (
     SnapshotBegin,
     SnapshotEnd,
     SnapshotPart,
-    SnapshotRecord,
     decode_snapshot_record,
     digest_parts,
     encode,
@@ -23,9 +22,10 @@ from logherd.service.metadata.changes import (
 from logherd.service.metadata.errors import MetadataDamagedError
 from logherd.service.metadata.journal import CHANGES, SNAPSHOTS, Entry, MetadataLog
 
-__all__ = ["Snapshot", "SnapshotWriter", "find_snapshot"]
+__all__ = ["Snapshot", "SnapshotReader", "SnapshotWriter", "find_snapshot"]
 
 _CHANGES_PER_PART = 500
+_PART_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class Snapshot:
     begin: int
     end: int
     size: int
+    end_offset: int
+    """Queue offset of the record that ends it."""
 
 
 class SnapshotWriter:
@@ -71,8 +73,9 @@ class SnapshotWriter:
             return None
         body = self._unwritten or self._encode_part()
         if body is None:
+            end_offset = self._log.bounds(SNAPSHOTS)[1]
             _, end = self._append(encode(SnapshotEnd(self._number, self._parts, self._digest.hexdigest())))
-            return Snapshot(self._number, self._change_offset, self._begin, end, self._size)
+            return Snapshot(self._number, self._change_offset, self._begin, end, self._size, end_offset)
         self._unwritten = body
         self._append(body)
         self._unwritten = None
@@ -81,10 +84,13 @@ class SnapshotWriter:
         return None
 
     def _encode_part(self) -> bytes | None:
+        # A record far below the largest that any log takes, whatever the topics are like.
         batch: list[Change] = []
+        size = 0
         for change in self._changes:
             batch.append(change)
-            if len(batch) == _CHANGES_PER_PART:
+            size += len(encode(change))
+            if len(batch) == _CHANGES_PER_PART or size >= _PART_BYTES:
                 break
         return encode(SnapshotPart(self._number, batch)) if batch else None
 
@@ -94,40 +100,72 @@ class SnapshotWriter:
         return start, end
 
 
-def find_snapshot(log: MetadataLog, apply: Callable[[Change, int], None]) -> Snapshot | None:
-    """Find the newest complete snapshot and apply its parts, with the snapshot's end; None if there is none.
+class SnapshotReader:
+    """Finds the complete snapshots among records that are shown to it one after the other, and keeps nothing of them.
 
+    What lacks its beginning, because the log begins later, is passed over, as is what lacks its end.
+    """
+
+    def __init__(self) -> None:
+        self._begin: tuple[Entry, SnapshotBegin] | None = None
+        self._digest = sha256()
+        self._parts = 0
+
+    def see(self, entry: Entry) -> Snapshot | None:
+        """Take the next record; the snapshot that it completes. Raises: MetadataDamagedError as `find_snapshot`."""
+        record = decode_snapshot_record(entry.body, entry.queue_offset)
+        match record:
+            case SnapshotBegin():
+                _check_format(record)
+                self._begin, self._digest, self._parts = (entry, record), sha256(), 0
+            case SnapshotPart():
+                self._digest.update(entry.body)
+                self._parts += 1
+            case SnapshotEnd() if self._begin is not None:
+                begin_entry, begin = self._begin
+                self._begin = None
+                found = (begin.number, self._parts, self._digest.hexdigest())
+                if found != (record.number, record.parts, record.digest):
+                    raise MetadataDamagedError(f"snapshot {record.number} differs from the digest in its end")
+                return _snapshot(begin, begin_entry, entry)
+        return None
+
+
+def find_snapshot(log: MetadataLog, apply: Callable[[Change, int], None], below: int) -> Snapshot | None:
+    """Find the newest complete snapshot that ends at or below a position and apply its parts, with the snapshot's end.
+
+    None if there is none, or if the log begins inside it: every earlier one is gone then, too.
     Raises: MetadataDamagedError if a snapshot has an end but not what the end promises.
     """
-    first, end = log.bounds(SNAPSHOTS)
-    at = end - 1
-    while at >= first:
-        entry, record = _record_at(log, at)
-        if isinstance(record, SnapshotEnd):
-            return _read_snapshot(log, record, entry, apply)
+    committed = log.committed_position
+    first, at = log.bounds(SNAPSHOTS)
+    at = at if below > committed else log.committed_end(SNAPSHOTS)
+    while at > first:
         at -= 1
+        entry = next(log.read(SNAPSHOTS, at, below), None)
+        if entry is None:
+            if below >= committed and at < log.committed_end(SNAPSHOTS):
+                raise MetadataDamagedError(f"snapshot record {at} is missing from the log")
+            continue
+        record = decode_snapshot_record(entry.body, at)
+        if isinstance(record, SnapshotEnd):
+            return _read_snapshot(log, record, entry, apply) if at - record.parts > first else None
     return None
-
-
-def _record_at(log: MetadataLog, queue_offset: int) -> tuple[Entry, SnapshotRecord]:
-    entry = next(log.read(SNAPSHOTS, queue_offset), None)
-    if entry is None:
-        raise MetadataDamagedError(f"snapshot record {queue_offset} is missing from the log")
-    return entry, decode_snapshot_record(entry.body, queue_offset)
 
 
 def _read_snapshot(
     log: MetadataLog, end: SnapshotEnd, end_entry: Entry, apply: Callable[[Change, int], None]
-) -> Snapshot | None:
+) -> Snapshot:
     begin_offset = end_entry.queue_offset - end.parts - 1
-    begin_entry, begin = _record_at(log, begin_offset) if begin_offset >= log.bounds(SNAPSHOTS)[0] else (None, None)
+    entries = log.read(SNAPSHOTS, begin_offset, end_entry.end)
+    begin_entry = next(entries, None)
+    begin = decode_snapshot_record(begin_entry.body, begin_offset) if begin_entry is not None else None
     if begin_entry is None or not isinstance(begin, SnapshotBegin):
         raise MetadataDamagedError(f"snapshot {end.number} has an end ({end_entry.queue_offset}) but no beginning")
-    if begin.format != FORMAT:
-        raise MetadataDamagedError(f"snapshot {end.number} has format {begin.format}, this LogHerd reads {FORMAT}")
+    _check_format(begin)
     bodies: list[bytes] = []
     parts: list[SnapshotPart] = []
-    for entry in log.read(SNAPSHOTS, begin_offset + 1):
+    for entry in entries:
         if entry.queue_offset == end_entry.queue_offset:
             break
         part = decode_snapshot_record(entry.body, entry.queue_offset)
@@ -140,5 +178,14 @@ def _read_snapshot(
     for part in parts:
         for change in part.changes:
             apply(change, end_entry.end)
-    size = end_entry.end - begin_entry.position
-    return Snapshot(end.number, begin.change_offset, begin_entry.position, end_entry.end, size)
+    return _snapshot(begin, begin_entry, end_entry)
+
+
+def _check_format(begin: SnapshotBegin) -> None:
+    if begin.format != FORMAT:
+        raise MetadataDamagedError(f"snapshot {begin.number} has format {begin.format}, this LogHerd reads {FORMAT}")
+
+
+def _snapshot(begin: SnapshotBegin, begin_entry: Entry, end: Entry) -> Snapshot:
+    size = end.end - begin_entry.position
+    return Snapshot(begin.number, begin.change_offset, begin_entry.position, end.end, size, end.queue_offset)

@@ -1,131 +1,212 @@
-"""The metadata of one broker group: topics, groups, consumer offsets and epochs, as records of the log.
+"""The metadata of one broker group: topics, groups, offsets, locked queues and epochs, as records of the log.
 
 Writing: a change is appended first and then applied in memory, so that memory never holds what the log refused.
 Reading: the newest complete snapshot, then all later changes.
 
+    open    a broker alone:            the whole log, then the barrier of the next epoch
+    follow  a replica at its start:    what is committed; `advance` adds what the group commits
+    promote a replica that is elected: the whole log, then the barrier of the given epoch
+    demote  it leads no more:          what is committed again
+
 Invariants:
-  1. Memory is a pure function of the records (and of the pending offsets, which are written at the end of the pass).
+  1. Memory is a pure function of the records: of all of them on a leader (and of the pending offsets, which are written
+     at the end of the pass), else of the committed ones below `position`.
   2. `pinned_position` never rises above the begin of the newest snapshot whose end is committed (H2).
-  3. `epoch` is one more than any epoch in the log, and its barrier stands before anything written by this start.
+  3. A leader's `epoch` is later than any in the log before it, and its barrier stands before anything it writes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from logherd.kit.clock import Clock
-from logherd.service.metadata.changes import (
-    FORMAT,
-    Barrier,
-    Change,
-    GroupDeleted,
-    GroupPut,
-    OffsetsCommitted,
-    OffsetsReset,
-    ResetsTold,
-    TopicDeleted,
-    TopicPut,
-    Version,
-    decode_change,
-)
+from logherd.kit.errors import ensure
+from logherd.service.metadata.changes import Barrier, TopicDeleted, TopicPut, Version, decode_change
+from logherd.service.metadata.contents import Contents
 from logherd.service.metadata.errors import MetadataDamagedError, MetadataRefusedError
 from logherd.service.metadata.journal import CHANGES, Journal, MetadataLog
-from logherd.service.metadata.offsets import Offsets
-from logherd.service.metadata.snapshot import Snapshot, SnapshotWriter, find_snapshot
-from logherd.service.metadata.tables import Groups, TopicChange, Topics
+from logherd.service.metadata.rebuild import rebuild
+from logherd.service.metadata.snapshots import MetadataOptions, Snapshots
+from logherd.service.metadata.tables import TopicChange
 
 __all__ = ["Metadata", "MetadataOptions"]
 
-_EPOCHS_KEPT = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataOptions:
-    """When a snapshot is written. Sizes in bytes.
-
-    Metadata written since the last one exceeds `change_bytes` and twice that snapshot, or the whole log has grown by
-    `log_bytes` and sixteen times that snapshot since: the second lets retention follow when metadata hardly changes.
-    """
-
-    change_bytes: int = 4 << 20
-    log_bytes: int = 256 << 20
-
 
 class Metadata:
-    """Topics, groups and offsets; see the module's text for what holds. One owner thread; nothing here blocks."""
+    """Topics, groups and offsets; see the module's text for what holds. One owner thread; nothing here blocks.
+
+    On a replica that does not lead, whatever would change something raises NotLeading.
+    """
 
     def __init__(self, log: MetadataLog, clock: Clock, options: MetadataOptions) -> None:
-        self._options = options
         self._clock = clock
         self._journal = Journal(log)
-        self.offsets = Offsets(self._journal)
-        self.topics = Topics(self._journal, self.offsets, clock)
-        self.groups = Groups(self._journal, self.offsets, clock)
-        self.epochs: list[tuple[int, int]] = []
-        """(epoch, position where it starts), oldest first."""
-        self.epoch = 0
-        self._writer: SnapshotWriter | None = None
-        self._written: Snapshot | None = None
-        self._committed: Snapshot | None = None
-        self._snapshot_wanted = False
+        self._contents = Contents(self._journal, clock)
+        self._snapshots = Snapshots(self._journal, options)
+        self._whole = False
+        self.offsets = self._contents.offsets
+        self.topics = self._contents.topics
+        self.groups = self._contents.groups
+        self.owners = self._contents.owners
+        self.writers = self._contents.writers
 
     @staticmethod
     def open(log: MetadataLog, clock: Clock, options: MetadataOptions | None = None) -> "Metadata":
-        """Rebuild the state from the log, then append the barrier of a new epoch.
+        """Rebuild the state of a broker that is alone, then append the barrier of a new epoch.
 
         Durable: the barrier not yet; nothing may be answered before the log is committed beyond it, which any later
             record's commit implies.
         Raises: MetadataDamagedError if the log holds no complete state; MetadataRefusedError if it takes no record.
         """
         metadata = Metadata(log, clock, options or MetadataOptions())
-        metadata._rebuild()
-        metadata._begin_epoch()
+        metadata._rebuild(log.committed_position)
+        metadata._ensure_complete()
+        metadata._begin_epoch(metadata.epoch + 1, "")
         return metadata
 
     @staticmethod
     def read(log: MetadataLog, clock: Clock) -> "Metadata":
-        """Rebuild the state from a store that nobody runs, without a new epoch: for tools. Do not change it.
+        """Rebuild the state from a store that nobody runs, without a new epoch: for tools. It takes no changes.
 
         Raises: MetadataDamagedError if the log holds no complete state.
         """
         metadata = Metadata(log, clock, MetadataOptions())
-        metadata._rebuild()
+        metadata._rebuild(log.committed_position)
+        metadata._ensure_complete()
         return metadata
+
+    @staticmethod
+    def follow(log: MetadataLog, clock: Clock, *, committed: int, options: MetadataOptions | None = None) -> "Metadata":
+        """The state of a replica that leads nothing yet, as it was committed at a position. Appends nothing.
+
+        What topics were deleted is told to the log, whose queues of them are emptied.
+        Raises: MetadataDamagedError.
+        """
+        metadata = Metadata(log, clock, options or MetadataOptions())
+        metadata._start_over(min(committed, log.committed_position))
+        return metadata
+
+    # ---- what it is
 
     @property
     def on_topic_change(self) -> list[Callable[[TopicChange], None]]:
-        """Hooks that hear each change of a topic right after it was appended (not yet durable)."""
+        """Hooks that hear each change of a topic: on a leader right after it was appended (not yet durable), else when
+        it is committed; and what differs when the state is rebuilt."""
         return self.topics.hooks
 
     @property
     def version(self) -> Version:
-        """The DataVersion of the topics, for registration at the name service."""
+        """The DataVersion of the topics, for registration at the name service; later in each epoch than before."""
         return self.topics.version
 
     @property
     def position(self) -> int:
-        """End of the newest metadata record: what an answer about metadata waits for."""
+        """End of the newest metadata record that is applied: what an answer about metadata waits for."""
         return self._journal.position
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch whose barrier is applied, a leader's own; 0 before the first."""
+        return self._contents.epoch
+
+    @property
+    def epochs(self) -> list[tuple[int, int]]:
+        """(epoch, position where it starts), oldest first."""
+        return self._contents.epochs
+
+    @property
+    def leading(self) -> bool:
+        """Whether this replica may change anything."""
+        return self._journal.leading
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the state is known: not while the log begins in the middle and no snapshot has arrived yet. There are
+        no topics, groups and offsets until then, and retention is pinned."""
+        return self._whole
 
     @property
     def is_new(self) -> bool:
         """Whether the log held no topic: a first start, or a store that another broker wrote."""
         return not len(self.topics)
 
+    # ---- following, and leading
+
+    def advance(self, position: int) -> None:
+        """The group has committed the log up to here, and the store was told so: apply what is readable now.
+
+        Costs two comparisons when there is no metadata in it. A leader has applied everything already.
+        Raises: MetadataDamagedError.
+        """
+        journal = self._journal
+        if journal.leading:
+            return
+        log = journal.log
+        if log.committed_end(CHANGES) > journal.next_offset or self._snapshots.is_behind:
+            self._catch_up(min(position, log.committed_position))
+
+    def promote(self, epoch: int, *, incarnation: str = "") -> int:
+        """Lead from now on: apply the whole log, committed or not, and append the barrier of `epoch`.
+
+        The result is the end of what was appended; nothing may be answered before the log is committed up to there.
+        Raises: MetadataDamagedError if the log holds no complete state; MetadataRefusedError if it takes no record.
+            This replica goes on following then. InvariantError for an epoch that is not a later one.
+        """
+        log = self._journal.log
+        ensure(not self._journal.leading, "who leads is not promoted", epoch)
+        self._catch_up(log.end_position)
+        try:
+            self._ensure_complete()
+            ensure(epoch > self.epoch, "an epoch is later than all in the log", epoch, self.epoch)
+            return self._begin_epoch(epoch, incarnation)
+        except (MetadataDamagedError, MetadataRefusedError):
+            self.demote()
+            raise
+
+    def demote(self) -> None:
+        """Follow from now on: forget what is not committed. Does nothing to who follows already.
+
+        Raises: MetadataDamagedError.
+        """
+        journal = self._journal
+        journal.leading = False
+        if journal.next_offset > journal.log.committed_end(CHANGES) or self.offsets.is_pending:
+            self._start_over(journal.log.committed_position)
+        else:
+            self._snapshots.forget_uncommitted()
+
+    def cut(self, at: int) -> None:
+        """The log was cut here, above all that is committed."""
+        self.demote()
+        ensure(self.position <= at, "what is committed is never cut", at, self.position)
+
+    def begin_again(self, log: MetadataLog | None = None) -> None:
+        """The log was replaced by one that begins in the middle of the group's: opened anew, it may be another object.
+
+        Nothing is known until a snapshot was received and committed; see `is_whole`. Raises: MetadataDamagedError.
+        """
+        self._journal.leading = False
+        self._journal.log = log or self._journal.log
+        self._start_over(self._journal.log.committed_position)
+
+    def _begin_epoch(self, epoch: int, incarnation: str) -> int:
+        journal = self._journal
+        barrier = Barrier(epoch, journal.log.end_position, self._clock.now_ms(), incarnation=incarnation)
+        journal.leading = True
+        self._contents.apply(barrier, journal.append(barrier))
+        self.writers.begin_epoch(journal.log.queue_end)
+        self.offsets.position = journal.position
+        return journal.position
+
     # ---- snapshots and retention
 
     @property
     def pinned_position(self) -> int:
         """Retention may delete only below this position (H2)."""
-        self._promote()
-        return self._committed.begin if self._committed else 0
+        return self._snapshots.pinned_position
 
     def request_snapshot(self) -> None:
-        """Retention wants to cut and is pinned: write one soon, unless the log has hardly grown since the last."""
-        newest = self._written
-        if self._writer is not None:
-            return
-        if newest is None or self._journal.log.end_position - newest.end > newest.size:
-            self._snapshot_wanted = True
+        """Retention wants to cut and is pinned: write one soon, unless the log has hardly grown since the last, or
+        this replica does not lead."""
+        self._snapshots.request()
 
     def flush_pending(self) -> int:
         """Write the offsets committed in this pass as one record; returns its end. Raises MetadataRefusedError."""
@@ -136,111 +217,65 @@ class Metadata:
 
         Never raises MetadataRefusedError: what the log does not take now stays pending for a later pass.
         """
+        if not self._journal.leading:
+            return
         try:
             self.offsets.flush()
-            self._step_snapshot()
+            self._snapshots.step(self._contents.as_changes)
         except MetadataRefusedError:
             # The store reports its own state, and everything pending is bounded by the number of queues.
             return
 
-    def _step_snapshot(self) -> None:
-        if self._writer is None:
-            if not self._snapshot_due():
-                return
-            number = self._written.number + 1 if self._written else 1
-            self._writer = SnapshotWriter(self._journal.log, number, self._state_as_changes())
-            self._journal.bytes_since_snapshot = 0
-            self._snapshot_wanted = False
-        snapshot = self._writer.step()
-        if snapshot is not None:
-            self._promote()
-            self._written = snapshot
-            self._writer = None
+    # ---- taking what is in the log
 
-    def _snapshot_due(self) -> bool:
-        if self._snapshot_wanted:
-            return True
-        size = self._written.size if self._written else 0
-        if self._journal.bytes_since_snapshot > max(self._options.change_bytes, 2 * size):
-            return True
-        grown = self._journal.log.end_position - (self._written.end if self._written else 0)
-        return grown > max(self._options.log_bytes, 16 * size)
+    def _rebuild(self, below: int) -> None:
+        journal = self._journal
+        contents = Contents(journal, self._clock)
+        found = rebuild(journal.log, contents, below)
+        self._whole = found.whole
+        journal.position = contents.offsets.position = below
+        journal.next_offset = found.next_offset
+        journal.bytes_since_snapshot = found.bytes
+        self._snapshots.begin(found.snapshot)
+        self._contents.become(contents, below)
 
-    def _promote(self) -> None:
-        if self._written is not None and self._written.end <= self._journal.log.committed_position:
-            self._committed = self._written
+    def _start_over(self, below: int) -> None:
+        self._rebuild(below)
+        self._journal.log.forget_topics(self.topics.deleted)
 
-    def _state_as_changes(self) -> Iterator[Change]:
-        # Lazy, over copies of the keys: what changes meanwhile is applied on top by whoever reads the snapshot.
-        for epoch, start in tuple(self.epochs):
-            yield Barrier(epoch, start, 0)
-        for name, position in tuple(self.topics.deleted.items()):
-            yield TopicDeleted(name, self.topics.version, position)
-        for config in self.topics:
-            yield TopicPut.of(config, self.topics.version)
-        for group in self.groups:
-            yield GroupPut.of(group, self.groups.version)
-        for group_name, topic, queues in self.offsets:
-            if queues:
-                yield OffsetsCommitted([(group_name, topic, _flat(queues))])
-        for group_name, topic, queues in self.offsets.resets():
-            if queues:
-                yield OffsetsReset([(group_name, topic, _flat(queues))])
+    def _catch_up(self, below: int) -> None:
+        """Apply all further records that end at or below a position."""
+        self._snapshots.see(below)
+        if self._whole:
+            self._take_changes(below)
+        elif self._snapshots.newest is not None:
+            self._start_over(below)
 
-    # ---- start
+    def _take_changes(self, below: int) -> None:
+        journal = self._journal
+        deleted: dict[str, int] = {}
+        changed: dict[str, int] = {}
+        for entry in journal.log.read(CHANGES, journal.next_offset, below):
+            if entry.queue_offset != journal.next_offset:
+                what = f"metadata changes {journal.next_offset} to {entry.queue_offset - 1} are missing from the log"
+                raise MetadataDamagedError(what)
+            change = decode_change(entry.body, entry.queue_offset)
+            self._contents.apply(change, entry.end)
+            journal.note(entry.position, entry.end)
+            if isinstance(change, TopicPut | TopicDeleted):
+                changed[change.name] = entry.end
+            if isinstance(change, TopicDeleted):
+                deleted[change.name] = entry.end
+        self.offsets.position = journal.position
+        if deleted:
+            journal.log.forget_topics(deleted)
+        for name, position in changed.items():
+            self.topics.tell(name, position)
 
-    def _rebuild(self) -> None:
-        log = self._journal.log
-        snapshot = find_snapshot(log, self._apply)
-        self._written = self._committed = snapshot
-        first, end = log.bounds(CHANGES)
-        start = snapshot.change_offset if snapshot else 0
-        if start < first:
-            raise MetadataDamagedError(f"metadata changes {start} to {first - 1} are gone, and no snapshot covers them")
-        count = start
-        for entry in log.read(CHANGES, start):
-            self._apply(decode_change(entry.body, entry.queue_offset), entry.end)
-            self._journal.bytes_since_snapshot += entry.end - entry.position
-            count += 1
-        if count != end:
-            raise MetadataDamagedError(f"metadata changes {count} to {end - 1} are missing from the log")
-        self._journal.position = self.offsets.position = log.committed_position
-
-    def _begin_epoch(self) -> None:
-        epoch = self.epochs[-1][0] + 1 if self.epochs else 1
-        barrier = Barrier(epoch, self._journal.log.end_position, self._clock.now_ms())
-        self._journal.append(barrier)
-        self._apply_barrier(barrier)
-        for table in (self.topics, self.groups):
-            table.version = Version(epoch, table.version.timestamp or self._clock.now_ms(), table.version.counter)
-
-    def _apply(self, change: Change, end: int) -> None:
-        match change:
-            case OffsetsCommitted():
-                self.offsets.apply_committed(change)
-            case TopicPut():
-                self.topics.apply_put(change)
-            case TopicDeleted():
-                self.topics.apply_delete(change, end)
-            case GroupPut():
-                self.groups.apply_put(change)
-            case GroupDeleted():
-                self.groups.apply_delete(change)
-            case OffsetsReset():
-                self.offsets.apply_reset(change)
-            case ResetsTold():
-                self.offsets.apply_told(change)
-            case Barrier():
-                self._apply_barrier(change)
-
-    def _apply_barrier(self, change: Barrier) -> None:
-        if change.format > FORMAT:
-            raise MetadataDamagedError(f"epoch {change.epoch} has metadata format {change.format}, this reads {FORMAT}")
-        if not self.epochs or change.epoch > self.epochs[-1][0]:
-            self.epochs.append((change.epoch, change.start_position))
-            del self.epochs[:-_EPOCHS_KEPT]
-        self.epoch = self.epochs[-1][0]
-
-
-def _flat(queues: Mapping[int, int]) -> list[int]:
-    return [number for pair in queues.items() for number in pair]
+    def _ensure_complete(self) -> None:
+        first, end = self._journal.log.bounds(CHANGES)
+        if not self._whole:
+            raise MetadataDamagedError(f"metadata changes 0 to {first - 1} are gone, and no snapshot covers them")
+        if self._journal.next_offset != end:
+            missing = f"metadata changes {self._journal.next_offset} to {end - 1} are missing from the log"
+            raise MetadataDamagedError(missing)

@@ -9,7 +9,9 @@ from logherd.service.metadata.changes import GroupDeleted, GroupPut, TopicDelete
 from logherd.service.metadata.journal import Journal
 from logherd.service.metadata.offsets import Offsets
 
-__all__ = ["Groups", "TopicChange", "Topics"]
+__all__ = ["DELETIONS_KEPT", "Groups", "TopicChange", "Topics"]
+
+DELETIONS_KEPT = 1000
 
 
 class TopicChange(NamedTuple):
@@ -46,22 +48,24 @@ class Topics:
 
     def put(self, config: TopicConfig) -> int:
         """Create or replace; an equal config is not logged again. Raises MetadataRefusedError."""
+        self._journal.check()
         if self._table.get(config.name) == config:
             return self._journal.position
         change = TopicPut.of(config, self._next_version())
         position = self._journal.append(change)
         self.apply_put(change)
-        self._tell(TopicChange(config.name, self._table[config.name], position))
+        self.tell(config.name, position)
         return position
 
     def delete(self, name: str) -> int:
         """Forget the topic and every group's offsets in it; nothing happens if unknown. Raises MetadataRefusedError."""
+        self._journal.check()
         if name not in self._table:
             return self._journal.position
         change = TopicDeleted(name, self._next_version())
         position = self._journal.append(change)
         self.apply_delete(change, position)
-        self._tell(TopicChange(name, None, position))
+        self.tell(name, position)
         return position
 
     def apply_put(self, change: TopicPut) -> None:
@@ -76,16 +80,34 @@ class Topics:
         self.deleted[change.name] = change.position or end
         self.version = change.version
 
+    def become(self, other: "Topics") -> list[str]:
+        """Hold what another holds; the names of topics that differ, of which nobody was told yet."""
+        before, after = dict(self._table), {config.name: config for config in other}
+        self._table.clear()  # the dict stays: see `get`
+        self._table.update(after)
+        self.version, self.deleted = other.version, other.deleted
+        return [name for name in before | after if before.get(name) != after.get(name)]
+
     def forget_deletions(self, below: int) -> None:
-        """The log begins at `below` now: deletions of what lay lower need not be remembered."""
-        self.deleted = {name: position for name, position in self.deleted.items() if position > below}
+        """The log begins at `below` now: deletions of what lay lower need not be remembered.
+
+        The latest of them are all the same: the logs of other replicas may begin earlier.
+        """
+        low = {name: position for name, position in self.deleted.items() if position <= below}
+        for name in sorted(low, key=low.__getitem__)[:-DELETIONS_KEPT]:
+            del self.deleted[name]
+
+    def begin_epoch(self, epoch: int, started_ms: int) -> None:
+        """Take the barrier of an epoch: whatever is changed from now on has a later version than all before."""
+        self.version = _in_epoch(self.version, epoch, started_ms)
 
     def _next_version(self) -> Version:
         return Version(self.version.state_version, self._clock.now_ms(), self.version.counter + 1)
 
-    def _tell(self, change: TopicChange) -> None:
+    def tell(self, name: str, position: int) -> None:
+        """Let the hooks hear what this topic is now."""
         for hook in self.hooks:
-            hook(change)
+            hook(TopicChange(name, self._table.get(name), position))
 
 
 class Groups:
@@ -111,6 +133,7 @@ class Groups:
 
     def put(self, config: GroupConfig) -> int:
         """Create or replace; an equal config is not logged again. Raises MetadataRefusedError."""
+        self._journal.check()
         if self._table.get(config.name) == config:
             return self._journal.position
         change = GroupPut.of(config, self._next_version())
@@ -120,6 +143,7 @@ class Groups:
 
     def delete(self, name: str, *, clean_offsets: bool) -> int:
         """Forget the group, and its offsets when told so. Raises MetadataRefusedError."""
+        self._journal.check()
         if name not in self._table and not (clean_offsets and self._offsets.for_group(name)):
             return self._journal.position
         change = GroupDeleted(name, clean_offsets, self._next_version())
@@ -139,5 +163,19 @@ class Groups:
             self._offsets.forget_group(change.name)
         self.version = change.version
 
+    def become(self, other: "Groups") -> None:
+        """Hold what another holds."""
+        self._table.clear()  # as above
+        self._table.update({config.name: config for config in other})
+        self.version = other.version
+
+    def begin_epoch(self, epoch: int, started_ms: int) -> None:
+        """See Topics.begin_epoch."""
+        self.version = _in_epoch(self.version, epoch, started_ms)
+
     def _next_version(self) -> Version:
         return Version(self.version.state_version, self._clock.now_ms(), self.version.counter + 1)
+
+
+def _in_epoch(version: Version, epoch: int, started_ms: int) -> Version:
+    return Version(max(version.state_version, epoch), version.timestamp or started_ms, version.counter)

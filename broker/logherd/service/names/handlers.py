@@ -12,6 +12,7 @@ from logherd.kit.clock import Clock
 from logherd.model.topic import TopicConfig
 from logherd.service.errors import RequestError
 from logherd.service.identity import BrokerIdentity
+from logherd.service.names.epochs import Superseded
 from logherd.service.names.keyvalues import ORDER_TOPICS, KeyValues
 from logherd.service.names.registration import broker_data, decode_registration, queue_configs, route_data
 from logherd.service.names.routes import RegistrationError, RouteTable, TableVersion
@@ -32,6 +33,7 @@ from logherd.wire.headers.names import (
     MemberGroupHeader,
     RegisterBrokerHeader,
     RegisterBrokerResponse,
+    RegistrationRefusal,
     RouteHeader,
     UnregisterBrokerHeader,
     WipeWritePermissionResponse,
@@ -161,10 +163,13 @@ class BrokerNames:
         }
 
     def register(self, request: Request, session: Session) -> Answer:
-        """103. The broker is gone as soon as this connection closes."""
+        """103. A broker is gone as soon as this connection closes, a leader among replicas when it has a successor."""
         registration = decode_registration(request, header_of(request, RegisterBrokerHeader), session.id)
         try:
             registered = self._routes.register(registration, self._clock.monotonic_ms())
+        except Superseded as error:
+            refusal = RegistrationRefusal(offered=error.offered, epoch=error.epoch, leader=error.leader)
+            return Reply(ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH, refusal, remark=str(error))
         except RegistrationError as error:
             raise RequestError(ResponseCode.SYSTEM_ERROR, str(error)) from error
         header = RegisterBrokerResponse(
@@ -174,10 +179,13 @@ class BrokerNames:
         return Reply(header=header, body=encode_body(KVTable(table=dict(orders))) if orders else b"")
 
     def unregister(self, request: Request, _session: Session) -> Answer:
-        """104."""
+        """104. With an epoch only what was registered in it is taken back."""
         header = header_of(request, UnregisterBrokerHeader)
         broker = BrokerIdentity(header.cluster_name, header.broker_name, header.broker_id, header.broker_address)
-        self._routes.unregister(broker)
+        if header.epoch is None:
+            self._routes.unregister(broker)
+        else:
+            self._routes.withdraw(broker, header.epoch, self._clock.monotonic_ms())
         return Reply()
 
     def heartbeat(self, request: Request, _session: Session) -> Answer:

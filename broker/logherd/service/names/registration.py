@@ -13,7 +13,7 @@ import msgspec
 from logherd.kit.clock import Clock
 from logherd.model.topic import Permission, TopicConfig
 from logherd.service.errors import RequestError
-from logherd.service.identity import BrokerIdentity
+from logherd.service.identity import LEADER_ID, BrokerIdentity
 from logherd.service.metadata import Metadata, TopicChange
 from logherd.service.names.compressed import BODY_BYTES_MAX, RegistrationBodyError, decode_compressed
 from logherd.service.names.routes import (
@@ -39,7 +39,6 @@ _VERSION_WITH_WRAPPER: Final = 37
 """V3_0_11: before it, the body was the topic table alone."""
 
 ZONE_FIELD: Final = "__ZONE_NAME"
-COMPLETE_FIELD: Final = "logherdComplete"
 
 
 def decode_registration(request: Request, header: RegisterBrokerHeader, session_id: int) -> Registration:
@@ -59,7 +58,8 @@ def decode_registration(request: Request, header: RegisterBrokerHeader, session_
         expiry_ms=header.heartbeat_timeout_ms or EXPIRY_MS,
         acting_master=bool(header.acting_master),
         zone=request.frame.ext.get(ZONE_FIELD),
-        complete=request.frame.ext.get(COMPLETE_FIELD) == "true",
+        complete=bool(header.complete),
+        epoch=header.epoch,
     )  # fmt: skip
 
 
@@ -119,25 +119,45 @@ def queue_configs(topic: str, route: TopicRoute) -> dict[str, TopicConfig]:
 
 
 class LocalRegistration:
-    """Keeps a route table of this process in step with the metadata of the broker in this process."""
+    """Keeps a route table of this process in step with the metadata of the broker in this process.
 
-    def __init__(self, routes: RouteTable, identity: BrokerIdentity, metadata: Metadata, clock: Clock) -> None:
+    A broker that is alone in its group leads without an epoch; one of several leads between `lead` and `follow`.
+    """
+
+    def __init__(
+        self, routes: RouteTable, identity: BrokerIdentity, metadata: Metadata, clock: Clock, *, alone: bool = True
+    ) -> None:
         self._routes = routes
-        self._identity = identity
+        self._identity = identity if alone else identity._replace(broker_id=LEADER_ID)
         self._metadata = metadata
         self._clock = clock
         self._permission: int = Permission.READ_WRITE
+        self._leads = alone
+        self._epoch: int | None = None
         metadata.on_topic_change.append(self._topic_changed)
 
+    def lead(self, epoch: int) -> None:
+        """This broker leads its group in this epoch; `register` puts it into routes."""
+        self._leads, self._epoch = True, epoch
+
+    def follow(self) -> None:
+        """This broker leads no more: its routes end with the next leader, or after a while."""
+        self._leads = False
+        if self._epoch is not None:
+            self._routes.withdraw(self._identity, self._epoch, self._clock.monotonic_ms())
+
     def register(self) -> None:
-        """Put the broker and all its topics into routes: call it when the broker is ready to serve.
+        """Put the broker and all its topics into routes, if it leads: call it when the broker is ready to serve.
 
         Raises: RegistrationError if another broker holds the same name and id with a newer state.
         """
+        if not self._leads:
+            return
         topics = {topic.name: _permitted(topic, self._permission) for topic in self._metadata.topics}
         told = self._metadata.version
         version = TableVersion(told.counter, told.state_version, told.timestamp)
-        self._routes.register(Registration(self._identity, topics, version, complete=True), self._clock.monotonic_ms())
+        registration = Registration(self._identity, topics, version, complete=True, epoch=self._epoch)
+        self._routes.register(registration, self._clock.monotonic_ms())
 
     def set_permission(self, permission: int) -> None:
         """Take the broker's own permission into routes: clients send to and pull from it only as far as it goes."""
@@ -147,20 +167,18 @@ class LocalRegistration:
 
     def unregister(self) -> None:
         """Take the broker out of all routes: call it before the broker stops serving."""
-        self._routes.unregister(self._identity)
+        self.follow()
+        if self._epoch is None:
+            self._routes.unregister(self._identity)
 
     def _topic_changed(self, change: TopicChange) -> None:
+        if not self._leads:
+            return
         if change.config is not None:
             # Not known before register(), which takes all topics.
             self._routes.register_topic(change.name, {self._identity.name: _permitted(change.config, self._permission)})
         else:
             self._routes.drop_topic(change.name, self._identity.name)
-
-
-class _CompleteRegistration(RegisterBrokerHeader, frozen=True, kw_only=True):
-    """103 with a field of ours, which others ignore: topics that are not listed are gone."""
-
-    complete: bool = msgspec.field(name=COMPLETE_FIELD, default=True)
 
 
 class OutgoingRequest(NamedTuple):
@@ -174,51 +192,63 @@ class OutgoingRequest(NamedTuple):
 class Registrar:
     """The requests of a broker whose name services are in other processes; the app sends them.
 
-    `register` goes to each of them when its connection opens, every 30 s, and soon after a topic changed; `unregister`
-    before the broker stops serving.
+    A broker that is alone in its group always leads, without an epoch. One of several leads between `lead` and
+    `follow`, and registers under the leader's id whatever its own is.
     """
 
-    def __init__(self, identity: BrokerIdentity, metadata: Metadata, *, ha_address: str) -> None:
-        self._identity = identity
+    def __init__(self, identity: BrokerIdentity, metadata: Metadata, *, ha_address: str, alone: bool = True) -> None:
+        self._identity = identity if alone else identity._replace(broker_id=LEADER_ID)
         self._metadata = metadata
         self._ha_address = ha_address
         self._permission: int = Permission.READ_WRITE
+        self._leads = alone
+        self._epoch: int | None = None
+
+    def lead(self, epoch: int) -> None:
+        """This broker leads its group in this epoch and is ready to serve."""
+        self._leads, self._epoch = True, epoch
+
+    def follow(self) -> None:
+        """This broker leads no more: what it registered is to be withdrawn."""
+        self._leads = False
 
     def set_permission(self, permission: int) -> None:
         """Take the broker's own permission into the next registration."""
         self._permission = permission
 
-    def register(self) -> OutgoingRequest:
-        """103 with all topics, uncompressed as RocketMQ 5 sends it, with a checksum of the body.
+    def register(self) -> OutgoingRequest | None:
+        """103 with all topics, uncompressed as RocketMQ 5 sends it, with a checksum of the body; None if it follows.
 
-        A name service of RocketMQ does not take a deleted topic out of its routes by it: there, `mqadmin deleteTopic`
-        does so itself. One of LogHerd does.
+        To be sent when a connection opens, every 30 s, and soon after anything changed. A name service of RocketMQ does
+        not take a deleted topic out of its routes by it: there, `mqadmin deleteTopic` does so itself. Nor does it know
+        epochs, but it lets the higher state version win, as it does for its own controllers' masters.
         """
-        version = self._metadata.version
-        table = TopicConfigTable(
-            version=DataVersion(
-                counter=version.counter, state_version=version.state_version, timestamp=version.timestamp
-            ),
-            topics={
-                topic.name: TopicConfigBody.from_model(_permitted(topic, self._permission))
-                for topic in self._metadata.topics
-            },
+        if not self._leads:
+            return None
+        told = self._metadata.version
+        version = DataVersion(
+            counter=told.counter, state_version=max(told.state_version, self._epoch or 0), timestamp=told.timestamp
         )
-        body = encode_body(RegisterBroker(topics=table))
+        topics = {
+            topic.name: TopicConfigBody.from_model(_permitted(topic, self._permission))
+            for topic in self._metadata.topics
+        }
+        body = encode_body(RegisterBroker(topics=TopicConfigTable(version=version, topics=topics)))
         identity = self._identity
-        header = _CompleteRegistration(
+        header = RegisterBrokerHeader(
             broker_name=identity.name, broker_address=identity.address, cluster_name=identity.cluster,
             ha_address=self._ha_address, broker_id=identity.broker_id, heartbeat_timeout_ms=EXPIRY_MS,
-            acting_master=False, compressed=False, body_crc=zlib.crc32(body) & _CRC_MASK,
+            acting_master=False, compressed=False, body_crc=zlib.crc32(body) & _CRC_MASK, complete=True,
+            epoch=self._epoch,
         )  # fmt: skip
         return OutgoingRequest(RequestCode.REGISTER_BROKER, header, body)
 
     def unregister(self) -> OutgoingRequest:
-        """104."""
+        """104: what was registered in the latest epoch is withdrawn, and nothing later."""
         identity = self._identity
         header = UnregisterBrokerHeader(
             broker_name=identity.name, broker_address=identity.address, cluster_name=identity.cluster,
-            broker_id=identity.broker_id,
+            broker_id=identity.broker_id, epoch=self._epoch,
         )  # fmt: skip
         return OutgoingRequest(RequestCode.UNREGISTER_BROKER, header)
 

@@ -3,28 +3,31 @@
 A broker is known by (cluster, name, id) and reached at one address. It is alive while its connection stands and it has
 spoken within its own expiry; a broker in this process has no connection and lives until it is unregistered.
 
+A leader that names its epoch is one of several replicas. Its address gives way at once to the leader of a later epoch,
+and to nothing earlier. Until there is one it stays for a while, also when its connection is gone or it has withdrawn:
+requests to it are passed on to the next leader, by itself or by its guardian, and a route that ends there is worth more
+than none.
+
 Source: apache/rocketmq: namesrv/src/main/java/org/apache/rocketmq/namesrv/routeinfo/RouteInfoManager.java
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from logherd.kit.errors import LogHerdError
 from logherd.model.topic import Permission, TopicConfig
 from logherd.service.identity import LEADER_ID, BrokerIdentity
+from logherd.service.names.epochs import Epochs, Expected, KnownGroups, RegistrationError
 
 __all__ = [
-    "EXPIRY_MS", "BrokerRoute", "Registered", "Registration", "RegistrationError", "RouteTable",
+    "EXPIRY_MS", "SUCCESSION_MS", "BrokerRoute", "Registered", "Registration", "RegistrationError", "RouteTable",
     "TableVersion", "TopicRoute",
 ]  # fmt: skip
 
 EXPIRY_MS = 120_000
 """How long a broker may be silent unless it asks for another time."""
-
-
-class RegistrationError(LogHerdError):
-    """The broker may not register like this; the message says why. Nothing was changed."""
+SUCCESSION_MS = 10_000
+"""How long routes name a leader that is gone, while its group elects another: three leases."""
 
 
 class TableVersion(NamedTuple):
@@ -41,6 +44,7 @@ class Registration:
 
     `session_id` is None for a broker of this process. `complete` says that topics which are not listed are gone;
     RocketMQ brokers also register single changed topics, and the wire does not tell the difference, so theirs never is.
+    `epoch` is that of a leader among replicas, None for any other broker.
     """
 
     broker: BrokerIdentity
@@ -52,6 +56,7 @@ class Registration:
     acting_master: bool = False
     zone: str | None = None
     complete: bool = False
+    epoch: int | None = None
 
 
 class Registered(NamedTuple):
@@ -87,6 +92,9 @@ class _Live:
     version: TableVersion
     session_id: int | None
     ha_address: str
+    epoch: int | None
+    until_ms: int | None = None
+    """It is gone, and is kept until then or until its successor comes."""
 
 
 class RouteTable:
@@ -96,14 +104,15 @@ class RouteTable:
     with nothing in it; (3) one address appears under at most one id of a name.
     """
 
-    def __init__(self, *, started_ms: int, grace_ms: int, expected: Collection[str] = ()) -> None:
+    def __init__(self, *, started_ms: int, grace_ms: int, groups: KnownGroups | None = None) -> None:
         """`grace_ms` is one lease: how long unknown topics may be those of a leader that has not registered yet.
 
-        The wait ends early when every broker name in `expected` has registered its leader.
+        The wait ends early when every one of the known groups has registered its leader.
         """
         self.revision = 0
         self._settled_ms = started_ms + grace_ms
-        self._expected = frozenset(expected)
+        self._groups = groups or Expected()
+        self._epochs = Epochs(self._groups)
         self._topics: dict[str, dict[str, TopicConfig]] = {}
         self._brokers: dict[str, BrokerRoute] = {}
         self._live: dict[tuple[str, str], _Live] = {}
@@ -115,10 +124,12 @@ class RouteTable:
         """Add or refresh one broker and, if it is its leader, its topics.
 
         Raises: RegistrationError for a single topic of a broker that has not registered before, for a cluster other
-            than the one its name belongs to, and for an older claimant of a taken id.
+            than the one its name belongs to, and for an older claimant of a taken id; Superseded, which is one, for a
+            leader of an earlier epoch than the known one.
         """
         broker = registration.broker
         self._refuse_foreign(registration)
+        self._refuse_superseded(registration)
         entry = self._brokers.get(broker.name)
         if entry is None:
             entry = self._brokers[broker.name] = BrokerRoute(broker.cluster, broker.name)
@@ -136,8 +147,10 @@ class RouteTable:
             self._put_topics(broker.name, registration.topics, complete=registration.complete)
         self._live[broker.cluster, broker.address] = _Live(
             broker, now_ms, registration.expiry_ms, registration.version, registration.session_id,
-            registration.ha_address,
+            registration.ha_address, registration.epoch,
         )  # fmt: skip
+        if registration.epoch is not None:
+            self._epochs.tell(broker.name, registration.epoch)
         return self._leader_for(broker, entry)
 
     def unregister(self, broker: BrokerIdentity) -> bool:
@@ -156,15 +169,32 @@ class RouteTable:
         self.revision += bool(gone)
         return bool(gone)
 
-    def session_closed(self, session_id: int) -> list[BrokerIdentity]:
+    def withdraw(self, broker: BrokerIdentity, epoch: int, now_ms: int) -> bool:
+        """A leader leads no more: what it registered in this epoch goes, after the time of a succession."""
+        live = self._live.get((broker.cluster, broker.address))
+        if live is None or live.broker.name != broker.name or live.epoch != epoch:
+            return False
+        live.until_ms = now_ms + SUCCESSION_MS
+        return True
+
+    def session_closed(self, session_id: int, now_ms: int) -> list[BrokerIdentity]:
         """Forget the brokers that spoke over a connection which is gone, and name them."""
-        return self._forget(live for live in self._live.values() if live.session_id == session_id)
+        gone = [live for live in self._live.values() if live.session_id == session_id]
+        for live in gone:
+            if live.epoch is not None and live.until_ms is None:
+                live.until_ms = now_ms + SUCCESSION_MS
+        return self._forget(live for live in gone if live.until_ms is None)
 
     def expire(self, now_ms: int) -> list[BrokerIdentity]:
         """Forget the brokers that were silent too long, and name them. Call it every few seconds."""
+        for live in self._live.values():
+            over = live.epoch is not None and live.epoch < self._epochs.of(live.broker.cluster, live.broker.name)
+            if over and live.until_ms is None:
+                live.until_ms = now_ms + SUCCESSION_MS
         return self._forget(
             live for live in self._live.values()
-            if live.session_id is not None and now_ms - live.seen_ms > live.expiry_ms
+            if (live.session_id is not None and now_ms - live.seen_ms > live.expiry_ms)
+            or (live.until_ms is not None and now_ms >= live.until_ms)
         )  # fmt: skip
 
     def touch(self, cluster: str, address: str, now_ms: int) -> None:
@@ -212,8 +242,9 @@ class RouteTable:
         """Whether an unknown topic surely does not exist (rule H13), rather than not being registered yet."""
         if now_ms >= self._settled_ms:
             return True
-        return bool(self._expected) and all(
-            name in self._brokers and LEADER_ID in self._brokers[name].addresses for name in self._expected
+        expected = self._groups.names()
+        return bool(expected) and all(
+            name in self._brokers and LEADER_ID in self._brokers[name].addresses for name in expected
         )
 
     def route(self, topic: str) -> TopicRoute | None:
@@ -243,6 +274,10 @@ class RouteTable:
             return list(self._topics)
         return [topic for topic, queues in self._topics.items() if keep(next(iter(queues.values())))]
 
+    @property
+    def topic_count(self) -> int:
+        return len(self._topics)
+
     def topics_of_cluster(self, cluster: str) -> list[str]:
         names = {broker.name for broker in self._brokers.values() if broker.cluster == cluster}
         return [topic for topic, queues in self._topics.items() if not names.isdisjoint(queues)]
@@ -267,12 +302,25 @@ class RouteTable:
                     f"{broker.name} id {broker.broker_id} must register all its topics before it registers a single one"
                 )
             return
-        live = self._live.get((broker.cluster, held))
+        live = self._live.get((broker.cluster, held)) if registration.epoch is None else None
         if held != broker.address and live and live.version.state_version > registration.version.state_version:
             raise RegistrationError(
                 f"{broker.name} id {broker.broker_id} is {held} with state version {live.version.state_version}; "
                 f"{broker.address} has {registration.version.state_version}"
             )
+
+    def _refuse_superseded(self, registration: Registration) -> None:
+        """Epochs are of leaders; a broker that registers again where nobody else is led by one needs none."""
+        broker = registration.broker
+        if broker.broker_id != LEADER_ID:
+            return
+        entry = self._brokers.get(broker.name)
+        leader = None if entry is None else entry.addresses.get(LEADER_ID)
+        live = None if leader is None else self._live.get((broker.cluster, leader))
+        self._epochs.refuse_superseded(
+            broker.cluster, broker.name, registration.epoch, leader=leader,
+            leader_epoch=None if live is None or live.until_ms is not None else live.epoch,
+        )  # fmt: skip
 
     def _put_topics(self, broker_name: str, topics: Mapping[str, TopicConfig], *, complete: bool) -> None:
         for topic, config in topics.items():

@@ -22,6 +22,7 @@ __all__ = [
     "PutKVHeader",
     "RegisterBrokerHeader",
     "RegisterBrokerResponse",
+    "RegistrationRefusal",
     "RouteHeader",
     "UnregisterBrokerHeader",
     "WipeWritePermissionResponse",
@@ -38,7 +39,11 @@ class RouteHeader(Header, frozen=True, kw_only=True):
 
 
 class RegisterBrokerHeader(Header, frozen=True, kw_only=True):
-    """103. `body_crc` is over the body as sent; 0 or absent means not checked."""
+    """103. `body_crc` is over the body as sent; 0 or absent means not checked.
+
+    Ours, which others ignore: `complete`, topics that are not listed are gone; `epoch`, that of a group's leader, which
+    registers as broker id 0 whatever its own id is.
+    """
 
     broker_name: str
     broker_address: str = field(name="brokerAddr")
@@ -49,6 +54,20 @@ class RegisterBrokerHeader(Header, frozen=True, kw_only=True):
     acting_master: bool | None = field(name="enableActingMaster", default=None)
     compressed: bool = False
     body_crc: Int32 = field(name="bodyCrc32", default=0)
+    complete: bool | None = field(name="logherdComplete", default=None)
+    epoch: Int64 | None = field(name="logherdEpoch", default=None)
+
+
+class RegistrationRefusal(Header, frozen=True, kw_only=True):
+    """With CONTROLLER_FENCED_MASTER_EPOCH, for a 103 of a leader whose time is over: nothing was changed.
+
+    `offered` is the epoch that it named, 0 if none; `epoch` the highest that is known of its broker name, `leader` the
+    "host:port" that routes name now.
+    """
+
+    offered: Int64 = field(name="logherdOffered")
+    epoch: Int64 = field(name="logherdEpoch")
+    leader: str | None = field(name="logherdLeader", default=None)
 
 
 class RegisterBrokerResponse(Header, frozen=True, kw_only=True):
@@ -59,12 +78,13 @@ class RegisterBrokerResponse(Header, frozen=True, kw_only=True):
 
 
 class UnregisterBrokerHeader(Header, frozen=True, kw_only=True):
-    """104."""
+    """104. `epoch` is ours: only what was registered in it is taken back."""
 
     broker_name: str
     broker_address: str = field(name="brokerAddr")
     cluster_name: str
     broker_id: Int64
+    epoch: Int64 | None = field(name="logherdEpoch", default=None)
 
 
 class DataVersionHeader(Header, frozen=True, kw_only=True):

@@ -1,0 +1,216 @@
+"""A broker's questions to the controllers: whichever of them leads is found, and followed when it changes.
+
+A question that gets no answer is not repeated here: the machine asks again, with what is true by then.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.controller.commands import AlterSyncSet, Register, Release
+from logherd.controller.reports import Granted, Report, Withheld
+from logherd.group.output import Ask
+from logherd.net.connection import Connection, Outcome, connect
+from logherd.net.errors import NetError
+from logherd.service.controllers.asking import (
+    Asking,
+    Joined,
+    Redirected,
+    Refused,
+    SetChanged,
+    altering,
+    heartbeat,
+    joined,
+    leased,
+    registering,
+    released,
+    releasing,
+    set_changed,
+)
+from logherd.settings.options import Endpoint
+from logherd.telemetry.log import Log
+from logherd.wire.codes import ResponseCode
+from logherd.wire.errors import WireError
+from logherd.wire.frame import Frame
+from logherd.wire.headers import encode_header
+
+__all__ = ["Answered", "ControllersClient"]
+
+_log = Log("logherd.group")
+
+_ANSWER_SECONDS: Final = 1.0
+_CONNECT_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 0.05
+_RETRY_SECONDS_MAX: Final = 0.5
+
+Answered = Joined | Granted | Withheld | SetChanged
+"""What a question was answered with; a release is answered by silence."""
+
+
+class ControllersClient:
+    """Belongs to the loop on which it is made. Every method but `stop` returns at once.
+
+    Invariant: at most one connection, to the controller that is believed to lead; the latest question of each kind
+    waits while there is none.
+    """
+
+    def __init__(
+        self, addresses: Sequence[Endpoint], *, now_ms: Callable[[], int],
+        on_answer: Callable[[Ask, Answered, int], None],
+    ) -> None:  # fmt: skip
+        """`on_answer(question, answer, sent)`: `sent` is when the question left, by `now_ms`; leases count from it."""
+        self._addresses = tuple((each.host, each.port) for each in addresses)
+        self._now_ms = now_ms
+        self._on_answer = on_answer
+        self._target = self._addresses[0]
+        self._connection: Connection | None = None
+        self._waiting: dict[type[Ask], Ask] = {}
+        self._wanted = asyncio.Event()
+        self._told = ""
+        self._stopped = False
+
+    @property
+    def controller(self) -> str:
+        """The controller that is asked, "host:port"; "" while none can be reached."""
+        connection = self._connection
+        return connection.peer if connection is not None and not connection.closed else ""
+
+    def start(self, guard: TaskGuard) -> None:
+        """Begin to connect."""
+        guard.start("controllers", self._keep_connected())
+
+    async def stop(self) -> None:
+        """Close the connection; nothing is answered any more."""
+        self._stopped = True
+        if self._connection is not None:
+            await self._connection.close()
+
+    def ask(self, question: Ask) -> None:
+        """Send a question to the leading controller, now or as soon as one is connected."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            self._waiting[type(question)] = question
+            self._wanted.set()
+        else:
+            self._send(connection, question)
+
+    def _send(self, connection: Connection, question: Ask) -> None:
+        sent, asking = self._now_ms(), _encode(question)
+        frame = Frame(int(asking.code), 0, ext=encode_header(asking.header), body=asking.body)
+        connection.start(
+            frame, lambda outcome: self._outcome(connection, question, sent, outcome), seconds=_ANSWER_SECONDS
+        )
+
+    def _outcome(self, connection: Connection, question: Ask, sent: int, outcome: Outcome) -> None:
+        if self._stopped:
+            return
+        if isinstance(outcome, NetError):
+            self._leave(connection, str(outcome))
+            return
+        try:
+            answer = _decode(question, outcome)
+        except WireError as error:
+            self._leave(connection, f"{connection.peer} is no controller of LogHerd: {error}")
+            return
+        if isinstance(answer, Redirected):
+            self._redirected(connection, answer.address, question)
+        elif isinstance(answer, Refused):
+            self._refused(connection, question, answer)
+        elif answer is not None:
+            self._tell("")
+            self._on_answer(question, answer, sent)
+
+    def _redirected(self, connection: Connection, address: str | None, question: Ask) -> None:
+        if connection is not self._connection:
+            return
+        if address is None or address == connection.peer:
+            self._leave(connection, "no controller leads")
+            return
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            self._leave(connection, f"{connection.peer} names {address!r} as the leading controller")
+            return
+        self._waiting.setdefault(type(question), question)
+        self._connection, self._target = None, (host.strip("[]"), int(port))
+        connection.abort()
+        self._wanted.set()
+
+    def _refused(self, connection: Connection, question: Ask, answer: Refused) -> None:
+        """Nothing was done. What is refused for good is told once; the next view tells the machine why."""
+        if answer.code != ResponseCode.SYSTEM_ERROR:
+            self._tell(f"{type(question).__name__} refused with {answer.code}: {answer.remark}")
+        elif connection is self._connection:
+            _log.debug("a controller does not know", controller=connection.peer, reason=answer.remark)
+
+    def _leave(self, connection: Connection, reason: str) -> None:
+        """This one does not help: try the next."""
+        if connection is not self._connection:
+            return
+        self._tell(reason)
+        self._connection = None
+        connection.abort()
+        self._next()
+        self._wanted.set()
+
+    def _next(self) -> None:
+        at = self._addresses.index(self._target) + 1 if self._target in self._addresses else 0
+        self._target = self._addresses[at % len(self._addresses)]
+
+    def _tell(self, reason: str) -> None:
+        if reason and reason != self._told:
+            _log.warning("controllers do not answer", reason=reason)
+        elif not reason and self._told:
+            _log.info("controllers answer", controller=self.controller)
+        self._told = reason
+
+    async def _keep_connected(self) -> None:
+        wait = _RETRY_SECONDS
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            if self._connection is not None and not self._connection.closed:
+                continue
+            host, port = self._target
+            try:
+                self._connection = await connect(
+                    host, port, seconds=_CONNECT_SECONDS, on_lost=lambda _connection: self._wanted.set()
+                )
+            except NetError as error:
+                self._tell(str(error))
+                self._next()
+                self._wanted.set()
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _RETRY_SECONDS_MAX)
+                continue
+            wait = _RETRY_SECONDS
+            waiting, self._waiting = self._waiting, {}
+            for question in waiting.values():
+                self._send(self._connection, question)
+
+
+def _encode(question: Ask) -> Asking:
+    match question:
+        case Report():
+            return heartbeat(question)
+        case Register():
+            return registering(question)
+        case AlterSyncSet():
+            return altering(question)
+        case Release():
+            return releasing(question)
+
+
+def _decode(question: Ask, answer: Frame) -> Answered | Redirected | Refused | None:
+    match question:
+        case Report():
+            taken = leased(answer)
+            unknown = isinstance(taken, Refused) and taken.code == ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+            return Withheld(None, None) if unknown else taken
+        case Register():
+            return joined(answer)
+        case AlterSyncSet():
+            return set_changed(answer)
+        case Release():
+            done = released(answer)
+            return None if isinstance(done, bool) else done

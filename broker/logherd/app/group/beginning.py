@@ -1,0 +1,82 @@
+"""When a replica's log cannot go on from what it holds, and how it begins anew.
+
+What it would need next is deleted everywhere: it begins where the others' logs begin. Or an operator has given up
+records that are committed here, or what is here is damaged: everything is set aside, and it begins with nothing, to be
+copied from the leader; what is damaged is never cut. In each case it is another store from then on, so that nothing it
+ever acknowledged is counted; and another process than one that had the log open, so that nothing in memory survives.
+"""
+
+from pathlib import Path
+
+from logherd.app.engine import BrokerFailed
+from logherd.app.group.replica_file import ReplicaFile
+from logherd.kit.errors import LogHerdError
+from logherd.replica import LogStartGone
+from logherd.replication.epochs import Point
+from logherd.replication.messages import ReplicaId
+from logherd.store import begin_again
+from logherd.store.files import Files
+from logherd.telemetry.log import Log
+
+__all__ = ["LogContradicted", "MustStartAgain", "begin_anew", "failure_of", "set_aside"]
+
+_log = Log("logherd.group")
+
+_KEPT = ("replica.json", "lock")
+
+
+class LogContradicted(LogHerdError):
+    """An operator has made somebody the leader who lacks what is committed here."""
+
+    def __init__(self, committed: Point, leader: ReplicaId) -> None:
+        self.committed = committed
+        super().__init__(
+            f"{leader} leads without what is committed here up to {committed.position} in epoch {committed.epoch}"
+        )
+
+
+class MustStartAgain(BrokerFailed):
+    """This replica begins anew: at `point`, or with nothing."""
+
+    starts_again = True
+
+    def __init__(self, reason: str, point: Point | None) -> None:
+        self.point = point
+        super().__init__(reason)
+
+
+def failure_of(error: BaseException) -> BrokerFailed:
+    """What ends the process, by what went wrong."""
+    if isinstance(error, LogStartGone):
+        return MustStartAgain(str(error), error.point)
+    if isinstance(error, LogContradicted):
+        return MustStartAgain(str(error), None)
+    return BrokerFailed(f"{type(error).__name__}: {error}")
+
+
+def begin_anew(files: Files, file: ReplicaFile, why: MustStartAgain) -> None:
+    """Prepare the directory of a closed store; blocks. It may be repeated after a crash half-way.
+
+    Durable: the new identity before anything of the old log goes. Raises: StoreError, OSError.
+    """
+    if why.point is not None:
+        file.renew()
+        _log.warning("this replica begins anew", position=why.point.position, reason=why)
+        begin_again(Path(file.directory), files, position=why.point.position, epoch=why.point.epoch)
+        return
+    set_aside(files, file, str(why))
+
+
+def set_aside(files: Files, file: ReplicaFile, reason: str) -> None:
+    """Move all that is in the directory of a closed store out of the way and become another store; blocks.
+
+    It may be repeated after a crash half-way. Raises: OSError, StoreFull.
+    """
+    file.renew()
+    aside = Path(file.directory) / f"aside-{file.store_id[:8]}"
+    _log.warning("this replica begins with nothing; what it held is set aside", aside=aside.name, reason=reason)
+    aside.mkdir()
+    for path in sorted(Path(file.directory).iterdir()):
+        if path.name not in _KEPT and not path.name.startswith("aside-"):
+            path.rename(aside / path.name)
+    files.sync_dir(file.directory)

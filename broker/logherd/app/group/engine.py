@@ -1,0 +1,298 @@
+"""The log and the metadata of one replica of a group: what a replicated broker is without its ports.
+
+It is to the broker what `app.engine.Engine` is to one that is alone. Here it is decided what each event of the replica
+means for everything that is derived from the log, and for clients.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.app.binding import bind
+from logherd.app.engine import BrokerFailed, Flushes
+from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of, set_aside
+from logherd.app.group.leadership import GroupLeadership
+from logherd.app.group.links import GroupLinks
+from logherd.app.group.news import log_event
+from logherd.app.group.replica import Replica
+from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.group.standing import Standing
+from logherd.app.guarded.keeper import LeaseKeeper
+from logherd.app.opening import open_store
+from logherd.controller.values import BrokerId, GroupKey, Rules
+from logherd.group.options import GroupOptions
+from logherd.group.output import (
+    Cut,
+    Drained,
+    Draining,
+    Event,
+    Fenced,
+    Following,
+    Leading,
+    MustRebuild,
+    Resumed,
+    Serving,
+)
+from logherd.group.seat import Seat
+from logherd.kit.clock import Clock
+from logherd.model.names import Epoch, Position
+from logherd.peers.options import PeerView
+from logherd.replica import ReplicaStore
+from logherd.service.metadata import Metadata, StoreLog, barriers
+from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
+from logherd.settings.options import BrokerOptions
+from logherd.store import MessageStore, QueueLog, StoreDamaged, StoreError
+from logherd.store.files_os import OsFiles
+from logherd.telemetry.log import Log
+
+__all__ = ["GroupEngine"]
+
+_log = Log("logherd.group")
+
+_FILES = OsFiles()
+
+
+class GroupEngine:
+    """Belongs to the loop on which it was made. It is the `Duties` of its replica."""
+
+    def __init__(
+        self, options: BrokerOptions, store: MessageStore, file: ReplicaFile, *, address: str, store_host: bytes,
+        clock: Clock, keeper: LeaseKeeper, on_commit: Callable[[list[QueueLog], int], None],
+        on_failure: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self.store = store
+        self._options = options
+        self._file = file
+        log = StoreLog(store, clock, host=store_host)
+        self.metadata = Metadata.follow(log, clock, committed=store.committed_position)
+        seat = Seat(
+            group=file.group, broker_id=BrokerId(file.broker_id), store_id=file.store_id,
+            incarnation=keeper.incarnation, address=address, learner=options.replication.learner,
+            trusted=options.flush == "sync", priority=options.replication.priority,
+            rules=Rules(replicas=options.replication.replicas, min_in_sync=options.replication.min_in_sync),
+        )  # fmt: skip
+        self.replica = Replica(
+            seat, _group_options(options), ReplicaStore(store, barriers(log)), file,
+            controllers=options.replication.controllers, duties=self,
+        )  # fmt: skip
+        self.standing = Standing(GroupLeadership(self._expire), keeper, store)
+        self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes)
+        self._on_commit = on_commit
+        self._on_failure = on_failure
+        self._failure: BrokerFailed | None = None
+        self.segments_deleted = 0
+        self._drained = asyncio.Event()
+
+    @staticmethod
+    def open(
+        options: BrokerOptions, *, address: str, store_host: bytes, clock: Clock, cached_files: int,
+        keeper: LeaseKeeper, on_commit: Callable[[list[QueueLog], int], None], on_failure: Callable[[], None],
+    ) -> "GroupEngine":  # fmt: skip
+        """Open and recover the store and what is committed of the metadata; blocks.
+
+        A damaged store is set aside, if there are others to copy from; the damage is not judged by this copy alone.
+        Raises: StoreError, ReplicaFileError, MetadataError, OSError; the store is closed then.
+        """
+        group = GroupKey(options.cluster_name, options.broker_group)
+        try:
+            store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        except StoreDamaged as error:
+            if options.replication.replicas == 1:
+                raise
+            file = ReplicaFile.open(_FILES, options.data_dir, group, options.broker_id, log_empty=False)
+            set_aside(_FILES, file, str(error))
+            store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        try:
+            file = ReplicaFile.open(
+                _FILES, options.data_dir, group, options.broker_id,
+                log_empty=store.end_position == store.min_position == 0,
+            )  # fmt: skip
+            return GroupEngine(
+                options, store, file, address=address, store_host=store_host, clock=clock, keeper=keeper,
+                on_commit=on_commit, on_failure=on_failure,
+            )  # fmt: skip
+        except BaseException:
+            store.close()
+            raise
+
+    # ---- life -----------------------------------------------------------------------------------------------------
+
+    @property
+    def healthy(self) -> bool:
+        """Whether writing goes on."""
+        return self.replica.failure is None and not self.replica.core.ground.stalled
+
+    @property
+    def leadership(self) -> GroupLeadership:
+        """This replica's role, for forwarding."""
+        return self.standing.leadership
+
+    def schedule(self) -> None:
+        """Say that something may have been appended in this pass."""
+        self.replica.schedule()
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch that is known here."""
+        return self.replica.core.ground.epoch
+
+    @property
+    def flushes(self) -> Flushes:
+        """How long batches of the log took, and how large they were."""
+        return self.replica.disk.flushes
+
+    def peers(self) -> tuple[PeerView, ...]:
+        """The other replicas as their links are now."""
+        return self._links.views()
+
+    async def begin(self, guard: TaskGuard) -> None:
+        """Listen for the other replicas and look for the controllers. Raises: CannotListen."""
+        seat = self.replica.core.ground.seat
+        await self._links.open(bind(self._options.replication.peer_listen, "replication.peerListen"), guard)
+        self.standing.keeper.identify(
+            cluster=seat.group.cluster, group=seat.group.name, broker_id=seat.broker_id, store_id=seat.store_id
+        )
+        self.replica.controllers.start(guard)
+        self.replica.start()
+
+    @property
+    def peer_address(self) -> str:
+        """Where the other replicas reach this one, as it was bound."""
+        return self._links.address
+
+    def check(self) -> None:
+        """Raises: BrokerFailed if the store has failed, or this replica has to begin anew."""
+        if self._failure is not None:
+            raise self._failure
+
+    def fail(self, error: BaseException) -> None:
+        """End the writing life of this process."""
+        self.replica.fail(error)
+        self._settle_failure()
+
+    def tick(self) -> None:
+        """About once a second: what follows time instead of traffic."""
+        self.store.tick()
+        self.schedule()
+
+    def apply_retention(self, now_ms: int) -> None:
+        """Every 2 s or so: let old segments go, and make room for that when metadata holds them (H2)."""
+        log, metadata = self.replica.log, self.metadata
+        first = self.store.min_position
+        count = log.apply_retention(now_ms, Position(metadata.pinned_position))
+        if count:
+            self.segments_deleted += count
+            metadata.topics.forget_deletions(self.store.min_position)
+            _log.info("segments deleted", count=count, from_position=first, to_position=self.store.min_position)
+        elif metadata.pinned_position < first + self._options.store.segment_bytes < self.store.end_position:
+            metadata.request_snapshot()
+
+    async def hand_over(self, seconds: float) -> None:
+        """Before a planned stop: give leadership to somebody, or leave the in-sync set, and wait for it that long."""
+        if self.replica.failure is None:
+            self.replica.drain()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._drained.wait()
+            except TimeoutError:
+                _log.warning("stopping although the group has not let this replica go", seconds=seconds)
+
+    async def close(self, *, orderly: bool, seconds: float) -> None:
+        """End the writer; with `orderly` flush everything first and mark the store as closed in order."""
+        if orderly and self.replica.failure is None:
+            await self.replica.flushed()
+        self.standing.keeper.release()
+        await self._links.stop()
+        ended = await self.replica.stop(seconds)
+        again = isinstance(self._failure, MustStartAgain)
+        if ended and (orderly or again):
+            try:
+                self.store.close()
+                if isinstance(self._failure, MustStartAgain):
+                    begin_anew(_FILES, self._file, self._failure)
+            except (StoreError, OSError) as error:
+                self._failure = BrokerFailed(f"{type(error).__name__}: {error}")
+
+    # ---- duties ---------------------------------------------------------------------------------------------------
+
+    def before_batch(self) -> None:
+        """See Duties."""
+        self.metadata.end_pass()
+
+    def registered(self, registration: int) -> None:
+        """See Duties."""
+        self.standing.keeper.registered()
+        self._links.go_by(registration)
+
+    def committed(self, touched: list[QueueLog], position: Position) -> None:
+        """See Duties: what is derived first, then whoever waits."""
+        self.metadata.advance(position)
+        # What is told must be there to be read: that goes in whole batches, and may end below `position`.
+        self._on_commit(touched, self.store.committed_position)
+
+    def may_answer(self) -> bool:
+        """Whether an answer about something committed may leave at this moment (R1)."""
+        return self.replica.serving() is not None
+
+    def take(self, event: Event) -> bool:
+        """See Duties."""
+        log_event(event)
+        match event:
+            case Leading():
+                return self._lead(event.epoch)
+            case Serving() | Resumed():
+                self.standing.will_lead(event.epoch)
+            case Fenced():
+                self.standing.fence()
+                if self.replica.core.leading is None:
+                    self.metadata.demote()
+            case Draining():
+                self.standing.drain()
+            case Following():
+                self.standing.will_follow(event)
+            case Cut():
+                self.metadata.cut(event.at)
+            case MustRebuild():
+                raise LogContradicted(event.committed, event.leader)
+            case Drained():
+                self._drained.set()
+            case _:
+                pass
+        return False
+
+    def settle(self) -> None:
+        """See Duties: the role of which the step told, once what it stands on is in place."""
+        if self.replica.failure is not None:
+            self._settle_failure()
+            return
+        self.standing.settle(self.replica.core)
+
+    # ---- inside ---------------------------------------------------------------------------------------------------
+
+    def _lead(self, epoch: Epoch) -> bool:
+        """Append the barrier, and the defaults of a new group behind it."""
+        self.replica.log.begin_epoch(epoch)
+        self.metadata.promote(epoch, incarnation=self._file.store_id)
+        options = self._options
+        queues = options.topics.default_queues if options.topics.auto_create else 0
+        defaults = DefaultsOptions(options.cluster_name, options.broker_group, auto_create_queues=queues)
+        ensure_defaults(self.metadata, defaults)
+        return True
+
+    def _expire(self) -> None:
+        if not self.may_answer():
+            self.replica.look()
+
+    def _settle_failure(self) -> None:
+        error = self.replica.failure
+        if self._failure is not None or error is None:
+            return
+        self._failure = failure_of(error)
+        self.standing.fence()
+        self._on_failure()
+
+
+def _group_options(options: BrokerOptions) -> GroupOptions:
+    replication = options.replication
+    beat_ms = replication.heartbeat_ms
+    return GroupOptions(beat_ms=beat_ms, urgent_ms=min(100, beat_ms), lag_ms=replication.lag_timeout_ms)

@@ -1,0 +1,253 @@
+"""One replica of a group as it runs: `GroupCore`, and around it the log, the disk, the peers and the controllers.
+
+The order of duties is that of group/output.py. A pass of the loop handles what has arrived; at its end everything that
+the services have appended is shipped, then handed to the writer thread.
+
+What must be durable before what is sent: an acknowledgement leaves after the flush of what it acknowledges, and nothing
+is said in an epoch before that epoch is in the replica's file (`Flushing`). An answer to a client leaves when its
+record is committed, and only while the lease runs (`Duties.committed`).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from logherd.app.group.asking import Answered, ControllersClient
+from logherd.app.group.flushing import Flushing
+from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.quorum.node import boot_ms
+from logherd.controller.commands import AlterSyncSet
+from logherd.controller.reports import Granted, Withheld
+from logherd.group.core import GroupCore
+from logherd.group.inputs import (
+    Appended,
+    Drain,
+    Flushed,
+    Health,
+    Heard,
+    Input,
+    Linked,
+    Received,
+    Registered,
+    SetAnswered,
+    Tick,
+    Unlinked,
+)
+from logherd.group.options import GroupOptions
+from logherd.group.output import Ask, Event, Output
+from logherd.group.seat import Seat
+from logherd.model.names import Epoch, Position
+from logherd.replica import ReplicaStore
+from logherd.replication.messages import Envelope, ReplicaId
+from logherd.service.controllers.asking import Joined, SetChanged
+from logherd.settings.options import Endpoint
+from logherd.store import QueueLog
+
+__all__ = ["Duties", "Replica"]
+
+_TICK_SECONDS = 0.02
+
+
+class Duties(Protocol):
+    """What a replica's broker does about it. Nothing of it may raise but what ends the process."""
+
+    def before_batch(self) -> None:
+        """The pass ends: append what was gathered, if this replica leads."""
+
+    def take(self, event: Event) -> bool:
+        """Something has changed. True: the log was appended to."""
+
+    def committed(self, touched: list[QueueLog], position: Position) -> None:
+        """Everything below `position` is committed here; these queues have new messages."""
+
+    def settle(self) -> None:
+        """A step has been carried out whole."""
+
+    def registered(self, registration: int) -> None:
+        """This process goes by another number from now on."""
+
+
+class Links(Protocol):
+    """The way to the other replicas."""
+
+    def send(self, envelope: Envelope) -> bool:
+        """Put a message on its way, or drop it."""
+
+
+class _NoLinks:
+    """Before this process is registered: nobody knows it."""
+
+    def send(self, envelope: Envelope) -> bool:
+        del envelope
+        return False
+
+
+class Replica:
+    """Belongs to the loop on which it is made. After a failure it does nothing any more."""
+
+    def __init__(
+        self, seat: Seat, options: GroupOptions, log: ReplicaStore, file: ReplicaFile, *,
+        controllers: Sequence[Endpoint], duties: Duties,
+    ) -> None:  # fmt: skip
+        """`log` is as it was opened: all of it is durable."""
+        self.log = log
+        self.links: Links = _NoLinks()
+        self.failure: BaseException | None = None
+        self._duties = duties
+        commit = Position(log.store.committed_position)
+        self.core = GroupCore(seat, options, log, epoch=file.promise.epoch, commit=commit, now=boot_ms())
+        self.controllers = ControllersClient(controllers, now_ms=boot_ms, on_answer=self._answered)
+        self.disk = Flushing(log, file, send=self._send, on_flushed=self._flushed, on_failure=self.fail)
+        self._health = Health()
+        self._idle: list[asyncio.Future[None]] = []
+        self._pass_due = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    # ---- life ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin: the writer thread and the ticks."""
+        self.disk.start()
+        self._tick()
+
+    async def stop(self, seconds: float) -> bool:
+        """End the writer after the batch in flight; whether it has ended in time."""
+        self.end()
+        await self.controllers.stop()
+        return await self.disk.stop(seconds)
+
+    def end(self) -> None:
+        """Do nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.failure is None:
+            self.failure = RuntimeError("the replica was stopped")
+        self.disk.end()
+        self._release_idle()
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing that this replica would say may be believed any more."""
+        if self.failure is None:
+            self.failure = error
+            self.end()
+            self._duties.settle()
+
+    def serving(self) -> Epoch | None:
+        """The epoch in which this replica may answer as the leader at this very moment."""
+        return self.core.serving(boot_ms()) if self.failure is None else None
+
+    def drain(self) -> None:
+        """The process is about to stop: hand over, or leave the in-sync set."""
+        self.step(Drain())
+
+    async def flushed(self) -> None:
+        """Wait until everything appended so far is on this disk, or nothing can be written any more."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(waiter)
+        self.schedule()
+        await waiter
+
+    # ---- what happens -------------------------------------------------------------------------------------------
+
+    def receive(self, envelopes: Sequence[Envelope]) -> None:
+        """Messages of other replicas have arrived."""
+        for envelope in envelopes:
+            self.step(Received(envelope))
+
+    def linked(self, peer: ReplicaId) -> None:
+        """There is a new connection to a replica."""
+        self.step(Linked(peer))
+
+    def unlinked(self, peer: ReplicaId) -> None:
+        """The connection to a replica broke."""
+        self.step(Unlinked(peer))
+
+    def schedule(self) -> None:
+        """Say that something may have been appended in this pass. Cheap; may be called for every request."""
+        if not self._pass_due:
+            self._pass_due = True
+            asyncio.get_running_loop().call_soon(self._end_pass)
+
+    def look(self) -> None:
+        """Let the machine see what time it is: a lease that is over ends all duties before this returns."""
+        self.step(Tick())
+
+    def step(self, event: Input) -> None:
+        """Feed the machine, and carry out what it asks for."""
+        if self.failure is not None:
+            return
+        try:
+            self._carry_out(self.core.step(event, boot_ms()))
+        except Exception as error:  # a broken rule, or a log that cannot go on
+            self.fail(error)
+
+    # ---- passes -------------------------------------------------------------------------------------------------
+
+    def _end_pass(self) -> None:
+        self._pass_due = False
+        if self.failure is not None:
+            return
+        self._duties.before_batch()
+        if self.core.ground.grown:
+            self.step(Appended())
+        self.disk.submit()
+        if self._idle and not self.log.store.unwritten_bytes:
+            self._release_idle()
+
+    def _release_idle(self) -> None:
+        waiters, self._idle = self._idle, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _tick(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
+        self._look_at_disk()
+        self.step(Tick())
+
+    def _look_at_disk(self) -> None:
+        store = self.log.store
+        health = Health(space=store.disk.accepts_messages, room=store.has_room, healthy=not self.disk.failed)
+        if health != self._health:
+            self._health = health
+            self.step(health)
+
+    def _flushed(self, token: int) -> None:
+        self.step(Flushed(token))
+        self.schedule()
+
+    def _send(self, envelope: Envelope) -> bool:
+        return self.links.send(envelope)
+
+    # ---- the controllers ----------------------------------------------------------------------------------------
+
+    def _answered(self, question: Ask, answer: Answered, sent: int) -> None:
+        match answer:
+            case Granted() | Withheld():
+                self.step(Heard(answer, sent))
+            case Joined():
+                self.step(Registered(answer.registration))
+                self._duties.registered(answer.registration)
+            case SetChanged():
+                if isinstance(question, AlterSyncSet):
+                    self.step(SetAnswered(question.request, answer.members, answer.version))
+
+    # ---- what a step wants --------------------------------------------------------------------------------------
+
+    def _carry_out(self, output: Output) -> None:
+        appended = False
+        for event in output.events:
+            appended |= self._duties.take(event)
+        for envelope in output.messages:
+            self.links.send(envelope)
+        if output.flush is not None:
+            self.disk.want(output)
+            self.schedule()
+        if output.commit is not None:
+            self._duties.committed(self.log.advance(output.commit), output.commit)
+        for question in output.asks:
+            self.controllers.ask(question)
+        self._duties.settle()
+        if appended:
+            self.step(Appended())

@@ -1,0 +1,35 @@
+"""The store of a broker, opened and recovered as its settings want it."""
+
+import shutil
+from pathlib import Path
+
+from logherd.app.option_values import store_options
+from logherd.kit.clock import Clock
+from logherd.settings.options import BrokerOptions
+from logherd.store import MessageStore
+from logherd.store.files_os import OsFiles
+from logherd.telemetry.log import Log
+
+__all__ = ["open_store"]
+
+_log = Log("logherd.store")
+
+
+def open_store(options: BrokerOptions, *, store_host: bytes, clock: Clock, cached_files: int) -> MessageStore:
+    """Open and recover the store; blocks. Raises: StoreError, OSError."""
+    directory = Path(options.data_dir)
+    directory.mkdir(parents=True, exist_ok=True)
+    disk_bytes = shutil.disk_usage(directory).total
+    values = store_options(options, store_host=store_host, disk_bytes=disk_bytes, cached_files=cached_files)
+    store = MessageStore.open(directory, values, OsFiles(), clock=clock)
+    found = store.recovery
+    _log.info(
+        "store opened",
+        found=found.store,
+        tail=found.tail,
+        derived=found.derived,
+        end_position=found.end_position,
+        dropped_bytes=found.dropped_bytes,
+        notes="; ".join(found.notes) or None,
+    )
+    return store

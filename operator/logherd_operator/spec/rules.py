@@ -1,0 +1,137 @@
+"""What several fields must agree on, and what may not change, in the language of the API server (CEL).
+
+Each rule has a twin among the validators of the models, or is about a change, which a model cannot see: those stand in
+`transitions`. Both ends are tried with the same documents (tests/unit/operator_spec/documents).
+"""
+
+from typing import NamedTuple
+
+from logherd_operator.spec.group import FORBIDDEN_CONFIG, FORBIDDEN_CONFIG_PREFIX, GROUP_NAME_LENGTH_MAX
+from logherd_operator.spec.pods import RESERVED_PREFIXES, WEAKENING
+
+__all__ = ["RULES", "Rule"]
+
+
+class Rule(NamedTuple):
+    """One rule: the path of the object that it is about, `[]` for each of a list; what holds; what a person reads."""
+
+    path: str
+    expression: str
+    message: str
+
+
+def _one_step(field: str) -> Rule:
+    return Rule(
+        f"spec.{field}",
+        "self.mode == oldSelf.mode || self.mode == 'Permissive' || oldSelf.mode == 'Permissive'",
+        f"{field}.mode changes one step at a time: Disabled, Permissive, Required",
+    )
+
+
+def _kept(owner: str, field: str) -> Rule:
+    return Rule(
+        owner,
+        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
+        f"{field} cannot be changed",
+    )
+
+
+def _grows(owner: str) -> Rule:
+    return Rule(
+        owner,
+        "quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",
+        "size can grow and never shrinks",
+    )
+
+
+def _memory(owner: str) -> tuple[Rule, Rule]:
+    return (
+        Rule(owner, "has(self.limits.memory)", "limits.memory is required, because the broker sizes its buffers by it"),
+        Rule(
+            owner,
+            "!has(self.requests.memory) || !has(self.limits.memory) || "
+            "quantity(self.requests.memory).compareTo(quantity(self.limits.memory)) <= 0",
+            "requests.memory should not be above limits.memory",
+        ),
+    )
+
+
+_FORBIDDEN = ", ".join(f"'{name}'" for name in sorted(FORBIDDEN_CONFIG))
+_RESERVED = " && ".join(f"!k.startsWith('{prefix}')" for prefix in RESERVED_PREFIXES)
+_CONTEXT = " && ".join(
+    f"(!has(self.securityContext.{key}) || self.securityContext.{key} != {str(value).lower()})"
+    for key, value in WEAKENING.items()
+)
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "",
+        f"self.metadata.name.size() <= {GROUP_NAME_LENGTH_MAX} && "
+        "self.metadata.name.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')",
+        f"the name is a DNS label of at most {GROUP_NAME_LENGTH_MAX} characters, because other names derive from it",
+    ),
+    Rule(
+        "spec",
+        "!has(self.replication.minInSyncReplicas) || self.replication.minInSyncReplicas <= self.replicas",
+        "replication.minInSyncReplicas is above replicas",
+    ),
+    Rule(
+        "spec",
+        "self.terminationGracePeriodSeconds >= self.switchoverTimeoutSeconds + 45",
+        "terminationGracePeriodSeconds should be at least switchoverTimeoutSeconds + 45",
+    ),
+    Rule(
+        "spec",
+        "!self.placement.ackAcrossZones || (self.placement.zoneSpread == 'Required' && self.replicas >= 3)",
+        "placement.ackAcrossZones needs zoneSpread Required and at least 3 replicas",
+    ),
+    _kept("spec", "clusterName"),
+    Rule("spec.clusterDomain", "self == oldSelf", "clusterDomain cannot be changed"),
+    Rule("spec.compatibilityLevel", "self >= oldSelf", "compatibilityLevel only rises"),
+    Rule("spec.replication.mode", "self == oldSelf", "mode cannot be changed"),
+    _grows("spec.storage"),
+    _kept("spec.storage", "storageClassName"),
+    Rule(
+        "spec.controllers",
+        "has(self.embedded) != has(self.ref)",
+        "exactly one of embedded and ref should be given",
+    ),
+    Rule("spec.controllers", "has(self.embedded) == has(oldSelf.embedded)", "embedded and ref cannot be exchanged"),
+    Rule("spec.controllers.embedded.replicas", "self == oldSelf", "the number of controllers cannot be changed"),
+    _grows("spec.controllers.embedded.storage"),
+    Rule("spec.controllers.ref.name", "self == oldSelf", "the group with the controllers cannot be changed"),
+    Rule(
+        "spec.failover",
+        "self.leaseMs >= 3 * self.heartbeatIntervalMs",
+        "leaseMs should be at least 3 x heartbeatIntervalMs",
+    ),
+    Rule(
+        "spec.nameService",
+        "(self.mode == 'External') == (has(self.addresses) && self.addresses.size() > 0)",
+        "External needs at least one address, Embedded none",
+    ),
+    *_memory("spec.resources"),
+    *_memory("spec.controllers.embedded.resources"),
+    Rule(
+        "spec.config",
+        f"self.all(k, !(k in [{_FORBIDDEN}]) && !k.startsWith('{FORBIDDEN_CONFIG_PREFIX}'))",
+        "a key is owned by another field of the spec and cannot stand here",
+    ),
+    Rule("spec.config", "self.all(k, k.matches('^[A-Za-z][A-Za-z0-9]*$'))", "a key is no property name"),
+    Rule(
+        "spec.tls",
+        "self.mode == 'Disabled' || has(self.secretName) != has(self.certManager)",
+        "a mode other than Disabled needs exactly one of secretName and certManager",
+    ),
+    _one_step("tls"),
+    _one_step("auth"),
+    Rule("spec.podTemplate.labels", f"self.all(k, {_RESERVED})", "a label has a prefix that is reserved"),
+    Rule("spec.podTemplate.annotations", f"self.all(k, {_RESERVED})", "an annotation has a prefix that is reserved"),
+    Rule("spec.podTemplate.env[]", "!self.name.startsWith('LOGHERD_')", "a variable begins with LOGHERD_"),
+    Rule("spec.podTemplate.volumes[]", "!has(self.hostPath)", "use a volume that moves with the pod, no hostPath"),
+    Rule(
+        "spec.podTemplate.sidecars[]",
+        f"!has(self.securityContext) || ({_CONTEXT})",
+        "a sidecar weakens the pod's security context",
+    ),
+)

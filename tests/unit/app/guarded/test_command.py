@@ -1,0 +1,67 @@
+"""The guardian is told the addresses of the process that it guards."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from logherd.app.guarded.command import broker_guardian, controller_guardian
+from logherd.settings.load import load_broker_options, load_controller_options
+from logherd.settings.options import BrokerOptions, ControllerOptions
+from logherd_guardian.options import Lent, Options, parse_options
+
+NODES = [{"name": "c1", "peer": "h:1", "address": "h:2"}]
+
+
+def written(path: Path, document: dict[str, Any]) -> Path:
+    file = path / "config.json"
+    file.write_text(json.dumps(document))
+    return file
+
+
+def broker(path: Path, **settings: object) -> BrokerOptions:
+    return load_broker_options(written(path, {"brokerGroup": "bg", "dataDir": "d", **settings}))
+
+
+def controller(path: Path, **settings: object) -> ControllerOptions:
+    document = {"nodeName": "c1", "controllers": NODES, "dataDir": "d", **settings}
+    return load_controller_options(written(path, document))
+
+
+def understood(arguments: list[str]) -> Options:
+    """As the guardian itself reads them."""
+    return parse_options([*arguments, "--", "true"])
+
+
+def test_a_broker_alone_lends_its_two_ports_and_tells_nobody(tmp_path: Path) -> None:
+    assert understood(broker_guardian(broker(tmp_path))) == Options(
+        lent=(Lent("remoting", "127.0.0.1", 10911), Lent("names", "127.0.0.1", 9876)), command=("true",)
+    )
+
+
+def test_a_broker_of_a_group_has_peers_and_controllers(tmp_path: Path) -> None:
+    options = broker(
+        tmp_path, brokerId=1, listen="0.0.0.0:0", advertised="host:1",
+        nameService={"mode": "external", "addresses": ["names:9876"]},
+        guardian={"peers": ["bg-1:10915", "[fd00::1]:10915"], "stateFile": "/dev/shm/bg-0", "stopTime": "5s"},
+        replication={"mode": "controller", "controllers": ["c1:9878", "c2:9878"]},
+    )  # fmt: skip
+    assert understood(broker_guardian(options)) == Options(
+        lent=(Lent("remoting", "0.0.0.0", 0, ("bg-1:10915", "[fd00::1]:10915")),), command=("true",),
+        controllers=("c1:9878", "c2:9878"), state_file="/dev/shm/bg-0", stop_ms=5_000,
+    )  # fmt: skip
+
+
+def test_a_controller_lends_its_two_ports_and_tells_nobody(tmp_path: Path) -> None:
+    options = controller(tmp_path, listen="[::1]:9878", guardian={"peers": ["c2:9880"]})
+    assert understood(controller_guardian(options)) == Options(
+        lent=(Lent("remoting", "::1", 9878, ("c2:9880",)), Lent("names", "127.0.0.1", 9876, ("c2:9880",))),
+        command=("true",),
+    )
+    alone = controller(tmp_path, nameService={"mode": "none"})
+    assert [lent.name for lent in understood(controller_guardian(alone)).lent] == ["remoting"]
+
+
+def test_any_address_of_ipv6_is_any_address_of_ipv4_too(tmp_path: Path) -> None:
+    """The guardian makes a socket of both for no host, and of IPv6 alone for `::`."""
+    options = broker(tmp_path, listen="[::]:10911", advertised="host:10911")
+    assert understood(broker_guardian(options)).lent[0] == Lent("remoting", "", 10911)

@@ -1,0 +1,121 @@
+"""Registration over real sockets: who leads is told at once, who follows withdraws, a lost connection is renewed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.app import external_names
+from logherd.app.clock import SystemClock
+from logherd.app.external_names import ExternalNames
+from logherd.app.names import Names
+from logherd.model.topic import TopicConfig
+from logherd.net.limits import NetLimits
+from logherd.net.server import Server
+from logherd.service.identity import BrokerIdentity
+from logherd.service.metadata import Metadata
+from logherd.service.names.registration import Registrar
+from logherd.settings.options import Endpoint
+from unit.service.memory_log import MemoryLog
+
+CLOCK = SystemClock()
+
+
+class Service:
+    """A name service on a port of its own."""
+
+    def __init__(self) -> None:
+        self.names = Names(CLOCK, key_values_path=None)
+        self.server = Server(self.names.port(), NetLimits())
+        self.endpoint = Endpoint(host="127.0.0.1", port=0)
+
+    async def start(self) -> None:
+        host, port = await self.server.listen(self.endpoint.host, self.endpoint.port)
+        self.endpoint = Endpoint(host=host, port=port)
+
+    def leader(self) -> str | None:
+        entry = self.names.routes.brokers().get("g")
+        return None if entry is None else entry.addresses.get(0)
+
+    async def leads(self, wanted: Callable[[str | None], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not wanted(self.leader()):
+                await asyncio.sleep(0)
+
+
+def replica(broker_id: int, service: Service, guard: TaskGuard) -> tuple[ExternalNames, Metadata, TaskGuard]:
+    data = Metadata.open(MemoryLog(), CLOCK)
+    data.topics.put(TopicConfig("T"))
+    identity = BrokerIdentity("C", "g", broker_id, f"10.0.0.{broker_id}:10911")
+    names = ExternalNames([service.endpoint], Registrar(identity, data, ha_address="", alone=False))
+    data.on_topic_change.append(names.topic_changed)
+    return names, data, guard
+
+
+@asynccontextmanager
+async def running(service: Service, *ids: int) -> AsyncIterator[list[tuple[ExternalNames, Metadata]]]:
+    await service.start()
+    guards = [TaskGuard() for _ in ids]
+    parts = [replica(broker_id, service, guard) for broker_id, guard in zip(ids, guards, strict=True)]
+    try:
+        for names, _, guard in parts:
+            await names.join(guard)
+        yield [(names, data) for names, data, _ in parts]
+    finally:
+        for names, _, guard in parts:
+            await guard.stop(5)
+            await names.stop()
+        await service.server.stop(0)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external_names, "RETRY_SECONDS", 0.01)
+
+
+async def test_the_leader_is_in_routes_at_once_and_an_old_one_cannot_come_back() -> None:
+    service = Service()
+    async with running(service, 1, 2) as ((first, topics), (second, _)):
+        first.lead(3)
+        await service.leads(lambda address: address == "10.0.0.1:10911")
+        second.lead(4)
+        await service.leads(lambda address: address == "10.0.0.2:10911")
+        topics.topics.put(TopicConfig("of the old leader"))
+        refused = await first._try(service.endpoint, _registration(first))
+        assert "epoch 3 of g is refused: epoch 4 is known, led by 10.0.0.2:10911" in refused
+        first.follow()
+        assert service.leader() == "10.0.0.2:10911"
+        assert service.names.routes.topics() == ["T"]
+
+
+async def test_a_follower_registers_nothing_and_a_former_leader_withdraws() -> None:
+    service = Service()
+    async with running(service, 1) as ((names, data),):
+        data.topics.put(TopicConfig("U"))
+        names.lead(3)
+        await service.leads(lambda address: address is not None)
+        names.follow()
+        live = next(iter(service.names.routes._live.values()))
+        await service.leads(lambda _: live.until_ms is not None)
+        assert service.leader() == "10.0.0.1:10911"
+
+
+async def test_a_leader_registers_again_when_its_connection_is_lost() -> None:
+    service = Service()
+    async with running(service, 1) as ((names, _),):
+        names.lead(3)
+        await service.leads(lambda address: address is not None)
+        live = next(iter(service.names.routes._live.values()))
+        await service.server.stop(0)
+        await service.leads(lambda _: live.until_ms is not None)
+        service.server = Server(service.names.port(), NetLimits())
+        await service.start()
+        await service.leads(lambda _: next(iter(service.names.routes._live.values())).until_ms is None)
+
+
+def _registration(names: ExternalNames) -> external_names.OutgoingRequest:
+    request = names._registrar.register()
+    assert request is not None
+    return request

@@ -1,0 +1,109 @@
+"""Specs that are right or wrong, for the models and for the API server's rules alike. `{}` stands for the defaults."""
+
+from typing import Any, NamedTuple
+
+__all__ = ["CHANGES", "DOCUMENTS", "Change", "Document"]
+
+
+class Document(NamedTuple):
+    """A new object; `refused` is None, or a part of what either end says."""
+
+    spec: dict[str, Any]
+    refused: str | None = None
+    name: str = "orders"
+
+
+class Change(NamedTuple):
+    """A change of an object, which only the API server can judge."""
+
+    old: dict[str, Any]
+    new: dict[str, Any]
+    refused: str | None = None
+
+
+def _resources(requests: dict[str, str], limits: dict[str, str]) -> dict[str, Any]:
+    return {"resources": {"requests": requests, "limits": limits}}
+
+
+def _pod(**fields: Any) -> dict[str, Any]:
+    return {"podTemplate": fields}
+
+
+DOCUMENTS: tuple[Document, ...] = (
+    Document({}),
+    Document({}, name="a" * 40),
+    Document({}, "40 characters", name="a" * 41),
+    Document({}, "characters", name="or.ders"),
+    Document({"replicas": 7}),
+    Document({"replicas": 8}, "less than or equal to 7"),
+    Document({"replicas": 2, "replication": {"minInSyncReplicas": 2}}),
+    Document({"replicas": 2, "replication": {"minInSyncReplicas": 3}}, "is above replicas"),
+    Document({"terminationGracePeriodSeconds": 75}),
+    Document({"terminationGracePeriodSeconds": 74}, "should be at least switchoverTimeoutSeconds + 45"),
+    Document({"placement": {"ackAcrossZones": True, "zoneSpread": "Required"}}),
+    Document({"placement": {"ackAcrossZones": True}}, "needs zoneSpread Required and at least 3 replicas"),
+    Document(
+        {"replicas": 2, "placement": {"ackAcrossZones": True, "zoneSpread": "Required"}}, "and at least 3 replicas"
+    ),
+    Document({"controllers": {"ref": {"name": "other"}}}),
+    Document({"controllers": {}}, "exactly one of embedded and ref"),
+    Document({"controllers": {"embedded": {}, "ref": {"name": "other"}}}, "exactly one of embedded and ref"),
+    Document({"failover": {"heartbeatIntervalMs": 500, "leaseMs": 1500}}),
+    Document({"failover": {"leaseMs": 2999}}, "leaseMs should be at least 3 x heartbeatIntervalMs"),
+    Document({"nameService": {"mode": "External", "addresses": ["a:9876"]}}),
+    Document({"nameService": {"mode": "External"}}, "at least one address"),
+    Document({"nameService": {"addresses": ["a:9876"]}}, "needs no"),
+    Document({"nameService": {"mode": "External", "addresses": ["a"]}}, "addresses"),
+    Document(_resources({"memory": "1Gi"}, {"memory": "1024Mi"})),
+    Document(_resources({"memory": "1Gi"}, {"memory": "1023Mi"}), "requests.memory should not be above limits.memory"),
+    Document(_resources({}, {"cpu": "1"}), "limits.memory is required"),
+    Document(
+        {"controllers": {"embedded": _resources({"memory": "2Gi"}, {"memory": "1Gi"})}}, "should not be above limits"
+    ),
+    Document({"config": {"fileReservedTime": "72"}}),
+    Document({"config": {"brokerName": "x"}}, "owned by another field"),
+    Document({"config": {"storePathCommitLog": "/x"}}, "owned by another field"),
+    Document({"config": {"a.b": "x"}}, "no property name"),
+    Document({"tls": {"mode": "Required", "secretName": "cert"}}),
+    Document({"tls": {"mode": "Required"}}, "exactly one of secretName and certManager"),
+    Document(
+        {"tls": {"mode": "Permissive", "secretName": "cert", "certManager": {"issuerRef": {"name": "ca"}}}},
+        "exactly one of secretName and certManager",
+    ),
+    Document(_pod(labels={"team": "a"}, annotations={"example.com/a": "b"})),
+    Document(_pod(labels={"logherd.dev/role": "leader"}), "prefix that is reserved"),
+    Document(_pod(annotations={"kubernetes.io/x": "y"}), "prefix that is reserved"),
+    Document(_pod(env=[{"name": "TZ", "value": "UTC"}])),
+    Document(_pod(env=[{"name": "LOGHERD_X", "value": "1"}]), "LOGHERD_"),
+    Document(_pod(env=[{"value": "1"}]), "name"),
+    Document(_pod(volumes=[{"name": "extra", "emptyDir": {"sizeLimit": "1Gi"}}])),
+    Document(_pod(volumes=[{"name": "host", "hostPath": {"path": "/"}}]), "volume that moves with the pod"),
+    Document(_pod(sidecars=[{"name": "agent", "image": "a:1", "securityContext": {"runAsUser": 1000}}])),
+    Document(_pod(sidecars=[{"name": "agent", "securityContext": {"privileged": True}}]), "weakens the pod"),
+    Document(_pod(sidecars=[{"name": "agent", "securityContext": {"runAsUser": 0}}]), "weakens the pod"),
+    Document({"update": {"windows": [{"cron": "0 3 * * 6", "durationMinutes": 60}]}}),
+    Document({"update": {"windows": [{"cron": "0 3 * *", "durationMinutes": 60}]}}, "cron"),
+    Document({"storage": {"size": "3Q"}}, "size"),
+)
+
+CHANGES: tuple[Change, ...] = (
+    Change({}, {"replicas": 5}),
+    Change({}, {"clusterName": "shop"}, "clusterName cannot be changed"),
+    Change({"clusterName": "shop"}, {}, "clusterName cannot be changed"),
+    Change({"clusterName": "shop"}, {"clusterName": "store"}, "clusterName cannot be changed"),
+    Change({}, {"clusterDomain": "example.org"}, "clusterDomain cannot be changed"),
+    Change({}, {"replication": {"mode": "Raft"}}, "mode cannot be changed"),
+    Change({"storage": {"size": "20Gi"}}, {"storage": {"size": "20480Mi"}}),
+    Change({"storage": {"size": "20Gi"}}, {"storage": {"size": "21Gi"}}),
+    Change({"storage": {"size": "20Gi"}}, {"storage": {"size": "20479Mi"}}, "never shrinks"),
+    Change({}, {"storage": {"storageClassName": "fast"}}, "storageClassName cannot be changed"),
+    Change({}, {"controllers": {"ref": {"name": "other"}}}, "embedded and ref cannot be exchanged"),
+    Change({}, {"controllers": {"embedded": {"replicas": 5}}}, "number of controllers cannot be changed"),
+    Change({}, {"controllers": {"embedded": {"storage": {"size": "1Gi"}}}}, "never shrinks"),
+    Change(
+        {"controllers": {"ref": {"name": "a"}}}, {"controllers": {"ref": {"name": "b"}}}, "the controllers cannot be"
+    ),
+    Change({}, {"auth": {"mode": "Permissive"}}),
+    Change({}, {"auth": {"mode": "Required"}}, "one step at a time"),
+    Change({"tls": {"mode": "Required", "secretName": "c"}}, {"tls": {"mode": "Disabled"}}, "one step at a time"),
+)
