@@ -86,7 +86,7 @@ class GroupBroker(Broker):
         )  # fmt: skip
         volume.store.before_cut = lambda count: check_cut(self, count)
         self.core = GroupCore(
-            seat, OPTIONS, volume.store, epoch=volume.kept_epoch, commit=volume.position_of(volume.committed),
+            seat, OPTIONS, volume.store, epoch=volume.kept.epoch, commit=volume.position_of(volume.committed),
             now=self.now_ms(),
         )  # fmt: skip
         self.holder = self.core.ground.holder
@@ -163,8 +163,8 @@ class GroupBroker(Broker):
             self.world.carry(self, envelope)
 
     def _write(self, output: Output) -> None:
-        if output.keep_epoch is not None:
-            self.volume.store.keep_epoch(output.keep_epoch)
+        if output.keep is not None:
+            self.volume.store.keep(output.keep)
         if output.flush is not None:
             self._wanted = max(self._wanted, output.flush)
             self._held.append((output.flush, output.held))

@@ -4,7 +4,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from random import Random
 
-from logherd.model.names import Epoch, Position
+from logherd.group.output import Promise
+from logherd.model.names import Position
 from logherd.raft.memory import MemoryLog
 from logherd.raft.record import Record
 from logherd.raft.store import HardState
@@ -68,9 +69,9 @@ class GroupStore(SimStore):
         super()._add_all(records)
         self.entries += [entry_of(record) for record in records]
 
-    def keep_epoch(self, epoch: Epoch) -> None:
+    def keep(self, promise: Promise) -> None:
         """Written in order with everything else."""
-        self.keep_hard_state(HardState(ClusterId("bg"), ReplicaId("b"), epoch))
+        self.keep_hard_state(HardState(ClusterId("bg"), ReplicaId("b"), promise.epoch, promise.vote))
 
 
 class GroupVolume:
@@ -103,10 +104,10 @@ class GroupVolume:
         return [] if base == ORIGIN else self.store.bases[base]
 
     @property
-    def kept_epoch(self) -> Epoch:
-        """The highest epoch that was promised durably."""
+    def kept(self) -> Promise:
+        """What was promised durably."""
         hard = self.disk.hard_state()
-        return hard.term if hard is not None else Epoch(0)
+        return Promise(hard.term, hard.vote) if hard is not None else Promise()
 
     @property
     def end(self) -> Point:

@@ -1,4 +1,4 @@
-"""The metadata of one broker group: topics, groups, consumer offsets and epochs, as records of the log.
+"""The metadata of one broker group: topics, groups, offsets, locked queues and epochs, as records of the log.
 
 Writing: a change is appended first and then applied in memory, so that memory never holds what the log refused.
 Reading: the newest complete snapshot, then all later changes.
@@ -45,6 +45,7 @@ class Metadata:
         self.offsets = self._contents.offsets
         self.topics = self._contents.topics
         self.groups = self._contents.groups
+        self.owners = self._contents.owners
         self.writers = self._contents.writers
 
     @staticmethod
