@@ -10,16 +10,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from compat.driver import Driver
 from system.controllers import CLIENTS, NODES
 from system.faults import Fault, Partition, Paused, cut, prove_within
 from system.guardians import is_alive
 from system.replicas import BROKERS, REPLICAS_PORT, ReplicatedGroup
-from system.steady import Difference, JavaSend, SteadyProducer, longest_gap
+from system.steady import Difference, JavaSend, SteadyProducer, compare, longest_gap
 
 __all__ = ["SHAPES", "Round", "Rounds", "run_rounds"]
 
 _BEFORE, _AFTER = 40, 100
 """Sends that must be stored before a fault, and after everything is mended."""
+_QUEUES = 4
+"""Of a topic that a send has made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Rounds:
     """What came of a run."""
 
     rounds: list[Round] = field(default_factory=list)
-    sends: Sequence[JavaSend] = ()
+    sends: list[JavaSend] = field(default_factory=list)
     difference: Difference | None = None
 
     def gap(self, each: Round) -> float:
@@ -182,21 +185,38 @@ SHAPES: dict[str, Shape] = {
 }
 
 
-def run_rounds(group: ReplicatedGroup, producer: SteadyProducer, plan: Sequence[tuple[str, int]]) -> Rounds:
-    """Run so many rounds of each shape under the load. `sends` and `difference` are the caller's to add.
+def run_rounds(
+    group: ReplicatedGroup, driver: Driver, topic: str, plan: Sequence[tuple[str, int]], *, stale: bool = False
+) -> Rounds:
+    """Run so many rounds of each shape under the load; what is stored of the topic is compared in the end.
+
+    Each round has a producer of its own, which knows where the leader is; `stale`: one producer for all rounds, which
+    asks for routes every 30 s as it always does and meanwhile speaks to whoever led then.
 
     Raises: NotSettled, UnprovedFault, AssertionError: the run is void.
     """
     done = Rounds()
-    for shape in [shape for shape, count in plan for _ in range(count)]:
+    shapes = [shape for shape, count in plan for _ in range(count)]
+    for part in [shapes] if stale else [[shape] for shape in shapes]:
         leader = group.settle()
-        producer.wait_for(_BEFORE, since=time.time())
-        begin = time.time()
-        over = SHAPES[shape](group, leader, producer)
-        after = group.settle()
-        producer.wait_for(_AFTER, since=time.time())
-        done.rounds.append(Round(shape, leader, begin, over, time.time()))
-        done.sends = producer.sends
-        last = done.rounds[-1]
-        print(f"{shape}: {leader} -> {after}, gap {done.gap(last):.3f} s, failed {len(done.failed(last))}", flush=True)
+        first = len(done.rounds)
+        with SteadyProducer(driver, group.name_servers, topic, name=f"{topic}-{first}") as producer:
+            for shape in part:
+                done.rounds.append(_round(group, leader, shape, producer))
+                leader = group.settle()
+        done.sends += producer.sends
+        for each in done.rounds[first:]:
+            print(
+                f"{each.shape}: {each.leader}, gap {done.gap(each):.3f} s, failed {len(done.failed(each))}", flush=True
+            )
+    done.difference = compare(topic, done.sends, group.stored(topic, _QUEUES))
     return done
+
+
+def _round(group: ReplicatedGroup, leader: str, shape: str, producer: SteadyProducer) -> Round:
+    producer.wait_for(_BEFORE, since=time.time())
+    begin = time.time()
+    over = SHAPES[shape](group, leader, producer)
+    group.settle()
+    producer.wait_for(_AFTER, since=time.time())
+    return Round(shape, leader, begin, over, time.time())

@@ -38,11 +38,12 @@ class SteadyProducer:
     """Use as a context manager: it sends from entering to leaving."""
 
     def __init__(
-        self, driver: Driver, name_servers: str, topic: str, *, threads: int = 4, per_second: int = 200
+        self, driver: Driver, name_servers: str, topic: str, *, name: str, threads: int = 4, per_second: int = 200
     ) -> None:  # fmt: skip
+        """`name` is what its messages' bodies begin with."""
         self._driver = driver
         self._args = {
-            "nameServer": name_servers, "topic": topic, "group": f"{topic}-producers", "name": topic,
+            "nameServer": name_servers, "topic": topic, "group": f"{topic}-producers", "name": name,
             "threads": threads, "perSecond": per_second,
         }  # fmt: skip
         self.sends: list[JavaSend] = []
