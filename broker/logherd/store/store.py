@@ -214,10 +214,7 @@ class MessageStore:
     def ensure_room(
         self, queue: QueueLog, messages: Sequence[tuple[int, bytes | memoryview, bytes]], *, more: int = 0
     ) -> None:
-        """Prepare for `append_all` of these messages, and for `more` bytes of metadata before them.
-
-        Raises: StoreFull, StoreStopped, RecordTooLarge; they are not to be appended then.
-        """
+        """Prepare for `append_all`, and for `more` bytes of metadata before it. Raises as that does."""
         overhead = len(queue.topic_part) + _RECORD_OVERHEAD
         sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
         self._refuse(reserve=False)
