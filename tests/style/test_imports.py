@@ -21,9 +21,10 @@ def lint_imports(*options: str) -> subprocess.CompletedProcess[str]:
 # do not reach is dead all the same. Take a room out when `logherd.app` imports it.
 SIMULATED = (
     "logherd.controller.holder", "logherd.group", "logherd.replica", "logherd.service.controllers.asking",
-    "logherd_operator.plan", "logherd_operator.observed",
+    "logherd_operator.plan", "logherd_operator.observed", "logherd_operator.status",
+    "logherd_operator.cluster",
 )  # fmt: skip
-RUNNERS = ("sim/**/*.py", "script/**/*.py", "unit/service/controllers/*.py", "unit/operator_plan/*.py")
+RUNNERS = ("sim/**/*.py", "script/**/*.py", "unit/service/controllers/*.py", "unit/operator_*/*.py", "contract/*.py")
 
 
 def simulated() -> set[str]:
