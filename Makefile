@@ -36,7 +36,7 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 
 ##@ Parts
 
-.PHONY: fmt lint types imports unit compat system sim bench bench-raft bench-heartbeats
+.PHONY: fmt lint types imports unit compat system chaos sim bench bench-raft bench-heartbeats
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
@@ -58,6 +58,12 @@ compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ again
 
 system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hostile peers at a live port
 	@$(PYTEST) --no-header tests/system
+
+CHAOS_SECONDS ?= 3600
+CHAOS_SEED ?= $(shell date +%s)
+chaos: $(READY) ## Broker groups under every kind of fault for CHAOS_SECONDS, an hour unless you say (ARGS=--guarded)
+	@tools/need go ip nft
+	@PYTHONPATH=.:broker:tests $(BIN)/python -u -m system.chaos --seconds $(CHAOS_SECONDS) --seed $(CHAOS_SEED) $(ARGS)
 
 SEED ?= 1000000
 SECONDS_EACH ?= 600
@@ -93,6 +99,7 @@ lock: $(READY) ## Renew requirements.lock and tools/uv.lock
 
 docs: $(READY) ## Renew the generated pages under docs/
 	@$(BIN)/python tools/settings_page.py > docs/settings.md
+	@$(BIN)/python tools/metrics_page.py > docs/metrics.md
 
 crds: $(READY) ## Renew the CustomResourceDefinition from the models
 	@$(BIN)/python tools/crd.py

@@ -16,6 +16,7 @@ from logherd.service.metadata import (
     DefaultsOptions,
     Metadata,
     MetadataOptions,
+    QueueName,
     StoreLog,
     TopicChange,
     Version,
@@ -41,6 +42,7 @@ def state_of(metadata: Metadata, above: int = 0) -> dict[str, object]:
         "groups": {config.name: config for config in metadata.groups},
         "offsets": {(g, t, q): o for g, t, queues in metadata.offsets for q, o in queues.items()},
         "resets": {(g, t, q): o for g, t, queues in metadata.offsets.resets() for q, o in queues.items()},
+        "owners": {group: dict(owners) for group, owners in metadata.owners},
         "versions": (metadata.version, metadata.groups.version),
         "epochs": list(metadata.epochs),
     }
@@ -49,8 +51,8 @@ def state_of(metadata: Metadata, above: int = 0) -> dict[str, object]:
 Ends = dict[tuple[str, int], int]
 Moment = tuple[int, dict[str, object], Ends]
 NOTHING = {
-    "topics": {}, "deleted": {}, "groups": {}, "offsets": {}, "resets": {}, "versions": (Version(), Version()),
-    "epochs": [],
+    "topics": {}, "deleted": {}, "groups": {}, "offsets": {}, "resets": {}, "owners": {},
+    "versions": (Version(), Version()), "epochs": [],
 }  # fmt: skip
 
 
@@ -261,6 +263,8 @@ class MetadataPair(Pair):
             metadata.offsets.reset(group, topic, {queue_id: random.randrange(99)})
         elif kind == 16 and metadata.offsets.pending_reset(group, topic, queue_id) is not None:
             metadata.offsets.take_reset(group, topic, queue_id)
+        elif kind == 17:
+            metadata.owners.take(group, random.choice(("", "c1", "c2")), [QueueName(topic, "red-a", queue_id)])
         elif kind < 23:
             metadata.offsets.commit(group, topic, queue_id, random.randrange(99))
             metadata.flush_pending()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -37,10 +38,12 @@ class _GuardedReplica(GuardedBroker):
 class GuardedGroup:
     """Use as a context manager: on entering, one of the brokers leads; on leaving, nothing is left."""
 
-    def __init__(self, directory: Path, **settings: object) -> None:
+    def __init__(self, directory: Path, *, controller: Mapping[str, object] | None = None, **settings: object) -> None:
+        """`controller` and `settings` are more of the controller's and of the brokers' configurations."""
         net = f"127.{64 + os.getpid() // 250 % 128}.{os.getpid() % 250 + 1}"
         self._directory = directory
         self._controller = f"{net}.9"
+        self._more = dict(controller or {})
         self._process: subprocess.Popen[bytes] | None = None
         hosts = {number: f"{net}.{number}" for number in (1, 2, 3)}
         replication = {
@@ -73,6 +76,16 @@ class GuardedGroup:
     def __exit__(self, *_: object) -> None:
         self._end()
 
+    @property
+    def controller_admin(self) -> str:
+        """Admin address of the controller."""
+        return f"{self._controller}:8088"
+
+    @property
+    def name_server(self) -> str:
+        """Address of its name service."""
+        return f"{self._controller}:9876"
+
     def leader(self, *, after: int = 0) -> tuple[GuardedBroker, int]:
         """Who leads in an epoch after this one, and in which. Raises: AssertionError if nobody does in time."""
         deadline = time.monotonic() + _START_SECONDS_MAX
@@ -91,6 +104,7 @@ class GuardedGroup:
         config = {
             "nodeName": "c1", "controllers": [member], "listen": f"{host}:9878", "peerListen": f"{host}:9879",
             "adminListen": f"{host}:8088", "nameService": {"listen": f"{host}:9876"}, "dataDir": str(folder / "data"),
+            **self._more,
         }  # fmt: skip
         (folder / "c.json").write_text(json.dumps(config))
         command = [sys.executable, "-m", "logherd", "controller", "--guarded", "--config", str(folder / "c.json")]

@@ -29,6 +29,7 @@ class InSync:
         self._view = view
         self._proposed: list[AlterSyncSet] = []
         """Proposals that may have been, or may yet be, accepted; the last one is wanted."""
+        self._begun_at: int | None = None
         self._asked_at: int | None = None
         self._count = 0
         self._needed = self._who_is_needed()
@@ -47,6 +48,11 @@ class InSync:
     def pending(self) -> tuple[tuple[BrokerId, ...], ...]:
         """The sets that may still come into force; for status."""
         return tuple(tuple(member.broker_id for member in command.members) for command in self._proposed)
+
+    @property
+    def asked_at(self) -> int | None:
+        """When the change that is wanted was proposed first; for status."""
+        return self._begun_at if self._proposed else None
 
     # ---- what is in force ----------------------------------------------------------------------------------------
 
@@ -102,6 +108,7 @@ class InSync:
         now = self._ground.now
         if latest is None or _processes(latest.members) != _processes(members):
             latest = self._proposal(epoch, members)
+            self._begun_at = now
             self._proposed.append(latest)
             self._needed = self._who_is_needed()
         elif self._asked_at is not None and now - self._asked_at < self._ground.options.retry_ms:

@@ -39,6 +39,7 @@ def state_of(metadata: Metadata) -> dict[str, object]:
         "groups": {config.name: config for config in metadata.groups},
         "offsets": {(g, t, q): o for g, t, queues in metadata.offsets for q, o in queues.items()},
         "resets": {(g, t, q): o for g, t, queues in metadata.offsets.resets() for q, o in queues.items()},
+        "owners": {group: dict(owners) for group, owners in metadata.owners},
         "counters": (metadata.version.counter, metadata.groups.version.counter),
     }
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
-from logherd.app.engine import BrokerFailed
-from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of
+from logherd.app.engine import BrokerFailed, Flushes
+from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of, set_aside
 from logherd.app.group.leadership import GroupLeadership
 from logherd.app.group.links import GroupLinks
 from logherd.app.group.news import log_event
@@ -36,11 +36,12 @@ from logherd.group.output import (
 from logherd.group.seat import Seat
 from logherd.kit.clock import Clock
 from logherd.model.names import Epoch, Position
+from logherd.peers.options import PeerView
 from logherd.replica import ReplicaStore
 from logherd.service.metadata import Metadata, StoreLog, barriers
 from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
 from logherd.settings.options import BrokerOptions
-from logherd.store import MessageStore, QueueLog, StoreError
+from logherd.store import MessageStore, QueueLog, StoreDamaged, StoreError
 from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
 
@@ -74,12 +75,12 @@ class GroupEngine:
             seat, _group_options(options), ReplicaStore(store, barriers(log)), file,
             controllers=options.replication.controllers, duties=self,
         )  # fmt: skip
-        self._keeper = keeper
         self.standing = Standing(GroupLeadership(self._expire), keeper, store)
         self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes)
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._failure: BrokerFailed | None = None
+        self.segments_deleted = 0
         self._drained = asyncio.Event()
 
     @staticmethod
@@ -89,11 +90,19 @@ class GroupEngine:
     ) -> "GroupEngine":  # fmt: skip
         """Open and recover the store and what is committed of the metadata; blocks.
 
+        A damaged store is set aside, if there are others to copy from; the damage is not judged by this copy alone.
         Raises: StoreError, ReplicaFileError, MetadataError, OSError; the store is closed then.
         """
-        store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        group = GroupKey(options.cluster_name, options.broker_group)
         try:
-            group = GroupKey(options.cluster_name, options.broker_group)
+            store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        except StoreDamaged as error:
+            if options.replication.replicas == 1:
+                raise
+            file = ReplicaFile.open(_FILES, options.data_dir, group, options.broker_id, log_empty=False)
+            set_aside(_FILES, file, str(error))
+            store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        try:
             file = ReplicaFile.open(
                 _FILES, options.data_dir, group, options.broker_id,
                 log_empty=store.end_position == store.min_position == 0,
@@ -127,11 +136,20 @@ class GroupEngine:
         """The highest epoch that is known here."""
         return self.replica.core.ground.epoch
 
+    @property
+    def flushes(self) -> Flushes:
+        """How long batches of the log took, and how large they were."""
+        return self.replica.disk.flushes
+
+    def peers(self) -> tuple[PeerView, ...]:
+        """The other replicas as their links are now."""
+        return self._links.views()
+
     async def begin(self, guard: TaskGuard) -> None:
         """Listen for the other replicas and look for the controllers. Raises: CannotListen."""
         seat = self.replica.core.ground.seat
         await self._links.open(bind(self._options.replication.peer_listen, "replication.peerListen"), guard)
-        self._keeper.identify(
+        self.standing.keeper.identify(
             cluster=seat.group.cluster, group=seat.group.name, broker_id=seat.broker_id, store_id=seat.store_id
         )
         self.replica.controllers.start(guard)
@@ -163,6 +181,7 @@ class GroupEngine:
         first = self.store.min_position
         count = log.apply_retention(now_ms, Position(metadata.pinned_position))
         if count:
+            self.segments_deleted += count
             metadata.topics.forget_deletions(self.store.min_position)
             _log.info("segments deleted", count=count, from_position=first, to_position=self.store.min_position)
         elif metadata.pinned_position < first + self._options.store.segment_bytes < self.store.end_position:
@@ -182,7 +201,7 @@ class GroupEngine:
         """End the writer; with `orderly` flush everything first and mark the store as closed in order."""
         if orderly and self.replica.failure is None:
             await self.replica.flushed()
-        self._keeper.release()
+        self.standing.keeper.release()
         await self._links.stop()
         ended = await self.replica.stop(seconds)
         again = isinstance(self._failure, MustStartAgain)
@@ -202,13 +221,14 @@ class GroupEngine:
 
     def registered(self, registration: int) -> None:
         """See Duties."""
-        self._keeper.registered()
+        self.standing.keeper.registered()
         self._links.go_by(registration)
 
     def committed(self, touched: list[QueueLog], position: Position) -> None:
         """See Duties: what is derived first, then whoever waits."""
         self.metadata.advance(position)
-        self._on_commit(touched, position)
+        # What is told must be there to be read: that goes in whole batches, and may end below `position`.
+        self._on_commit(touched, self.store.committed_position)
 
     def may_answer(self) -> bool:
         """Whether an answer about something committed may leave at this moment (R1)."""

@@ -10,6 +10,7 @@ from logherd.app.group.leadership import GroupLeadership
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.requests import WaitingAnswers
 from logherd.group.core import GroupCore
+from logherd.group.leader import Leader
 from logherd.group.output import Following
 from logherd.model.names import Epoch
 from logherd.service.forwarding.roles import Following as FollowingRole
@@ -27,6 +28,8 @@ _UNKNOWN = Reply(
     ResponseCode.SYSTEM_ERROR, remark="unknown: this broker ceased to lead before the message was committed"
 )
 _TOO_FEW = "fewer replicas are in sync than replication.minInSync asks for"
+_STUCK_MS = 2_500
+"""Nothing committed for so long: later sends are refused, because their clients would give up before they hear."""
 
 
 class Routes(Protocol):
@@ -42,13 +45,16 @@ class Standing:
 
     def __init__(self, leadership: GroupLeadership, keeper: LeaseKeeper, store: MessageStore) -> None:
         self.leadership = leadership
-        self._keeper = keeper
+        self.keeper = keeper
         self._store = store
         self._answers: WaitingAnswers | None = None
         self._routes: Routes | None = None
         self._next: Role | None = None
         self._leased_until: int | None = None
-        self._shut = ""
+        self.shut = ""
+        """Why messages are refused though this replica leads; empty if they are not."""
+        self._progress = (0, 0)
+        """(committed position, since when)"""
 
     def attach(self, answers: WaitingAnswers, routes: Routes) -> None:
         """The answers that wait for commits, and the registration at the name services."""
@@ -91,7 +97,7 @@ class Standing:
         if self._answers is not None and (count := self._answers.give_up(_UNKNOWN)):
             _log.warning("sends whose outcome is unknown", count=count)
         self.leadership.set(Nobody())
-        self._keeper.release()
+        self.keeper.release()
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 
@@ -100,11 +106,24 @@ class Standing:
         until = core.ground.holder.until
         if until != self._leased_until and until is not None and core.leading is not None:
             self._leased_until = until
-            self._keeper.lease(core.leading.epoch, until)
+            self.keeper.lease(core.leading.epoch, until)
 
     def _mind_set(self, core: GroupCore) -> None:
-        """While too few replicas are in sync nothing is committed (H5): say so at once instead of at the time-out."""
-        reason = "" if core.leading is None or core.leading.insync.enough else _TOO_FEW
-        if reason != self._shut:
-            self._shut = reason
+        """While nothing can be committed (H5): say so at once instead of at the time-out, and let nothing pile up."""
+        reason = "" if core.leading is None else self._obstacle(core, core.leading)
+        if reason != self.shut:
+            (_log.warning if reason else _log.info)("sends", refused_because=reason or None)
+            self.shut = reason
             self._store.shut(reason)
+
+    def _obstacle(self, core: GroupCore, leader: Leader) -> str:
+        if not leader.insync.enough:
+            return _TOO_FEW
+        store, now = self._store, core.ground.now
+        committed, since = self._progress
+        if store.committed_position != committed or store.end_position == committed:
+            self._progress = (store.committed_position, now)
+            return ""
+        if now - since < _STUCK_MS:
+            return ""
+        return f"in-sync replicas do not acknowledge: {', '.join(map(str, leader.insync.members))} are needed"
