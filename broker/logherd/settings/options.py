@@ -93,6 +93,7 @@ class ReplicationOptions(Options, frozen=True):
     controllers: tuple[Endpoint, ...]
     peer_listen: Endpoint
     peers: dict[int, Endpoint]
+    leader_address: Endpoint | None
     replicas: int
     min_in_sync: int
     lag_timeout_ms: int

@@ -46,6 +46,11 @@ class ReplicationSettings(Group):
         description="Where each replica's `peerListen` is reached, by broker id. This broker's own may be among them; "
         "those that do not run yet, too.",
     )  # fmt: skip
+    leader_address: _Dialled | None = Field(
+        default=None,
+        description="Address that routes tell clients while this broker leads, and that its records carry: one that "
+        "follows the leader, as a Kubernetes Service. None: `advertised`. Replicas and controllers never use it.",
+    )
     replicas: int = Field(default=3, ge=1, le=16, description="Replicas of a new group; later the controllers know.")
     min_in_sync: int = Field(
         default=2,
@@ -78,6 +83,8 @@ class ReplicationSettings(Group):
     def check_broker(self, broker_id: int, name_service: str) -> None:
         """What the broker's own settings must be like. Raises ValueError."""
         if self.mode == "alone":
+            if self.leader_address is not None:
+                raise ValueError("replication.leaderAddress is for a replicated group; a broker alone has `advertised`")
             if broker_id != 0:
                 raise ValueError(f"brokerId {broker_id} is for a replicated group; with replication.mode alone it is 0")
             return

@@ -210,10 +210,7 @@ class MessageStore:
         The result is the first one's queue offset, and the position of each. Raises as `append` does; when StoreStopped
         comes in the middle, what was appended before never becomes durable.
         """
-        overhead = len(queue.topic_part) + _RECORD_OVERHEAD
-        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
-        self._refuse(reserve=False)
-        self._log.ensure_room(sum(sizes), max(sizes))
+        self.ensure_room(queue, messages)
         first = queue.next_offset
         positions = [
             self.append(
@@ -224,6 +221,18 @@ class MessageStore:
             for flag, body, properties in messages
         ]  # fmt: skip
         return first, positions
+
+    def ensure_room(
+        self, queue: QueueLog, messages: Sequence[tuple[int, bytes | memoryview, bytes]], *, more: int = 0
+    ) -> None:
+        """Prepare for `append_all` of these messages, and for `more` bytes of metadata before them.
+
+        Raises: StoreFull, StoreStopped, RecordTooLarge; they are not to be appended then.
+        """
+        overhead = len(queue.topic_part) + _RECORD_OVERHEAD
+        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
+        self._refuse(reserve=False)
+        self._log.ensure_room(sum(sizes) + more, max(sizes))
 
     def take_batch(self) -> WriteBatch | None:
         """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
