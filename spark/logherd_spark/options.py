@@ -4,9 +4,9 @@ Spark gives all values as text, and names in any case.
 """
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from logherd_spark.errors import OptionRefused
@@ -15,6 +15,7 @@ from logherd_spark.patience import Patience
 __all__ = ["Bound", "ReadOptions", "WriteOptions", "read_options", "write_options"]
 
 EARLIEST, LATEST = -2, -1
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _COMMON = ("bootstrap", "topic", "deliveryTimeoutMs", "requestTimeoutMs")
 _READING = (
     *_COMMON, "subscribe", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets", "groupId",
@@ -74,14 +75,16 @@ class WriteOptions:
     chunk_bytes: int
 
 
-def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    """Raises: OptionRefused."""
+def read_options(
+    given: Mapping[str, str], *, streaming: bool, environment: Mapping[str, str] = _NOTHING
+) -> ReadOptions:  # fmt: skip
+    """The options of a reader; variables of the environment stand in where nothing is given. Raises: OptionRefused."""
     options = (
         _Given(given, "reading a stream", _STREAM_READING) if streaming else _Given(given, "reading", _BATCH_READING)
     )
     return ReadOptions(
-        bootstrap=_bootstrap(options),
-        topics=_topics(options),
+        bootstrap=_bootstrap(options, environment),
+        topics=_topics(options, environment),
         start=_bound(options, "starting", LATEST if streaming else EARLIEST, streaming=streaming),
         end=Bound("offset", LATEST) if streaming else _bound(options, "ending", LATEST, streaming=False),
         patience=_patience(options),
@@ -95,18 +98,20 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     )
 
 
-def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
-    """Raises: OptionRefused."""
+def write_options(
+    given: Mapping[str, str], *, streaming: bool, environment: Mapping[str, str] = _NOTHING
+) -> WriteOptions:  # fmt: skip
+    """The options of a writer, as above. Raises: OptionRefused."""
     options = (
         _Given(given, "writing a stream", _STREAM_WRITING) if streaming else _Given(given, "writing", _BATCH_WRITING)
     )
     guarantee = options.choice("guarantee", ("exactly-once", "at-least-once"))
     return WriteOptions(
-        bootstrap=_bootstrap(options),
-        topic=options.text("topic") or os.environ.get("LOGHERD_TOPIC") or None,
+        bootstrap=_bootstrap(options, environment),
+        topic=options.text("topic") or environment.get("LOGHERD_TOPIC") or None,
         patience=_patience(options),
         exactly_once=guarantee == "exactly-once",
-        pipeline_id=(options.text("pipelineId") or os.environ.get("LOGHERD_PIPELINE_ID") or "spark")
+        pipeline_id=(options.text("pipelineId") or environment.get("LOGHERD_PIPELINE_ID") or "spark")
         if streaming
         else "spark",
         write_id=None if streaming else options.text("writeId"),
@@ -149,8 +154,8 @@ class _Given:
         return value
 
 
-def _bootstrap(options: _Given) -> tuple[str, ...]:
-    text = options.text("bootstrap") or os.environ.get("LOGHERD_BOOTSTRAP") or ""
+def _bootstrap(options: _Given, environment: Mapping[str, str]) -> tuple[str, ...]:
+    text = options.text("bootstrap") or environment.get("LOGHERD_BOOTSTRAP") or ""
     addresses = tuple(each.strip() for each in text.replace(";", ",").split(",") if each.strip())
     for address in addresses:
         host, _, port = address.rpartition(":")
@@ -161,11 +166,11 @@ def _bootstrap(options: _Given) -> tuple[str, ...]:
     return addresses
 
 
-def _topics(options: _Given) -> tuple[str, ...]:
+def _topics(options: _Given, environment: Mapping[str, str]) -> tuple[str, ...]:
     subscribed, topic = options.text("subscribe"), options.text("topic")
     if subscribed and topic:
         raise OptionRefused("options subscribe and topic both name what to read: give one of them")
-    names = [each.strip() for each in (subscribed or topic or os.environ.get("LOGHERD_TOPIC") or "").split(",")]
+    names = [each.strip() for each in (subscribed or topic or environment.get("LOGHERD_TOPIC") or "").split(",")]
     found = tuple(dict.fromkeys(filter(None, names)))
     if not found:
         raise OptionRefused("option subscribe is missing: the topics to read, with commas between them")

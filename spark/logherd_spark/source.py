@@ -1,5 +1,7 @@
 """The data source `logherd`."""
 
+import os
+
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
@@ -24,17 +26,17 @@ class LogHerdDataSource(DataSource):
 
     @in_one_sentence
     def reader(self, schema: StructType) -> LogHerdReader:
-        options = read_options(self.options, streaming=False)
+        options = read_options(self.options, streaming=False, environment=os.environ)
         return FilteringReader(options, schema) if options.push_filters else LogHerdReader(options, schema)
 
     @in_one_sentence
     def streamReader(self, schema: StructType) -> LogHerdStreamReader:  # noqa: N802
-        return LogHerdStreamReader(read_options(self.options, streaming=True), schema)
+        return LogHerdStreamReader(read_options(self.options, streaming=True, environment=os.environ), schema)
 
     @in_one_sentence
     def writer(self, schema: StructType, overwrite: bool) -> LogHerdWriter:  # noqa: ARG002
-        return LogHerdWriter(write_options(self.options, streaming=False), schema)
+        return LogHerdWriter(write_options(self.options, streaming=False, environment=os.environ), schema)
 
     @in_one_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> LogHerdStreamWriter:  # noqa: ARG002, N802
-        return LogHerdStreamWriter(write_options(self.options, streaming=True), schema)
+        return LogHerdStreamWriter(write_options(self.options, streaming=True, environment=os.environ), schema)

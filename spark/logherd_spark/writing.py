@@ -118,7 +118,7 @@ def _context() -> TaskContext:
 
 
 def _told(context: TaskContext, name: str) -> str:
-    value = context.getLocalProperty(name)
+    value: str | None = context.getLocalProperty(name)
     if not value:
         raise SourceError(f"Spark did not say {name} to the task; without it a repeated task cannot be recognised")
     return value

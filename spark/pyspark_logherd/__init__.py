@@ -1,5 +1,6 @@
-"""Lets Spark find `logherd` by itself: it looks for modules whose name begins with `pyspark_`, and in them for
-`DefaultSource`."""
+"""By this module's name Spark finds the data source: it imports what begins with `pyspark_` and takes `DefaultSource`.
+
+It knows nothing but where the data source is."""
 
 from logherd_spark.source import LogHerdDataSource
 

@@ -6,6 +6,7 @@ Needs the packages of requirements-spark.lock and Java 17 or newer: `make spark`
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from itertools import count
@@ -20,6 +21,7 @@ from logherd.wire.headers import encode_header
 from logherd.wire.headers.topics import CreateTopicHeader
 from logherd_spark.cluster import Cluster
 from logherd_spark.connection import Connection
+from logherd_spark.errors import TopicMissing
 from logherd_spark.patience import Patience
 from system.processes import BrokerProcess
 
@@ -28,6 +30,28 @@ if TYPE_CHECKING:
 
 PATIENCE = Patience(request_seconds=10, total_seconds=60)
 _numbers = count()
+
+
+def make_topic(broker: str, names: str, queues: int) -> str:
+    """Create a topic and wait for its route; its name."""
+    name = f"events-{next(_numbers)}"
+    header = CreateTopicHeader(
+        topic=name, default_topic="TBW102", read_queues=queues, write_queues=queues, permission=6,
+        filter_type="SINGLE_TAG",
+    )  # fmt: skip
+    connection = Connection(broker, seconds=10)
+    answer = connection.ask(Frame(RequestCode.UPDATE_AND_CREATE_TOPIC, 0, ext=encode_header(header)), seconds=10)
+    connection.close()
+    assert answer.code == 0, answer.remark
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with closing(Cluster((names,), PATIENCE)) as cluster:
+                assert len(cluster.route(name).writable) == queues
+                return name
+        except TopicMissing:
+            assert time.monotonic() < deadline, f"{name} has no route"
+            time.sleep(0.05)
 
 
 class Site:
@@ -46,18 +70,7 @@ class Site:
 
     def topic(self, queues: int = 4) -> str:
         """A new topic."""
-        name = f"events-{next(_numbers)}"
-        header = CreateTopicHeader(
-            topic=name, default_topic="TBW102", read_queues=queues, write_queues=queues, permission=6,
-            filter_type="SINGLE_TAG",
-        )  # fmt: skip
-        connection = Connection(f"127.0.0.1:{self.broker.port}", seconds=10)
-        answer = connection.ask(Frame(RequestCode.UPDATE_AND_CREATE_TOPIC, 0, ext=encode_header(header)), seconds=10)
-        connection.close()
-        assert answer.code == 0, answer.remark
-        with closing(self.cluster()) as cluster:
-            assert len(cluster.route(name).writable) == queues
-        return name
+        return make_topic(f"127.0.0.1:{self.broker.port}", self.names, queues)
 
     def cluster(self) -> Cluster:
         return Cluster((self.names,), PATIENCE)

@@ -1,4 +1,4 @@
-"""Streaming queries of a real Spark against a real broker: micro-batches, limits, restarts, drivers that come too late."""
+"""Streaming queries of a real Spark against a real broker: micro-batches, limits, restarts, late drivers."""
 
 import json
 import shutil

@@ -199,10 +199,14 @@ class GroupEngine:
 
     async def close(self, *, orderly: bool, seconds: float) -> None:
         """End the writer; with `orderly` flush everything first and mark the store as closed in order."""
-        if orderly and self.replica.failure is None:
-            await self.replica.flushed()
-        self.standing.keeper.release()
         await self._links.stop()
+        if orderly and self.replica.failure is None:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self.replica.flushed()
+            except TimeoutError:
+                _log.warning("stopping although not everything here is flushed", seconds=seconds)
+        self.standing.keeper.release()
         ended = await self.replica.stop(seconds)
         again = isinstance(self._failure, MustStartAgain)
         if ended and (orderly or again):
