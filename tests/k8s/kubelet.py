@@ -20,7 +20,6 @@ __all__ = ["NAME", "NAMESPACE", "Kubelet", "Pods"]
 
 Document = dict[str, Any]
 NAMESPACE, NAME = "shop", "orders"
-TOKEN_PATH = f"/api/v1/namespaces/{NAMESPACE}/secrets/{NAME}-admin"
 
 
 class Pods(World):
@@ -54,10 +53,10 @@ class Kubelet:
     silent: set[str] = field(default_factory=set)
 
     @staticmethod
-    def make(spec: Mapping[str, Any], name: str = NAME) -> "Kubelet":
+    def make(spec: Mapping[str, Any], name: str = NAME, api: ApiServer | None = None) -> "Kubelet":
         world = Pods(random=Random(1), spec=BrokerGroupSpec.model_validate(spec))
         world.wanted, world.files = {"broker": "", "controller": ""}, {}
-        api = ApiServer(clock=lambda: world.now)
+        api = api or ApiServer(clock=lambda: world.now)
         kubelet = Kubelet(api=api, world=world, name=name)
         api.deleting = kubelet.delete
         return kubelet
@@ -106,11 +105,11 @@ class Kubelet:
     def _write(self) -> None:
         for component, pods in (("broker", self.world.pods), ("controller", self.world.controllers)):
             present = {f"{self.name}-{component}-{n}" for n in pods}
-            for path, each in list(self.api.listed(f"/api/v1/namespaces/{NAMESPACE}/pods")):
-                name = each["metadata"]["name"]
-                gone = name not in present or each["metadata"]["uid"] != pods[int(name.rpartition("-")[2])].uid
-                if name.startswith(f"{self.name}-{component}-") and gone:
-                    self.api.drop(path)
+            for n in range(8):
+                name = f"{self.name}-{component}-{n}"
+                each = self.api.find(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}")
+                if each is not None and (name not in present or each["metadata"]["uid"] != pods[n].uid):
+                    self.api.drop(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}")
             for n, pod in pods.items():
                 self._write_pod(component, n, pod)
         for n, disk in self.world.disks.items():
@@ -126,7 +125,7 @@ class Kubelet:
 
     def _write_pod(self, component: str, n: int, pod: Pod) -> None:
         name, world = f"{self.name}-{component}-{n}", self.world
-        if component == "controller" and pod.revision not in (world.wanted["controller"], ""):
+        if component == "controller" and pod.revision != world.wanted["controller"]:
             known = self.api.find(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}")
             if known is None:  # a fresh one: made from its own StatefulSet
                 pod.revision = world.wanted["controller"]
@@ -263,7 +262,7 @@ class Kubelet:
 
     async def tell(self, host: str, path: str, body: Mapping[str, Any], token: str) -> Reply | None:
         self.told.append((host.partition(".")[0], path))
-        secret = self.api.find(TOKEN_PATH)
+        secret = self.api.find(f"/api/v1/namespaces/{NAMESPACE}/secrets/{self.name}-admin")
         if not token or secret is None:
             return Reply(401, {"error": "no token"})
         verb, world = path.rpartition("/")[2], self.world
