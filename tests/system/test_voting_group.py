@@ -3,8 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from system.guarded import knocking
 from system.guarded_group import GuardedGroup, GuardedReplica
 from system.guardians import eventually
 from system.load import Load, drained_history
+from system.replica_orders import admins, replica_command, token_file
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -109,9 +108,7 @@ def has_new_vote(leader: GuardedReplica, number: int, before: int) -> bool:
 
 
 def test_leadership_is_handed_over_by_order_and_no_send_fails(tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    token.write_text("secret\n")
-    token.chmod(0o600)
+    token = token_file(tmp_path)
     replication = {**RAFT, "adminTokenFile": str(token)}
     with GuardedGroup(tmp_path, replication=replication, guarded=False, store=STORE) as group:
         leader, epoch = group.leader()
@@ -141,13 +138,4 @@ def target_epoch(done: subprocess.CompletedProcess[str]) -> int:
 
 
 def hand_over(group: GuardedGroup, *options: str) -> subprocess.CompletedProcess[str]:
-    return replica_command("hand-over", *admins(group.brokers), *options, "-o", "json")
-
-
-def admins(brokers: Sequence[GuardedReplica]) -> list[str]:
-    return [each for broker in brokers for each in ("--admin", f"{broker.host}:{broker.admin_port}")]
-
-
-def replica_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "logherd", "replica", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return replica_command("hand-over", *admins(group.brokers), *options)
