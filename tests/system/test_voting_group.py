@@ -9,10 +9,14 @@ import pytest
 
 from checkers.history import Outcome
 from checkers.log_checks import check_log
+from logherd.wire.bodies import decode_body
+from logherd.wire.bodies.routes import TopicRoute
+from logherd.wire.codes import RequestCode
+from system.blocking import BlockingClient
 from system.guarded import knocking
 from system.guarded_group import GuardedGroup, GuardedReplica
 from system.guardians import eventually
-from system.load import Load, drained_history
+from system.load import TOPIC, Load, drained_history
 from system.replica_orders import admins, replica_command, token_file
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -42,9 +46,23 @@ def test_a_killed_leader_is_followed_by_another_and_nothing_is_lost(tmp_path: Pa
             another, _ = group.leader(after=epoch)
             assert another is not leader
             load.wait_for(Outcome.OK, 200, seconds=SECONDS)
+            there = {0: f"{another.host}:{another.port}"}
+            eventually(lambda: routed(group) == there, "the name service knows another leader", SECONDS)
             leader.start()
             load.wait_for(Outcome.OK, 100, seconds=SECONDS)
         judge(group, load, leader, ok_sends_min=500)
+
+
+def routed(group: GuardedGroup) -> dict[int, str]:
+    """Whom the name service names to clients, by id."""
+    host, _, port = group.name_server.rpartition(":")
+    client = BlockingClient(int(port), host=host)
+    try:
+        answer = client.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": TOPIC})
+    finally:
+        client.close()
+    brokers = decode_body(TopicRoute, answer.body).brokers if answer.code == 0 else []
+    return {number: address for broker in brokers for number, address in broker.addresses.items()}
 
 
 def test_clients_of_a_killed_leader_under_a_guardian_are_served_on_at_its_own_address(tmp_path: Path) -> None:
