@@ -5,9 +5,15 @@ from pathlib import Path
 from script import play as raft
 from script.controller import stage as controller
 from script.group import stage as group
+from script.static import stage as static
+from script.voting import stage as voting
 
 if __name__ == "__main__":
-    for folder, play in (("raft", raft.play), ("controller", controller.play), ("group", group.play)):
+    stages = (
+        ("raft", raft.play), ("controller", controller.play), ("group", group.play), ("static", static.play),
+        ("voting", voting.play),
+    )  # fmt: skip
+    for folder, play in stages:
         for path in sorted((Path(__file__).parent / folder).glob("*.txt")):
             before = path.read_text()
             after = play(before)

@@ -63,7 +63,7 @@ def _epoch_not_kept(patch: Patch) -> None:
 
     def promise(self: Ground, epoch: Epoch) -> None:
         true(self, epoch)
-        self.out.keep_epoch = None
+        self.out.keep = None
 
     patch.setattr(Ground, "promise", promise)
 
@@ -79,7 +79,7 @@ def _commit_without_a_lease(patch: Patch) -> None:
     true = Leader.advance
 
     def advance(self: Leader) -> str | None:
-        self._ground.commit_to(self._committable())
+        self._commit()
         return true(self)
 
     patch.setattr(Leader, "advance", advance)

@@ -13,7 +13,7 @@ from logherd.model.names import Epoch, Position
 from logherd.replica import LogStartGone, ReplicaStore
 from logherd.replication.durable import DurableEnd
 from logherd.replication.messages import Append, ReplicaId
-from logherd.replication.receiver import Flushed, FromLeader, Receiver
+from logherd.replication.receiver import Flushed, FromLeader, ReceiveOutput, Receiver
 from logherd.replication.sender import ShipOptions
 from logherd.replication.shipper import Shipper
 from logherd.replication.shipping import Committed, Connected, FollowersSet, FromFollower, Grown, ShipperTick
@@ -43,10 +43,12 @@ SHIP = ShipOptions(message_bytes_max=3000, window_messages=3, window_bytes=6000)
 class Replica:
     """One process of a replica."""
 
+    options = OPTIONS
+
     def __init__(self, directory: Path, clock: SimClock) -> None:
         self.directory = directory
         self.clock = clock
-        self.store = MessageStore.open(directory, OPTIONS, OsFiles(), clock=clock)
+        self.store = MessageStore.open(directory, self.options, OsFiles(), clock=clock)
         self.log = ReplicaStore(self.store, barriers(StoreLog(self.store, clock, host=HOST)))
         self.durable = DurableEnd(Position(self.store.end_position))
         self.receiver = self.follow()
@@ -85,17 +87,19 @@ class Replica:
         """What another process finds when this one was killed."""
         left = self.directory.with_name(f"{self.directory.name.partition('.')[0]}.{number}")
         shutil.copytree(self.directory, left)
-        return Replica(left, self.clock)
+        return type(self)(left, self.clock)
 
 
 class Pair:
     """A leader and a follower, and the group's word of what is committed."""
 
+    kind = Replica
+
     def __init__(self, root: Path, seed: int) -> None:
         self.random = Random(seed)
         self.clock = SimClock()
-        self.leader = Replica(root / "a", self.clock)
-        self.follower = Replica(root / "b", self.clock)
+        self.leader = self.kind(root / "a", self.clock)
+        self.follower = self.kind(root / "b", self.clock)
         self.epoch = 0
         self.committed = Position(0)
         self.crashes = 0
@@ -132,7 +136,11 @@ class Pair:
         self.seen["cut"] += out.cut is not None
         self.seen["appended"] += isinstance(body, Append) and out.grown is not None
         follower.log.advance(out.commit)
+        self.received(out)
         return out.answers
+
+    def received(self, out: ReceiveOutput) -> None:
+        """What the follower does beside its log."""
 
     def start_over(self, gone: LogStartGone) -> None:
         """The follower is too far behind: it begins where the leader's log does."""
@@ -140,7 +148,7 @@ class Pair:
         self.follower.store.close()
         directory = self.follower.directory
         begin_again(directory, OsFiles(), position=gone.point.position, epoch=gone.point.epoch)
-        self.follower = Replica(directory, self.clock)
+        self.follower = self.kind(directory, self.clock)
         self.clock.now += 1
 
     def step(self) -> None:
@@ -148,11 +156,7 @@ class Pair:
         self.clock.now += random.choice((1, 20, 200))
         kind = random.randrange(20)
         if kind < 9:
-            for _ in range(random.randrange(1, 9)):
-                self.serial += 1
-                body = b"%d:%s" % (self.serial, random.randbytes(random.choice((0, 30, 300, 1500))))
-                topic, queue_id = random.choice((("A", 0), ("A", 1), ("B", 0)))
-                self.leader.append(topic, queue_id, body, b"UNIQ_KEY\x01id%d\x02" % self.serial)
+            self.work()
             self.deliver(self.shipper.step(Grown(), self.clock.now).messages)
         elif kind < 12:
             self.tick()
@@ -168,6 +172,15 @@ class Pair:
             self.leader, self.follower = self.follower, self.leader
             self.begin_epoch()
             self.seen["other leader"] += 1
+
+    def work(self) -> None:
+        """What the leader appends for its clients."""
+        random = self.random
+        for _ in range(random.randrange(1, 9)):
+            self.serial += 1
+            body = b"%d:%s" % (self.serial, random.randbytes(random.choice((0, 30, 300, 1500))))
+            topic, queue_id = random.choice((("A", 0), ("A", 1), ("B", 0)))
+            self.leader.append(topic, queue_id, body, b"UNIQ_KEY\x01id%d\x02" % self.serial)
 
     def tick(self) -> None:
         self.deliver(self.shipper.step(ShipperTick(), self.clock.now).messages)
@@ -191,7 +204,10 @@ class Pair:
             while replica.store.background_work():
                 pass
             if self.random.random() < 0.3:
-                replica.log.apply_retention(self.clock.now, Position(replica.store.committed_position))
+                self.retain(replica)
+
+    def retain(self, replica: Replica) -> None:
+        replica.log.apply_retention(self.clock.now, Position(replica.store.committed_position))
 
     def crash_follower(self) -> None:
         self.crashes += 1

@@ -97,11 +97,12 @@ def test_the_table_of_marks_names_exactly_the_marks() -> None:
     assert sorted(row[0] for row in rows) == sorted(declared)
 
 
-def test_the_page_of_settings_is_as_generated() -> None:
+@pytest.mark.parametrize("page", ["settings", "metrics"])
+def test_the_page_is_as_generated(page: str) -> None:
     fresh = subprocess.run(
-        [sys.executable, "tools/settings_page.py"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, f"tools/{page}_page.py"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )
-    assert (ROOT / "docs/settings.md").read_text() == fresh.stdout, "run: make docs"
+    assert (ROOT / f"docs/{page}.md").read_text() == fresh.stdout, "run: make docs"
 
 
 def test_links_between_documents_lead_somewhere() -> None:

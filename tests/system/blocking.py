@@ -24,9 +24,11 @@ class NoAnswerError(Exception):
 class BlockingClient:
     """One connection. Not thread-safe."""
 
-    def __init__(self, port: int, *, timeout_seconds: float = 5.0, made: socket.socket | None = None) -> None:
+    def __init__(
+        self, port: int, *, host: str = "127.0.0.1", timeout_seconds: float = 5.0, made: socket.socket | None = None
+    ) -> None:
         """`made`: a connection that somebody else has made, perhaps in another namespace."""
-        self._socket = made or socket.create_connection(("127.0.0.1", port), timeout=timeout_seconds)
+        self._socket = made or socket.create_connection((host, port), timeout=timeout_seconds)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = FrameReader()
         self._opaque = itertools.count(1)
@@ -83,15 +85,17 @@ class BlockingClient:
             raise NoAnswerError(f"code {answer.code}: {answer.remark}")
         return int(answer.ext["offset"])
 
-    def pull(self, topic: str, queue_id: int, offset: int) -> list[tuple[int, str]]:
+    def pull(
+        self, topic: str, queue_id: int, offset: int, *, group: str = "TOOLS_CONSUMER"
+    ) -> list[tuple[int, str]]:  # fmt: skip
         """Queue offsets and bodies of the messages at `offset` and after, as many as one answer carries."""
-        records = self.records(topic, queue_id, offset)
+        records = self.records(topic, queue_id, offset, group=group)
         return [(record.queue_offset, bytes(record.body).rstrip(b".").decode()) for record in records]
 
-    def records(self, topic: str, queue_id: int, offset: int) -> list[Record]:
+    def records(self, topic: str, queue_id: int, offset: int, *, group: str = "TOOLS_CONSUMER") -> list[Record]:
         """The same as records, whose checksums are verified."""
         ext = {
-            "consumerGroup": "TOOLS_CONSUMER",
+            "consumerGroup": group,
             "topic": topic,
             "queueId": str(queue_id),
             "queueOffset": str(offset),

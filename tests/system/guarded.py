@@ -47,6 +47,11 @@ class GuardedBroker(BrokerProcess):
         os.kill(child, signal.SIGKILL)
         return child
 
+    def wait_until_lent(self, lives: int) -> None:
+        """Until the guardian knows that the child serves, in this life, and leaves new connections to it."""
+        told = "logherd-guardian: the child serves"
+        eventually(lambda: self.log().count(told) >= lives, f"it does not:\n{self.log()}", _START_SECONDS_MAX)
+
     def wait_for_another(self, child: int) -> None:
         """Until a child other than this one serves."""
         eventually(lambda: self.child != child, f"no other child:\n{self.log()[-4000:]}", _START_SECONDS_MAX)
@@ -64,7 +69,7 @@ def said(log: str, *texts: str) -> bool:
 
 
 @contextmanager
-def knocking(port: int) -> Iterator[list[str]]:
+def knocking(broker: BrokerProcess) -> Iterator[list[str]]:
     """A client that keeps connecting: one connection, one question, one answer; what came of each, in order."""
     outcomes: list[str] = []
     over = threading.Event()
@@ -72,7 +77,7 @@ def knocking(port: int) -> Iterator[list[str]]:
     def knock() -> None:
         while not over.is_set():
             try:
-                client = BlockingClient(port, timeout_seconds=_START_SECONDS_MAX)
+                client = BlockingClient(broker.port, host=broker.host, timeout_seconds=_START_SECONDS_MAX)
             except OSError as error:
                 outcomes.append(f"not connected: {error}")
                 continue

@@ -29,7 +29,7 @@ class _Sender(threading.Thread):
         draw = random.Random(self._number)
         while not self.stopping.is_set():
             try:
-                client = client or BlockingClient(self._broker.port)
+                client = client or BlockingClient(self._broker.port, host=self._broker.host)
             except OSError:
                 time.sleep(0.01)  # the broker is down: this is the load's pace, not a wait for an outcome
                 continue
@@ -82,7 +82,7 @@ class Load:
 
 def drained_history(broker: BrokerProcess, load: Load) -> History:
     """The history of a load with the final content of its queues, read from the broker."""
-    client = BlockingClient(broker.port)
+    client = BlockingClient(broker.port, host=broker.host)
     history = History(load.sends)
     try:
         for queue_id in range(QUEUES):

@@ -21,6 +21,7 @@ class BrokerProcess:
         self.directory = directory
         self.settings = settings
         self.process: subprocess.Popen[bytes] | None = None
+        self.host = "127.0.0.1"
         self.port = 0
         self.admin_port = 0
         self.log_path = directory / "broker.log"
@@ -65,7 +66,7 @@ class BrokerProcess:
         return self.process.pid
 
     def status(self) -> dict[str, object]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/status", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{self.host}:{self.admin_port}/status", timeout=5) as answer:
             document = json.load(answer)
         if not isinstance(document, dict):
             raise TypeError(f"/status is {document!r}")

@@ -54,7 +54,7 @@ def test_a_broker_killed_9_again_and_again_refuses_no_connection_and_loses_nothi
     broker = GuardedBroker(tmp_path, store=STORE)
     broker.start()
     try:
-        with Load(broker, senders=4) as load, knocking(broker.port) as outcomes:
+        with Load(broker, senders=4) as load, knocking(broker) as outcomes:
             for _ in range(LIVES - 1):
                 load.wait_for(Outcome.OK, 100)
                 child = broker.kill_child()
@@ -137,6 +137,7 @@ def test_clients_of_a_dead_broker_are_served_by_a_live_one_under_their_own_addre
     config = tmp_path / "dead/broker.json"
     try:
         dead.start()
+        dead.wait_until_lent(lives=1)
         right = config.read_text()
         names_port = int(dead.told["nameServer"].rpartition(":")[2])
         assert leaders_of(names_port) == ["dead"]
@@ -154,6 +155,7 @@ def test_clients_of_a_dead_broker_are_served_by_a_live_one_under_their_own_addre
             eventually(lambda: waits in dead.log(), f"another story:\n{dead.log()}", PATIENCE_SECONDS)
             config.write_text(right)
             dead.wait_for_another(child)
+            dead.wait_until_lent(lives=2)
             assert bodies(dead.port) == []
             # Who was passed on stays where it is, for the time being.
             assert client.send(TOPIC, 0, "again").outcome is Outcome.OK

@@ -5,7 +5,7 @@ import asyncio
 import h11
 import msgspec
 
-from logherd.app.admin_routes import Answer
+from logherd.app.admin_routes import Answer, Text
 
 __all__ = ["HEAD_BYTES_MAX", "Exchange"]
 
@@ -48,8 +48,8 @@ class Exchange:
         """Send it and wait until the peer has it, as far as that can be seen. Nothing if the peer left."""
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
-        body = msgspec.json.encode(answer.document) + b"\n"
-        headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
+        body, media_type = _encoded(answer.document)
+        headers = [("content-type", media_type), ("content-length", str(len(body))), ("connection", "close")]
         response = h11.Response(status_code=answer.status, headers=[*headers, *answer.headers])
         self._writer.write(self._http.send(response) or b"")
         self._writer.write(b"" if self._head_only else body)
@@ -72,3 +72,9 @@ class Exchange:
         while (event := self._http.next_event()) is h11.NEED_DATA:
             self._http.receive_data(await self._reader.read(_READ_BYTES))
         return event
+
+
+def _encoded(document: object) -> Text:
+    if isinstance(document, Text):
+        return document
+    return Text(msgspec.json.encode(document) + b"\n", "application/json")

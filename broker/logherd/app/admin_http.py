@@ -1,4 +1,4 @@
-"""The admin port: JSON over HTTP/1.1, for probes, `logherd status`, operators and the operator.
+"""The admin port: JSON over HTTP/1.1, for probes, `logherd status`, operators and the operator; metrics as text.
 
 Reads are open. Actions (POST with a JSON object) need the secret of a token file and answer errors as JSON with
 `error` and, where one field is wrong, `field`. Each answer closes the connection. Limits: 8 KiB of request head, 64 KiB
@@ -16,7 +16,7 @@ import h11
 import msgspec
 
 from logherd.app.admin_exchange import HEAD_BYTES_MAX, Exchange
-from logherd.app.admin_routes import Answer, Performing, Site, Viewing
+from logherd.app.admin_routes import Answer, Performing, Scraping, Site, Viewing
 from logherd.app.admin_token import TokenFile
 from logherd.telemetry.log import Log
 
@@ -27,6 +27,8 @@ _SECONDS_MAX = 5.0
 _CONNECTIONS_MAX = 64
 _REFUSED_LOG_SECONDS = 10.0
 _UNKNOWN = "nothing was decided within {seconds:g} s: outcome unknown, it may still happen; look before repeating"
+
+_LATE = "no answer within {seconds:g} s"
 
 _log = Log("logherd.app.admin")
 
@@ -94,8 +96,10 @@ class AdminHttp:
         if isinstance(wanted, Answer):
             return wanted
         if isinstance(wanted, Viewing):
-            sentence = "no answer within {seconds:g} s"
-            return await self._within(wanted.view(wanted.query, wanted.parts), deadline, sentence)
+            return await self._within(wanted.view(wanted.query, wanted.parts), deadline, _LATE)
+        if isinstance(wanted, Scraping):
+            accept = b",".join(value for name, value in request.headers if name == b"accept").decode("ascii", "replace")
+            return await self._within(wanted.scrape(accept), deadline, _LATE)
         if isinstance(wanted, Performing):
             return await self._act(exchange, request.headers, wanted, deadline)
         return Answer(*wanted())

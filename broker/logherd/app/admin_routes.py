@@ -4,12 +4,15 @@ A path may be a template: in `/groups/{cluster}/{name}` each name in braces stan
 is handed over without its percent escapes.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote
 
-__all__ = ["Action", "Answer", "Page", "Performing", "Routes", "Site", "View", "Viewing"]
+__all__ = [
+    "METRICS_PATH", "Action", "Answer", "Page", "Performing", "Routes", "Scrape", "Scraping", "Site", "Text", "View",
+    "Viewing", "Wanted", "wrong_method",
+]  # fmt: skip
 
 Page = Callable[[], tuple[int, object]]
 """Gives an HTTP status and a document that msgspec can encode. Runs on the loop; must not block."""
@@ -19,12 +22,24 @@ Action = Callable[[dict[str, Any], Mapping[str, str]], Awaitable[tuple[int, obje
 """Takes the JSON object of a POST and the parts of the path. Cancelled at its deadline, when the caller is told that
 the outcome is unknown; so what it has begun by then may still happen."""
 
+Scrape = Callable[[str], Awaitable[tuple[int, object]]]
+"""A read whose form its reader chooses: takes the Accept header, empty if there is none. Deadline as a view's."""
+
+METRICS_PATH = "/metrics"
+
 _READ_METHODS = (b"GET", b"HEAD")
 _QUERY_FIELDS_MAX = 16
 
 
+class Text(NamedTuple):
+    """A document that is not JSON."""
+
+    body: bytes
+    media_type: str
+
+
 class Answer(NamedTuple):
-    """What the caller gets: status, JSON document, further headers."""
+    """What the caller gets: status, a document as JSON or `Text`, further headers."""
 
     status: int
     document: object
@@ -41,6 +56,13 @@ class Viewing:
 
 
 @dataclass(frozen=True, slots=True)
+class Scraping:
+    """Metrics that were asked for."""
+
+    scrape: Scrape
+
+
+@dataclass(frozen=True, slots=True)
 class Performing:
     """An action that was asked for; `path` is its template."""
 
@@ -49,10 +71,13 @@ class Performing:
     parts: Mapping[str, str]
 
 
+Wanted = Page | Viewing | Scraping | Performing | Answer
+
+
 class Site(Protocol):
     """What an admin port serves."""
 
-    def find(self, method: bytes, target: bytes) -> Page | Viewing | Performing | Answer:
+    def find(self, method: bytes, target: bytes) -> Wanted:
         """What a request means, or its answer at once."""
 
 
@@ -61,16 +86,20 @@ class Routes:
 
     def __init__(
         self, pages: Mapping[str, Page], views: Mapping[str, View] | None = None,
-        actions: Mapping[str, Action] | None = None,
+        actions: Mapping[str, Action] | None = None, *, scrape: Scrape | None = None,
     ) -> None:  # fmt: skip
+        """`scrape` gives what stands at /metrics."""
+        self._scrape = scrape
         self._pages = dict(pages)
         self._views = dict(views or {})
         self._actions = dict(actions or {})
         self._templates = {path: path.split("/") for path in sorted({*pages, *self._views, *self._actions})}
 
-    def find(self, method: bytes, target: bytes) -> Page | Viewing | Performing | Answer:
+    def find(self, method: bytes, target: bytes) -> Wanted:
         """What is asked for, or the answer 400, 404 or 405. A page and an action take no notice of a query."""
         path, _, query = target.decode("ascii", "replace").partition("?")
+        if path == METRICS_PATH and self._scrape is not None:
+            return Scraping(self._scrape) if method in _READ_METHODS else wrong_method(method, ["GET", "HEAD"])
         found = self._match(path)
         if found is None:
             return Answer(404, {"error": f"no page {path!r}"} | self._known())
@@ -93,14 +122,19 @@ class Routes:
 
     def _other_method(self, method: bytes, template: str) -> Answer:
         reads = ["GET", "HEAD"] if template in self._pages or template in self._views else []
-        allowed = [*reads, *(["POST"] if template in self._actions else [])]
-        use = " or ".join(each for each in allowed if each != "HEAD")
-        error = f"method {method.decode('ascii', 'replace')} is not supported, use {use}"
-        return Answer(405, {"error": error}, (("allow", ", ".join(allowed)),))
+        return wrong_method(method, [*reads, *(["POST"] if template in self._actions else [])])
 
     def _known(self) -> dict[str, list[str]]:
         actions = {"actions": sorted(self._actions)} if self._actions else {}
-        return {"pages": sorted({*self._pages, *self._views})} | actions
+        scrape = {METRICS_PATH} if self._scrape is not None else set[str]()
+        return {"pages": sorted({*self._pages, *self._views, *scrape})} | actions
+
+
+def wrong_method(method: bytes, allowed: Sequence[str]) -> Answer:
+    """405, with what is right."""
+    use = " or ".join(each for each in allowed if each != "HEAD")
+    error = f"method {method.decode('ascii', 'replace')} is not supported, use {use}"
+    return Answer(405, {"error": error}, (("allow", ", ".join(allowed)),))
 
 
 def _viewing(view: View, query: str, parts: Mapping[str, str]) -> Viewing | Answer:

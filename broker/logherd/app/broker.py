@@ -6,21 +6,21 @@ store closed. A store that failed skips the last steps: nothing may be written a
 """
 
 import asyncio
-import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
 
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
-from logherd.app.admin_routes import Routes
 from logherd.app.binding import CannotListen
+from logherd.app.broker_pages import BrokerPages, BrokerParts
 from logherd.app.clock import SystemClock
 from logherd.app.descriptors import DescriptorShares, shares_for
 from logherd.app.engine import Engine
 from logherd.app.external_names import ExternalNames
 from logherd.app.forwarding.assembly import Forwarding, Surroundings
 from logherd.app.group.engine import GroupEngine
+from logherd.app.group.view import GroupView
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.guarded.lent import NAMES, REMOTING, Lent
 from logherd.app.guarded.relay import open_relay
@@ -32,6 +32,7 @@ from logherd.net.server import Server
 from logherd.service.forwarding.roles import Leadership
 from logherd.service.names.epochs import Expected
 from logherd.service.names.registration import Registrar
+from logherd.service.replica_view import RequestsView
 from logherd.settings.options import BrokerOptions, Endpoint
 from logherd.store import QueueLog
 from logherd.telemetry.log import Log
@@ -63,7 +64,6 @@ class Broker:
         self._options = options
         self._place = place
         self._clock = clock
-        self._started_ms = clock.now_ms()
         self._engine = self._open(shares.cached_files, keeper, on_failure)
         self._services = Services(options, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock)
         self._guard = TaskGuard(on_end=self._task_ended)
@@ -73,11 +73,12 @@ class Broker:
         )
         self._forwarding = Forwarding(around, self._services, WaitingAnswers(self._engine.store))
         self._server: Server | None = None
-        self._admin = AdminHttp(Routes({"/status": self._status, "/health": self._health, "/ready": self._ready}))
         self._names = self._name_service(names_socket, shares.name_connections)
         if isinstance(self._engine, GroupEngine):
-            self._engine.attach(self._forwarding.answers, self._names)
+            self._engine.standing.attach(self._forwarding.answers, self._names)
         self._bound: dict[str, str] = {}
+        self._services.replication = self._replication()
+        self._admin = AdminHttp(self._pages().routes())
 
     @staticmethod
     async def start(
@@ -179,9 +180,25 @@ class Broker:
         embedded = EmbeddedNames.prepare(
             listening, self._clock, key_values_path=path, groups=Expected((identity.name,)), connections=connections
         )
-        embedded.attach(identity, self._engine.metadata, self._clock)
+        embedded.attach(identity, self._engine.metadata, self._clock, alone=isinstance(self._engine, Engine))
         self._services.permission_hooks.append(embedded.set_permission)
         return embedded
+
+    def _pages(self) -> BrokerPages:
+        names = self._names if isinstance(self._names, EmbeddedNames) else None
+        return BrokerPages(
+            BrokerParts(
+                place=self._place, data_dir=self._options.data_dir, started_ms=self._clock.now_ms(),
+                engine=self._engine, services=self._services, forwarding=self._forwarding,
+                server=lambda: self._server, names=names, bound=self._bound,
+            )
+        )  # fmt: skip
+
+    def _replication(self) -> GroupView | None:
+        gate = self._forwarding.gate
+        if not isinstance(self._engine, GroupEngine):
+            return None
+        return GroupView(self._engine, lambda: RequestsView(forwarded=gate.taken, held=gate.held))
 
     async def _serve(self, listening: socket.socket, address: str, connections: int) -> None:
         if isinstance(self._engine, Engine):
@@ -243,31 +260,3 @@ class Broker:
             if passes % 100 == 0:
                 services.heartbeats.tick()
                 services.locks.tick()
-
-    # ---- the admin port
-
-    def _status(self) -> tuple[int, object]:
-        identity = self._place.identity
-        return 200, {
-            "group": identity.name,
-            "cluster": identity.cluster,
-            "epoch": self._engine.epoch,
-            "brokerId": identity.broker_id,
-            "role": self._forwarding.role_name,
-            "address": identity.address,
-            "pid": os.getpid(),
-            "ready": bool(self._bound),
-            "endPosition": self._engine.store.end_position,
-            "committedPosition": self._engine.store.committed_position,
-            "nameServer": self._bound.get("nameServer", ""),
-            "startedAt": self._started_ms,
-            "connections": self._server.connections if self._server is not None else 0,
-        }
-
-    def _health(self) -> tuple[int, object]:
-        healthy = self._engine.healthy
-        return (200 if healthy else 503), {"healthy": healthy}
-
-    def _ready(self) -> tuple[int, object]:
-        ready = bool(self._bound)
-        return (200 if ready else 503), {"ready": ready}

@@ -7,6 +7,7 @@ the process' writing life.
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from logherd.app.foreground import ServerFailed
 from logherd.app.forwarding.leadership import SettableLeadership
@@ -22,14 +23,22 @@ from logherd.service.metadata.store_log import StoreLog
 from logherd.settings.options import BrokerOptions
 from logherd.store import MessageStore, QueueLog, StoreError, WriteBatch
 from logherd.telemetry.log import Log
+from logherd.telemetry.spread import RUN_BYTES, Spread
 
-__all__ = ["BrokerFailed", "Engine"]
+__all__ = ["BrokerFailed", "Engine", "Flushes"]
 
 _log = Log("logherd.store")
 
 
 class BrokerFailed(ServerFailed):
     """The store failed while the broker ran; the process must end without writing."""
+
+
+class Flushes(NamedTuple):
+    """How long batches of the log took, and how large they were."""
+
+    seconds: Spread
+    bytes: Spread
 
 
 class Engine:
@@ -50,8 +59,10 @@ class Engine:
         self._segment_bytes = segment_bytes
         self.metadata = metadata
         self._failure: BrokerFailed | None = None
+        self.segments_deleted = 0
         self._on_failure = on_failure
         self._writer: Writer[WriteBatch] = Writer(loop, on_done=self._written, background=store.background_work)
+        self.flushes = Flushes(self._writer.seconds, Spread(RUN_BYTES))
         self._pipeline: CommitPipeline[WriteBatch, list[QueueLog]] = CommitPipeline(
             store,
             self._writer,
@@ -136,6 +147,7 @@ class Engine:
         first = store.min_position
         count = store.apply_retention(now_ms, metadata.pinned_position)
         if count:
+            self.segments_deleted += count
             metadata.topics.forget_deletions(store.min_position)
             _log.info("segments deleted", count=count, from_position=first, to_position=store.min_position)
         elif metadata.pinned_position < store.min_position + self._segment_bytes < store.end_position:
@@ -156,6 +168,8 @@ class Engine:
                 self.fail(error)
 
     def _written(self, batch: WriteBatch | None, error: BaseException | None) -> None:
+        if batch is not None:
+            self.flushes.bytes.observe(batch.end - batch.start)
         self._pipeline.done(batch, error)
 
 

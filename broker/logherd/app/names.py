@@ -93,6 +93,16 @@ class EmbeddedNames:
         limits = NetLimits(admission=AdmissionLimits(connections_max=connections))
         return EmbeddedNames(names, Server(names.port(), limits), listening)
 
+    @property
+    def server(self) -> Server:
+        """Its port."""
+        return self._server
+
+    @property
+    def routes(self) -> RouteTable:
+        """What it answers from."""
+        return self._names.routes
+
     def attach(self, identity: BrokerIdentity, metadata: Metadata, clock: Clock, *, alone: bool = True) -> None:
         """Follow the topics of this broker, which is alone in its group or begins as a follower."""
         self._registration = LocalRegistration(self._names.routes, identity, metadata, clock, alone=alone)

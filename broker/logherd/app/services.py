@@ -27,8 +27,10 @@ from logherd.service.metadata import Metadata
 from logherd.service.offset_rules import OffsetRules
 from logherd.service.offsets import OffsetsHandler
 from logherd.service.ports import Answer, Handler, Request, Session
+from logherd.service.producers import WriterHandler, WriterOptions
 from logherd.service.pull.handler import PullHandler
 from logherd.service.queries import Queries
+from logherd.service.replica_view import ReplicationSource, ReplicationView
 from logherd.service.routing import Role
 from logherd.service.send.handler import SendHandler
 from logherd.service.send.options import SendOptions
@@ -91,7 +93,7 @@ class Services:
             clock,
             options=HeartbeatsOptions(auto_create_groups=options.topics.auto_create_groups),
         )
-        self.locks = Locks(clock)
+        self.locks = Locks(metadata, clock)
         self._rules = OffsetRules(store, metadata, self.registry)
         self.pull = PullHandler(
             store,
@@ -107,7 +109,8 @@ class Services:
         self._metadata = metadata
         self._place = place
         self._options = options
-        self._started_ms = clock.now_ms()
+        self.replication: ReplicationSource | None = None
+        """How this replica sees its group; None while it is alone."""
         self.permission_hooks: list[Callable[[int], None]] = []
         """Hear brokerPermission when an operator changed it."""
         self._send_options = send_options(options, store_host=place.store_host)
@@ -149,6 +152,10 @@ class Services:
         """Answers cannot reach this client of another broker now, though it may be there still."""
         self.pull.session_closed(session)
 
+    def replication_view(self) -> ReplicationView | None:
+        """How this replica sees its group at this moment."""
+        return None if self.replication is None else self.replication.view()
+
     def step_down(self) -> None:
         """This broker does not lead any more: waiting pulls are told so, and who is connected is for the leader."""
         self.pull.let_go()
@@ -161,9 +168,14 @@ class Services:
         replies = ReplyHandler(
             store, self.targets, registry, clock=clock, stamper=self._stamper, options=self._send_options
         )
+        writers = WriterHandler(
+            store, metadata, self.targets, clock=clock, counter=self.stats, stamper=self._stamper,
+            send=self._send_options, options=WriterOptions(),
+        )  # fmt: skip
         families = (
             offsets.handlers(),
             replies.handlers(),
+            writers.handlers(),
             self.heartbeats.handlers(),
             Connections(registry).handlers(),
             Relays(registry, metadata, broker_name=identity.name, record_at=store.record_at).handlers(),
@@ -187,7 +199,8 @@ class Services:
             on_permission=self._permission_changed,
             fixed=shown_settings(self._options, identity),
         )
-        runtime = RuntimeSource(self._store, self.stats, self._clock, self._started_ms, self._disk)
+        started_ms = self._clock.now_ms()
+        runtime = RuntimeSource(self._store, self.stats, self._clock, started_ms, self._disk, self.replication_view)
         return StateAdmin(settings, runtime, identity=identity)
 
     def _disk(self) -> DiskSpace:

@@ -13,6 +13,8 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
+from logherd.telemetry.spread import FLUSH_SECONDS, Spread
+
 __all__ = ["Batch", "Writer", "WriterFailed"]
 
 _PAUSE_FACTOR = 4
@@ -55,6 +57,8 @@ class Writer(Generic[BatchT]):
         self._inbox: SimpleQueue[BatchT | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="logherd-writer", daemon=True)
         self.busy = False
+        self.seconds = Spread(FLUSH_SECONDS)
+        """How long batches took to be written and flushed; kept on the loop's thread."""
         self.failure: BaseException | None = None
 
     def start(self) -> None:
@@ -89,11 +93,12 @@ class Writer(Generic[BatchT]):
             if batch is None:
                 return
             error: BaseException | None = None
+            started = monotonic()
             try:
                 batch.write_and_flush()
             except BaseException as failure:  # the loop decides; this thread only reports
                 error = failure
-            self._report(batch, error)
+            self._report(batch, error, monotonic() - started)
 
     def _run_background(self) -> bool:
         """Whether there is more to do. A failure is as final as one of a batch: the disk may have dropped pages."""
@@ -102,20 +107,21 @@ class Writer(Generic[BatchT]):
         try:
             return self._background()
         except BaseException as failure:
-            self._report(None, failure)
+            self._report(None, failure, 0.0)
             # Seen by this thread before the loop hears of it, so that the failed work is not tried again.
             self.failure = failure
             return False
 
-    def _report(self, batch: BatchT | None, error: BaseException | None) -> None:
+    def _report(self, batch: BatchT | None, error: BaseException | None, seconds: float) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._done, batch, error)
+            self._loop.call_soon_threadsafe(self._done, batch, error, seconds)
         except RuntimeError:
             return  # the loop is closed: the process is ending and nobody waits for this answer
 
-    def _done(self, batch: BatchT | None, error: BaseException | None) -> None:
+    def _done(self, batch: BatchT | None, error: BaseException | None, seconds: float) -> None:
         if batch is not None:
             self.busy = False
+            self.seconds.observe(seconds)
         if error is not None:
             self.failure = error
         self._on_done(batch, error)

@@ -145,6 +145,16 @@ class Controllers:
             raise ControllersError(f"{admin}: {_sentence(status, document)}")
         return document
 
+    def statuses(self) -> list[Document | None]:
+        """GET /status of every one of the admin addresses, which may be brokers'; None if it does not answer."""
+        return [self._status(admin) for admin in self._admins]
+
+    def _status(self, admin: str) -> Document | None:
+        try:
+            return self._exchange(admin, "GET", "/status")[1]
+        except _Unanswered:
+            return None
+
     def await_leader(self) -> None:
         """Return as soon as somebody leads, or when patience ends."""
         until = time.monotonic() + _PATIENCE_SECONDS

@@ -15,7 +15,7 @@ from logherd.cli.arguments import Output, OutputOption, cell, show_table
 from logherd.cli.controllers import AdminOption, Controllers, ControllersError, TokenOption, group_path
 from logherd.service.controllers.documents import BrokerShape, GroupPage, GroupsPage, GroupSummary, MasterShape
 
-__all__ = ["groups"]
+__all__ = ["EpochOption", "GroupArgument", "all_groups", "groups", "ids", "path_of", "role_of"]
 
 groups = typer.Typer(add_completion=False, no_args_is_help=True, help="Look at broker groups and say who leads them.")
 
@@ -46,10 +46,10 @@ def list_groups(
     admin: AdminOption = None, output: OutputOption = Output.TEXT, *, stale: StaleOption = False
 ) -> None:  # fmt: skip
     """List all broker groups with their leaders."""
-    found = _all_groups(Controllers(admin), stale=stale)
+    found = all_groups(Controllers(admin), stale=stale)
     rows = [
         (
-            f"{each.cluster}/{each.name}", each.epoch, _leader(each.leader), _ids(each.in_sync), each.brokers,
+            f"{each.cluster}/{each.name}", each.epoch, _leader(each.leader), ids(each.in_sync), each.brokers,
             cell(each.alive), each.why,
         )
         for each in found
@@ -63,7 +63,7 @@ def show_group(
 ) -> None:
     """Show one broker group: its brokers, who is in sync, and what is pending and why."""
     controllers = Controllers(admin)
-    page = controllers.read(_path(controllers, group, stale=stale) + _query(stale=stale), GroupPage)
+    page = controllers.read(path_of(controllers, group, stale=stale) + _query(stale=stale), GroupPage)
     _show(output, page, page)
 
 
@@ -129,7 +129,7 @@ def forget(
 def _order(
     group: str, action: str, body: dict[str, Any], epoch: int | None, controllers: Controllers, output: Output
 ) -> None:  # fmt: skip
-    path = _path(controllers, group)
+    path = path_of(controllers, group)
     expected = controllers.read(path, GroupPage).epoch if epoch is None else epoch
     done = controllers.change(f"{path}/{action}", {**body, "expectedEpoch": expected}, Done)
     _show(output, done, done.group, () if done.changed else ("nothing changed: it was so already",))
@@ -140,7 +140,8 @@ def _query(after: str = "", *, stale: bool) -> str:
     return f"?{'&'.join(fields)}" if fields else ""
 
 
-def _all_groups(controllers: Controllers, *, stale: bool) -> list[GroupSummary]:
+def all_groups(controllers: Controllers, *, stale: bool) -> list[GroupSummary]:
+    """All pages of groups."""
     found: list[GroupSummary] = []
     after: str | None = ""
     while after is not None:
@@ -150,11 +151,12 @@ def _all_groups(controllers: Controllers, *, stale: bool) -> list[GroupSummary]:
     return found
 
 
-def _path(controllers: Controllers, group: str, *, stale: bool = False) -> str:
+def path_of(controllers: Controllers, group: str, *, stale: bool = False) -> str:
+    """Where the group of this name stands. Raises: ControllersError if it is none or one of several."""
     cluster, slash, name = group.partition("/")
     if slash:
         return group_path(cluster, name)
-    named = [each for each in _all_groups(controllers, stale=stale) if each.name == group]
+    named = [each for each in all_groups(controllers, stale=stale) if each.name == group]
     if len(named) != 1:
         which = ", ".join(f"{each.cluster}/{each.name}" for each in named)
         raise ControllersError(f"say which group {group} is meant: {which}" if named else f"there is no group {group}")
@@ -170,19 +172,20 @@ def _confirm_loss(group: str, broker: int | None) -> None:
 def _show(output: Output, document: object, group: GroupPage, notes: Sequence[str] = ()) -> None:
     rows = [
         (
-            each.broker_id, _role(group, each), each.address, cell(each.alive), f"{each.end.epoch}:{each.end.position}",
-            cell(each.heard_ms),
+            each.broker_id, role_of(group, each), each.address, cell(each.alive),
+            f"{each.end.epoch}:{each.end.position}", cell(each.heard_ms),
         )
         for each in group.brokers
     ]  # fmt: skip
     summary = (
         f"{group.cluster}/{group.name}: epoch {group.epoch}, leader {_leader(group.leader)}, in sync "
-        f"{_ids(group.in_sync)} of {group.rules.replicas}, at least {group.rules.min_in_sync}"
+        f"{ids(group.in_sync)} of {group.rules.replicas}, at least {group.rules.min_in_sync}"
     )
     show_table(output, document, _BROKER_HEAD, rows, notes=[*notes, summary, group.why])
 
 
-def _role(group: GroupPage, broker: BrokerShape) -> str:
+def role_of(group: GroupPage, broker: BrokerShape) -> str:
+    """What a broker is in its group, in a word or two."""
     if group.leader is not None and group.leader.broker_id == broker.broker_id:
         return "leader"
     if broker.learner:
@@ -194,5 +197,6 @@ def _leader(leader: MasterShape | None) -> str:
     return f"broker {leader.broker_id}" if leader else "none"
 
 
-def _ids(values: Sequence[int]) -> str:
+def ids(values: Sequence[int]) -> str:
+    """Numbers of brokers in a row."""
     return ",".join(map(str, values)) or "none"

@@ -14,12 +14,15 @@ from logherd.group.follower import Follows
 from logherd.group.ground import Ground
 from logherd.group.inputs import (
     Appended,
+    Assigned,
     Drain,
     Flushed,
+    HandOver,
     Health,
     Heard,
     Input,
     Linked,
+    MembersWanted,
     Received,
     Registered,
     SetAnswered,
@@ -28,6 +31,7 @@ from logherd.group.inputs import (
 )
 from logherd.group.leader import Leader
 from logherd.group.liaison import Liaison
+from logherd.group.machine import Grounded
 from logherd.group.messages import Contradicted, Presence, Summons
 from logherd.group.options import GroupOptions
 from logherd.group.output import Closed, Output, Strange
@@ -49,10 +53,11 @@ from logherd.replication.messages import (
 
 __all__ = ["GroupCore"]
 
+_OTHERS = (Assigned, HandOver, MembersWanted)
 _FROM_LEADER = (Append, Heartbeat, CopyChunk, Summons, Contradicted)
 
 
-class GroupCore:
+class GroupCore(Grounded):
     """`now` is milliseconds of a monotonic clock that counts suspension. All messages that have arrived are fed before
     a tick. What is in the log when the core is made must be durable, and so must `epoch`, the highest one seen.
     `InvariantError` and `SpanDamagedError` mean: stop the process.
@@ -69,9 +74,9 @@ class GroupCore:
     # ---- what the shell asks ---------------------------------------------------------------------------------------
 
     @property
-    def ground(self) -> Ground:
-        """The shared state; to be read."""
-        return self._ground
+    def leads(self) -> Epoch | None:
+        """The epoch of this replica's own leadership, which may be fenced."""
+        return self._role.epoch if isinstance(self._role, Leader) else None
 
     @property
     def leading(self) -> Leader | None:
@@ -101,6 +106,7 @@ class GroupCore:
         Raises: what the log raises. A log that has to begin again (R16) does so under another incarnation: what it
         acknowledged before is gone, and only a registration tells the controllers (R11).
         """
+        ensure(not isinstance(event, _OTHERS), "an input of another mode", event)
         self._ground.pass_time(now)
         if isinstance(self._role, Leader):
             self._role.look()

@@ -69,8 +69,10 @@ class Follows:
 
     @property
     def forsaken(self) -> bool:
-        """Whether nobody is heard that leads."""
-        ground = self._ground
+        """Whether nobody is heard that leads, or it is not known where clients reach the leader."""
+        ground, shown = self._ground, self._shown
+        if shown is not None and shown.leader is not None and not shown.address:
+            return True
         silence = ground.now - self._heard_at if self._heard_at is not None else None
         return silence is None or silence >= 2 * ground.options.ship.heartbeat_ms
 
@@ -105,12 +107,17 @@ class Follows:
 
     def _greet(self) -> None:
         """Say where this replica is."""
-        ground = self._ground
-        if self._leader is None or self._contradicted:
+        ground, leader = self._ground, self._greeted
+        if leader is None or self._contradicted:
             return
         self._greeted_at, self._left = ground.now, self._leaving
         committed = ground.log.epochs.point_at(ground.commit)
-        ground.send(self._leader, Presence(committed, leaving=self._left))
+        ground.send(leader, Presence(committed, leaving=self._left))
+
+    @property
+    def _greeted(self) -> ReplicaId | None:
+        """To whom this replica presents itself."""
+        return self._leader
 
     # ---- what the leader says --------------------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@ from logherd.controller.reports import RoleView
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Health
 from logherd.group.options import GroupOptions
-from logherd.group.output import Ask, Drained, Event, Outbox, Output
+from logherd.group.output import Ask, Drained, Event, Outbox, Output, Promise
 from logherd.group.seat import Process, Seat, cluster_of, replica_of
+from logherd.group.solitude import Solitude
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.replication.durable import DurableEnd
@@ -31,7 +32,7 @@ class _Clock:
 
 
 @dataclass(slots=True)
-class _Promise:
+class _Promised:
     """The highest epoch seen, and the token of the flush that makes it durable."""
 
     epoch: Epoch
@@ -109,8 +110,9 @@ class Ground:
         self.standing = Standing(cluster_of(seat.group), me, replica_of(me))
         self.health = Health()
         self.departure = _Departure()
+        self.solitude = Solitude(options)
         self.clock = _Clock(now, now)
-        self._promise = _Promise(epoch)
+        self._promise = _Promised(epoch)
         self._progress = _Progress(commit, commit, log.end)
 
     # ---- what it is ----------------------------------------------------------------------------------------------
@@ -178,8 +180,8 @@ class Ground:
     def promise(self, epoch: Epoch) -> None:
         """Refuse all earlier epochs from now on; what is answered in this one waits until that is durable (R4)."""
         ensure(epoch > self.epoch, "ground 1: epochs rise", epoch, self.epoch)
-        self._promise = _Promise(epoch, self.wrote())
-        self.out.keep_epoch = epoch
+        self._promise = _Promised(epoch, self.wrote())
+        self.out.keep = Promise(epoch)
 
     def wrote(self) -> int:
         """Note a change of the log or of the epoch; gives the token that covers everything so far."""

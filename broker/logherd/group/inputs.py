@@ -1,19 +1,23 @@
-"""Everything that can happen to a GroupCore."""
+"""Everything that can happen to a replica of a group, whoever leads it and however."""
 
 from dataclasses import dataclass
 
 from logherd.controller.reports import Granted, Withheld
 from logherd.controller.values import BrokerId, Registration
+from logherd.group.table import Table
 from logherd.replication.messages import Envelope, ReplicaId
 
 __all__ = [
     "Appended",
+    "Assigned",
     "Drain",
     "Flushed",
+    "HandOver",
     "Health",
     "Heard",
     "Input",
     "Linked",
+    "MembersWanted",
     "Received",
     "Registered",
     "SetAnswered",
@@ -101,4 +105,29 @@ class Drain:
     """The process is about to stop: hand over, or leave the in-sync set, so that nobody waits for it."""
 
 
-Input = Tick | Received | Linked | Unlinked | Flushed | Appended | Registered | Heard | SetAnswered | Health | Drain
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """`static` mode: this is the latest table of roles that is known, be it from the configuration or recorded."""
+
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """`raft` mode: an operator wants this leader to hand over, to whoever has most if no `target` is named."""
+
+    target: BrokerId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MembersWanted:
+    """`raft` mode: who should belong to the group. The leader works towards it; told to everybody, again and again."""
+
+    voters: tuple[ReplicaId, ...]
+    learners: tuple[ReplicaId, ...] = ()
+
+
+Input = (
+    Tick | Received | Linked | Unlinked | Flushed | Appended | Registered | Heard | SetAnswered | Health | Drain
+    | Assigned | HandOver | MembersWanted
+)  # fmt: skip

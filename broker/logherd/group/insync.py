@@ -3,6 +3,8 @@
 Source: controller-ha R6, R9, R11; design H5, H6; defects #5663, #9897, DX-3, DX-4, DX-9 name what goes wrong otherwise.
 """
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from logherd.controller.commands import AlterSyncSet, SyncMember
@@ -29,6 +31,7 @@ class InSync:
         self._view = view
         self._proposed: list[AlterSyncSet] = []
         """Proposals that may have been, or may yet be, accepted; the last one is wanted."""
+        self._begun_at: int | None = None
         self._asked_at: int | None = None
         self._count = 0
         self._needed = self._who_is_needed()
@@ -43,10 +46,21 @@ class InSync:
         """Whether the set in force is large enough to commit anything (H5)."""
         return len(self.members) >= self._view.min_in_sync
 
+    def can_be_enough(self, hears: Callable[[BrokerId], bool]) -> bool:
+        """Whether this replica and the others that it hears, members or not, are as many as a commit takes."""
+        me, latest = self._ground.me.broker_id, self._ground.standing.processes
+        others = [each for each in {*self.members, *latest} if each != me and each not in self._view.learners]
+        return 1 + sum(map(hears, others)) >= self._view.min_in_sync
+
     @property
     def pending(self) -> tuple[tuple[BrokerId, ...], ...]:
         """The sets that may still come into force; for status."""
         return tuple(tuple(member.broker_id for member in command.members) for command in self._proposed)
+
+    @property
+    def asked_at(self) -> int | None:
+        """When the change that is wanted was proposed first; for status."""
+        return self._begun_at if self._proposed else None
 
     # ---- what is in force ----------------------------------------------------------------------------------------
 
@@ -102,6 +116,7 @@ class InSync:
         now = self._ground.now
         if latest is None or _processes(latest.members) != _processes(members):
             latest = self._proposal(epoch, members)
+            self._begun_at = now
             self._proposed.append(latest)
             self._needed = self._who_is_needed()
         elif self._asked_at is not None and now - self._asked_at < self._ground.options.retry_ms:

@@ -1,125 +1,66 @@
-"""The leader: it ships its log, commits what enough others have flushed, keeps the in-sync set, and may serve.
+"""The leader that the controllers have chosen: it holds a lease, and keeps the in-sync set."""
 
-One object holds everything that ends with the leadership, so that nothing of it can survive it. Whoever is told why it
-ends (`str`) carries that out: core.py.
-"""
+from collections.abc import Iterable
 
 from logherd.controller.reports import RoleView
 from logherd.controller.values import BrokerId
-from logherd.group.attendance import Attendance, Follower
 from logherd.group.ground import Ground
 from logherd.group.handover import Handover
 from logherd.group.insync import InSync
-from logherd.group.messages import Contradicted, Presence, Summons
-from logherd.group.output import Closed, Fenced, Leading, Serving, StorageStalled, Strange
-from logherd.group.seat import Process, process_of, replica_of
-from logherd.kit.errors import ensure
+from logherd.group.leading import Leadership
+from logherd.group.messages import Contradicted, Presence
 from logherd.model.names import Position
-from logherd.replication.messages import Envelope, ReplicaId, ShippingAnswer
-from logherd.replication.shipper import Shipper
-from logherd.replication.shipping import (
-    Committed,
-    Connected,
-    FollowersSet,
-    FromFollower,
-    Grown,
-    ShipInput,
-    ShipperTick,
-)
+from logherd.replication.epochs import NOWHERE, Point
+from logherd.replication.messages import ReplicaId
+from logherd.replication.shipping import FollowersSet
 
 __all__ = ["Leader"]
 
 
-class Leader:
-    """Invariants: (1) the first record of the epoch is its barrier; (2) `commit` moves only while the lease runs, and
-    only to a record of this epoch, the barrier first; (3) it serves only while the lease runs and after the barrier is
-    committed.
-    """
+class Leader(Leadership):
+    """Invariant: `commit` moves only while the lease runs."""
 
     def __init__(self, ground: Ground, view: RoleView) -> None:
-        self._ground = ground
-        self.epoch = view.epoch
-        self._ship = Shipper(ground.log, ground.options.ship, commit=ground.commit, now=ground.now)
-        self.attendance = Attendance(ground, self._ship)
+        super().__init__(ground, view.epoch)
         self.insync = InSync(ground, self.attendance, view)
         self.handover = Handover(ground, self.attendance, view.epoch)
-        self._began = ground.log.end
-        self._barrier: Position | None = None
-        self._serving = False
-        self._summoned_at: int | None = None
-
-    # ---- may it serve --------------------------------------------------------------------------------------------
+        self._company_at = ground.now
 
     def leased(self, now: int) -> bool:
         """Whether the lease of this leadership runs."""
         return self._ground.holder.epoch_at(now) == self.epoch
 
-    def serving(self, now: int) -> bool:
-        """R1: whether it may answer as the leader at this moment."""
-        return self._serving and self.leased(now)
+    @property
+    def draining(self) -> bool:
+        """Whether leadership is being handed over."""
+        return self.handover.draining
 
-    def closed(self, now: int) -> Closed | None:
-        """Why a client's write is not taken at this moment."""
-        if not self.serving(now):
-            return Closed.NOT_SERVING
-        if self.handover.draining:
-            return Closed.DRAINING
-        if not self._ground.health.space:
-            return Closed.NO_SPACE
-        return None if self.insync.enough else Closed.TOO_FEW
-
-    def follower_state(self, broker_id: BrokerId) -> tuple[Follower, Position] | None:
-        """A follower and how far it has flushed; for status and tests."""
-        each = self.attendance.of(broker_id)
-        return (each, self._ship.match(each.replica)) if each is not None else None
-
-    # ---- beginning, time, disk -----------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Have the barrier appended, and find out where the others are."""
-        self._ground.report(Leading(self.epoch, self._began))
-        self._summon()
-
-    def look(self) -> None:
-        """Done before every input: a lease that is over ends all duties first, and the log may have grown."""
-        self._mind_service()
-        if self._ground.grown:
-            self._take_growth()
-
-    def _take_growth(self) -> None:
-        """The services have appended."""
-        ground = self._ground
-        ensure(ground.log.epochs.last_epoch == self.epoch, "leader 1: the barrier comes first", ground.log.epochs)
-        if self._barrier is None:
-            self._barrier = ground.log.end
-        ground.wrote()
-        self._shipped(Grown())
+    @property
+    def enough(self) -> bool:
+        """H5: whether the set in force is large enough to commit anything."""
+        return self.insync.enough
 
     def on_tick(self) -> str | None:
         """Look after the disk, the others and the set."""
+        cause = super().on_tick()
+        if cause is None:
+            self._mind_set()
+            if self.leased(self._ground.now) and self._deserted():
+                self._ground.solitude.given_up()
+                cause = "too few of the group are heard"
+        return cause
+
+    def _deserted(self) -> bool:
+        """Whether too few others have answered for too long. Nobody is blamed for a sleep of this process."""
         ground = self._ground
-        if ground.stalled:
-            ground.report(StorageStalled(ground.durable.waiting_since or ground.now))
-        if not ground.fit:
-            return "the store does not work"
-        self._shipped(ShipperTick())
-        if self._summoned_at is None or ground.now - self._summoned_at >= ground.options.retry_ms:
-            self._summon()
-        if self.leased(ground.now):
+        if self.insync.can_be_enough(self.attendance.hears):
+            self._company_at = ground.now
+            ground.solitude.over()
+        return ground.now - max(self._company_at, ground.clock.gap_at) >= ground.solitude.patience_ms
+
+    def _mind_set(self) -> None:
+        if self.leased(self._ground.now):
             self.insync.mind(self.epoch, self._barrier)
-        return None
-
-    def _summon(self) -> None:
-        """Ask members that have not presented themselves; they may not have heard who leads."""
-        ground = self._ground
-        self._summoned_at = ground.now
-        for member in self.insync.members:
-            process = Process(member, ground.standing.latest(member))
-            known = self.attendance.of(member)
-            if member != ground.me.broker_id and (known is None or known.process != process):
-                ground.send(replica_of(process), Summons())
-
-    # ---- the others ----------------------------------------------------------------------------------------------
 
     def learn(self, view: RoleView) -> None:
         """The controllers have spoken, of this epoch."""
@@ -133,82 +74,26 @@ class Leader:
         if view is not None and self._ground.standing.learn(view):
             self.learn(view)
 
-    def on_link(self, peer: ReplicaId) -> None:
-        """A new connection: what was under way is lost."""
-        if self.attendance.named(peer) is not None:
-            self._shipped(Connected(peer))
-        else:
-            self._ground.send(peer, Summons())
-
     def on_presence(self, sender: ReplicaId, presence: Presence) -> None:
-        """A process says that it follows, of whatever epoch it is: the answer tells it the present one."""
-        ground, process = self._ground, process_of(sender)
-        if process is None or process.broker_id == ground.me.broker_id:
-            ground.report(Strange(sender, "presents itself under this broker's id"))
-            return
-        if process.registration < ground.standing.latest(process.broker_id):
-            ground.report(Strange(sender, "a former process"))
-            return
-        history, committed = ground.log.epochs, presence.committed
-        if committed.position >= history.base.position and not history.matches(committed, ground.log.end):
-            ground.send(sender, Contradicted(committed))
-            return
-        if self.attendance.welcome(process):
-            self._shipped(FollowersSet(self.attendance.replicas))
-        elif not presence.leaving:
-            self._shipped(Connected(sender))
-        follower = self.attendance.of(process.broker_id)
-        if follower is not None:
-            follower.leaving_at = ground.now if presence.leaving else None
-            if presence.leaving and self.leased(ground.now):
-                self.insync.mind(self.epoch, self._barrier)
+        """A process says that it follows; who is about to leave is let go at once."""
+        super().on_presence(sender, presence)
+        if presence.leaving and self.attendance.named(sender) is not None:
+            self._mind_set()
 
-    def on_answer(self, envelope: Envelope, body: ShippingAnswer) -> None:
-        """An answer to shipping, in this epoch; of a follower's latest process only."""
-        follower = self.attendance.named(envelope.sender)
-        if follower is not None and self._shipped(FromFollower(envelope.sender, body)):
-            self.attendance.heard(follower)
+    def _contradict(self, sender: ReplicaId, committed: Point) -> None:
+        self._ground.send(sender, Contradicted(committed))
 
-    # ---- what follows --------------------------------------------------------------------------------------------
+    def _wanted(self) -> Iterable[BrokerId]:
+        return self.insync.members
 
     def advance(self) -> str | None:
         """Something is news: commit, serve, hand over."""
-        ground = self._ground
-        if self.leased(ground.now) and ground.commit_to(self._committable()):
-            self._shipped(Committed(ground.commit))
+        leased = self.leased(self._ground.now)
+        if leased:
+            self._commit()
         self._mind_service()
-        return self.handover.due() if self.leased(ground.now) else None
+        return self.handover.due() if leased else None
 
     def _committable(self) -> Position:
-        """R6, H5, and R8: nothing of an earlier epoch is committed but together with this one's barrier."""
-        ground = self._ground
-        if self._barrier is None or not self.insync.enough:
-            return ground.commit
-        reached = self.insync.reached()
-        return reached if reached >= self._barrier else ground.commit
-
-    def _mind_service(self) -> None:
-        """Say at once when service begins or ends."""
-        ground = self._ground
-        leased = self.leased(ground.now)
-        may = leased and self._barrier is not None and ground.commit >= self._barrier
-        if may and not self._serving:
-            ground.report(Serving(self.epoch))
-        elif self._serving and not may:
-            ground.report(Fenced(self.epoch, "the lease is over"))
-        self._serving = may
-
-    def close(self, cause: str) -> None:
-        """The leadership ends."""
-        self._serving = False
-        self._ground.report(Fenced(self.epoch, cause))
-
-    def _shipped(self, event: ShipInput) -> bool:
-        """Let shipping take an input and send what it wants; True if somebody's answer was news."""
-        ground = self._ground
-        out = self._ship.step(event, ground.now)
-        for peer, body in out.messages:
-            ground.send(peer, body)
-        for news in out.events:
-            ground.report(news)
-        return out.moved
+        """R6, H5."""
+        return self.insync.reached() if self.enough else NOWHERE

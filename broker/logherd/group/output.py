@@ -1,9 +1,9 @@
 """What a step wants done, and in which order; and what it reports.
 
 The shell's duty, in this order: (1) take `events` in their order, before it touches the log again; (2) send `messages`;
-(3) if `flush` is set: if `keep_epoch` is set, make that epoch durable, then flush every change of the log so far, then
-send `held`, then feed `Flushed(flush)`; (4) make everything up to `commit` visible, and release the answers that waited
-for it, each only if `GroupCore.serving(now)` still holds; (5) send `asks` to the controllers. What this leads to (a
+(3) if `flush` is set: if `keep` is set, make that promise durable, then flush every change of the log so far, then send
+`held`, then feed `Flushed(flush)`; (4) make everything up to `commit` visible, and release the answers that waited
+for it, each only if `serving(now)` still holds; (5) send `asks` to the controllers. What this leads to (a
 barrier to append, an answer) is fed to the core after all of it.
 """
 
@@ -23,9 +23,22 @@ from logherd.replication.messages import Envelope, ReplicaId
 from logherd.replication.shipping import LostData, RefusedAck
 
 __all__ = [
-    "Ask", "Closed", "Cut", "Drained", "Draining", "Event", "Fenced", "Following", "Installed", "Leading",
-    "MustRebuild", "Outbox", "Output", "Resumed", "Serving", "SetChanged", "StorageStalled", "Strange",
+    "Ask", "Behind", "Closed", "Cut", "Drained", "Draining", "Event", "Fenced", "Following", "Installed", "Leading",
+    "MustRebuild", "Outbox", "Output", "Promise", "Resumed", "Serving", "SetChanged", "StorageStalled", "Strange",
 ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a replica must not forget: the highest epoch seen, and in `raft` mode whom it has voted for in that epoch.
+
+    Kept as one record, the newest in place of the one before; a core is made with the one that was found. `doubtful`:
+    damage may have taken a newer one, or records that were acknowledged (raft/doubt.py).
+    """
+
+    epoch: Epoch = Epoch(0)  # noqa: RUF009
+    vote: ReplicaId | None = None
+    doubtful: bool = False
 
 
 class Closed(Enum):
@@ -116,6 +129,14 @@ class SetChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Behind:
+    """`static` mode: the synchronous followers that do not keep up; an empty tuple: all do again."""
+
+    epoch: Epoch
+    members: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Drained:
     """Nobody waits for this process any more: it may stop."""
 
@@ -137,7 +158,7 @@ class Strange:
 
 Event = (
     Fenced | Leading | Serving | Draining | Resumed | Following | Cut | Installed | MustRebuild | SetChanged | Drained
-    | StorageStalled | Strange | LostData | RefusedAck
+    | StorageStalled | Strange | Behind | LostData | RefusedAck
 )  # fmt: skip
 
 Ask = Report | AlterSyncSet | Register | Release
@@ -149,7 +170,7 @@ class Output(msgspec.Struct, frozen=True):
 
     events: tuple[Event, ...] = ()
     messages: tuple[Envelope, ...] = ()
-    keep_epoch: Epoch | None = None
+    keep: Promise | None = None
     flush: int | None = None
     held: tuple[Envelope, ...] = ()
     commit: Position | None = None
@@ -167,19 +188,19 @@ class Outbox:
     messages: list[Envelope] = field(default_factory=list)
     held: list[Envelope] = field(default_factory=list)
     asks: list[Ask] = field(default_factory=list)
-    keep_epoch: Epoch | None = None
+    keep: Promise | None = None
     flush: int | None = None
 
     def drain(self, commit: Position | None) -> Output:
         """Hand over what was collected, and begin anew."""
         ensure(self.flush is not None or not self.held, "a held message names what it waits for", self.held)
-        ensure(self.flush is not None or self.keep_epoch is None, "an epoch is kept by a flush", self.keep_epoch)
+        ensure(self.flush is not None or self.keep is None, "a promise is kept by a flush", self.keep)
         if commit is None and self.flush is None and not (self.events or self.messages or self.asks):
             return _NOTHING
         output = Output(
-            tuple(self.events), tuple(self.messages), self.keep_epoch, self.flush, tuple(self.held), commit,
+            tuple(self.events), tuple(self.messages), self.keep, self.flush, tuple(self.held), commit,
             tuple(self.asks),
         )  # fmt: skip
         self.events, self.messages, self.held, self.asks = [], [], [], []
-        self.keep_epoch = self.flush = None
+        self.keep = self.flush = None
         return output

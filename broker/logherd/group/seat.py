@@ -1,11 +1,12 @@
 """Which replica of which group a process is, and the name that its replicas know it by."""
 
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from logherd.controller.values import BrokerId, GroupKey, Registration, Rules
 from logherd.replication.messages import ClusterId, ReplicaId
 
-__all__ = ["Process", "Seat", "cluster_of", "process_of", "replica_of"]
+__all__ = ["Process", "Seat", "cluster_of", "process_of", "replica_of", "voter_of"]
 
 _DIGITS = 16
 
@@ -46,6 +47,12 @@ def replica_of(process: Process) -> ReplicaId:
     """BROKER "." 16 hex digits of the registration: a restarted process is another replica, and what an earlier one
     acknowledged is never counted for it (R4, R11)."""
     return ReplicaId(f"{process.broker_id}.{process.registration:0{_DIGITS}x}")
+
+
+def voter_of(broker_id: BrokerId, store_id: str) -> ReplicaId:
+    """The name in `raft` mode, where votes and copies outlive a process: of the same form, with 16 digits that stand
+    for the store. A broker with another store is another replica, and has no vote until the group names it."""
+    return ReplicaId(f"{broker_id}.{blake2b(store_id.encode(), digest_size=_DIGITS // 2).hexdigest()}")
 
 
 def process_of(replica: ReplicaId) -> Process | None:

@@ -71,6 +71,16 @@ class Channel(asyncio.Protocol):
         """Whether no request runs and nothing waits to be written."""
         return self._intake.running == 0 and self._outbox.size == 0
 
+    @property
+    def bytes_received(self) -> int:
+        """Since the connection was accepted."""
+        return self._traffic.received
+
+    @property
+    def bytes_sent(self) -> int:
+        """Handed to the transport since the connection was accepted."""
+        return self._traffic.sent
+
     def end(self, reason: str, **detail: str | int) -> None:
         """Close the connection after what is already queued, with one log line. Idempotent."""
         transport = self._transport
@@ -177,7 +187,7 @@ class Channel(asyncio.Protocol):
         self._budget.used -= traffic.partial + traffic.unsent
         self._intake.clear()
         self._outbox.take()
-        self._hub.admission.release(self.remote_ip)
+        self._hub.admission.release(self.remote_ip, received=traffic.received, sent=traffic.sent)
         self._lost()
 
     # ---- called by the hub

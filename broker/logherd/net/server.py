@@ -3,14 +3,14 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from logherd.net.hub import FrameHandler, Hub
 from logherd.net.limits import NetLimits
 from logherd.net.session import NetSession
 from logherd.telemetry.log import Log
 
-__all__ = ["Server"]
+__all__ = ["Server", "Traffic"]
 
 LISTEN_BACKLOG = 4096
 """Of a socket that a guardian has lent, too: there it is how many wait while nobody accepts."""
@@ -21,6 +21,15 @@ class Listener(Protocol):
 
     def close(self) -> None:
         """Accept no more."""
+
+
+class Traffic(NamedTuple):
+    """Connections and bytes since the start, of all connections there were."""
+
+    accepted: int
+    refused: int
+    received: int
+    sent: int
 
 
 class Server:
@@ -46,6 +55,16 @@ class Server:
     def connections(self) -> int:
         """Number of open connections."""
         return self._hub.admission.total
+
+    @property
+    def traffic(self) -> Traffic:
+        """Looks at every open connection."""
+        admission, sessions = self._hub.admission, self._hub.sessions
+        return Traffic(
+            admission.accepted, admission.refused,
+            admission.received + sum(session.bytes_received for session in sessions),
+            admission.sent + sum(session.bytes_sent for session in sessions),
+        )  # fmt: skip
 
     @property
     def bytes_held(self) -> int:

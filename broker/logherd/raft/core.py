@@ -15,6 +15,7 @@ from logherd.raft.candidate import Candidate, PreCandidate
 from logherd.raft.follower import Follower
 from logherd.raft.ground import Ground, Turn, TurnTo
 from logherd.raft.inputs import (
+    Appended,
     Applied,
     ChangeMembers,
     DiskFull,
@@ -27,6 +28,7 @@ from logherd.raft.inputs import (
     Read,
     Received,
     RecoverQuorum,
+    StoreBroken,
     Tick,
     Transfer,
 )
@@ -38,7 +40,7 @@ from logherd.raft.output import Output, Refusal, Role, Strange
 from logherd.raft.recovery import recover_quorum
 from logherd.raft.store import HardState, LogStore, StoreMismatchError
 from logherd.raft.voting import answer_pre_vote, answer_vote, hears_leader
-from logherd.replication.epochs import ORIGIN
+from logherd.replication.epochs import NOWHERE, ORIGIN
 from logherd.replication.log import Image
 from logherd.replication.messages import (
     Append,
@@ -78,15 +80,19 @@ class RaftCore:
     in the store when the core is made must be durable. `InvariantError` and `SpanDamagedError` mean: stop the process.
     """
 
-    def __init__(self, log: LogStore, options: RaftOptions, *, hard: HardState, seed: int, now: int) -> None:
+    def __init__(
+        self, log: LogStore, options: RaftOptions, *, hard: HardState, seed: int, now: int, commit: Position = NOWHERE
+    ) -> None:
         """Start as a follower of whatever the store says; `hard` is what its files said, checked against their owner.
+
+        `commit`: up to where the log is known to be committed, if that is above its image.
 
         Raises: StoreMismatchError if the store belongs to somebody else.
         """
         found = log.hard_state()
         if found is None or found.owner != hard.owner or found.cluster.name != hard.cluster.name:
             raise StoreMismatchError(f"the store is of {found}, not of {hard.owner} in {hard.cluster.name}")
-        self._ground = Ground(options, log, found, seed=seed, now=now)
+        self._ground = Ground(options, log, found, commit=commit, seed=seed, now=now)
         if log.epochs.last_epoch > found.term:
             # The records reached the disk, the term that came with them did not; nothing was promised in it. Hardly
             # ever seen: a leader sends records only to whom has confirmed durably that it is in the leader's term.
@@ -122,6 +128,8 @@ class RaftCore:
         ground = self._ground
         if now != ground.clock.now:
             self._advance_clock(now)
+        if ground.options.owner_appends and ground.grown:
+            self._look()
         match event:
             case Received():
                 self._on_envelope(event.envelope)
@@ -138,17 +146,32 @@ class RaftCore:
                 self._on_proposals((event,))
             case Read() | ChangeMembers() | Transfer() | RecoverQuorum():
                 self._on_request(event)
-            case Linked() | ImageKept() | DiskFull():
+            case _:
                 self._on_news(event)
         return ground.finish()
 
-    def _on_news(self, event: Linked | ImageKept | DiskFull) -> None:
-        if isinstance(event, ImageKept):
-            self._on_image(event.image)
-        elif isinstance(event, DiskFull):
-            self._ground.full = event.full
-        elif isinstance(self._role, Leader):
-            self._role.on_link(event.peer)
+    def _look(self) -> None:
+        """The owner has written to the log, which only a leader's may."""
+        role = self._role
+        ensure(isinstance(role, Leader), "only a leader's owner appends", self._ground.log.end)
+        if isinstance(role, Leader):
+            role.on_growth()
+
+    def _on_news(self, event: Linked | ImageKept | DiskFull | StoreBroken | Appended) -> None:
+        match event:
+            case ImageKept():
+                self._on_image(event.image)
+            case DiskFull():
+                self._ground.disk.full = event.full
+            case StoreBroken():
+                self._ground.disk.broken = event.broken
+                if event.broken and isinstance(self._role, Leader):
+                    self._turn(self._role.leave("the store does not work"))
+            case Linked():
+                if isinstance(self._role, Leader):
+                    self._role.on_link(event.peer)
+            case Appended():
+                pass  # _look() has seen it.
 
     def _advance_clock(self, now: int) -> None:
         """Notice a gap in time before anything is judged by it."""
@@ -275,7 +298,7 @@ class RaftCore:
     def _on_timeout_now(self) -> Turn | None:
         """The leader asks this member to take over; a learner or a member without room does not."""
         ground = self._ground
-        if not isinstance(self._role, Follower) or not ground.may_lead or ground.full or ground.doubtful:
+        if not isinstance(self._role, Follower) or not ground.may_lead or ground.unable or ground.doubtful:
             return None
         return Turn(TurnTo.CANDIDATE, "leadership handed over", transfer=True)
 

@@ -62,7 +62,7 @@ class Follower:
             return None
         self.rearm()
         ground = self._ground
-        if not ground.may_lead or ground.stalled or ground.full or ground.quarantined or ground.doubtful:
+        if not ground.may_lead or ground.unable or ground.quarantined or ground.doubtful:
             return None
         return Turn(TurnTo.PRE_CANDIDATE, "heard no leader")
 

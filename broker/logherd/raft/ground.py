@@ -77,10 +77,19 @@ class Progress:
 
 @dataclass(slots=True)
 class _Tokens:
-    """What this step wants flushed, and what the newest promise (term and vote) waits for."""
+    """What this step wants flushed, what the newest promise (term and vote) waits for, and the log's end as noted."""
 
+    end: Position
     flush: int | None = None
     promised: int = 0
+
+
+@dataclass(slots=True)
+class _Disk:
+    """`full`: no records can be taken. `broken`: the store does not work."""
+
+    full: bool = False
+    broken: bool = False
 
 
 class Ground:
@@ -90,7 +99,9 @@ class Ground:
     the commit position; (3) `members.current` is what the newest configuration record of the log says.
     """
 
-    def __init__(self, options: RaftOptions, log: LogStore, hard: HardState, *, seed: int, now: int) -> None:
+    def __init__(
+        self, options: RaftOptions, log: LogStore, hard: HardState, *, commit: Position, seed: int, now: int
+    ) -> None:
         self.hard = hard
         self.options = options
         self.log = log
@@ -98,14 +109,15 @@ class Ground:
         self.out = Outbox()
         self.clock = Clockwork(now, now)
         self.durable = DurableEnd(log.end)
-        self.full = False
+        self.disk = _Disk()
         self.members = read_members(log)
         image = log.image()
         base = log.epochs.base.position
-        start = image.point.position if image else base
+        start = max(commit, image.point.position if image else base)
+        ensure(start <= log.end, "progress 1: what is committed is here", start, log.end)
         self.progress = Progress(start, start, start, base)
         self._waiting_reads: list[tuple[Position, int]] = []
-        self._tokens = _Tokens()
+        self._tokens = _Tokens(log.end)
 
     @property
     def identity(self) -> ReplicaId:
@@ -127,6 +139,21 @@ class Ground:
         """Whether the oldest flush has been waiting for an election time-out."""
         since = self.durable.waiting_since
         return since is not None and self.clock.now - since >= self.options.election_ms
+
+    @property
+    def full(self) -> bool:
+        """Whether no records can be taken."""
+        return self.disk.full
+
+    @property
+    def unable(self) -> bool:
+        """Whether this member's disk would not let it lead."""
+        return self.stalled or self.disk.full or self.disk.broken
+
+    @property
+    def grown(self) -> bool:
+        """Whether the log's owner has written to it since that was noted."""
+        return self.log.end != self._tokens.end
 
     @property
     def may_lead(self) -> bool:
@@ -175,7 +202,8 @@ class Ground:
 
     def wrote(self) -> int:
         """Note a change of the store; gives the token that covers everything so far."""
-        token = self._tokens.flush = self.durable.wrote(self.log.end, self.clock.now)
+        end = self._tokens.end = self.log.end
+        token = self._tokens.flush = self.durable.wrote(end, self.clock.now)
         return token
 
     def append(self, kind: Kind, body: bytes) -> Position:

@@ -55,10 +55,21 @@ class Handover:
         else:
             self._hand_to(target, transfer.request)
 
-    def on_tick(self, *, blocked: bool) -> None:
-        """Give up an order that nobody followed; think of a better leader now and then."""
-        ground, order = self._ground, self._order
+    @property
+    def target(self) -> ReplicaId | None:
+        """Who is to lead next."""
+        return self._order.target if self._order is not None else None
+
+    @property
+    def sent(self) -> bool:
+        """Whether it has been told to stand."""
+        return self._order is not None and self._order.sent
+
+    def on_tick(self, *, blocked: bool) -> bool:
+        """Give up an order that nobody followed, True if the target had been told; think of a better leader."""
+        ground, order, ignored = self._ground, self._order, False
         if order is not None and ground.clock.now >= order.deadline:
+            ignored = order.sent
             if order.request is not None:
                 ground.refuse(order.request, Refusal.TIMED_OUT, ground.identity)
             self._order = None
@@ -66,12 +77,15 @@ class Handover:
             self._preferred_at = ground.clock.now + ground.options.election_ms
             if not blocked and not self.running and not ground.members.current.joint:
                 self._hand_to_better()
+        return ignored
 
     def advance(self) -> None:
         """Tell the target to stand as soon as it holds everything; from then on there is no lease in this term."""
-        order = self._order
-        if order is None or order.sent or self._ship.match(order.target) < self._ground.log.end:
+        order, ground = self._order, self._ground
+        if order is None or order.sent or self._ship.match(order.target) < ground.log.end:
             return
+        if ground.options.owner_appends and ground.progress.announced < ground.log.end:
+            return  # Whoever waits for an answer gets it first: an earlier step has told that everything is committed.
         order.sent = True
         self._lease.give_up()
         self._ground.send(order.target, TimeoutNow())

@@ -11,6 +11,7 @@ from logherd.replication.log import Image
 from logherd.replication.messages import Envelope, ReplicaId
 
 __all__ = [
+    "Appended",
     "Applied",
     "ChangeMembers",
     "DiskFull",
@@ -23,6 +24,7 @@ __all__ = [
     "Read",
     "Received",
     "RecoverQuorum",
+    "StoreBroken",
     "Tick",
     "Transfer",
 ]
@@ -114,6 +116,18 @@ class DiskFull:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreBroken:
+    """The store does not work (or does again): a leader lets go at once, and nobody stands for election."""
+
+    broken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The log's owner has written to it (`RaftOptions.owner_appends`). Any other input notices, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class RecoverQuorum:
     """An operator's decision that the voters not listed will never come back. It can lose committed records.
 
@@ -142,5 +156,7 @@ Input = (
     | ChangeMembers
     | Transfer
     | DiskFull
+    | StoreBroken
+    | Appended
     | RecoverQuorum
 )

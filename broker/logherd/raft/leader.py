@@ -11,6 +11,7 @@ from logherd.raft.ground import Ground, Turn, TurnTo
 from logherd.raft.handover import Handover
 from logherd.raft.inputs import ChangeMembers, Propose, Read, Transfer
 from logherd.raft.lease import Lease
+from logherd.raft.members import Configuration
 from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant
 from logherd.raft.output import Refusal, Role
 from logherd.raft.pending import PendingReads, Proposals, WaitingRead
@@ -61,7 +62,8 @@ class Leader:
         self._handover = Handover(ground, self._ship, self._lease, self._doubts.counts)
         self._ready = False
         self._muted = False
-        self._first = ground.log.end
+        self._first: Position | None = None
+        self._restated_at = ground.clock.now
 
     @property
     def role(self) -> Role:
@@ -91,12 +93,46 @@ class Leader:
     # ---- beginning and end -------------------------------------------------------------------------------------
 
     def start(self) -> Turn | None:
-        """Append the record whose commit makes everything before it committed, and ship it."""
+        """Append the record whose commit makes everything before it committed, and ship it; or let the owner do so."""
         self._follow()
-        self._first = self._ground.append(Kind.NOOP, b"")
-        self._proposals.add(self._first, 0, None)
+        if not self._ground.options.owner_appends:
+            self._first = self._ground.append(Kind.NOOP, b"")
+            self._proposals.add(self._first, 0, None)
         self._shipped(ShipperTick())
         return self._advance()
+
+    def on_growth(self) -> None:
+        """The owner has appended, the first record of the term first."""
+        ground = self._ground
+        ensure(ground.log.epochs.last_epoch == ground.term, "a leader appends in its own term", ground.log.epochs)
+        if self._first is None:
+            self._first = ground.log.end
+        ground.wrote()
+        self._shipped(Grown())
+
+    def leased(self, now: int) -> bool:
+        """Whether it may serve at this moment without asking anybody."""
+        return self._ready and self._lease.valid_at(now)
+
+    @property
+    def handing_over(self) -> ReplicaId | None:
+        """To whom leadership is being handed."""
+        return self._handover.target
+
+    @property
+    def changing(self) -> bool:
+        """Whether members are being changed, or a change is not committed yet."""
+        return self._changing.running or self._ground.members.since > self._ground.progress.commit
+
+    @property
+    def given_away(self) -> bool:
+        """Whether that one has been told to stand, so that there is no lease any more in this term."""
+        return self._handover.sent
+
+    def leave(self, cause: str) -> Turn:
+        """Let go at once; whoever is closest may stand."""
+        self._handover.leave()
+        return Turn(TurnTo.FOLLOWER, cause)
 
     def close(self) -> None:
         """The role ends: everything that waited for it gets its one answer."""
@@ -121,8 +157,11 @@ class Leader:
         if not self.quorum_recent:
             return Turn(TurnTo.FOLLOWER, "quorum not heard")
         self._changing.on_tick()
-        self._handover.on_tick(blocked=self._changing.running or not self._ready)
+        ignored = self._handover.on_tick(blocked=self._changing.running or not self._ready)
+        if ignored and ground.options.owner_appends:
+            return Turn(TurnTo.FOLLOWER, "leadership was not taken over")  # It has no lease any more in this term.
         self._shipped(ShipperTick())
+        self._restate()
         return self._advance()
 
     def on_flushed(self) -> Turn | None:
@@ -169,7 +208,7 @@ class Leader:
             commit = ground.progress.commit
             ground.out.answers.extend(self._proposals.decide(commit))
             self._shipped(Committed(commit))
-            if not self._ready and commit >= self._first:
+            if not self._ready and self._first is not None and commit >= self._first:
                 self._ready = True
                 ground.report(Role.LEADER, ground.identity, "first record committed", ready=True)
         self._serve_reads()
@@ -285,16 +324,29 @@ class Leader:
             return None
         following = self._changing.following()
         if following is not None:
-            body = following.encode()
-            end = ground.append(Kind.MEMBERS, body)
-            self._proposals.add(end, len(body), None)
-            ground.adopt(following, end)
-            self._follow()
-            self._shipped(Grown())
+            self._name(following)
         elif not ground.members.current.is_voter(ground.identity):
             self._handover.leave()
             return Turn(TurnTo.FOLLOWER, "no longer a voter")
         return None
+
+    def _name(self, configuration: Configuration) -> None:
+        """Append who belongs to the group from now on."""
+        ground, body = self._ground, configuration.encode()
+        end = ground.append(Kind.MEMBERS, body)
+        self._proposals.add(end, len(body), None)
+        ground.adopt(configuration, end)
+        self._restated_at = ground.clock.now
+        self._follow()
+        self._shipped(Grown())
+
+    def _restate(self) -> None:
+        """Where the owner drops old records, the present members stand in a young one, too."""
+        ground = self._ground
+        quiet = self._ready and not ground.full and not self.changing
+        due = ground.options.owner_appends and ground.clock.now - self._restated_at >= ground.options.restate_ms
+        if due and quiet and ground.members.since < ground.log.end:
+            self._name(ground.members.current)
 
     def _follow(self) -> None:
         ground = self._ground

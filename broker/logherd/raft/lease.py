@@ -34,12 +34,16 @@ class Lease:
 
     def valid(self) -> bool:
         """Whether a read may be served without asking."""
+        return self.valid_at(self._ground.clock.now)
+
+    def valid_at(self, now: int) -> bool:
+        """The same at a moment after the latest step."""
         sent_at = self._sent_at()
         return (
             not self._given_up
             and sent_at >= self._trusted_from
             and self._rounds.last > 0
-            and self._ground.clock.now < sent_at + self._ground.options.lease_ms
+            and now < sent_at + self._ground.options.lease_ms
         )
 
     def distrust(self) -> None:

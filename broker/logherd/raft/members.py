@@ -154,13 +154,17 @@ class MembersLog:
         """What held at `position`."""
         return [configuration for since, configuration in self._known if since <= position][-1]
 
+    def committed_since(self, commit: Position) -> Position:
+        """The end of the newest record of a configuration that is committed."""
+        return max((since for since, _ in self._known if since <= commit), default=self._known[0][0])
+
     def counts(self, peer: ReplicaId, commit: Position) -> bool:
         """Whether the peer is a voter of a configuration that may still hold, given what is known to be committed.
 
         A configuration that leaves it out may be cut again, and until it is committed this member's longer log may be
         the only one that can be elected. Source: Raft dissertation 4.2.2.
         """
-        last_committed = max((since for since, _ in self._known if since <= commit), default=self._known[0][0])
+        last_committed = self.committed_since(commit)
         return any(known.is_voter(peer) for since, known in self._known if since >= last_committed)
 
     def forget(self, below: Position) -> None:

@@ -32,6 +32,10 @@ class RaftOptions:
     uncommitted_records_max: int = 10_000
     lease_reads: bool = False
     """Whether Read(lease=True) is honoured; it trusts the rate of clocks."""
+    owner_appends: bool = False
+    """Whether whoever owns the log writes to it, the first record of each term included, instead of proposing."""
+    restate_ms: int = 600_000
+    """The owner drops records by itself: after so long its leader names the members again, above what may go."""
     change_ms_max: int = 60_000
     """How long new voters may take to catch up before a change is given up."""
     ship: ShipOptions = field(default_factory=ShipOptions)

@@ -4,6 +4,7 @@ A typed handler gets its header decoded; a raw one (send, pull) reads the few fi
 because they carry nearly all the traffic.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from logherd.kit.clock import Clock
@@ -22,6 +23,9 @@ from logherd.wire.table import REQUESTS
 __all__ = ["Dispatcher", "RawHandler", "response_frame"]
 
 _log = Log("logherd.service")
+
+_UNKNOWN = -1
+"""All codes without a handler are counted as one: peers choose them."""
 
 RawHandler = Callable[[Frame, Session], Answer]
 
@@ -43,6 +47,10 @@ class Dispatcher:
         self._typed = dict(typed)
         self._raw = dict(raw or {})
         self.handle_run: RunHandler = runs or _no_run
+        self.taken: Counter[int] = Counter()
+        """Requests with typed headers since the start, by code."""
+        self.refused: Counter[tuple[int, int]] = Counter()
+        """Requests that were answered at once with another code than success, by code and answer."""
 
     @property
     def missing(self) -> list[int]:
@@ -64,25 +72,34 @@ class Dispatcher:
         try:
             answer = handler(frame, session) if handler is not None else self._handle_typed(frame, session)
         except RequestError as error:
-            answer = Reply(error.code, remark=error.remark)
+            answer = self._refuse(frame, error.code, error.remark)
         except (HeaderError, BodyError) as error:
-            answer = Reply(ResponseCode.INVALID_PARAMETER, remark=str(error))
+            answer = self._refuse(frame, ResponseCode.INVALID_PARAMETER, str(error))
         except StoreDamaged as error:
             _log.error("damaged record met", code=frame.code, file=error.path, offset=error.offset, what=error.what)
-            answer = Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
+            answer = self._refuse(frame, ResponseCode.SYSTEM_ERROR, str(error))
         except MetadataRefusedError as error:
-            answer = Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=str(error))
+            answer = self._refuse(frame, ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
         if answer is PARKED or frame.flag & Flag.ONEWAY:
             return None
         return answer
 
+    def _refuse(self, frame: Frame, code: int, remark: str) -> Reply:
+        known = frame.code in self._typed or frame.code in self._raw
+        self.refused[frame.code if known else _UNKNOWN, code] += 1
+        return Reply(code, remark=remark)
+
     def _handle_typed(self, frame: Frame, session: Session) -> Answer:
         handler = self._typed.get(frame.code)
+        self.taken[frame.code if handler is not None else _UNKNOWN] += 1
         if handler is None:
             raise RequestError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, refusal(frame.code, self._role))
         spec = REQUESTS[frame.code]
         header = None if spec.header is None else decode_header(spec.header, frame.ext)
-        return handler(Request(frame, header, self._clock.monotonic_ms()), session)
+        answer = handler(Request(frame, header, self._clock.monotonic_ms()), session)
+        if type(answer) is Reply and answer.code:
+            self.refused[frame.code, answer.code] += 1
+        return answer
 
 
 def _no_run(_frames: Sequence[Frame], _at: int, _session: Session) -> Run | None:

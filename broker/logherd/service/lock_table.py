@@ -1,6 +1,6 @@
 """Which client holds which queue for orderly consumption: a table of leases, pure and driven by the caller's clock.
 
-Memory only: after a restart the table is empty, and clients take their queues again within 20 s.
+Memory only; who holds what outlives the process in the metadata, and is put back by `lock` for a whole lease.
 
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/client/rebalance/RebalanceLockManager.java
 """
@@ -8,16 +8,12 @@ Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/client/
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from logherd.service.metadata import QueueName
+
 __all__ = ["LEASE_MS", "LockTable", "QueueName"]
 
 LEASE_MS: Final = 60_000
 """How long a queue stays locked without being locked again; clients do so every 20 s and trust a lock for 30 s."""
-
-
-class QueueName(NamedTuple):
-    topic: str
-    broker: str
-    queue_id: int
 
 
 class _Lease(NamedTuple):
@@ -47,20 +43,31 @@ class LockTable:
             del self._leases[group]
         return held
 
-    def unlock(self, group: str, client_id: str, queues: Iterable[QueueName]) -> None:
-        """Give back queues; those of another client are left alone."""
+    def unlock(self, group: str, client_id: str, queues: Iterable[QueueName]) -> list[QueueName]:
+        """Give back queues; those of another client are left alone. Returns those that are free now."""
+        freed = []
         leases = self._leases.get(group, {})
         for queue in queues:
             lease = leases.get(queue)
             if lease is not None and lease.client_id == client_id:
                 del leases[queue]
+                freed.append(queue)
         if group in self._leases and not leases:
             del self._leases[group]
+        return freed
 
     def owner(self, group: str, queue: QueueName, now_ms: int) -> str | None:
         """The client that holds a queue now."""
         lease = self._leases.get(group, {}).get(queue)
         return lease.client_id if lease is not None and lease.until_ms > now_ms else None
+
+    def ended(self, now_ms: int) -> dict[str, list[QueueName]]:
+        """By group, the queues whose lease has ended and that nobody took since."""
+        ended = {
+            group: [queue for queue, lease in leases.items() if lease.until_ms <= now_ms]
+            for group, leases in self._leases.items()
+        }
+        return {group: queues for group, queues in ended.items() if queues}
 
     def expire(self, now_ms: int) -> None:
         """Forget ended leases, so that the table holds no more than what is in use. Call it every few seconds."""

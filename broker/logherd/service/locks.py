@@ -3,8 +3,9 @@
 from logherd.kit.clock import Clock
 from logherd.service.errors import RequestError
 from logherd.service.lock_table import LockTable, QueueName
+from logherd.service.metadata import Metadata, MetadataRefusedError
 from logherd.service.ports import Answer, Handler, Reply, Request, Session
-from logherd.service.requests import body_reply
+from logherd.service.requests import after, body_reply
 from logherd.wire.bodies import MessageQueue, decode_body
 from logherd.wire.bodies.clients import LockedQueues, LockQueues
 from logherd.wire.codes import RequestCode, ResponseCode
@@ -13,31 +14,59 @@ __all__ = ["Locks"]
 
 
 class Locks:
-    """Handlers over one lock table. `only_this_broker` makes no difference: one broker leads a group."""
+    """Handlers over one lock table. `only_this_broker` makes no difference: one broker leads a group.
 
-    def __init__(self, clock: Clock) -> None:
+    An answer waits until the change of owner is committed. In each epoch the table begins with a whole lease for each
+    owner that the metadata knows: what an earlier leader granted is not granted to another before it has ended.
+    """
+
+    def __init__(self, metadata: Metadata, clock: Clock) -> None:
         self.table = LockTable()
+        self._metadata = metadata
         self._clock = clock
+        self._epoch = 0
 
     def handlers(self) -> dict[RequestCode, Handler]:
         return {RequestCode.LOCK_BATCH_MQ: self.lock, RequestCode.UNLOCK_BATCH_MQ: self.unlock}
 
     def tick(self) -> None:
         """Forget ended leases. Call it every 10 s."""
-        self.table.expire(self._clock.monotonic_ms())
+        if not self._metadata.leading:
+            return
+        now = self._clock.monotonic_ms()
+        self._begin_epoch(now)
+        try:
+            for group, queues in self.table.ended(now).items():
+                self._metadata.owners.take(group, "", queues)
+        except MetadataRefusedError:
+            return  # the store reports its own state; the next call tries again
+        self.table.expire(now)
+
+    def _begin_epoch(self, now: int) -> None:
+        if self._epoch == self._metadata.epoch:
+            return
+        self._epoch = self._metadata.epoch
+        self.table = LockTable()
+        for group, owners in self._metadata.owners:
+            for queue, client_id in owners.items():
+                self.table.lock(group, client_id, [queue], now)
 
     def lock(self, request: Request, _session: Session) -> Answer:
-        """41."""
+        """41. Raises NotLeading."""
         asked = _asked(request)
-        held = self.table.lock(asked.group, asked.client_id, _names(asked), self._clock.monotonic_ms())
+        now = self._clock.monotonic_ms()
+        self._begin_epoch(now)
+        held = self.table.lock(asked.group, asked.client_id, _names(asked), now)
+        position = self._metadata.owners.take(asked.group, asked.client_id, held)
         queues = [MessageQueue(broker_name=name.broker, queue_id=name.queue_id, topic=name.topic) for name in held]
-        return body_reply(LockedQueues(queues=queues))
+        return after(position, body_reply(LockedQueues(queues=queues)))
 
     def unlock(self, request: Request, _session: Session) -> Answer:
-        """42."""
+        """42. Raises NotLeading."""
         asked = _asked(request)
-        self.table.unlock(asked.group, asked.client_id, _names(asked))
-        return Reply()
+        self._begin_epoch(self._clock.monotonic_ms())
+        freed = self.table.unlock(asked.group, asked.client_id, _names(asked))
+        return after(self._metadata.owners.take(asked.group, "", freed), Reply())
 
 
 def _asked(request: Request) -> LockQueues:

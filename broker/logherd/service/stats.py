@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-__all__ = ["BrokerStats", "DayTotals", "StatsView", "Window"]
+__all__ = ["BrokerStats", "DayTotals", "PullCalls", "StatsView", "Window"]
 
 _SECOND_MS = 1_000
 _DAY_MS = 86_400_000
@@ -83,6 +83,13 @@ class DayTotals(NamedTuple):
     yesterday_morning: int
     today_morning: int
     now: int
+
+
+class PullCalls(NamedTuple):
+    """Pulls since start that found messages at once, and that did not."""
+
+    found: int
+    missed: int
 
 
 class _Rates(NamedTuple):
@@ -214,6 +221,14 @@ class BrokerStats:
     @property
     def put_bytes(self) -> int:
         return self._totals[0].size
+
+    @property
+    def get_bytes(self) -> int:
+        return self._totals[1].size
+
+    @property
+    def pulls(self) -> PullCalls:
+        return PullCalls(self._calls_found, self._calls_missed)
 
     def rates(self, field: str) -> tuple[float, float, float]:
         """Per second over the last 10, 60 and 600 s. `field` is put, found, missed or transferred.

@@ -37,8 +37,7 @@ class CommitLog:
 
     __slots__ = (
         "_directory", "_files", "_options", "_starts", "_writer", "active", "append_limit", "batch_start",
-        "end_position", "parts", "pending", "segments", "shut", "store_timestamp",
-        "taken_position", "touched", "upcoming",
+        "end_position", "parts", "pending", "segments", "store_timestamp", "taken_position", "touched", "upcoming",
     )  # fmt: skip
 
     def __init__(
@@ -50,8 +49,6 @@ class CommitLog:
         self._options = options
         self._writer = writer
         self.segments = segments
-        self.shut = ""
-        """Why messages are refused though the disk would take them; empty if they are not."""
         self._starts = [segment.start for segment in segments]
         self.active = segments[bisect_right(self._starts, position) - 1]
         later = [segment for segment in segments if segment.start >= self.active.end]
@@ -74,6 +71,11 @@ class CommitLog:
     def record_bytes_limit(self) -> int:
         """Most bytes of one record."""
         return self._options.record_bytes_limit
+
+    @property
+    def raw_bytes_limit(self) -> int:
+        """Most bytes of one record of another replica's log: whatever fits a batch may have been appended there."""
+        return max(self._options.record_bytes_limit, self._options.batch_bytes_max)
 
     @property
     def has_room(self) -> bool:
@@ -344,8 +346,6 @@ class CommitLog:
         writer = self._writer
         if writer.failure is not None:
             raise StoreStopped(f"the store stopped when a write failed earlier: {writer.failure}") from writer.failure
-        if not reserve and self.shut:
-            raise StoreFull(self.shut)
         if not reserve and writer.free_bytes < self._options.reserve_bytes:
             raise StoreFull(
                 f"{writer.free_bytes} bytes of disk are free, client messages need {self._options.reserve_bytes}"

@@ -15,6 +15,7 @@ from logherd.kit.clock import Clock
 from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
 from logherd.model.record_run import run_encoder
+from logherd.store.admission import Admission
 from logherd.store.append_run import RunMessage, append_run
 from logherd.store.consume_queue import DELETED, UNIT, QueueLog, topic_hash
 from logherd.store.errors import RawRefused, RecordTooLarge, StoreDamaged, StoreFull
@@ -47,9 +48,6 @@ _NO_PARTS = list[Buffer]()
 _RECORD_OVERHEAD = 160
 """Most that a record takes beside topic, body and properties, rounded up."""
 
-_NEVER = 1 << 62
-"""More bytes than any disk has free."""
-
 
 class MessageStore:
     """A store that was opened and recovered.
@@ -61,13 +59,12 @@ class MessageStore:
     """
 
     __slots__ = (
-        "_derived", "_extract", "_least_free_bytes", "_lock", "_log", "_reader", "_reserve_bytes", "_store_host",
-        "_uncommitted",
-        "_writer", "committed_position", "recovery", "retention",
+        "_admission", "_derived", "_extract", "_lock", "_log", "_reader", "_store_host", "_uncommitted", "_writer",
+        "committed_position", "recovery", "retention",
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
-        self._reserve_bytes = self._least_free_bytes = options.log.reserve_bytes
+        self._admission = Admission(options.log.reserve_bytes, options.log.reserve_bytes)
         self._store_host = options.store_host
         self._lock = recovered.lock
         self._log = recovered.log
@@ -153,8 +150,8 @@ class MessageStore:
         TAGS nor KEYS, else None. Returns (queue offset, position, size in bytes).
         """
         log = self._log
-        if self._writer.failure is not None or self._writer.free_bytes < self._least_free_bytes:
-            log.refuse(reserve=reserve)
+        if self._writer.failure is not None or self._writer.free_bytes < self._admission.least_free_bytes:
+            self._refuse(reserve=reserve)
         if queue.deleted:
             raise InvariantError(f"only living queues get messages: {queue}")
         offset = queue.next_offset
@@ -188,8 +185,8 @@ class MessageStore:
         Ends before the first one that needs anything but to be appended, be it that it is refused; that one is for
         `append_plain`. Raises: nothing.
         """
-        encode = run_encoder(born_host, store_timestamp, self._store_host)
-        if encode is None or self._writer.failure is not None or self._writer.free_bytes < self._least_free_bytes:
+        encode, writer = run_encoder(born_host, store_timestamp, self._store_host), self._writer
+        if encode is None or writer.failure is not None or writer.free_bytes < self._admission.least_free_bytes:
             return []
         return append_run(self._log, self._extract, encode, messages, store_timestamp)
 
@@ -202,10 +199,7 @@ class MessageStore:
         The result is the first one's queue offset, and the position of each. Raises as `append` does; when StoreStopped
         comes in the middle, what was appended before never becomes durable.
         """
-        overhead = len(queue.topic_part) + _RECORD_OVERHEAD
-        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
-        self._log.refuse(reserve=False)
-        self._log.ensure_room(sum(sizes), max(sizes))
+        self.ensure_room(queue, messages)
         first = queue.next_offset
         positions = [
             self.append(
@@ -216,6 +210,15 @@ class MessageStore:
             for flag, body, properties in messages
         ]  # fmt: skip
         return first, positions
+
+    def ensure_room(
+        self, queue: QueueLog, messages: Sequence[tuple[int, bytes | memoryview, bytes]], *, more: int = 0
+    ) -> None:
+        """Prepare for `append_all`, and for `more` bytes of metadata before it. Raises as that does."""
+        overhead = len(queue.topic_part) + _RECORD_OVERHEAD
+        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
+        self._refuse(reserve=False)
+        self._log.ensure_room(sum(sizes) + more, max(sizes))
 
     def take_batch(self) -> WriteBatch | None:
         """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
@@ -269,7 +272,7 @@ class MessageStore:
         ensure(after == log.end_position, "records are appended at the end", after, log.end_position)
         log.refuse(reserve=True)
         try:
-            run = decode_run(data, after, log.active.end, log.record_bytes_limit)
+            run = decode_run(data, after, log.active.end, log.raw_bytes_limit)
             plan = plan_run(run.records, self._derived.table, from_start=not log.min_position)
         except RecordError as error:
             raise RawRefused(f"records of another replica were refused: {error}") from error
@@ -449,13 +452,18 @@ class MessageStore:
 
     def shut(self, reason: str) -> None:
         """Refuse messages with StoreFull for this reason until it is called with none; metadata is taken as before."""
-        self._log.shut = reason
-        self._least_free_bytes = _NEVER if reason else self._reserve_bytes
+        self._admission.shut(reason)
+
+    def _refuse(self, *, reserve: bool) -> None:
+        """Raise if an append of this kind is refused now."""
+        if self._admission.reason and not reserve and self._writer.failure is None:
+            raise StoreFull(self._admission.reason)
+        self._log.refuse(reserve=reserve)
 
     @property
     def disk(self) -> DiskState:
         """Space and refusals as of the last look, for `status` and health."""
-        free, reserve = self._writer.free_bytes, self._reserve_bytes
+        free, reserve = self._writer.free_bytes, self._admission.reserve_bytes
         return DiskState(
             free_bytes=free, reserve_bytes=reserve, accepts_messages=self._writer.failure is None and free >= reserve,
             log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,

@@ -52,7 +52,7 @@ def check_sent(broker: "GroupBroker", envelope: Envelope) -> None:
     body, disk = envelope.body, broker.volume.disk
     if not isinstance(body, (AppendAck, AppendReject, HeartbeatAck, CopyAck)):
         return
-    kept = broker.volume.kept_epoch
+    kept = broker.volume.kept.epoch
     promised = max(kept, disk.epochs.last_epoch)
     require(promised >= envelope.epoch, "R4", f"{broker.name} answers in epoch {envelope.epoch}, {kept} is durable")
     if isinstance(body, AppendAck):

@@ -4,9 +4,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from random import Random
 
+from logherd.group.output import Promise
 from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
-from logherd.raft.record import Record
+from logherd.raft.record import Kind, Record
 from logherd.raft.store import HardState
 from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.log import Image
@@ -23,8 +24,8 @@ Bases = dict[Point, list[Entry]]
 
 
 def entry_of(record: Record) -> Entry:
-    """(epoch, number in the whole run)."""
-    return (record.epoch, int(record.body))
+    """(epoch, number in the whole run); what a leadership notes for itself has no number, but a place."""
+    return (record.epoch, int(record.body) if record.kind is Kind.DATA else -record.start - 1)
 
 
 class GroupStore(SimStore):
@@ -68,9 +69,15 @@ class GroupStore(SimStore):
         super()._add_all(records)
         self.entries += [entry_of(record) for record in records]
 
-    def keep_epoch(self, epoch: Epoch) -> None:
+    def append_note(self, epoch: Epoch, note: bytes) -> Position:
+        return self.append(Kind.MEMBERS, epoch, note)
+
+    def notes(self, after: Position, upto: Position) -> list[tuple[Position, bytes]]:
+        return [(record.end, record.body) for record in self.records(after, upto) if record.kind is Kind.MEMBERS]
+
+    def keep(self, promise: Promise) -> None:
         """Written in order with everything else."""
-        self.keep_hard_state(HardState(ClusterId("bg"), ReplicaId("b"), epoch))
+        self.keep_hard_state(HardState(ClusterId("bg"), ReplicaId("b"), promise.epoch, promise.vote))
 
 
 class GroupVolume:
@@ -103,10 +110,10 @@ class GroupVolume:
         return [] if base == ORIGIN else self.store.bases[base]
 
     @property
-    def kept_epoch(self) -> Epoch:
-        """The highest epoch that was promised durably."""
+    def kept(self) -> Promise:
+        """What was promised durably."""
         hard = self.disk.hard_state()
-        return hard.term if hard is not None else Epoch(0)
+        return Promise(hard.term, hard.vote) if hard is not None else Promise()
 
     @property
     def end(self) -> Point:

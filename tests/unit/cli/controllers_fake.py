@@ -22,6 +22,7 @@ from logherd.service.controllers.documents import (
     QuorumPage,
     RulesShape,
     StatusPage,
+    TransferShape,
 )
 
 NODES = ("c-0", "c-1", "c-2")
@@ -44,6 +45,18 @@ class Quorum:
     """Who leads some questions after the leadership was handed over; nobody does in between."""
     questions: int = 0
     page_size: int = 2
+    masters: dict[str, int] = field(default_factory=dict)
+    """Who leads a group, if it is not broker 1; 0 for nobody."""
+    elects: bool = False
+    """Whether an order to elect is carried out."""
+    usurper: int | None = None
+    """Who is elected instead."""
+    reluctant: int = 0
+    """So many questions after an election it is not yet carried out; then a new epoch begins."""
+    elected: dict[str, int] = field(default_factory=dict)
+    transfer: TransferShape | None = None
+    addresses: dict[int, str] = field(default_factory=dict)
+    """Of brokers, if they are not made up."""
     admins: dict[str, str] = field(default_factory=dict)
 
     def leader_shape(self) -> LeaderShape | None:
@@ -76,8 +89,22 @@ class Quorum:
             node=node, identity=f"{node}.0", reset=0, last=last, leader=self.leader_shape(), term=5, members=members
         )
 
+    def proceed(self, key: str) -> None:
+        """An election that was asked for is carried out when it is time."""
+        if key not in self.elected:
+            return
+        self.transfer = TransferShape(target=self.elected[key], request_id="r")
+        if self.reluctant:
+            self.reluctant -= 1
+            return
+        self.masters[key] = self.usurper or self.elected[key]
+        del self.elected[key]
+        self.epochs[key] += 1
+        self.transfer = None
+
     def group(self, key: str, *, confirmed: bool = True) -> GroupPage:
         cluster, _, name = key.partition("/")
+        master = self.masters.get(key, 1)
         brokers = [
             BrokerShape(
                 broker_id=number, address=f"b{number}:10911", store_id="s", registration=number, alive=number != 3,
@@ -88,10 +115,15 @@ class Quorum:
         ]  # fmt: skip
         return GroupPage(
             position=0, confirmed=confirmed, live=True, cluster=cluster, name=name, epoch=self.epochs[key], version=1,
-            founded=True, leader=MasterShape(broker_id=1, address="b1:10911", registration=1, serving=True),
+            founded=True, leader=self.master(master),
             in_sync=(1, 2), eligible=(), learners=(4,), committed=PointShape(epoch=7, position=9), brokers=brokers,
-            rules=RulesShape(replicas=3, min_in_sync=2, preferred=None), transfer=None, why="Broker 3 has exited.",
+            rules=RulesShape(replicas=3, min_in_sync=2, preferred=None), transfer=self.transfer,
+            why="Broker 3 has exited.",
         )  # fmt: skip
+
+    def master(self, number: int) -> MasterShape | None:
+        address = self.addresses.get(number, f"b{number}:10911")
+        return MasterShape(broker_id=number, address=address, registration=1, serving=True) if number else None
 
     def groups(self, after: str, *, confirmed: bool) -> GroupsPage:
         keys = [key for key in sorted(self.epochs) if key > after]
@@ -132,6 +164,7 @@ class Port:
         key = f"{parts['cluster']}/{parts['name']}"
         if key not in self._quorum.epochs:
             return 404, {"error": f"there is no group {key}", "reason": "UNKNOWN_GROUP"}
+        self._quorum.proceed(key)
         return self._confirmed(query) or (200, self._quorum.group(key))
 
     def _confirmed(self, query: Mapping[str, str]) -> tuple[int, object] | None:
@@ -142,6 +175,8 @@ class Port:
     def _on_group(self, name: str) -> Action:
         async def act(body: dict[str, Any], parts: Mapping[str, str]) -> tuple[int, object]:
             key = f"{parts['cluster']}/{parts['name']}"
+            if name == "elect" and self._quorum.elects and self._quorum.refusal is None:
+                self._quorum.elected[key] = body["brokerId"]
             return self._carry_out(f"{name} {key}", body, lambda: {"group": self._quorum.group(key)})
 
         return act

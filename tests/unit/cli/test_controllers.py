@@ -2,60 +2,14 @@
 
 import json
 import re
-import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from logherd.cli import controllers
-from logherd.cli.umbrella import run_umbrella
-from unit.cli.controllers_fake import SECRET, Quorum, serving
-
-
-@pytest.fixture
-def token(tmp_path: Path) -> Path:
-    path = tmp_path / "token"
-    path.write_text(SECRET + "\n")
-    path.chmod(0o600)
-    return path
-
-
-@pytest.fixture
-def quorum(token: Path) -> Iterator[Quorum]:
-    with serving(Quorum(), token) as quorum:
-        yield quorum
-
-
-@pytest.fixture
-def nowhere() -> Iterator[str]:
-    """An address at which nobody answers."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{taken.getsockname()[1]}"
-
-
-class Terminal:
-    """Runs command lines; what they print and say is there afterwards."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-        self.printed = ""
-        self.said = ""
-
-    def run(self, *arguments: str) -> int:
-        code = run_umbrella(arguments)
-        self.printed, self.said = self._capsys.readouterr()
-        return code
-
-    def lines(self) -> list[list[str]]:
-        return [line.split() for line in self.printed.splitlines()]
-
-
-@pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(capsys)
+from unit.cli.controllers_fake import Quorum
+from unit.cli.terminal import Terminal
 
 
 def only(quorum: Quorum) -> tuple[str, dict[str, Any]]:

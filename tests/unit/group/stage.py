@@ -114,7 +114,7 @@ class Node:
         for envelope in output.messages:
             self.stage.post(self, envelope)
         if output.flush is not None:
-            self._flushes.append((output.flush, output.held, output.keep_epoch))
+            self._flushes.append((output.flush, output.held, output.keep and output.keep.epoch))
         if output.commit is not None:
             self.committed = output.commit
         for ask in output.asks:

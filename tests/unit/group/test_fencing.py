@@ -5,7 +5,7 @@ import pytest
 from logherd.controller.reports import Granted
 from logherd.group.inputs import Flushed, Heard, Received, Tick
 from logherd.group.messages import Presence, Summons
-from logherd.group.output import Fenced, Following, Serving, Strange
+from logherd.group.output import Fenced, Following, Promise, Serving, Strange
 from logherd.group.seat import Process, replica_of
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch
@@ -45,7 +45,7 @@ def test_nothing_is_answered_in_an_epoch_that_is_not_durable() -> None:
     stage.run(100)
     follower.slow = True
     output = follower.feed(heartbeat(follower, "9.0000000000000063", 7))
-    assert output.keep_epoch == Epoch(7)
+    assert output.keep == Promise(Epoch(7))
     assert output.flush is not None
     assert [type(envelope.body) for envelope in output.held] == [HeartbeatAck]
     assert HeartbeatAck not in [type(envelope.body) for envelope in output.messages]

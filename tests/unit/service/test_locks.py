@@ -1,12 +1,14 @@
 """Requests that lock and unlock queues."""
 
 from logherd.service.locks import Locks
+from logherd.service.metadata import Metadata
 from logherd.service.routing import Role
 from logherd.wire.bodies import MessageQueue
 from logherd.wire.bodies.clients import LockQueues
 from logherd.wire.codes import RequestCode, ResponseCode
 from unit.service.asking import Desk, decoded
 from unit.service.client_fakes import FakeClock
+from unit.service.memory_log import MemoryLog
 
 QUEUE = MessageQueue(topic="T", broker_name="a", queue_id=0)
 AS_JSON = {"brokerName": "a", "queueId": 0, "topic": "T"}
@@ -16,9 +18,13 @@ def asked(client: str) -> LockQueues:
     return LockQueues(client_id=client, group="g", queues=[QUEUE])
 
 
+def locks_of(log: MemoryLog, clock: FakeClock) -> Locks:
+    return Locks(Metadata.open(log, clock), clock)
+
+
 def test_a_queue_is_locked_for_one_client_until_it_unlocks() -> None:
     clock = FakeClock()
-    desk = Desk(Role.BROKER, clock, Locks(clock).handlers())
+    desk = Desk(Role.BROKER, clock, locks_of(MemoryLog(), clock).handlers())
     assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"))) == {"lockOKMQSet": [AS_JSON]}
     assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": []}
     assert desk.park(RequestCode.UNLOCK_BATCH_MQ, None, asked("c1"), oneway=True) is None
@@ -27,7 +33,7 @@ def test_a_queue_is_locked_for_one_client_until_it_unlocks() -> None:
 
 def test_a_lock_that_is_not_renewed_ends_by_the_monotonic_clock() -> None:
     clock = FakeClock()
-    locks = Locks(clock)
+    locks = locks_of(MemoryLog(), clock)
     desk = Desk(Role.BROKER, clock, locks.handlers())
     desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"))
     clock.wall += 10**9
@@ -40,7 +46,7 @@ def test_a_lock_that_is_not_renewed_ends_by_the_monotonic_clock() -> None:
 
 def test_a_lock_as_fastjson_writes_it_is_read() -> None:
     clock = FakeClock()
-    desk = Desk(Role.BROKER, clock, Locks(clock).handlers())
+    desk = Desk(Role.BROKER, clock, locks_of(MemoryLog(), clock).handlers())
     queue = b'{"brokerName":"a","queueId":0,"topic":"T"}'
     body = b'{"clientId":"c1","consumerGroup":"g","mqSet":[' + queue + b'],"onlyThisBroker":false}'
     assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, body)) == {"lockOKMQSet": [AS_JSON]}
@@ -48,5 +54,83 @@ def test_a_lock_as_fastjson_writes_it_is_read() -> None:
 
 def test_a_lock_without_an_owner_is_refused() -> None:
     clock = FakeClock()
-    desk = Desk(Role.BROKER, clock, Locks(clock).handlers())
+    desk = Desk(Role.BROKER, clock, locks_of(MemoryLog(), clock).handlers())
     assert desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("")).code == ResponseCode.INVALID_PARAMETER
+
+
+def test_an_answer_waits_until_the_owner_is_committed_and_renewing_writes_nothing() -> None:
+    clock, log = FakeClock(), MemoryLog()
+    desk = Desk(Role.BROKER, clock, locks_of(log, clock).handlers())
+    desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"))
+    locked = log.end_position
+    assert desk.waits_for == locked
+    desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"))
+    assert (desk.waits_for, log.end_position) == (locked, locked)
+    desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))
+    assert log.end_position == locked
+    desk.ask(RequestCode.UNLOCK_BATCH_MQ, None, asked("c2"))
+    assert log.end_position == locked
+    desk.ask(RequestCode.UNLOCK_BATCH_MQ, None, asked("c1"))
+    assert desk.waits_for == log.end_position > locked
+
+
+def test_the_next_leader_keeps_a_queue_for_its_owner_for_a_whole_lease() -> None:
+    clock, log = FakeClock(), MemoryLog()
+    desk = Desk(Role.BROKER, clock, locks_of(log, clock).handlers())
+    desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"))
+    log.commit()
+    metadata = Metadata.follow(log, clock, committed=log.committed_position)
+    metadata.request_snapshot()
+    metadata.promote(7)
+    metadata.request_snapshot()
+    for _ in range(3):
+        metadata.end_pass()
+    log.commit()
+    log.cut_below(metadata.pinned_position)  # owners are in the snapshot, too
+    metadata = Metadata.follow(log, clock, committed=log.committed_position)
+    metadata.promote(8)
+    locks = Locks(metadata, clock)
+    desk = Desk(Role.BROKER, clock, locks.handlers())
+    clock.advance(100_000)
+    assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": []}
+    clock.advance(59_999)
+    locks.tick()
+    assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": []}
+    clock.advance(1)
+    locks.tick()
+    log.commit()
+    assert list(Metadata.read(log, clock).owners) == []
+    assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": [AS_JSON]}
+
+
+def test_a_table_of_an_earlier_leadership_is_forgotten() -> None:
+    clock, log = FakeClock(), MemoryLog()
+    locks = locks_of(log, clock)
+    desk = Desk(Role.BROKER, clock, locks.handlers())
+    at = log.end_position
+    log.commit()
+    desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"))
+    metadata = locks._metadata
+    metadata.demote()
+    log.crash()
+    metadata.cut(at)
+    assert desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert desk.ask(RequestCode.UNLOCK_BATCH_MQ, None, asked("c1")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    locks.tick()
+    metadata.promote(9)
+    assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": [AS_JSON]}
+
+
+def test_ended_leases_wait_for_space_in_the_log() -> None:
+    clock, log = FakeClock(), MemoryLog()
+    locks = locks_of(log, clock)
+    Desk(Role.BROKER, clock, locks.handlers()).ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"))
+    clock.advance(60_000)
+    log.full = True
+    locks.tick()
+    assert len(locks.table) == 1
+    log.full = False
+    locks.tick()
+    assert len(locks.table) == 0
+    log.commit()
+    assert list(Metadata.read(log, clock).owners) == []

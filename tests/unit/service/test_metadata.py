@@ -16,6 +16,7 @@ from logherd.service.metadata import (
     TopicChange,
     ensure_defaults,
 )
+from logherd.service.metadata.tables import DELETIONS_KEPT
 from unit.service.fixed_clock import FixedClock
 from unit.service.memory_log import MemoryLog
 
@@ -38,6 +39,7 @@ def state_of(metadata: Metadata) -> dict[str, object]:
         "groups": {config.name: config for config in metadata.groups},
         "offsets": {(g, t, q): o for g, t, queues in metadata.offsets for q, o in queues.items()},
         "resets": {(g, t, q): o for g, t, queues in metadata.offsets.resets() for q, o in queues.items()},
+        "owners": {group: dict(owners) for group, owners in metadata.owners},
         "counters": (metadata.version.counter, metadata.groups.version.counter),
     }
 
@@ -183,10 +185,16 @@ def test_a_deletion_is_remembered_with_its_position_until_the_log_begins_above_i
     rebuilt = opened(log)
     assert rebuilt.topics.deleted == {"orders": position}
     assert "orders" in rebuilt.topics
+    for number in range(DELETIONS_KEPT):
+        rebuilt.topics.put(TopicConfig(f"t{number}"))
+        last = rebuilt.topics.delete(f"t{number}")
     rebuilt.topics.forget_deletions(position - 1)
-    assert rebuilt.topics.deleted == {"orders": position}
-    rebuilt.topics.forget_deletions(position)
-    assert rebuilt.topics.deleted == {}
+    assert len(rebuilt.topics.deleted) == DELETIONS_KEPT + 1
+    rebuilt.topics.forget_deletions(position)  # other replicas may still hold what it was about
+    assert rebuilt.topics.deleted["orders"] == position
+    rebuilt.topics.forget_deletions(last)
+    assert "orders" not in rebuilt.topics.deleted
+    assert len(rebuilt.topics.deleted) == DELETIONS_KEPT
 
 
 def test_hooks_hear_each_topic_change_once_with_its_position() -> None:

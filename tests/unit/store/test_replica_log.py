@@ -131,10 +131,58 @@ def test_a_log_of_other_segments_is_refused_by_name(leader, segment_bytes):
 
 
 def test_a_record_beyond_the_limit_here_is_refused(leader):
-    follower = open_replica(log={"record_bytes_max": 500})
+    follower = open_replica(log={"record_bytes_max": 500, "batch_bytes_max": 500})
     append(leader, body=b"x" * 900)
     with pytest.raises(RawRefused, match="at most 500"):
         ship(leader, follower)
+
+
+def test_what_fits_a_batch_is_taken_because_a_leader_appends_it():
+    leader, follower = (open_replica(log={"record_bytes_max": 500, "batch_bytes_max": 2000}) for _ in range(2))
+    append(leader, body=b"x" * 900)
+    ship(leader, follower)
+    assert raw(follower) == raw(leader)
+
+
+def test_a_deletion_by_an_earlier_leader_is_undone_by_a_cut_and_done_by_a_commit(leader):
+    append(leader, "T", 0)
+    append(leader, "T", 1)
+    append(leader, "other")
+    deletion = leader.end_position
+    append(leader, "METADATA")
+    deleted = leader.end_position
+    replica = open_replica()
+    data, _ = leader.read_raw(0, deleted)
+    replica.append_raw(data, 0)
+    replica.delete_topic("T", deleted)
+    assert replica.find_queue("T", 0) is None
+    assert replica.find_queue("T", 1) is None
+    replica.truncate(deletion)
+    assert [replica.find_queue("T", n).next_offset for n in (0, 1)] == [1, 1]
+    again, _ = leader.read_raw(deletion, deleted - deletion)
+    replica.append_raw(again, deletion)
+    replica.delete_topic("T", deleted)
+    append(replica, "T", 1)
+    assert replica.find_queue("T", 1).next_offset == 1
+    flush(replica)
+    assert bodies(replica, "T", 0) == []
+    assert len(bodies(replica, "T", 1)) == 1
+
+
+def test_deletions_are_undone_in_order_of_position_whatever_order_they_were_told_in(leader):
+    for topic in "AB":
+        append(leader, topic)
+    first = leader.end_position
+    append(leader, "METADATA")
+    second = leader.end_position
+    append(leader, "METADATA")
+    leader.delete_topic("B", leader.end_position)
+    leader.delete_topic("A", second)
+    leader.truncate(second)
+    assert leader.find_queue("B", 0) is not None
+    assert leader.find_queue("A", 0) is None
+    leader.truncate(first)
+    assert leader.find_queue("A", 0) is not None
 
 
 def test_a_follower_without_room_for_the_next_segment_takes_nothing_of_the_run(leader):

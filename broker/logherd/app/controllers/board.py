@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from logherd.app.quorum.node import boot_ms
 from logherd.app.quorum.outcomes import Applied, Outcome, ReadAt, ReadOutcome, Rejected
-from logherd.controller.commands import Command, encode_command
+from logherd.controller.commands import Command, Elect, encode_command
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.office import Office
@@ -36,7 +36,7 @@ from logherd.service.controllers.steps import (
 )
 from logherd.telemetry.log import Log
 
-__all__ = ["CONFIRM_SECONDS", "Asker", "Board", "Quorum"]
+__all__ = ["CONFIRM_SECONDS", "Asker", "Board", "Counts", "Quorum"]
 
 _WAITERS_MAX = 10_000
 CONFIRM_SECONDS = 0.01
@@ -93,6 +93,16 @@ _STEPS = frozenset({Confirm, Catch, Decide, AwaitMaster, HandOver, Resettle, Reb
 _Confirming = list[tuple[Confirm[Any], Asker[Any]]]
 
 
+@dataclass(slots=True)
+class Counts:
+    """Since the start of this process: times that this controller stood for election, led and was ready, and elections
+    of brokers that were applied here."""
+
+    candidacies: int = 0
+    leaderships: int = 0
+    elections: int = 0
+
+
 class Board:
     """One controller's part in the leadership of the quorum. Loop thread only; nothing here blocks."""
 
@@ -100,6 +110,7 @@ class Board:
         self._machine = machine
         self._terms = terms
         self.options = options
+        self.counts = Counts()
         self.quorum: Quorum | None = None
         self.office: Office | None = None
         self._waiters: list[_Waiter] = []
@@ -115,7 +126,9 @@ class Board:
 
     def role_changed(self, event: RoleChanged) -> None:
         """Take office when the leadership is ready, leave it when it ends."""
+        self.counts.candidacies += event.role is Role.CANDIDATE
         if event.role is Role.LEADER and event.ready:
+            self.counts.leaderships += 1
             self.office = Office(self._machine(), self._terms, self.options, boot_ms())
         elif event.role is not Role.LEADER and self.office is not None:
             self.office = None
@@ -126,6 +139,7 @@ class Board:
 
     def applied(self, command: Command, verdict: Verdict) -> None:
         """A command was applied to the state, whoever proposed it."""
+        self.counts.elections += isinstance(command, Elect) and verdict.refusal is None
         if self.office is not None:
             self.office.applied(command, verdict, boot_ms())
         group = verdict.group

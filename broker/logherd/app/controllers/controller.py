@@ -23,6 +23,9 @@ from logherd.app.controllers.site import ControllerSite
 from logherd.app.descriptors import grant_descriptors, relays_for, share_descriptors
 from logherd.app.guarded.lent import NAMES, REMOTING, Lent
 from logherd.app.guarded.relay import open_relay
+from logherd.app.metrics.controller import read_board, read_quorum
+from logherd.app.metrics.parts import read_names, read_port, read_requests
+from logherd.app.metrics.text import scrape_of
 from logherd.app.names import EmbeddedNames
 from logherd.app.option_values import net_limits
 from logherd.app.quorum.node import boot_ms
@@ -30,6 +33,7 @@ from logherd.controller.leases import LeaseTerms
 from logherd.controller.settings import OfficeOptions
 from logherd.net.server import Server
 from logherd.settings.options import ControllerOptions, Endpoint
+from logherd.telemetry.metrics import Readings
 
 __all__ = ["Controller"]
 
@@ -52,11 +56,13 @@ class Controller:
         self._member = Member(options, self._decisions, self._board, on_failure=on_failure)
         self._reports = Reports(options, self._member, self._board)
         self._guard = TaskGuard(on_end=self._task_ended)
+        self._port = DeskPort(self._board, self._reports.quorum_view, boot_ms)
         self._server: Server | None = None
         self._names: EmbeddedNames | None = None
         token = options.admin_token_file
         self._admin = AdminHttp(
-            ControllerSite(self._board, self._reports.place()), token_file=None if token is None else Path(token)
+            ControllerSite(self._board, self._reports.place(), scrape=scrape_of(self._collect)),
+            token_file=None if token is None else Path(token),
         )
 
     @staticmethod
@@ -121,7 +127,7 @@ class Controller:
             relays=relays_for(options.guardian),
         )  # fmt: skip
         bound["peer"] = str(await self._member.start(peers, self._guard))
-        port = DeskPort(self._board, self._reports.quorum_view, boot_ms)
+        port = self._port
         self._decisions.hooks.append(port.applied)
         self._server = Server(port, net_limits(options.limits, connections=shares.broker_connections))
         bound["address"] = str(_endpoint(await self._server.listen_on(listening)))
@@ -149,6 +155,17 @@ class Controller:
         self._admin.close()
         await self._guard.stop(STOP_SECONDS)
         await self._member.stop(STOP_SECONDS)
+
+    def _collect(self) -> Readings:
+        readings = Readings()
+        read_quorum(readings, self._reports.standing(), self._member.node)
+        read_board(readings, self._board)
+        read_requests(readings, self._port.taken, self._port.refused)
+        read_port(readings, self._server, "controller")
+        if self._names is not None:
+            read_port(readings, self._names.server, "names")
+            read_names(readings, self._names.routes)
+        return readings
 
     async def _ticks(self) -> None:
         while True:

@@ -4,6 +4,7 @@ When a decision changes a group, its brokers are told at once on the connections
 misses it hears the same with its next heartbeat.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -19,6 +20,7 @@ from logherd.service.ports import Reply, Request, SharedReply
 from logherd.telemetry.log import Log
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame, Serialize
+from logherd.wire.table import REQUESTS
 
 __all__ = ["DeskPort"]
 
@@ -35,6 +37,10 @@ class DeskPort:
         self._clock = clock
         self._sessions: dict[int, NetSession] = {}
         self._speakers = Speakers()
+        self.taken: Counter[int] = Counter()
+        """Requests since the start, by code."""
+        self.refused: Counter[tuple[int, int]] = Counter()
+        """Answers other than success, by the codes of request and answer."""
 
     def on_open(self, session: NetSession) -> None:
         """Somebody may speak for a broker on it."""
@@ -50,6 +56,7 @@ class DeskPort:
         view = self._view()
         ends = endings(view)
         for frame in frames:
+            self.taken[frame.code if frame.code in REQUESTS else -1] += 1  # peers choose codes
             request = Request(frame, None, 0)
             try:
                 step: Step[Reply] = take(frame, self._board.office, view, self._clock())
@@ -75,6 +82,8 @@ class DeskPort:
 
     def _answer(self, session: NetSession, request: Request, seat: Seat | None, reply: Reply) -> None:
         frame = request.frame
+        if reply.code:
+            self.refused[frame.code if frame.code in REQUESTS else -1, reply.code] += 1
         if reply.code == 0 and session.id in self._sessions:
             if seat is None:
                 seat = seat_of(frame, reply)

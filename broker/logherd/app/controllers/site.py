@@ -7,7 +7,16 @@ from typing import Any
 
 import msgspec
 
-from logherd.app.admin_routes import Answer, Performing, Viewing
+from logherd.app.admin_routes import (
+    METRICS_PATH,
+    Answer,
+    Performing,
+    Scrape,
+    Scraping,
+    Viewing,
+    Wanted,
+    wrong_method,
+)
 from logherd.app.controllers.board import Asker, Board
 from logherd.app.quorum.node import boot_ms
 from logherd.service.controllers.documents import Document
@@ -20,13 +29,16 @@ __all__ = ["ControllerSite"]
 class ControllerSite:
     """A `Site` whose pages and actions may have to wait for the quorum."""
 
-    def __init__(self, board: Board, place: Place) -> None:
+    def __init__(self, board: Board, place: Place, *, scrape: Scrape) -> None:
         self._board = board
         self._place = place
+        self._scrape = scrape
 
-    def find(self, method: bytes, target: bytes) -> Viewing | Performing | Answer:
+    def find(self, method: bytes, target: bytes) -> Wanted:
         """Every path is looked up by `ask`, which also says what is wrong with it."""
         text = target.decode("ascii", "replace")
+        if text.partition("?")[0] == METRICS_PATH:
+            return Scraping(self._scrape) if method in (b"GET", b"HEAD") else wrong_method(method, ["GET", "HEAD"])
         if method in (b"GET", b"HEAD"):
             return Viewing(partial(self._view, text), {}, {})
         if method == b"POST":

@@ -46,7 +46,7 @@ class Forwarding:
         self._roster = Roster()
         hooks = ReceptionHooks(services.session_unreachable, services.session_closed, self._guest_came)
         self._reception = Reception(around.identity, instance, around.leadership, clock=around.clock, hooks=hooks)
-        dispatcher = services.dispatcher(
+        dispatcher = self.dispatcher = services.dispatcher(
             {RequestCode.FORWARDING_OPEN: _nobody_forwards if around.alone else self._reception.open}, watch=self._watch
         )
         ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)

@@ -83,6 +83,11 @@ class Gate:
         """Number of requests that wait for a leader."""
         return self._forwarder.held
 
+    @property
+    def taken(self) -> int:
+        """Number of requests since the start that came while another led."""
+        return self._forwarder.taken
+
     def tick(self, *, unread: bool) -> None:
         """Every 100 ms or so; `unread`: the memory is full of answers that clients do not read."""
         self._links.hold_reading(held=unread)

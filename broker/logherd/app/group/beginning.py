@@ -1,8 +1,9 @@
 """When a replica's log cannot go on from what it holds, and how it begins anew.
 
-Two cases. What it would need next is deleted everywhere: it begins where the others' logs begin. An operator has given
-up records that are committed here: everything is set aside, and it begins with nothing. In both it is another store
-from then on, so that nothing it ever acknowledged is counted; and another process, so that nothing in memory survives.
+What it would need next is deleted everywhere: it begins where the others' logs begin. Or an operator has given up
+records that are committed here, or what is here is damaged: everything is set aside, and it begins with nothing, to be
+copied from the leader; what is damaged is never cut. In each case it is another store from then on, so that nothing it
+ever acknowledged is counted; and another process than one that had the log open, so that nothing in memory survives.
 """
 
 from pathlib import Path
@@ -17,7 +18,7 @@ from logherd.store import begin_again
 from logherd.store.files import Files
 from logherd.telemetry.log import Log
 
-__all__ = ["LogContradicted", "MustStartAgain", "begin_anew", "failure_of"]
+__all__ = ["LogContradicted", "MustStartAgain", "begin_anew", "failure_of", "set_aside"]
 
 _log = Log("logherd.group")
 
@@ -58,13 +59,22 @@ def begin_anew(files: Files, file: ReplicaFile, why: MustStartAgain) -> None:
 
     Durable: the new identity before anything of the old log goes. Raises: StoreError, OSError.
     """
-    file.renew()
     if why.point is not None:
+        file.renew()
         _log.warning("this replica begins anew", position=why.point.position, reason=why)
         begin_again(Path(file.directory), files, position=why.point.position, epoch=why.point.epoch)
         return
+    set_aside(files, file, str(why))
+
+
+def set_aside(files: Files, file: ReplicaFile, reason: str) -> None:
+    """Move all that is in the directory of a closed store out of the way and become another store; blocks.
+
+    It may be repeated after a crash half-way. Raises: OSError, StoreFull.
+    """
+    file.renew()
     aside = Path(file.directory) / f"aside-{file.store_id[:8]}"
-    _log.warning("this replica begins with nothing; what it held is set aside", aside=aside.name, reason=why)
+    _log.warning("this replica begins with nothing; what it held is set aside", aside=aside.name, reason=reason)
     aside.mkdir()
     for path in sorted(Path(file.directory).iterdir()):
         if path.name not in _KEPT and not path.name.startswith("aside-"):

@@ -6,20 +6,19 @@ means for everything that is derived from the log, and for clients.
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
-from logherd.app.engine import BrokerFailed
-from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of
+from logherd.app.engine import BrokerFailed, Flushes
+from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of, set_aside
 from logherd.app.group.leadership import GroupLeadership
 from logherd.app.group.links import GroupLinks
 from logherd.app.group.news import log_event
 from logherd.app.group.replica import Replica
 from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.group.standing import Standing
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.opening import open_store
-from logherd.app.requests import WaitingAnswers
 from logherd.controller.values import BrokerId, GroupKey, Rules
 from logherd.group.options import GroupOptions
 from logherd.group.output import (
@@ -37,34 +36,20 @@ from logherd.group.output import (
 from logherd.group.seat import Seat
 from logherd.kit.clock import Clock
 from logherd.model.names import Epoch, Position
+from logherd.peers.options import PeerView
 from logherd.replica import ReplicaStore
-from logherd.service.forwarding import roles
 from logherd.service.metadata import Metadata, StoreLog, barriers
 from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
-from logherd.service.ports import Reply
 from logherd.settings.options import BrokerOptions
-from logherd.store import MessageStore, QueueLog, StoreError
+from logherd.store import MessageStore, QueueLog, StoreDamaged, StoreError
 from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
-from logherd.wire.codes import ResponseCode
 
 __all__ = ["GroupEngine"]
 
 _log = Log("logherd.group")
 
 _FILES = OsFiles()
-_UNKNOWN = Reply(
-    ResponseCode.SYSTEM_ERROR, remark="unknown: this broker ceased to lead before the message was committed"
-)
-_TOO_FEW = "fewer replicas are in sync than replication.minInSync asks for"
-
-
-class Routes(Protocol):
-    """The name services' side of a leadership."""
-
-    def lead(self, epoch: int) -> None: ...
-
-    def follow(self) -> None: ...
 
 
 class GroupEngine:
@@ -77,7 +62,6 @@ class GroupEngine:
     ) -> None:  # fmt: skip
         self.store = store
         self._options = options
-        self._keeper = keeper
         self._file = file
         log = StoreLog(store, clock, host=store_host)
         self.metadata = Metadata.follow(log, clock, committed=store.committed_position)
@@ -91,18 +75,13 @@ class GroupEngine:
             seat, _group_options(options), ReplicaStore(store, barriers(log)), file,
             controllers=options.replication.controllers, duties=self,
         )  # fmt: skip
-        self.leadership = GroupLeadership(self._expire)
+        self.standing = Standing(GroupLeadership(self._expire), keeper, store)
         self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes)
-        self.schedule = self.replica.schedule
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._failure: BrokerFailed | None = None
-        self._next_role: roles.Role | None = None
-        self._leased_until: int | None = None
-        self._shut = ""
+        self.segments_deleted = 0
         self._drained = asyncio.Event()
-        self._answers: WaitingAnswers | None = None
-        self._routes: Routes | None = None
 
     @staticmethod
     def open(
@@ -111,11 +90,19 @@ class GroupEngine:
     ) -> "GroupEngine":  # fmt: skip
         """Open and recover the store and what is committed of the metadata; blocks.
 
+        A damaged store is set aside, if there are others to copy from; the damage is not judged by this copy alone.
         Raises: StoreError, ReplicaFileError, MetadataError, OSError; the store is closed then.
         """
-        store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        group = GroupKey(options.cluster_name, options.broker_group)
         try:
-            group = GroupKey(options.cluster_name, options.broker_group)
+            store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        except StoreDamaged as error:
+            if options.replication.replicas == 1:
+                raise
+            file = ReplicaFile.open(_FILES, options.data_dir, group, options.broker_id, log_empty=False)
+            set_aside(_FILES, file, str(error))
+            store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        try:
             file = ReplicaFile.open(
                 _FILES, options.data_dir, group, options.broker_id,
                 log_empty=store.end_position == store.min_position == 0,
@@ -128,10 +115,6 @@ class GroupEngine:
             store.close()
             raise
 
-    def attach(self, answers: WaitingAnswers, routes: Routes) -> None:
-        """What is built on this: the answers that wait for commits, and the registration at the name services."""
-        self._answers, self._routes = answers, routes
-
     # ---- life -----------------------------------------------------------------------------------------------------
 
     @property
@@ -140,15 +123,33 @@ class GroupEngine:
         return self.replica.failure is None and not self.replica.core.ground.stalled
 
     @property
+    def leadership(self) -> GroupLeadership:
+        """This replica's role, for forwarding."""
+        return self.standing.leadership
+
+    def schedule(self) -> None:
+        """Say that something may have been appended in this pass."""
+        self.replica.schedule()
+
+    @property
     def epoch(self) -> int:
         """The highest epoch that is known here."""
         return self.replica.core.ground.epoch
+
+    @property
+    def flushes(self) -> Flushes:
+        """How long batches of the log took, and how large they were."""
+        return self.replica.disk.flushes
+
+    def peers(self) -> tuple[PeerView, ...]:
+        """The other replicas as their links are now."""
+        return self._links.views()
 
     async def begin(self, guard: TaskGuard) -> None:
         """Listen for the other replicas and look for the controllers. Raises: CannotListen."""
         seat = self.replica.core.ground.seat
         await self._links.open(bind(self._options.replication.peer_listen, "replication.peerListen"), guard)
-        self._keeper.identify(
+        self.standing.keeper.identify(
             cluster=seat.group.cluster, group=seat.group.name, broker_id=seat.broker_id, store_id=seat.store_id
         )
         self.replica.controllers.start(guard)
@@ -180,6 +181,7 @@ class GroupEngine:
         first = self.store.min_position
         count = log.apply_retention(now_ms, Position(metadata.pinned_position))
         if count:
+            self.segments_deleted += count
             metadata.topics.forget_deletions(self.store.min_position)
             _log.info("segments deleted", count=count, from_position=first, to_position=self.store.min_position)
         elif metadata.pinned_position < first + self._options.store.segment_bytes < self.store.end_position:
@@ -197,10 +199,14 @@ class GroupEngine:
 
     async def close(self, *, orderly: bool, seconds: float) -> None:
         """End the writer; with `orderly` flush everything first and mark the store as closed in order."""
-        if orderly and self.replica.failure is None:
-            await self.replica.flushed()
-        self._keeper.release()
         await self._links.stop()
+        if orderly and self.replica.failure is None:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self.replica.flushed()
+            except TimeoutError:
+                _log.warning("stopping although not everything here is flushed", seconds=seconds)
+        self.standing.keeper.release()
         ended = await self.replica.stop(seconds)
         again = isinstance(self._failure, MustStartAgain)
         if ended and (orderly or again):
@@ -219,13 +225,14 @@ class GroupEngine:
 
     def registered(self, registration: int) -> None:
         """See Duties."""
-        self._keeper.registered()
+        self.standing.keeper.registered()
         self._links.go_by(registration)
 
     def committed(self, touched: list[QueueLog], position: Position) -> None:
         """See Duties: what is derived first, then whoever waits."""
         self.metadata.advance(position)
-        self._on_commit(touched, position)
+        # What is told must be there to be read: that goes in whole batches, and may end below `position`.
+        self._on_commit(touched, self.store.committed_position)
 
     def may_answer(self) -> bool:
         """Whether an answer about something committed may leave at this moment (R1)."""
@@ -238,15 +245,15 @@ class GroupEngine:
             case Leading():
                 return self._lead(event.epoch)
             case Serving() | Resumed():
-                self._next_role = roles.Leading(event.epoch)
+                self.standing.will_lead(event.epoch)
             case Fenced():
-                self._fence()
+                self.standing.fence()
+                if self.replica.core.leading is None:
+                    self.metadata.demote()
             case Draining():
-                self._next_role = None
-                self.leadership.set(roles.Nobody())
+                self.standing.drain()
             case Following():
-                known = event.leader is not None and event.address
-                self._next_role = roles.Following(event.address, event.epoch) if known else roles.Nobody()
+                self.standing.will_follow(event)
             case Cut():
                 self.metadata.cut(event.at)
             case MustRebuild():
@@ -262,16 +269,7 @@ class GroupEngine:
         if self.replica.failure is not None:
             self._settle_failure()
             return
-        role, self._next_role = self._next_role, None
-        if role is not None:
-            if isinstance(role, roles.Leading):
-                if self._routes is not None:
-                    self._routes.lead(role.epoch)
-            elif self._routes is not None:
-                self._routes.follow()
-            self.leadership.set(role)
-        self._report_lease()
-        self._mind_set()
+        self.standing.settle(self.replica.core)
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
@@ -285,45 +283,16 @@ class GroupEngine:
         ensure_defaults(self.metadata, defaults)
         return True
 
-    def _fence(self) -> None:
-        """Every duty of a leader ends here and now."""
-        self._next_role = None
-        if self._answers is not None and (count := self._answers.give_up(_UNKNOWN)):
-            _log.warning("sends whose outcome is unknown", count=count)
-        if self.leadership.current != roles.Nobody():
-            self.leadership.set(roles.Nobody())
-        self._keeper.release()
-        self._leased_until = None
-        if self.replica.core.leading is None:
-            self.metadata.demote()
-
     def _expire(self) -> None:
         if not self.may_answer():
             self.replica.look()
-
-    def _mind_set(self) -> None:
-        """While too few replicas are in sync nothing is committed (H5): say so at once instead of at the time-out."""
-        leader = self.replica.core.leading
-        reason = "" if leader is None or leader.insync.enough else _TOO_FEW
-        if reason != self._shut:
-            self._shut = reason
-            self.store.shut(reason)
-
-    def _report_lease(self) -> None:
-        """The guardian watches over the lease, too (H16)."""
-        until = self.replica.core.ground.holder.until
-        if until != self._leased_until and until is not None and self.replica.core.leading is not None:
-            self._leased_until = until
-            self._keeper.lease(self.replica.core.leading.epoch, until)
 
     def _settle_failure(self) -> None:
         error = self.replica.failure
         if self._failure is not None or error is None:
             return
         self._failure = failure_of(error)
-        if self._answers is not None:
-            self._answers.give_up(_UNKNOWN)
-        self.leadership.set(roles.Nobody())
+        self.standing.fence()
         self._on_failure()
 
 

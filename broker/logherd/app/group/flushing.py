@@ -3,41 +3,54 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from logherd.app.engine import Flushes
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.writer import Writer
-from logherd.group.output import Output
-from logherd.model.names import Epoch
+from logherd.group.output import Output, Promise
 from logherd.replica import ReplicaStore
 from logherd.replication.messages import Envelope
 from logherd.store import WriteBatch
+from logherd.telemetry.spread import RUN_BYTES, Spread
 
 __all__ = ["Flushing"]
 
 
 class _Batch:
-    """An epoch to keep, then a piece of the log; either may be missing."""
+    """A promise to keep, then a piece of the log; either may be missing."""
 
-    __slots__ = ("_file", "epoch", "piece")
+    __slots__ = ("_file", "piece", "promise")
 
-    def __init__(self, file: ReplicaFile, epoch: Epoch | None, piece: WriteBatch | None) -> None:
+    def __init__(self, file: ReplicaFile, promise: Promise | None, piece: WriteBatch | None) -> None:
         self._file = file
-        self.epoch = epoch
+        self.promise = promise
         self.piece = piece
 
     def write_and_flush(self) -> None:
-        if self.epoch is not None:
-            self._file.keep(self.epoch)
+        if self.promise is not None:
+            self._file.keep(self.promise)
         if self.piece is not None:
             self.piece.write_and_flush()
+
+
+@dataclass(slots=True)
+class _Tokens:
+    """The highest token that the log was asked for, gave back, and that was told; `promise` is that of a promise
+    which is not kept yet."""
+
+    noted: int = 0
+    reached: int = 0
+    told: int = 0
+    promise: int | None = None
 
 
 class Flushing:
     """Owns the writer thread. Loop thread only.
 
     Invariants: (1) a held message leaves after a flush that covers its token, and `on_flushed` hears of a token after
-    everything that was changed when it was wanted is durable, the epoch included; (2) after a failure or `end` nothing
-    is sent, and `on_flushed` is not called again.
+    everything that was changed when it was wanted is durable, the promise included; (2) after a failure or `end`
+    nothing is sent, and `on_flushed` is not called again.
     """
 
     def __init__(
@@ -52,9 +65,9 @@ class Flushing:
         self._writer: Writer[_Batch] = Writer(
             asyncio.get_running_loop(), on_done=self._written, background=log.store.background_work
         )
-        self._epoch: Epoch | None = None
-        self._epoch_token: int | None = None
-        self._noted = self._reached = self._told = 0
+        self.flushes = Flushes(self._writer.seconds, Spread(RUN_BYTES))
+        self._promise: Promise | None = None
+        self._tokens = _Tokens()
         self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
         self._stopped = False
 
@@ -72,13 +85,13 @@ class Flushing:
         token = output.flush
         if token is None:
             return
-        if output.keep_epoch is not None:
-            self._epoch = output.keep_epoch
-            self._epoch_token = token if self._epoch_token is None else self._epoch_token
-        if token > self._noted:
-            self._noted = token
+        if output.keep is not None:
+            self._promise = output.keep
+            self._tokens.promise = token if self._tokens.promise is None else self._tokens.promise
+        if token > self._tokens.noted:
+            self._tokens.noted = token
             if self._log.note(token):
-                self._reached = token
+                self._tokens.reached = token
         if output.held:
             self._held.append((token, output.held))
 
@@ -86,10 +99,10 @@ class Flushing:
         """Hand over what is wanted, unless a batch is on its way: it comes back here."""
         if self._stopped or self._writer.busy or self._writer.failure is not None:
             return
-        epoch, self._epoch = self._epoch, None
+        promise, self._promise = self._promise, None
         piece = self._log.take_batch()
-        if epoch is not None or piece is not None:
-            self._writer.submit(_Batch(self._file, epoch, piece))
+        if promise is not None or piece is not None:
+            self._writer.submit(_Batch(self._file, promise, piece))
         self._tell()
 
     def end(self) -> None:
@@ -108,22 +121,23 @@ class Flushing:
         if batch is None or error is not None:
             self._on_failure(error or RuntimeError("the writer reported neither a batch nor an error"))
             return
-        if batch.epoch is not None and self._epoch is None:
-            self._epoch_token = None
+        if batch.promise is not None and self._promise is None:
+            self._tokens.promise = None
         if batch.piece is not None:
+            self.flushes.bytes.observe(batch.piece.end - batch.piece.start)
             token = self._log.flushed(batch.piece)
-            self._reached = token or self._reached
+            self._tokens.reached = token or self._tokens.reached
         self._tell()
         self.submit()
 
     def _tell(self) -> None:
         """Send what is held for what is durable by now, and say so."""
-        token = self._reached
-        if self._epoch_token is not None:
-            token = min(token, self._epoch_token - 1)
-        if token <= self._told:
+        token = self._tokens.reached
+        if self._tokens.promise is not None:
+            token = min(token, self._tokens.promise - 1)
+        if token <= self._tokens.told:
             return
-        self._told = token
+        self._tokens.told = token
         while self._held and self._held[0][0] <= token:
             for envelope in self._held.popleft()[1]:
                 self._send(envelope)

@@ -95,7 +95,7 @@ class Replica:
         self.failure: BaseException | None = None
         self._duties = duties
         commit = Position(log.store.committed_position)
-        self.core = GroupCore(seat, options, log, epoch=file.epoch, commit=commit, now=boot_ms())
+        self.core = GroupCore(seat, options, log, epoch=file.promise.epoch, commit=commit, now=boot_ms())
         self.controllers = ControllersClient(controllers, now_ms=boot_ms, on_answer=self._answered)
         self.disk = Flushing(log, file, send=self._send, on_flushed=self._flushed, on_failure=self.fail)
         self._health = Health()
@@ -192,7 +192,7 @@ class Replica:
         if self.core.ground.grown:
             self.step(Appended())
         self.disk.submit()
-        if self._idle and not self.log.store.unwritten_bytes:
+        if self._idle and self.log.store.flushed_position >= self.log.store.end_position:
             self._release_idle()
 
     def _release_idle(self) -> None:

@@ -1,10 +1,11 @@
 """What one replica must remember beside its log.
 
-    replica.json {"format":1,"group":"DefaultCluster/orders","brokerId":2,"storeId":"9f0c...","epoch":7}
+    replica.json {"format":1,"group":"DefaultCluster/orders","brokerId":2,"storeId":"9f0c...","epoch":7,"vote":null,
+                  "doubtful":false}
 
 `storeId` is drawn with the directory: a wiped replica comes back as another store, and the controllers do not count
-what the former one acknowledged. `epoch` is the highest one that this replica has seen; what it says in an epoch waits
-until that epoch is in the file (R4).
+what the former one acknowledged. `epoch` is the highest one that this replica has seen, `vote` whom it has voted for in
+it (raft mode); what it says in an epoch, and the vote, wait until that is in the file (R4).
 """
 
 from dataclasses import dataclass
@@ -13,8 +14,10 @@ from secrets import token_hex
 import msgspec
 
 from logherd.controller.values import GroupKey
+from logherd.group.output import Promise
 from logherd.kit.errors import LogHerdError
 from logherd.model.names import Epoch
+from logherd.replication.messages import ReplicaId
 from logherd.store.files import Files
 from logherd.store.whole_file import replace_file
 
@@ -34,6 +37,8 @@ class _Content(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     broker_id: int
     store_id: str
     epoch: int
+    vote: str | None = None
+    doubtful: bool = False
 
 
 @dataclass(slots=True)
@@ -45,7 +50,7 @@ class ReplicaFile:
     group: GroupKey
     broker_id: int
     store_id: str
-    epoch: Epoch
+    promise: Promise
 
     @staticmethod
     def open(files: Files, directory: str, group: GroupKey, broker_id: int, *, log_empty: bool) -> "ReplicaFile":
@@ -61,8 +66,8 @@ class ReplicaFile:
                     f"{path} is not there, but the log beside it has records: a broker alone, or another program, "
                     "wrote them. Start this replica with an empty dataDir"
                 )
-            made = ReplicaFile(files, directory, group, broker_id, token_hex(16), Epoch(0))
-            made.keep(Epoch(0))
+            made = ReplicaFile(files, directory, group, broker_id, token_hex(16), Promise())
+            made.keep(Promise())
             return made
         files.sync_dir(directory)
         file = files.open(path)
@@ -74,11 +79,13 @@ class ReplicaFile:
             raise ReplicaFileError(f"{path} belongs to the group {content.group}, not to {group}")
         if content.broker_id != broker_id:
             raise ReplicaFileError(f"{path} belongs to the broker {content.broker_id}, not to {broker_id}")
-        return ReplicaFile(files, directory, group, broker_id, content.store_id, Epoch(content.epoch))
+        vote = ReplicaId(content.vote) if content.vote is not None else None
+        promise = Promise(Epoch(content.epoch), vote, content.doubtful)
+        return ReplicaFile(files, directory, group, broker_id, content.store_id, promise)
 
-    def keep(self, epoch: Epoch) -> None:
-        """Make the epoch durable. Blocks. Raises: StoreFull, OSError."""
-        self.epoch = epoch
+    def keep(self, promise: Promise) -> None:
+        """Make a promise durable. Blocks. Raises: StoreFull, OSError."""
+        self.promise = promise
         self._write()
 
     def renew(self) -> None:
@@ -88,8 +95,9 @@ class ReplicaFile:
 
     def _write(self) -> None:
         content = _Content(
-            format=_FORMAT, group=str(self.group), broker_id=self.broker_id, store_id=self.store_id, epoch=self.epoch
-        )
+            format=_FORMAT, group=str(self.group), broker_id=self.broker_id, store_id=self.store_id,
+            epoch=self.promise.epoch, vote=self.promise.vote, doubtful=self.promise.doubtful,
+        )  # fmt: skip
         replace_file(self.files, self.directory, _NAME, (msgspec.json.encode(content),))
 
 

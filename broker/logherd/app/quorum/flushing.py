@@ -8,6 +8,7 @@ from logherd.app.writer import Writer
 from logherd.raftlog.log import Batch, RaftLog
 from logherd.replication.messages import Envelope
 from logherd.store.errors import StoreFull
+from logherd.telemetry.spread import Spread
 
 __all__ = ["Flushing"]
 
@@ -57,6 +58,11 @@ class Flushing:
         self._waited = False
         self._stopped = False
         self._retry: asyncio.TimerHandle | None = None
+
+    @property
+    def seconds(self) -> Spread:
+        """How long batches took."""
+        return self._writer.seconds
 
     def start(self) -> None:
         """Begin to take batches."""

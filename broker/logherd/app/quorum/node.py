@@ -41,6 +41,7 @@ from logherd.raft.options import RaftOptions
 from logherd.raft.output import Answer, Decided, Event, Output, ReadReady, Refused, RoleChanged, Unknown
 from logherd.raftlog.log import RaftLog
 from logherd.replication.messages import Envelope, ReplicaId
+from logherd.telemetry.spread import Spread
 
 __all__ = ["NodeFailed", "NodeOptions", "RaftNode", "boot_ms"]
 
@@ -115,6 +116,11 @@ class RaftNode(Generic[ResultT]):
     def position(self) -> Position:
         """Up to where the state machine has applied."""
         return self._state.position
+
+    @property
+    def flush_seconds(self) -> Spread:
+        """How long batches of the log took to be flushed."""
+        return self._disk.seconds
 
     @property
     def healthy(self) -> bool:

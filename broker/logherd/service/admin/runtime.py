@@ -9,14 +9,18 @@ Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/process
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+import msgspec
+
 from logherd.kit.clock import Clock
 from logherd.model.record import RecordError, decode_record
+from logherd.service.replica_view import ReplicationView
 from logherd.service.stats import BrokerStats
 from logherd.store import MessageStore
 from logherd.wire.frame import VERSION
 
-__all__ = ["DiskSpace", "RuntimeSource", "format_bytes", "format_runtime", "runtime_table"]
+__all__ = ["REPLICATION_KEY", "DiskSpace", "RuntimeSource", "format_bytes", "format_runtime", "runtime_table"]
 
+REPLICATION_KEY: Final = "logherdReplication"
 VERSION_NAME: Final = "V5_3_3"
 _POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 _UNITS: Final = "KMGTPE"
@@ -30,18 +34,20 @@ class DiskSpace(NamedTuple):
 
 
 class RuntimeSource(NamedTuple):
-    """Where the figures come from. `started_ms` is wall time; `disk` asks the file system that holds the store."""
+    """Where the figures come from. `started_ms` is wall time; `disk` asks the file system that holds the store;
+    `replication` says how this replica sees its group, None if it is alone."""
 
     store: MessageStore
     stats: BrokerStats
     clock: Clock
     started_ms: int
     disk: Callable[[], DiskSpace]
+    replication: Callable[[], ReplicationView | None] = lambda: None
 
 
 def runtime_table(source: RuntimeSource) -> dict[str, str]:
     """All figures, by RocketMQ's names."""
-    table = _store_figures(source) | _traffic(source) | _without_counterpart()
+    table = _store_figures(source) | _traffic(source) | _without_counterpart() | _replication(source)
     return table | {
         "brokerActive": "true",
         "brokerVersionDesc": VERSION_NAME,
@@ -50,6 +56,12 @@ def runtime_table(source: RuntimeSource) -> dict[str, str]:
         "runtime": format_runtime(source.clock.now_ms() - source.started_ms),
         "startAcceptSendRequestTimeStamp": "0",
     }
+
+
+def _replication(source: RuntimeSource) -> dict[str, str]:
+    """JSON under a name of ours; tools print it as they print the others."""
+    view = source.replication()
+    return {} if view is None else {REPLICATION_KEY: msgspec.json.encode(view).decode()}
 
 
 def _store_figures(source: RuntimeSource) -> dict[str, str]:

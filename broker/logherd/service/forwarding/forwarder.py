@@ -104,6 +104,11 @@ class Forwarder:
         return self._load.held
 
     @property
+    def taken(self) -> int:
+        """Number of requests since the start."""
+        return self._last_number
+
+    @property
     def held_bytes(self) -> int:
         return self._load.held_bytes
 

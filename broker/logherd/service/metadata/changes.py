@@ -8,6 +8,8 @@
     ["offsets", [[group, topic, [queue, offset, queue, offset, ...]], ...]]
     ["reset", [rows as above]]                              committed offset, and pending until the next pull
     ["reset-", [rows as above]]                             the pending reset was told to the consumer
+    ["locks", group, client id, [[topic, broker, queue], ...]]   these queues are locked by the client; "": by nobody
+    ...                                                     those of idempotent writers: see writer_changes
     ["begin", snapshot number, change offset, format]       snapshot: state that covers all changes below that offset
     ["part", snapshot number, [changes]]                    each a change of the kinds above
     ["end", snapshot number, parts, digest]                 hex SHA-256 over the bodies of all parts
@@ -17,16 +19,19 @@ same. Snapshots rely on it: they are written in slices while changes go on.
 """
 
 from hashlib import sha256
+from typing import NamedTuple
 
 import msgspec
 
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.metadata.errors import MetadataDamagedError
+from logherd.service.metadata.writer_changes import ChunkCut, ChunksKept, ChunkStored, WriterForgotten, WriterPut
 
 __all__ = [
     "FORMAT", "Barrier", "Change", "GroupDeleted", "GroupPut", "OffsetRow", "OffsetsCommitted", "OffsetsReset",
-    "ResetsTold", "SnapshotBegin", "SnapshotEnd", "SnapshotPart", "SnapshotRecord", "TopicDeleted", "TopicPut",
-    "Version", "decode_change", "decode_snapshot_record", "digest_parts", "encode",
+    "QueueName", "QueuesLocked", "ResetsTold", "SnapshotBegin", "SnapshotEnd", "SnapshotPart", "SnapshotRecord",
+    "TopicDeleted", "TopicPut", "Version", "WriterChange", "decode_change", "decode_snapshot_record", "digest_parts",
+    "encode",
 ]  # fmt: skip
 
 FORMAT = 1
@@ -134,7 +139,25 @@ class ResetsTold(msgspec.Struct, frozen=True, array_like=True, tag="reset-"):
     rows: list[OffsetRow]
 
 
-Change = Barrier | TopicPut | TopicDeleted | GroupPut | GroupDeleted | OffsetsCommitted | OffsetsReset | ResetsTold
+class QueueName(NamedTuple):
+    """A queue as clients name it."""
+
+    topic: str
+    broker: str
+    queue_id: int
+
+
+class QueuesLocked(msgspec.Struct, frozen=True, array_like=True, tag="locks"):
+    group: str
+    client_id: str
+    queues: list[QueueName]
+
+
+WriterChange = WriterPut | WriterForgotten | ChunkStored | ChunkCut | ChunksKept
+Change = (
+    Barrier | TopicPut | TopicDeleted | GroupPut | GroupDeleted | OffsetsCommitted | OffsetsReset | ResetsTold
+    | QueuesLocked | WriterChange
+)  # fmt: skip
 
 
 class SnapshotBegin(msgspec.Struct, frozen=True, array_like=True, tag="begin"):

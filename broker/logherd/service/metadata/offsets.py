@@ -13,7 +13,8 @@ from logherd.service.metadata.journal import Journal
 
 __all__ = ["Offsets"]
 
-_QUEUES_PER_RECORD_MAX = 4000
+_RECORD_BYTES = 64 << 10
+_ROW_BYTES, _QUEUE_BYTES = 16, 24  # beside its names; and of an offset with its queue, about
 
 _Queues = dict[int, int]
 _Table = dict[str, dict[str, _Queues]]
@@ -93,11 +94,11 @@ class Offsets:
     def _next_batch(self) -> dict[tuple[str, str], _Queues]:
         # Keeps a record far below the largest that the log takes, whatever one pass brings.
         batch: dict[tuple[str, str], _Queues] = {}
-        queues = 0
+        size = 0
         for key, offsets in self._pending.items():
             batch[key] = offsets
-            queues += len(offsets)
-            if queues >= _QUEUES_PER_RECORD_MAX:
+            size += _ROW_BYTES + len(key[0]) + len(key[1]) + _QUEUE_BYTES * len(offsets)
+            if size >= _RECORD_BYTES:
                 break
         return batch
 

@@ -25,6 +25,7 @@ from logherd.service.metadata.journal import CHANGES, SNAPSHOTS, Entry, Metadata
 __all__ = ["Snapshot", "SnapshotReader", "SnapshotWriter", "find_snapshot"]
 
 _CHANGES_PER_PART = 500
+_PART_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +84,13 @@ class SnapshotWriter:
         return None
 
     def _encode_part(self) -> bytes | None:
+        # A record far below the largest that any log takes, whatever the topics are like.
         batch: list[Change] = []
+        size = 0
         for change in self._changes:
             batch.append(change)
-            if len(batch) == _CHANGES_PER_PART:
+            size += len(encode(change))
+            if len(batch) == _CHANGES_PER_PART or size >= _PART_BYTES:
                 break
         return encode(SnapshotPart(self._number, batch)) if batch else None
 

@@ -117,6 +117,7 @@ class Snapshots:
         """Start from the newest snapshot that was found in the log."""
         self._writer = None
         self._wanted = False
-        self._newest = self._committed = snapshot
+        self._newest, self._committed = snapshot, None
+        self._settle()
         self._reader = SnapshotReader()
         self._seen = snapshot.end_offset + 1 if snapshot else 0

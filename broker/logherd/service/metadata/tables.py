@@ -9,7 +9,9 @@ from logherd.service.metadata.changes import GroupDeleted, GroupPut, TopicDelete
 from logherd.service.metadata.journal import Journal
 from logherd.service.metadata.offsets import Offsets
 
-__all__ = ["Groups", "TopicChange", "Topics"]
+__all__ = ["DELETIONS_KEPT", "Groups", "TopicChange", "Topics"]
+
+DELETIONS_KEPT = 1000
 
 
 class TopicChange(NamedTuple):
@@ -87,8 +89,13 @@ class Topics:
         return [name for name in before | after if before.get(name) != after.get(name)]
 
     def forget_deletions(self, below: int) -> None:
-        """The log begins at `below` now: deletions of what lay lower need not be remembered."""
-        self.deleted = {name: position for name, position in self.deleted.items() if position > below}
+        """The log begins at `below` now: deletions of what lay lower need not be remembered.
+
+        The latest of them are all the same: the logs of other replicas may begin earlier.
+        """
+        low = {name: position for name, position in self.deleted.items() if position <= below}
+        for name in sorted(low, key=low.__getitem__)[:-DELETIONS_KEPT]:
+            del self.deleted[name]
 
     def begin_epoch(self, epoch: int, started_ms: int) -> None:
         """Take the barrier of an epoch: whatever is changed from now on has a later version than all before."""

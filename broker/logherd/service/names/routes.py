@@ -274,6 +274,10 @@ class RouteTable:
             return list(self._topics)
         return [topic for topic, queues in self._topics.items() if keep(next(iter(queues.values())))]
 
+    @property
+    def topic_count(self) -> int:
+        return len(self._topics)
+
     def topics_of_cluster(self, cluster: str) -> list[str]:
         names = {broker.name for broker in self._brokers.values() if broker.cluster == cluster}
         return [topic for topic, queues in self._topics.items() if not names.isdisjoint(queues)]

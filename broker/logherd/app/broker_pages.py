@@ -1,0 +1,91 @@
+"""What a broker says of itself on its admin port: status, health, readiness and metrics."""
+
+import os
+import shutil
+from collections.abc import Callable
+from typing import NamedTuple
+
+from logherd.app.admin_routes import Routes
+from logherd.app.engine import Engine
+from logherd.app.forwarding.assembly import Forwarding
+from logherd.app.group.engine import GroupEngine
+from logherd.app.metrics.broker import read_replication, read_services, read_store
+from logherd.app.metrics.parts import read_build, read_names, read_port, read_requests
+from logherd.app.metrics.text import scrape_of
+from logherd.app.names import EmbeddedNames
+from logherd.app.services import Place, Services
+from logherd.net.server import Server
+from logherd.telemetry import metrics
+from logherd.telemetry.metrics import Readings
+
+__all__ = ["BrokerPages", "BrokerParts"]
+
+
+class BrokerParts(NamedTuple):
+    """What the pages look at, and change nothing of. `bound`: addresses that were taken, empty unless it serves."""
+
+    place: Place
+    data_dir: str
+    started_ms: int
+    engine: Engine | GroupEngine
+    services: Services
+    forwarding: Forwarding
+    server: Callable[[], Server | None]
+    names: EmbeddedNames | None
+    bound: dict[str, str]
+
+
+class BrokerPages:
+    """Pages of one broker. Nothing here blocks."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+
+    def routes(self) -> Routes:
+        """The admin port's site."""
+        pages = {"/status": self.status, "/health": self.health, "/ready": self.ready}
+        return Routes(pages, scrape=scrape_of(self.collect))
+
+    def status(self) -> tuple[int, object]:
+        parts = self._parts
+        identity, store, server = parts.place.identity, parts.engine.store, parts.server()
+        return 200, {
+            "group": identity.name,
+            "cluster": identity.cluster,
+            "epoch": parts.engine.epoch,
+            "brokerId": identity.broker_id,
+            "role": parts.forwarding.role_name,
+            "address": identity.address,
+            "pid": os.getpid(),
+            "ready": bool(parts.bound),
+            "endPosition": store.end_position,
+            "committedPosition": store.committed_position,
+            "nameServer": parts.bound.get("nameServer", ""),
+            "startedAt": parts.started_ms,
+            "connections": server.connections if server is not None else 0,
+            "replication": parts.services.replication_view(),
+        }
+
+    def health(self) -> tuple[int, object]:
+        healthy = self._parts.engine.healthy
+        return (200 if healthy else 503), {"healthy": healthy}
+
+    def ready(self) -> tuple[int, object]:
+        ready = bool(self._parts.bound)
+        return (200 if ready else 503), {"ready": ready}
+
+    def collect(self) -> Readings:
+        """Everything that a scrape says, as it is at this moment."""
+        parts, readings = self._parts, Readings()
+        dispatcher = parts.forwarding.dispatcher
+        read_build(readings, ready=bool(parts.bound), healthy=parts.engine.healthy)
+        read_services(readings, parts.services)
+        readings.tell(metrics.ANSWERS_WAITING, len(parts.forwarding.answers))
+        read_store(readings, parts.engine, disk_total=shutil.disk_usage(parts.data_dir).total)
+        read_requests(readings, dispatcher.taken, dispatcher.refused)
+        read_port(readings, parts.server(), "broker")
+        if parts.names is not None:
+            read_port(readings, parts.names.server, "names")
+            read_names(readings, parts.names.routes)
+        read_replication(readings, parts.services.replication_view())
+        return readings

@@ -1,0 +1,172 @@
+"""`logherd status`: groups as controllers and their leaders know them, brokers by themselves, and what runs here."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import to_builtins
+
+from logherd.cli import status as command
+from logherd.service.replica_view import (
+    FollowerView,
+    InSyncView,
+    LeaderView,
+    PendingView,
+    PositionsView,
+    ReplicationView,
+    RequestsView,
+)
+from unit.cli.broker_fake import serving_broker
+from unit.cli.controllers_fake import Quorum
+from unit.cli.terminal import Terminal
+
+
+def view(epoch: int = 7, *, pending: bool = False, closed: str | None = None) -> ReplicationView:
+    return ReplicationView(
+        mode="controller", role="leader", serving=True, epoch=epoch, leader=LeaderView(broker_id=1, address="b1:10911"),
+        lease_ms=2_500, in_sync=InSyncView(members=[1, 2], version=7, min_in_sync=2),
+        positions=PositionsView(end=5_000, flushed=5_000, committed=5_000),
+        followers=[
+            FollowerView(broker_id=2, connected=True, in_sync=True, flushed=4_800, lag_bytes=200, lag_ms=40),
+            FollowerView(broker_id=3, connected=False, in_sync=False, flushed=None, lag_bytes=None, lag_ms=61_234),
+        ],
+        pending=PendingView(members=[1, 2, 3], why="broker 3 has caught up", age_ms=12) if pending else None,
+        closed=closed, requests=RequestsView(forwarded=0, held=0),
+    )  # fmt: skip
+
+
+def page(broker_id: int, role: str, replication: ReplicationView | None, **more: Any) -> dict[str, Any]:
+    """A broker's own status page."""
+    return {
+        "group": "orders", "cluster": "C", "epoch": 7, "brokerId": broker_id, "role": role,
+        "address": f"b{broker_id}:10911", "pid": 1, "ready": True, "endPosition": 5_000, "committedPosition": 5_000,
+        "nameServer": "", "startedAt": 0, "connections": 0, "replication": to_builtins(replication), **more,
+    }  # fmt: skip
+
+
+def test_a_group_is_shown_with_the_lag_that_its_leader_knows(terminal: Terminal, quorum: Quorum) -> None:
+    with serving_broker(view(pending=True)) as address:
+        quorum.addresses[1] = address
+        assert terminal.run("status", "orders", "--controllers", ",".join(quorum.admins.values())) == 0
+    assert terminal.lines()[:5] == [
+        ["group", "broker", "role", "address", "alive", "end", "lag", "bytes", "lag", "s"],
+        ["C/orders", "1", "leader", "b1:10911", "yes", "10", "0", "0.0"],
+        ["C/orders", "2", "in", "sync", "b2:10911", "yes", "20", "200", "0.0"],
+        ["C/orders", "3", "exited", "b3:10911", "no", "30", "-", "61.2"],
+        ["C/orders", "4", "learner", "b4:10911", "yes", "40", "0", "-"],
+    ]
+    assert terminal.printed.splitlines()[5:] == [
+        f"C/orders serves: epoch 7, leader broker 1 at {address}, in sync 1,2, at least 2",
+        "  pending: in-sync set 1, 2, 3 proposed 12 ms ago: broker 3 has caught up",
+        "  Broker 3 has exited.",
+    ]
+
+
+def test_all_groups_are_shown_as_one_document(terminal: Terminal, quorum: Quorum, nowhere: str) -> None:
+    quorum.addresses[1] = nowhere
+    assert terminal.run("status", "--admin", quorum.admins["c-0"], "-o", "json") == 0
+    groups = json.loads(terminal.printed)["groups"]
+    assert [(each["name"], each["epoch"], each["serves"]) for each in groups] == [
+        ("bills", 1, True), ("orders", 7, True), ("bills", 2, True),
+    ]  # fmt: skip
+    assert groups[0]["brokers"][1] == {
+        "brokerId": 2, "role": "in sync", "address": "b2:10911", "alive": True, "end": 20, "lagBytes": 0, "lagMs": None,
+    }  # fmt: skip
+
+
+def test_a_leader_of_another_epoch_is_not_believed(terminal: Terminal, quorum: Quorum) -> None:
+    with serving_broker(view(epoch=6)) as address:
+        quorum.addresses[1] = address
+        assert terminal.run("status", "orders", "--admin", quorum.admins["c-1"]) == 0
+    assert terminal.lines()[2][-2:] == ["0", "-"]
+
+
+@pytest.mark.parametrize("what", ["nobody leads", "writes are closed"])
+def test_a_group_that_does_not_serve_is_told_and_fails(terminal: Terminal, quorum: Quorum, what: str) -> None:
+    with serving_broker(view(closed="the disk's reserve is touched")) as address:
+        quorum.addresses[1] = address
+        if what == "nobody leads":
+            quorum.masters["C/orders"] = 0
+        assert terminal.run("status", "C/orders", "--admin", quorum.admins["c-1"]) == 1
+    assert "C/orders does not serve: epoch 7" in terminal.printed
+    assert ("no leader" if what == "nobody leads" else "No writes are taken: the disk's reserve") in terminal.printed
+
+
+def test_a_hand_over_that_is_under_way_is_told(terminal: Terminal, quorum: Quorum, nowhere: str) -> None:
+    quorum.addresses[1] = nowhere
+    quorum.elected["C/orders"], quorum.reluctant = 2, 9
+    assert terminal.run("status", "orders", "--admin", quorum.admins["c-1"]) == 0
+    assert "  pending: leadership goes to broker 2\n" in terminal.printed
+
+
+def test_of_many_groups_the_list_is_shown(terminal: Terminal, quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_GROUPS_MAX", 2)
+    assert terminal.run("status", "--admin", quorum.admins["c-1"]) == 0
+    assert [line[:3] for line in terminal.lines()[1:4]] == [
+        ["C/bills", "1", "1"], ["C/orders", "7", "1"], ["D/bills", "2", "1"],
+    ]  # fmt: skip
+    assert terminal.printed.endswith("name a group to see its brokers\n")
+    quorum.masters["D/bills"] = 0
+    assert terminal.run("status", "--admin", quorum.admins["c-1"]) == 1
+
+
+def test_brokers_speak_for_themselves(terminal: Terminal) -> None:
+    with (
+        serving_broker(status=page(1, "leader", view())) as first,
+        serving_broker(status=page(2, "follower", None, endPosition=4_900)) as second,
+    ):
+        assert terminal.run("status", "--admin", second, "--admin", first) == 0
+        assert terminal.lines()[1:4] == [
+            ["C/orders", "1", "leader", "b1:10911", "yes", "5000", "0", "0.0"],
+            ["C/orders", "2", "follower", "b2:10911", "yes", "4900", "200", "0.0"],
+            ["C/orders", "3", "behind", "-", "no", "-", "-", "61.2"],
+        ]
+        assert "C/orders serves: epoch 7, leader broker 1 at b1:10911, in sync 1,2, at least 2" in terminal.printed
+        assert terminal.run("status", "--admin", second) == 1
+        assert "No leader is among the brokers that were asked." in terminal.printed
+
+
+def test_a_broker_that_is_alone_serves(terminal: Terminal) -> None:
+    with serving_broker(status=page(1, "leader", None)) as address:
+        assert terminal.run("status", "--admin", address) == 0
+        assert terminal.printed.endswith("  The broker is alone in its group.\n")
+        assert terminal.run("status", "other", "--admin", address) == 0
+        assert terminal.printed == "no groups\n"
+
+
+def test_who_does_not_answer_is_told(terminal: Terminal, nowhere: str) -> None:
+    assert terminal.run("status", "--admin", nowhere) == 1
+    assert terminal.said.startswith("logherd: no controller answers: ")
+
+
+def test_without_controllers_it_is_about_this_folder(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LOGHERD_ADMIN", raising=False)
+    assert terminal.run("status") == 1
+    assert terminal.said == "logherd status: no group was started from this folder; say where with --data DIR\n"
+    assert terminal.run("status", "--data", str(tmp_path / "none")) == 1
+    monkeypatch.setattr(command, "LOCAL", "logherd.nothing")
+    assert terminal.run("status") == 1
+    assert terminal.said == "logherd: nothing is known of this machine; name the controllers with --controllers\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["orders"], "to look at one of several groups name their controllers"),
+        (["orders", "--data", "x"], "--data is for a group on this machine"),
+        (["--controllers", "nonsense"], "an address is host:port, not 'nonsense'"),
+    ],
+)
+def test_a_wrong_command_line_is_a_usage_error(terminal: Terminal, arguments: list[str], said: str) -> None:
+    assert terminal.run("status", *arguments) == 2
+    assert said in " ".join(terminal.said.replace("│", " ").split())
+
+
+def test_a_terminal_gets_a_table_without_wrapping_a_script(terminal: Terminal, quorum: Quorum, nowhere: str) -> None:
+    quorum.addresses[1] = nowhere
+    assert terminal.run("status", "orders", "--admin", quorum.admins["c-0"]) == 0
+    assert "\x1b" not in terminal.printed

@@ -1,0 +1,372 @@
+"""Static mode: roles from a table, promotion by hand."""
+
+import pytest
+
+from logherd.controller.values import BrokerId
+from logherd.group.inputs import Assigned, Drain, HandOver, Health
+from logherd.group.output import (
+    Behind,
+    Closed,
+    Cut,
+    Drained,
+    Fenced,
+    Following,
+    Leading,
+    MustRebuild,
+    Promise,
+    Strange,
+)
+from logherd.group.table import (
+    Promotion,
+    PromotionRefusedError,
+    Table,
+    first_epoch,
+    found,
+    next_epoch,
+    next_table,
+    promote,
+    served,
+    table_number,
+)
+from logherd.kit.errors import InvariantError
+from logherd.model.names import Epoch
+from logherd.replication.epochs import ORIGIN, Point
+from unit.group.ring import Replica, StaticRing
+
+B1, B2, B3 = BrokerId(1), BrokerId(2), BrokerId(3)
+ASYNC = Table(number=1, leader=B1, address="b1:10911")
+SYNC = Table(number=1, leader=B1, synchronous=(B2, B3), copies=3)
+ONE_OF_TWO = Table(number=1, leader=B1, synchronous=(B2, B3), copies=2)
+
+
+def end_of(node: Replica) -> Point:
+    return node.log.epochs.point_at(node.log.end)
+
+
+def promoted(
+    ring: StaticRing,
+    node: Replica,
+    *,
+    loss: bool = False,
+    holds: Point | None = None,
+    synchronous: tuple[BrokerId, ...] = (),
+) -> Table:
+    order = Promotion(
+        after=ring.table.number, leader=BrokerId(node.id), synchronous=synchronous, copies=len(synchronous) + 1,
+        holds=holds or end_of(node), loss=loss,
+    )  # fmt: skip
+    return next_table(ring.table, order)
+
+
+def test_the_configured_leader_serves_and_the_others_follow() -> None:
+    ring = StaticRing(ASYNC)
+    leader = ring.until_served()
+    assert leader.id == 1
+    end = leader.append()
+    ring.run(400)
+    assert [node.log.end for node in ring.nodes.values()] == [end] * 3
+    assert [node.committed for node in ring.nodes.values()] == [end] * 3
+    assert ring.nodes[2].heard(Following)[-1] == Following(leader.core.epoch, B1, "b1:10911")
+
+
+def test_asynchronous_is_committed_once_it_is_flushed_here() -> None:
+    ring = StaticRing(ASYNC)
+    leader = ring.until_served()
+    ring.isolate(leader)
+    leader.slow = True
+    end = leader.append()
+    assert leader.committed < end
+    leader.flush()
+    assert leader.committed == end
+    ring.run(10_000)
+    assert leader.serves is not None
+
+
+def test_synchronous_is_committed_once_all_named_followers_have_flushed_it() -> None:
+    ring = StaticRing(SYNC)
+    leader = ring.until_served()
+    ring.run(500)
+    ring.nodes[2].slow = True
+    end = leader.append()
+    ring.run(50)
+    assert leader.committed < end
+    ring.nodes[2].flush()
+    ring.run(50)
+    assert leader.committed == end
+
+
+def test_one_of_two_synchronous_followers_is_enough_if_the_table_says_so() -> None:
+    ring = StaticRing(ONE_OF_TWO)
+    leader = ring.until_served()
+    ring.kill(ring.nodes[2])
+    end = leader.append()
+    ring.run(50)
+    assert leader.committed == end
+    ring.kill(ring.nodes[3])
+    end = leader.append()
+    ring.run(50)
+    assert leader.committed < end
+
+
+def test_a_follower_that_is_behind_is_named_and_writes_are_refused() -> None:
+    ring = StaticRing(SYNC)
+    leader = ring.until_served()
+    ring.run(500)
+    ring.kill(ring.nodes[3])
+    ring.run(2_000)
+    assert leader.heard(Behind)[-1] == Behind(leader.core.epoch, (B3,))
+    assert leader.core.closed(ring.now) is Closed.TOO_FEW
+    ring.restart(ring.nodes[3])
+    ring.run(2_000)
+    assert leader.heard(Behind)[-1] == Behind(leader.core.epoch, ())
+    assert leader.core.closed(ring.now) is None
+
+
+def test_a_synchronous_leader_that_hears_of_no_follower_stops_serving() -> None:
+    ring = StaticRing(SYNC)
+    leader = ring.until_served()
+    ring.run(500)
+    ring.isolate(leader)
+    ring.run(ring.options.bound_ms)
+    assert leader.serves is None
+    assert isinstance(leader.heard(Fenced)[-1], Fenced)
+    ring.heal()
+    ring.run(500)
+    assert leader.serves is not None
+
+
+def test_a_promoted_follower_serves_only_when_the_old_leader_cannot_any_more() -> None:
+    ring = StaticRing(SYNC)
+    old = ring.until_served()
+    ring.run(500)
+    old.append()
+    ring.run(50)
+    ring.isolate(old)
+    ring.assign(promoted(ring, ring.nodes[2], synchronous=(B3,)), ring.nodes[2], ring.nodes[3])
+    until = ring.now + 6_000
+    while ring.nodes[2].serves is None:
+        assert len(ring.serving) <= 1
+        assert ring.now < until
+        ring.run(1)
+    assert old.serves is None
+    end = ring.nodes[2].append()
+    ring.run(50)
+    assert ring.nodes[2].committed == end
+
+
+def test_nothing_is_committed_by_a_leader_whose_synchronous_follower_was_promoted() -> None:
+    ring = StaticRing(SYNC)
+    old = ring.until_served()
+    ring.run(500)
+    before = old.committed
+    ring.isolate(old)
+    ring.assign(promoted(ring, ring.nodes[2]), ring.nodes[2], ring.nodes[3])
+    ring.heal()
+    old.append()
+    ring.run(10)
+    assert old.committed == before
+
+
+def test_an_old_leader_comes_back_follows_the_table_and_cuts() -> None:
+    ring = StaticRing(SYNC)
+    old = ring.until_served()
+    ring.run(500)
+    ring.isolate(old)
+    old.append(b"never committed")
+    ring.assign(promoted(ring, ring.nodes[2], synchronous=(B3,)), ring.nodes[2], ring.nodes[3])
+    new = ring.until_served(by=2)
+    end = new.append(b"after")
+    ring.heal()
+    old.feed(Assigned(ring.table))
+    ring.run(6_000)
+    assert old.heard(Cut)
+    assert (old.log.end, old.log.epochs, old.committed) == (end, new.log.epochs, end)
+
+
+def test_what_an_asynchronous_leader_alone_had_is_given_up_only_by_a_promotion_that_says_so() -> None:
+    ring = StaticRing(ASYNC)
+    old = ring.until_served()
+    ring.run(500)
+    ring.isolate(old)
+    old.append(b"answered")
+    ring.kill(old)
+    ring.assign(promoted(ring, ring.nodes[2]), ring.nodes[2], ring.nodes[3])
+    new = ring.until_served(by=2)
+    ring.heal()
+    ring.restart(old)
+    ring.run(6_000)
+    assert not old.heard(MustRebuild, Cut)
+    assert "nobody has accepted that loss" in old.heard(Strange)[-1].reason  # type: ignore[attr-defined]
+    assert len(new.heard(Strange)) == 1
+    assert new.serves is not None
+    ring.assign(promoted(ring, ring.nodes[3], loss=True))
+    assert ring.until_served(by=3)
+    ring.run(6_000)
+    assert old.heard(MustRebuild)
+
+
+def test_a_promotion_names_the_table_that_it_replaces() -> None:
+    order = Promotion(after=1, leader=B2, holds=ORIGIN, loss=True)
+    second = promote(found(ASYNC), order)
+    assert second.table.number == 2
+    with pytest.raises(PromotionRefusedError, match="table 2 is in force"):
+        promote(second, order)
+
+
+def test_who_may_lack_something_is_promoted_only_with_loss() -> None:
+    order = Promotion(after=1, leader=B2, synchronous=(B1,), copies=2, holds=ORIGIN, loss=False)
+    assert promote(found(SYNC), order).eligible == (B1, B2)
+    for table in (ASYNC, ONE_OF_TWO):
+        with pytest.raises(PromotionRefusedError, match="may lack"):
+            promote(served(found(table)), order)
+
+
+def test_who_was_not_in_a_table_that_may_have_served_is_no_longer_eligible() -> None:
+    second = promote(found(SYNC), Promotion(after=1, leader=B2, holds=ORIGIN, loss=False))
+    assert second.eligible == (B2,)
+    third = Promotion(after=2, leader=B2, synchronous=(B3,), copies=2, holds=ORIGIN, loss=False)
+    assert promote(second, third).eligible == (B2,)
+    assert served(promote(second, third)).eligible == (B2, B3)
+
+
+def test_an_accepted_loss_is_remembered_by_later_tables() -> None:
+    lossy = promote(found(ASYNC), Promotion(after=1, leader=B2, holds=ORIGIN, loss=True))
+    assert lossy.table.forgiven == 2
+    assert next_table(lossy.table, Promotion(after=2, leader=B3, holds=ORIGIN, loss=False)).forgiven == 2
+
+
+def test_who_does_not_hold_what_the_operator_saw_does_not_lead() -> None:
+    ring = StaticRing(ASYNC)
+    old = ring.until_served()
+    ring.run(500)
+    ring.isolate(old)
+    beyond = Point(end_of(ring.nodes[2]).epoch, old.append())
+    ring.kill(old)
+    ring.assign(promoted(ring, ring.nodes[2], holds=beyond), ring.nodes[2])
+    ring.run(6_000)
+    assert not ring.nodes[2].heard(Leading)
+    assert any("lacks" in each.reason for each in ring.nodes[2].heard(Strange))  # type: ignore[attr-defined]
+
+
+def test_a_leader_whose_disk_was_replaced_leads_nobody() -> None:
+    ring = StaticRing(SYNC)
+    old = ring.until_served()
+    old.append()
+    ring.run(500)
+    ring.kill(old)
+    old.log = type(old.log)()
+    old.kept, old.committed = Promise(), type(old.committed)(0)
+    ring.restart(old)
+    ring.run(8_000)
+    assert old.serves is None
+    assert not ring.nodes[2].heard(Cut, MustRebuild)
+    assert ring.nodes[2].log.end > old.log.end
+
+
+def test_two_tables_of_one_number_are_told_apart() -> None:
+    """H7: a mistake in the configuration of two brokers; neither ever takes the other's records."""
+    ring = StaticRing(ASYNC)
+    first = ring.until_served()
+    second = ring.nodes[2]
+    ring.kill(second)
+    second.kept, second.events = Promise(), []
+    ring.table = Table(number=1, leader=B2)
+    second.log = type(second.log)()
+    second.committed = type(second.committed)(0)
+    ring.restart(second)
+    ring.run(6_000)
+    assert {node.id for node in ring.serving} == {1, 2}
+    assert first.core.epoch != second.core.epoch
+    assert table_number(first.core.epoch) == table_number(second.core.epoch) == 1
+    ring.table = promoted(ring, first)
+    ring.assign(ring.table)
+    ring.run(6_000)
+    assert [node.id for node in ring.serving] == [1]
+    assert not second.heard(MustRebuild, Cut)  # It has answered for its own: nobody has given that up yet.
+    ring.assign(promoted(ring, first, loss=True))
+    ring.until_served(by=1)
+    ring.run(3_000)
+    assert second.heard(MustRebuild)
+
+
+def test_a_leader_that_starts_again_is_another_epoch_of_its_table() -> None:
+    ring = StaticRing(ASYNC)
+    leader = ring.until_served()
+    before = leader.core.epoch
+    ring.restart(leader)
+    ring.until_served()
+    assert leader.core.epoch > before
+    assert table_number(leader.core.epoch) == 1
+    ring.run(500)
+    assert {node.log.end for node in ring.nodes.values()} == {leader.log.end}
+
+
+def test_an_epoch_of_a_table_is_above_all_that_were_seen_in_it() -> None:
+    first = next_epoch(3, Epoch(0), "a")
+    assert first_epoch(3) < first < next_epoch(3, first, "b") < first_epoch(4)
+    assert next_epoch(3, first_epoch(3), "a") != next_epoch(3, first_epoch(3), "b")
+    assert next_epoch((1 << 20) - 1, first, "a") < 1 << 63
+
+
+def test_whoever_has_seen_a_table_refuses_earlier_leaders_after_a_crash_too() -> None:
+    ring = StaticRing(ASYNC)
+    old = ring.until_served()
+    follower = ring.nodes[2]
+    ring.isolate(old)
+    ring.assign(promoted(ring, ring.nodes[3]), follower)
+    ring.table = ASYNC
+    ring.cut.clear()
+    ring.restart(follower)
+    assert follower.core.epoch == first_epoch(2)
+    end = old.append()
+    ring.run(1_000)
+    assert follower.log.end < end
+    assert old.serves is None
+
+
+def test_a_store_that_does_not_work_ends_the_leadership_until_it_does() -> None:
+    ring = StaticRing(ASYNC)
+    leader = ring.until_served()
+    leader.feed(Health(healthy=False))
+    assert leader.serves is None
+    ring.run(200)
+    assert leader.serves is None
+    leader.feed(Health())
+    assert ring.until_served() is leader
+
+
+def test_an_orderly_stop_ends_when_everything_is_answered() -> None:
+    ring = StaticRing(SYNC)
+    leader = ring.until_served()
+    ring.run(500)
+    ring.nodes[2].slow = True
+    end = leader.append()
+    leader.feed(Drain())
+    assert leader.core.closed(ring.now) is Closed.DRAINING
+    ring.run(100)
+    assert not leader.heard(Drained)
+    ring.nodes[2].flush()
+    ring.run(100)
+    assert leader.heard(Drained)
+    assert leader.committed == end
+
+
+def test_an_input_of_another_mode_is_a_mistake_of_the_caller() -> None:
+    ring = StaticRing(ASYNC)
+    with pytest.raises(InvariantError, match="another mode"):
+        ring.nodes[1].feed(HandOver())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"number": 0},
+        {"leader": B1, "synchronous": (B1,)},
+        {"synchronous": (B2,), "copies": 3},
+        {"synchronous": (B2,), "copies": 1},
+        {"forgiven": 2},
+    ],
+)
+def test_a_table_that_cannot_be_followed_is_none(fields: dict[str, object]) -> None:
+    with pytest.raises(InvariantError):
+        Table(**{"number": 1, "leader": B1, **fields})  # type: ignore[arg-type]
