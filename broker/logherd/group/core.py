@@ -23,6 +23,7 @@ from logherd.group.inputs import (
     Input,
     Linked,
     MembersWanted,
+    Noticed,
     Received,
     Registered,
     SetAnswered,
@@ -130,7 +131,7 @@ class GroupCore(Grounded):
                     self._role.on_unlink(event.peer)
             case Health() | Drain():
                 self._on_shell(event)
-            case Heard() | SetAnswered() | Registered():
+            case Heard() | SetAnswered() | Registered() | Noticed():
                 self._on_controllers(event)
         self._advance()
         return self._ground.finish()
@@ -169,8 +170,10 @@ class GroupCore(Grounded):
 
     # ---- the controllers -------------------------------------------------------------------------------------------
 
-    def _on_controllers(self, event: Heard | SetAnswered | Registered) -> None:
+    def _on_controllers(self, event: Heard | SetAnswered | Registered | Noticed) -> None:
         match event:
+            case Noticed():
+                self._liaison.hurry()
             case Heard():
                 self._on_heard(event)
             case SetAnswered():

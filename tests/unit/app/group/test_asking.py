@@ -33,9 +33,10 @@ class Controller:
     """Where it sends others; "" if it leads itself."""
     silent: bool = False
     heard: list[int] = field(default_factory=list)
+    sessions: list[NetSession] = field(default_factory=list)
 
     def on_open(self, session: NetSession) -> None:
-        pass
+        self.sessions.append(session)
 
     def on_close(self, session: NetSession) -> None:
         pass
@@ -62,6 +63,7 @@ class Scene:
     addresses: list[Endpoint]
     servers: list[Server]
     answers: list[tuple[Ask, Answered, int]]
+    notices: list[None]
 
     async def asked(self, question: Ask) -> Answered:
         """Ask again and again, as the machine does, until there is an answer."""
@@ -81,11 +83,15 @@ async def scene(*controllers: Controller) -> AsyncIterator[Scene]:
         host, port = await server.listen("127.0.0.1", 0)
         addresses.append(Endpoint(host=host, port=port))
     answers: list[tuple[Ask, Answered, int]] = []
-    client = ControllersClient(addresses, now_ms=lambda: 1234, on_answer=lambda *answered: answers.append(answered))
+    notices: list[None] = []
+    client = ControllersClient(
+        addresses, now_ms=lambda: 1234, on_answer=lambda *answered: answers.append(answered),
+        on_notice=lambda: notices.append(None),
+    )  # fmt: skip
     guard = TaskGuard()
     client.start(guard)
     try:
-        yield Scene(client, addresses, servers, answers)
+        yield Scene(client, addresses, servers, answers, notices)
     finally:
         await client.stop()
         await guard.stop(5)
@@ -147,3 +153,13 @@ async def test_a_release_is_answered_by_silence() -> None:
         await at.asked(REGISTER)
         assert RequestCode.LEASE_RELEASE in leader.heard
         assert all(not isinstance(question, Release) for question, _, _ in at.answers)
+
+
+async def test_news_of_the_group_are_heard_from_the_controller_that_is_asked() -> None:
+    leader = Controller()
+    async with scene(leader) as at:
+        await at.asked(REGISTER)
+        leader.sessions[0].notify(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, {}, b"")
+        async with asyncio.timeout(30):
+            while not at.notices:
+                await asyncio.sleep(0.01)
