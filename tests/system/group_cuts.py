@@ -88,7 +88,7 @@ def _all_apart(r: Round) -> Partition:
 
 
 def _lossy(r: Round) -> Partition:
-    pairs = itertools.combinations((*BROKERS, *NODES), 2)
+    pairs = [*itertools.combinations(BROKERS, 2), *itertools.combinations(NODES, 2)]
     blocks = [block for one, other in pairs for block in both_ways(one, other)]
     return _partition(r, "a tenth of all packets lost", blocks, share=10)
 

@@ -158,6 +158,7 @@ class OffsetLoad:
             user.stopping.set()
         for user in self._users:
             user.join(30)
+            user.recorder.close()
         for user in self._users:
             if user.error is not None:
                 raise user.error
@@ -175,9 +176,8 @@ class OffsetLoad:
         finally:
             over.cancel()
             user.client.close()
+            user.recorder.close()
 
     def history(self) -> list[Operation]:
         """What all clients have recorded; they must have stopped."""
-        for recorder in self._recorders:
-            recorder.close()
         return read_operations(recorder.path for recorder in self._recorders)

@@ -24,6 +24,7 @@ class Leader(Leadership):
         super().__init__(ground, view.epoch)
         self.insync = InSync(ground, self.attendance, view)
         self.handover = Handover(ground, self.attendance, view.epoch)
+        self._company_at = ground.now
 
     def leased(self, now: int) -> bool:
         """Whether the lease of this leadership runs."""
@@ -44,7 +45,18 @@ class Leader(Leadership):
         cause = super().on_tick()
         if cause is None:
             self._mind_set()
+            if self.leased(self._ground.now) and self._deserted():
+                self._ground.solitude.given_up()
+                cause = "too few of the group are heard"
         return cause
+
+    def _deserted(self) -> bool:
+        """Whether too few others have answered for too long. Nobody is blamed for a sleep of this process."""
+        ground = self._ground
+        if self.insync.can_be_enough(self.attendance.hears):
+            self._company_at = ground.now
+            ground.solitude.over()
+        return ground.now - max(self._company_at, ground.clock.gap_at) >= ground.solitude.patience_ms
 
     def _mind_set(self) -> None:
         if self.leased(self._ground.now):

@@ -15,6 +15,7 @@ from logherd.kit.clock import Clock
 from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
 from logherd.model.record_run import run_encoder
+from logherd.store.admission import Admission
 from logherd.store.append_run import RunMessage, append_run
 from logherd.store.consume_queue import DELETED, UNIT, QueueLog, topic_hash
 from logherd.store.errors import RawRefused, RecordTooLarge, StoreDamaged, StoreFull
@@ -47,18 +48,6 @@ _NO_PARTS = list[Buffer]()
 _RECORD_OVERHEAD = 160
 """Most that a record takes beside topic, body and properties, rounded up."""
 
-_NEVER = 1 << 62
-"""More bytes than any disk has free."""
-
-
-@dataclass(slots=True)
-class _Admission:
-    """When messages are refused: below so many free bytes, and for a reason of the group's."""
-
-    reserve_bytes: int
-    least_free_bytes: int
-    reason: str = ""
-
 
 class MessageStore:
     """A store that was opened and recovered.
@@ -75,7 +64,7 @@ class MessageStore:
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
-        self._admission = _Admission(options.log.reserve_bytes, options.log.reserve_bytes)
+        self._admission = Admission(options.log.reserve_bytes, options.log.reserve_bytes)
         self._store_host = options.store_host
         self._lock = recovered.lock
         self._log = recovered.log
@@ -463,9 +452,7 @@ class MessageStore:
 
     def shut(self, reason: str) -> None:
         """Refuse messages with StoreFull for this reason until it is called with none; metadata is taken as before."""
-        admission = self._admission
-        admission.reason = reason
-        admission.least_free_bytes = _NEVER if reason else admission.reserve_bytes
+        self._admission.shut(reason)
 
     def _refuse(self, *, reserve: bool) -> None:
         """Raise if an append of this kind is refused now."""

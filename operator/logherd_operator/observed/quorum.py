@@ -2,7 +2,12 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Group", "Member", "Quorum", "Replica", "Rules"]
+__all__ = ["Group", "Member", "Quorum", "Replica", "Rules", "controller_name"]
+
+
+def controller_name(ordinal: int) -> str:
+    """How the controller of a place is called among the controllers, whatever machine or pod that is."""
+    return f"c{ordinal}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,21 +2,16 @@
 
 from collections.abc import Iterator
 
-from logherd_operator.observed.quorum import Member, Quorum
+from logherd_operator.observed.quorum import Member, Quorum, controller_name
 from logherd_operator.observed.slots import Instance, Slot
 from logherd_operator.plan.actions import Restart, RestartReason, SettleQuorum, TransferQuorum
 from logherd_operator.plan.guards import quorate
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, held_for_orders
 
-__all__ = ["heal_controllers", "node_name", "replace_voters", "roll_controllers"]
+__all__ = ["heal_controllers", "replace_voters", "roll_controllers"]
 
 _NEAR = 4 << 20
-
-
-def node_name(ordinal: int) -> str:
-    """How the controller of a place is called among the controllers."""
-    return f"c{ordinal}"
 
 
 def replace_voters(situation: Situation) -> Iterator[Step]:
@@ -108,7 +103,7 @@ def _stalled(situation: Situation, slot: Slot, instance: Instance) -> Iterator[S
 
 
 def _take(situation: Situation, victim: Slot, instance: Instance) -> Iterator[Step]:
-    quorum, node = situation.observed.quorum, node_name(victim.ordinal)
+    quorum, node = situation.observed.quorum, controller_name(victim.ordinal)
     block = quorate(situation, without=node)
     alone = len(situation.observed.controllers) == 1
     if block is not None and not alone:
@@ -145,7 +140,7 @@ def _reason(situation: Situation, instance: Instance, wanted: str) -> RestartRea
 
 def _rank(situation: Situation, slot: Slot) -> tuple[bool, bool, int]:
     quorum = situation.observed.quorum
-    leads = quorum is not None and quorum.leader == node_name(slot.ordinal)
+    leads = quorum is not None and quorum.leader == controller_name(slot.ordinal)
     return slot.ready, leads, -slot.ordinal
 
 

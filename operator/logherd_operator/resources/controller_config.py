@@ -6,12 +6,7 @@ from typing import Any
 from logherd_operator.resources.broker_config import GuardianPlace
 from logherd_operator.spec.group import BrokerGroup
 
-__all__ = ["ControllerPlace", "Member", "controller_name", "render_controller_config"]
-
-
-def controller_name(ordinal: int) -> str:
-    """How the controller of a place is called among the controllers."""
-    return f"c{ordinal}"
+__all__ = ["ControllerPlace", "Member", "render_controller_config"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,9 @@
 
 from typing import Any
 
+from logherd_operator.observed.quorum import controller_name
 from logherd_operator.resources.broker_config import BrokerPlace, GuardianPlace, ReplicaPlace, render_broker_config
-from logherd_operator.resources.controller_config import (
-    ControllerPlace,
-    Member,
-    controller_name,
-    render_controller_config,
-)
+from logherd_operator.resources.controller_config import ControllerPlace, Member, render_controller_config
 from logherd_operator.resources.site import PLACES_MAX, Ports, Shape, Site
 
 __all__ = ["ADMIN_TOKEN_FILE", "DATA_DIR", "RUN_DIR", "broker_files", "controller_files"]

@@ -192,7 +192,7 @@ class Replica:
         if self.core.ground.grown:
             self.step(Appended())
         self.disk.submit()
-        if self._idle and not self.log.store.unwritten_bytes:
+        if self._idle and self.log.store.flushed_position >= self.log.store.end_position:
             self._release_idle()
 
     def _release_idle(self) -> None:

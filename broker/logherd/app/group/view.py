@@ -23,6 +23,10 @@ from logherd.service.replica_view import (
 __all__ = ["GroupView"]
 
 
+_COPY_BYTES_MIN = 16 << 20
+"""A follower outside the in-sync set that lacks more than this is being copied to; one that lacks less catches up."""
+
+
 class GroupView:
     """Reads; changes nothing."""
 
@@ -84,7 +88,16 @@ class GroupView:
             flushed=flushed,
             lag_bytes=lag_bytes,
             lag_ms=lag_ms,
+            copying=self._copied(flushed) if broker_id not in leader.insync.members else None,
         )
+
+    def _copied(self, flushed: Position | None) -> float | None:
+        """Of what is kept here, the share that a follower has; None if it is nearly all."""
+        store = self._engine.store
+        kept, has = store.end_position - store.min_position, (flushed or 0) - store.min_position
+        if kept - has < _COPY_BYTES_MIN:
+            return None
+        return max(0, has) / kept
 
 
 def _role_name(role: object) -> RoleName:

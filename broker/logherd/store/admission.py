@@ -1,0 +1,22 @@
+"""When a store takes no messages though nothing has failed."""
+
+from dataclasses import dataclass
+
+__all__ = ["Admission"]
+
+_NEVER = 1 << 62
+"""More bytes than any disk has free."""
+
+
+@dataclass(slots=True)
+class Admission:
+    """Messages are refused below so many free bytes; and always, while there is a reason of the group's."""
+
+    reserve_bytes: int
+    least_free_bytes: int
+    reason: str = ""
+
+    def shut(self, reason: str) -> None:
+        """Refuse for this reason; empty: do so no more."""
+        self.reason = reason
+        self.least_free_bytes = _NEVER if reason else self.reserve_bytes
