@@ -1,4 +1,4 @@
-"""A log in memory as both sides of the classic protocol look at one: files of one length, blank records at their ends."""
+"""A log in memory as both sides of the protocol look at one: files of one length, blank records at their ends."""
 
 from itertools import pairwise
 
