@@ -297,6 +297,24 @@ class MessageStore:
         self._reader.check_raw(data, after)
         return data, end
 
+    def committed_bytes(self, position: int, bytes_max: int) -> memoryview:
+        """Bytes of the log from `position` < committed_position on as they lie in one of its files, the zeros behind
+        its blank record included: at least one, at most `bytes_max`. Not compared with any checksum.
+
+        Raises: InvariantError for a position that is not kept or not committed.
+        """
+        segment = self._log.segment_of(position)
+        ensure(segment is not None and position < self.committed_position, "only committed bytes are read", position)
+        if segment is None:
+            return memoryview(b"")
+        at = position - segment.start
+        return segment.view[at : min(at + bytes_max, self.committed_position - segment.start, segment.size)]
+
+    @property
+    def segment_sizes(self) -> frozenset[int]:
+        """Lengths of the log's files (bytes); more than one if the setting was changed."""
+        return frozenset(segment.size for segment in self._log.segments)
+
     def truncate(self, at: int) -> None:
         """Drop every record at or above `at`, where one begins or the log ends; nothing that `advance` was told of is
         there.
