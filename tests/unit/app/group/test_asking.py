@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from logherd.aiokit.tasks import TaskGuard
@@ -64,6 +64,7 @@ class Scene:
     servers: list[Server]
     answers: list[tuple[Ask, Answered, int]]
     notices: list[None]
+    news: asyncio.Event
 
     async def asked(self, question: Ask) -> Answered:
         """Ask again and again, as the machine does, until there is an answer."""
@@ -71,8 +72,15 @@ class Scene:
         async with asyncio.timeout(30):
             while len(self.answers) == count:
                 self.client.ask(question)
-                await asyncio.sleep(0.02)
+                await self.something(0.3)
         return self.answers[count][1]
+
+    async def something(self, seconds: float) -> None:
+        """Wait for an answer or a notice, so long at most."""
+        self.news.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.news.wait()
 
 
 @asynccontextmanager
@@ -84,14 +92,21 @@ async def scene(*controllers: Controller) -> AsyncIterator[Scene]:
         addresses.append(Endpoint(host=host, port=port))
     answers: list[tuple[Ask, Answered, int]] = []
     notices: list[None] = []
-    client = ControllersClient(
-        addresses, now_ms=lambda: 1234, on_answer=lambda *answered: answers.append(answered),
-        on_notice=lambda: notices.append(None),
-    )  # fmt: skip
+    news = asyncio.Event()
+
+    def answered(question: Ask, answer: Answered, sent: int) -> None:
+        answers.append((question, answer, sent))
+        news.set()
+
+    def noticed() -> None:
+        notices.append(None)
+        news.set()
+
+    client = ControllersClient(addresses, now_ms=lambda: 1234, on_answer=answered, on_notice=noticed)
     guard = TaskGuard()
     client.start(guard)
     try:
-        yield Scene(client, addresses, servers, answers, notices)
+        yield Scene(client, addresses, servers, answers, notices, news)
     finally:
         await client.stop()
         await guard.stop(5)
@@ -116,7 +131,7 @@ async def test_a_question_waits_for_a_connection_and_only_the_latest_of_its_kind
             at.client.ask(REGISTER)
         async with asyncio.timeout(30):
             while not at.answers:
-                await asyncio.sleep(0.01)
+                await at.something(30)
         assert leader.heard == [RequestCode.CONTROLLER_REGISTER_BROKER]
 
 
@@ -162,4 +177,4 @@ async def test_news_of_the_group_are_heard_from_the_controller_that_is_asked() -
         leader.sessions[0].notify(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, {}, b"")
         async with asyncio.timeout(30):
             while not at.notices:
-                await asyncio.sleep(0.01)
+                await at.something(30)
