@@ -109,7 +109,7 @@ failover: $(READY) ## Rounds of every failover at a stock Java client, with limi
 lock: $(READY) ## Renew requirements.lock, requirements-spark.lock and tools/uv.lock
 	@$(BIN)/uv pip compile --quiet --upgrade --extra dev --extra operator --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --output-file requirements.lock pyproject.toml
-	@$(BIN)/uv pip compile --quiet --upgrade --extra spark --universal --python-version 3.11 --generate-hashes \
+	@$(BIN)/uv pip compile --quiet --upgrade --extra spark --extra demo --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --constraint requirements.lock --output-file requirements-spark.lock pyproject.toml
 	@echo uv | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate --output-file tools/uv.lock -

@@ -31,6 +31,11 @@ BROKERS = ("b1", "b2", "b3")
 BROKER_PORT, PEER_PORT, ADMIN_PORT, RELAY_PORT = 10911, 10912, 10913, 10914
 SEGMENT_MIB = 4
 DISK_MIB = 512
+STORE: Mapping[str, object] = {
+    "segmentSize": f"{SEGMENT_MIB}MiB", "messageSizeMax": "1MiB", "indexSlots": 10_000, "indexEntries": 100_000,
+    "queueFileEntries": 10_000,
+}  # fmt: skip
+"""Small files, so that edges are met often."""
 _ANY_SECONDS = 60.0
 
 
@@ -51,8 +56,7 @@ def broker_config(network: Network, node: str, data: Path, *, guarded: bool, **s
             "peerListen": f"{own}:{PEER_PORT}",
             "peers": {number: f"{network.address(each)}:{PEER_PORT}" for number, each in enumerate(BROKERS, 1)},
         },
-        "store": {"segmentSize": f"{SEGMENT_MIB}MiB", "messageSizeMax": "1MiB", "indexSlots": 10_000,
-                  "indexEntries": 100_000, "queueFileEntries": 10_000},
+        "store": STORE,
         "log": {"format": "json"},
         **settings,
     }  # fmt: skip
