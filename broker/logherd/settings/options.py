@@ -9,8 +9,8 @@ from typing import Literal
 import msgspec
 
 __all__ = [
-    "BrokerOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "GuardianOptions", "LimitOptions",
-    "LogOptions", "MemberOptions", "NameServiceOptions", "OwnNameServiceOptions", "ReplicationOptions",
+    "BrokerOptions", "ClassicHaOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "GuardianOptions",
+    "LimitOptions", "LogOptions", "MemberOptions", "NameServiceOptions", "OwnNameServiceOptions", "ReplicationOptions",
     "RetentionOptions", "StorageOptions",
     "TopicOptions",
 ]  # fmt: skip
@@ -86,6 +86,14 @@ class GuardianOptions(Options, frozen=True):
     stop_ms: int
 
 
+class ClassicHaOptions(Options, frozen=True):
+    """At most one of the addresses is given."""
+
+    listen: Endpoint | None
+    master: Endpoint | None
+    metadata_interval_ms: int
+
+
 class ReplicationOptions(Options, frozen=True):
     """`peers` may hold this broker's own address."""
 
@@ -100,6 +108,7 @@ class ReplicationOptions(Options, frozen=True):
     heartbeat_ms: int
     learner: bool
     priority: int
+    classic_ha: ClassicHaOptions
 
 
 class BrokerOptions(Options, frozen=True):

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
 from logherd.settings.base import Group
+from logherd.settings.classic import ClassicHaSettings
 from logherd.settings.quantities import EndpointText, Milliseconds, split_endpoint
 
 __all__ = ["ReplicationSettings"]
@@ -69,6 +70,11 @@ class ReplicationSettings(Group):
     learner: bool = Field(default=False, description="Follow without ever joining the in-sync set or leading.")
     priority: int = Field(
         default=0, ge=0, le=999, description="Of equally long logs the one with the smallest number leads."
+    )
+
+    classic_ha: ClassicHaSettings = Field(
+        default_factory=ClassicHaSettings,
+        description="RocketMQ brokers that follow this one, or that this one follows.",
     )
 
     @model_validator(mode="after")

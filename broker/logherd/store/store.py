@@ -8,14 +8,13 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMe
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from logherd.kit.clock import Clock
 from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
 from logherd.model.record_run import run_encoder
-from logherd.store.admission import Admission
+from logherd.store.admission import Admission, DiskState
 from logherd.store.append_run import RunMessage, append_run
 from logherd.store.consume_queue import DELETED, UNIT, QueueLog, topic_hash
 from logherd.store.errors import RawRefused, RecordTooLarge, StoreDamaged, StoreFull
@@ -30,17 +29,6 @@ from logherd.store.recovery import Recovered, Recovery, recover
 from logherd.store.writer import WriteBatch
 
 __all__ = ["DiskState", "MessageStore"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskState:
-    """`accepts_messages` is False at the reserve, and for ever after a failed write, which `stopped` holds then."""
-
-    free_bytes: int
-    reserve_bytes: int
-    accepts_messages: bool
-    log_bytes: int
-    stopped: BaseException | None
 
 
 _pack_unit = UNIT.pack
@@ -296,6 +284,24 @@ class MessageStore:
         data, end = self._log.read_raw(after, bytes_max)
         self._reader.check_raw(data, after)
         return data, end
+
+    def committed_bytes(self, position: int, bytes_max: int) -> memoryview:
+        """Bytes of the log from `position` < committed_position on as they lie in one of its files, the zeros behind
+        its blank record included: at least one, at most `bytes_max`. Not compared with any checksum.
+
+        Raises: InvariantError for a position that is not kept or not committed.
+        """
+        segment = self._log.segment_of(position)
+        ensure(segment is not None and position < self.committed_position, "only committed bytes are read", position)
+        if segment is None:
+            return memoryview(b"")
+        at = position - segment.start
+        return segment.view[at : min(at + bytes_max, self.committed_position - segment.start, segment.size)]
+
+    @property
+    def segment_sizes(self) -> frozenset[int]:
+        """Lengths of the log's files (bytes); more than one if the setting was changed."""
+        return frozenset(segment.size for segment in self._log.segments)
 
     def truncate(self, at: int) -> None:
         """Drop every record at or above `at`, where one begins or the log ends; nothing that `advance` was told of is

@@ -6,6 +6,7 @@ means for everything that is derived from the log, and for clients.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
@@ -45,7 +46,7 @@ from logherd.store import MessageStore, QueueLog, StoreDamaged, StoreError
 from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
 
-__all__ = ["GroupEngine"]
+__all__ = ["GroupEngine", "group_options"]
 
 _log = Log("logherd.group")
 
@@ -72,7 +73,7 @@ class GroupEngine:
             rules=Rules(replicas=options.replication.replicas, min_in_sync=options.replication.min_in_sync),
         )  # fmt: skip
         self.replica = Replica(
-            seat, _group_options(options), ReplicaStore(store, barriers(log)), file,
+            seat, group_options(options), ReplicaStore(store, barriers(log)), file,
             controllers=options.replication.controllers, duties=self,
         )  # fmt: skip
         self.standing = Standing(GroupLeadership(self._expire), keeper, store)
@@ -296,7 +297,13 @@ class GroupEngine:
         self._on_failure()
 
 
-def _group_options(options: BrokerOptions) -> GroupOptions:
-    replication = options.replication
-    beat_ms = replication.heartbeat_ms
-    return GroupOptions(beat_ms=beat_ms, urgent_ms=min(100, beat_ms), lag_ms=replication.lag_timeout_ms)
+def group_options(options: BrokerOptions) -> GroupOptions:
+    """Whatever the settings allow fits the invariants of GroupOptions."""
+    replication, normal = options.replication, GroupOptions()
+    beat_ms, lag_ms = replication.heartbeat_ms, replication.lag_timeout_ms
+    alone_ms = max(normal.alone_ms, 4 * lag_ms)
+    return GroupOptions(
+        beat_ms=beat_ms, urgent_ms=min(normal.urgent_ms, beat_ms), lag_ms=lag_ms, alone_ms=alone_ms,
+        alone_ms_max=max(normal.alone_ms_max, alone_ms),
+        ship=replace(normal.ship, heartbeat_ms=min(normal.ship.heartbeat_ms, lag_ms // 5)),
+    )  # fmt: skip

@@ -27,6 +27,7 @@ from logherd.group.inputs import (
     Heard,
     Input,
     Linked,
+    Noticed,
     Received,
     Registered,
     SetAnswered,
@@ -96,7 +97,9 @@ class Replica:
         self._duties = duties
         commit = Position(log.store.committed_position)
         self.core = GroupCore(seat, options, log, epoch=file.promise.epoch, commit=commit, now=boot_ms())
-        self.controllers = ControllersClient(controllers, now_ms=boot_ms, on_answer=self._answered)
+        self.controllers = ControllersClient(
+            controllers, now_ms=boot_ms, on_answer=self._answered, on_notice=lambda: self.step(Noticed())
+        )
         self.disk = Flushing(log, file, send=self._send, on_flushed=self._flushed, on_failure=self.fail)
         self._health = Health()
         self._idle: list[asyncio.Future[None]] = []
