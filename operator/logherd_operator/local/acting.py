@@ -74,25 +74,37 @@ class Acting:
 
 
 def worded(action: plan.Action) -> str:
-    """What is done, for people."""
+    """What is done and why, in one sentence for people."""
     match action:
         case plan.SetMembers():
-            few = "1" if action.count == 1 else str(action.count)
-            return f"{few} {action.component}{'' if action.count == 1 else 's'}"
+            return _added(action)
+        case plan.SetRules():
+            return f"the controllers are told: {action.reason}"
         case plan.RemoveMember():
-            return f"broker {action.ordinal + 1} is taken away"
+            return f"broker {action.ordinal + 1} is taken away: {action.reason}"
         case plan.Restart():
             name = f"broker {action.ordinal + 1}" if action.component == "broker" else f"controller c{action.ordinal}"
-            return f"{name} is restarted"
+            return f"{name} is restarted: {_RESTARTS.get(action.why, action.reason)}"
         case plan.Switchover():
-            return f"broker {action.target} is to lead"
+            return f"broker {action.target} is to lead: {action.reason}"
         case plan.Promote():
-            return f"broker {action.broker_id} becomes a full member"
+            return f"broker {action.broker_id} becomes a full member: {action.reason}"
         case plan.Demote():
-            return f"broker {action.broker_id} stops to count"
+            return f"broker {action.broker_id} counts no more: {action.reason}"
         case plan.Forget():
-            return f"broker {action.broker_id} is forgotten"
-        case plan.SetRules():
-            return "the controllers hear new rules"
+            return f"the controllers forget broker {action.broker_id}: {action.reason}"
         case _:
-            return type(action).__name__
+            return f"{type(action).__name__}: {action.reason}"
+
+
+_RESTARTS = {
+    plan.RestartReason.SPEC_CHANGED: "what it is started from has changed",
+    plan.RestartReason.MANUAL: "that was ordered",
+}
+
+
+def _added(action: plan.SetMembers) -> str:
+    component, count = action.component, action.count
+    if action.before is None:
+        return f"{count} {component}{'' if count == 1 else 's'} are started"
+    return f"{component} {count if component == 'broker' else f'c{count - 1}'} is added: {action.reason}"

@@ -43,9 +43,10 @@ def read_group(file: Path) -> BrokerGroup:
 class GroupFile:
     """Notices when the file was saved."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, seen: bool = True) -> None:
+        """`seen`: what stands in it now is known."""
         self.path = path
-        self._seen = self._mark()
+        self._seen = self._mark() if seen else None
 
     def _mark(self) -> tuple[int, int, int] | None:
         try:

@@ -80,13 +80,13 @@ class Keeping:
         self._since = dict(decided.since)
         for action in decided.actions:
             refused = self._acting.carry_out(action, look)
-            because = f", because {action.reason}"
-            said = f"{worded(action)}{because}" if refused is None else f"{worded(action)}: not yet: {refused}"
+            said = worded(action) if refused is None else f"{worded(action)}; not done yet: {refused}"
             self._tell(f"action:{type(action).__name__}", [said])
         if decided.actions:
             self._tell("place", self._places.tend(self._files))
         if look.observed.group is not None and look.observed.group.founded and not self._places.state.founded:
             self._places.remember(replace(self._places.state, founded=True))
+        self._say_held(decided)
         self._publish(decided)
         return Turn(look, decided, decided.again_seconds)
 
@@ -135,17 +135,22 @@ class Keeping:
                 self._told[about] = each
                 self._say(each)
 
+    def _say_held(self, decided: Plan) -> None:
+        """What is not done, and what would let it go on; of a group that never served that is no news."""
+        codes = {str(each.code) for each in decided.blocked}
+        for about in [about for about in self._told if about.startswith("held:")]:
+            if about.removeprefix("held:") not in codes:
+                del self._told[about]
+        if self._places.state.founded:
+            for each in decided.blocked:
+                self._tell(f"held:{each.code}", [f"held: {each.message}; it takes: {each.unblocks}"])
+
     def _publish(self, decided: Plan) -> None:
         """For `logherd status`, which is another process."""
         operation = decided.operation
         held = [
             {"code": each.code.value, "message": each.message, "unblocks": each.unblocks} for each in decided.blocked
         ]  # fmt: skip
-        for each in decided.blocked:
-            self._tell(f"held:{each.code}", [f"held: {each.message}; it takes: {each.unblocks}"])
-        for about in [about for about in self._told if about.startswith("held:")]:
-            if about.removeprefix("held:") not in {str(each.code) for each in decided.blocked}:
-                del self._told[about]
         document = {
             "generation": self._places.state.generation,
             "doing": None if operation is None else {

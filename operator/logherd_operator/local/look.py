@@ -36,8 +36,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """For the planner, and for people: `pages` are of the state's places, in their order."""
+    """For the planner, and for people: `pages` are of the places of `state`, which was looked at, in their order."""
 
+    state: GroupState
     observed: Observed
     pages: tuple[Page, ...]
     leading: str | None = field(default=None)
@@ -56,7 +57,7 @@ def look_at(state: GroupState, folder: Folder) -> Look:
         controllers=_slots("controller", state, folder, pages),
         group=group, quorum=quorum,
     )  # fmt: skip
-    return Look(observed, pages, leading)
+    return Look(state, observed, pages, leading)
 
 
 def child_of(place: PlaceState, folder: Folder) -> Process | None:

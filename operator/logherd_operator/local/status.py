@@ -16,15 +16,16 @@ Document = dict[str, Any]
 
 def observe(folder: Folder, state: GroupState) -> Document:
     """Look at everything; blocks for about 2 s for each process that lives and does not answer."""
-    return document_of(state, look_at(state, folder), folder.document("now.json"))
+    return document_of(look_at(state, folder), folder.document("now.json"))
 
 
-def document_of(state: GroupState, look: Look, now: Mapping[str, Any] | None) -> Document:
+def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
     """Shape: group, nameServer, leader {brokerId, address, pid, epoch} or None, inSync [ids], brokers [{brokerId, role,
     address, pid, guardian, ready, endPosition, committedPosition, why}], controllers [{id, role, address, pid,
     guardian, term, why}], keeper (pid or None), doing {type, state, message} or None, held [{code, message,
     unblocks}], fault (of the file) or None. Who cannot be asked has the role "unknown"; who does not live has no pid.
     """
+    state = look.state
     pages = dict(zip(state.places, look.pages, strict=True))
     at = Addresses(state.host, state.ports)
     brokers = [_broker(place, page, look, at) for place, page in pages.items() if place.component == "broker"]

@@ -87,7 +87,8 @@ def keep_on(folder: Folder, lock: IO[str], say: Callable[[str], None]) -> int:
     watching = Watching(say)
     with lock:
         places = Places(folder, state)
-        keeping = Keeping(read_group(path), GroupFile(path), places, folder, say)
+        # What is in force is what was accepted; what was saved since then is judged in the first turn.
+        keeping = Keeping(_accepted(folder), GroupFile(path, seen=False), places, folder, say)
         return _stay(keeping, places, folder, watching, [])
 
 
@@ -133,14 +134,19 @@ def _begin(group: BrokerGroup, file: Path, folder: Folder, options: UpOptions) -
 
 
 def _check_former(folder: Folder, group: BrokerGroup, *, source: str) -> None:
-    document = folder.document("spec.json")
-    if document is None:
-        return
     try:
-        before = BrokerGroup.model_validate(document)
-    except ValueError:  # of another version
+        before = _accepted(folder)
+    except LocalError:  # of another version, or never accepted
         return
     check_change(before, group, source=source)
+
+
+def _accepted(folder: Folder) -> BrokerGroup:
+    """The BrokerGroup in force. Raises: LocalError."""
+    try:
+        return BrokerGroup.model_validate(folder.document("spec.json"))
+    except ValueError as error:
+        raise LocalError(f"{folder.path / 'spec.json'}: is no BrokerGroup: {error}") from error
 
 
 def _own_mark() -> Process:
@@ -153,7 +159,7 @@ def _until_it_serves(keeping: Keeping, places: Places, seconds: float, watching:
     serving_at: float | None = None
     while True:
         turn = keeping.turn()
-        watching.show(places.state, turn)
+        watching.show(turn)
         now = time.monotonic()
         if _serves(turn):
             serving_at = now if serving_at is None else serving_at
@@ -239,7 +245,7 @@ def _stay(keeping: Keeping, places: Places, folder: Folder, watching: Watching, 
             watching.say("Ctrl-C stops it.")
         while True:
             turn = keeping.turn()
-            watching.show(places.state, turn)
+            watching.show(turn)
             time.sleep(turn.again_seconds)
     except LetGo:
         return _let_go(places.state.group, watching)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from logherd_operator.local.state import GroupState
 from logherd_operator.local.status import document_of, table_of
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ class Watching:
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
 
-    def show(self, state: GroupState, turn: "Turn") -> None:
+    def show(self, turn: "Turn") -> None:
         """The group as it is now."""
 
     def close(self) -> None:
@@ -40,11 +39,11 @@ class LiveTable(Watching):
     def _print(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def show(self, state: GroupState, turn: "Turn") -> None:
+    def show(self, turn: "Turn") -> None:
         """Renew the table."""
         from rich.table import Table
 
-        document = document_of(state, turn.look, None)
+        document = document_of(turn.look, None)
         table = Table(title=_title(document, turn), title_justify="left")
         head, *rows = table_of(document)
         for each in head:
