@@ -2,9 +2,12 @@
 
 import json
 import re
+import sys
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from compat.driver import Driver, message
 from compat.payloads import every_kind
@@ -13,7 +16,10 @@ from compat.remoting import ask
 from compat.rocketmq import SMALL, RocketMQOptions, java_command, write_properties
 from compat.server import BROKER, CLUSTER, Server
 
-__all__ = ["GROUP", "SEGMENT", "TOPIC", "JavaSlave", "log_bytes", "log_end", "read", "send_all", "start_slave"]
+__all__ = [
+    "GROUP", "SEGMENT", "TOPIC", "Follower", "JavaSlave", "log_bytes", "log_end", "read", "send_all", "start_follower",
+    "start_slave",
+]  # fmt: skip
 
 TOPIC, GROUP = "Exchange", "exchange-group"
 SEGMENT = 16 << 20
@@ -82,6 +88,56 @@ def start_slave(
         process.kill()
         raise
     return JavaSlave(port, directory / "store", process)
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """A LogHerd process that follows a RocketMQ master."""
+
+    admin_port: int
+    directory: Path
+    process: Process
+
+    @property
+    def store(self) -> Path:
+        return self.directory / "store"
+
+    def status(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/status", timeout=10) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+    def __enter__(self) -> "Follower":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.stop()
+
+
+def start_follower(directory: Path, master: Server, *, segment: int = SEGMENT) -> Follower:
+    """Start a LogHerd broker that follows `master`, on `directory`/store, and wait until it tells its state."""
+    directory.mkdir(parents=True, exist_ok=True)
+    admin_port = free_port()
+    values = {
+        "brokerGroup": BROKER,
+        "clusterName": CLUSTER,
+        "listen": f"127.0.0.1:{free_port()}",
+        "adminListen": f"127.0.0.1:{admin_port}",
+        "dataDir": str(directory / "store"),
+        "store": {"reservedPercent": 0, "segmentSize": segment},
+        "replication": {"classicHa": {"master": master.broker, "metadataInterval": "500ms"}},
+    }
+    (directory / "follower.json").write_text(json.dumps(values))
+    command = [sys.executable, "-m", "logherd", "broker", "--config", str(directory / "follower.json")]
+    process = Process(command, log=directory / "follower.out")
+    try:
+        process.wait_ready(lambda: accepts(admin_port), seconds=60, what="the follower's admin port answers")
+    except BaseException:
+        process.kill()
+        raise
+    return Follower(admin_port, directory, process)
 
 
 def log_end(port: int) -> int:

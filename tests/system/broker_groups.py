@@ -37,6 +37,8 @@ STORE: Mapping[str, object] = {
 }  # fmt: skip
 """Small files, so that edges are met often."""
 _ANY_SECONDS = 60.0
+_MARKS = ("leads", "leads no more", "sends whose outcome is unknown", "in-sync set changed", "log cut",
+          "segments deleted", "this replica begins anew")  # fmt: skip
 
 
 def broker_config(network: Network, node: str, data: Path, *, guarded: bool, **settings: object) -> dict[str, object]:
@@ -191,6 +193,11 @@ class BrokerGroup(Quorum):
             for name, node in self.nodes.items()
             for event in node.log_events("leads")
         }
+
+    def marks(self) -> dict[str, int]:
+        """How often rare things have happened, by the replicas' logs."""
+        logs = [node.log_text() for node in self.nodes.values()]
+        return {mark: sum(log.count(f'"{mark}"') for log in logs) for mark in _MARKS}
 
     def complaints(self) -> list[str]:
         """Lines that no fault excuses: defects, and anything that is no log line."""

@@ -219,6 +219,8 @@ class GroupCore(Grounded):
             if ground.departure.planned or not ground.fit:
                 ground.holder.resign(view.epoch)
                 self._liaison.release()
+                # Whoever else could lead is gone, or is about to go: there is nobody to wait for.
+                ground.be_drained()
                 return
             ensure(ground.log.epochs.last_epoch < view.epoch, "an epoch is led once", ground.log.epochs, view)
             self._role = Leader(ground, view, self._solitude)

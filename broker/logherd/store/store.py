@@ -260,7 +260,8 @@ class MessageStore:
         ensure(after == log.end_position, "records are appended at the end", after, log.end_position)
         log.refuse(reserve=True)
         try:
-            run = decode_run(data, after, log.active.end, log.raw_bytes_limit)
+            bare_end = self._writer.checkpoint.value.bare_end
+            run = decode_run(data, after, log.active.end, log.raw_bytes_limit, bare_end=bare_end)
             plan = plan_run(run.records, self._derived.table, from_start=not log.min_position)
         except RecordError as error:
             raise RawRefused(f"records of another replica were refused: {error}") from error
