@@ -260,8 +260,7 @@ class MessageStore:
         ensure(after == log.end_position, "records are appended at the end", after, log.end_position)
         log.refuse(reserve=True)
         try:
-            bare_end = self._writer.checkpoint.value.bare_end
-            run = decode_run(data, after, log.active.end, log.raw_bytes_limit, bare_end=bare_end)
+            run = decode_run(data, after, log.active.end, log.raw_bytes_limit, bare_end=log.bare_end)
             plan = plan_run(run.records, self._derived.table, from_start=not log.min_position)
         except RecordError as error:
             raise RawRefused(f"records of another replica were refused: {error}") from error
@@ -287,22 +286,8 @@ class MessageStore:
         return data, end
 
     def committed_bytes(self, position: int, bytes_max: int) -> memoryview:
-        """Bytes of the log from `position` < committed_position on as they lie in one of its files, the zeros behind
-        its blank record included: at least one, at most `bytes_max`. Not compared with any checksum.
-
-        Raises: InvariantError for a position that is not kept or not committed.
-        """
-        segment = self._log.segment_of(position)
-        ensure(segment is not None and position < self.committed_position, "only committed bytes are read", position)
-        if segment is None:
-            return memoryview(b"")
-        at = position - segment.start
-        return segment.view[at : min(at + bytes_max, self.committed_position - segment.start, segment.size)]
-
-    @property
-    def segment_sizes(self) -> frozenset[int]:
-        """Lengths of the log's files (bytes); more than one if the setting was changed."""
-        return frozenset(segment.size for segment in self._log.segments)
+        """See CommitLog.bytes_at, for `position` < committed_position."""
+        return self._log.bytes_at(position, min(bytes_max, self.committed_position - position))
 
     def truncate(self, at: int) -> None:
         """Drop every record at or above `at`, where one begins or the log ends; nothing that `advance` was told of is

@@ -6,6 +6,7 @@ RocketMQ's port for what must not wait behind clients, and for everything else a
 
 import socket
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import CannotListen, bind
@@ -34,7 +35,8 @@ def ha_address(options: BrokerOptions, identity: BrokerIdentity) -> str:
 class ClassicLeading:
     """The two ports. Made by `prepare` before the store is opened; belongs to the loop."""
 
-    def __init__(self, transfer: socket.socket, metadata: socket.socket) -> None:
+    def __init__(self, transfer: socket.socket, metadata: socket.socket, data_dir: Path) -> None:
+        self._data_dir = data_dir
         self._sockets = [transfer, metadata]
         self._peers = Peers()
         self._port: ClassicPort | None = None
@@ -48,18 +50,20 @@ class ClassicLeading:
         transfer = bind(listen, "replication.classicHa.listen")
         beside = Endpoint(host=options.listen.host, port=options.listen.port - _METADATA_PORTS)
         try:
-            return ClassicLeading(transfer, bind(beside, "for replication.classicHa, listen minus 2,"))
+            metadata = bind(beside, "for replication.classicHa, listen minus 2,")
         except CannotListen:
             transfer.close()
             raise
+        return ClassicLeading(transfer, metadata, Path(options.data_dir))
 
     async def open(
         self, store: MessageStore, server: Server, identity: BrokerIdentity, *, segment_bytes: int,
         names: Callable[[], Sequence[str]], clock: Clock, guard: TaskGuard,
     ) -> None:  # fmt: skip
         """Accept slaves. Raises: CannotListen if the log is not in files of one length, which slaves need."""
-        if store.segment_sizes != {segment_bytes}:
-            sizes = ", ".join(map(str, sorted(store.segment_sizes)))
+        lengths = {path.stat().st_size for path in (self._data_dir / "commitlog").iterdir() if path.name.isdigit()}
+        if lengths != {segment_bytes}:
+            sizes = ", ".join(map(str, sorted(lengths)))
             raise CannotListen(
                 f"replication.classicHa.listen: the log's files have {sizes} bytes, store.segmentSize is "
                 f"{segment_bytes}: RocketMQ slaves need files of one length"
