@@ -80,7 +80,8 @@ class Broker:
             self._engine.standing.attach(self._forwarding.answers, self._names)
         self._bound: dict[str, str] = {}
         self._services.replication = self._replication()
-        self._admin = AdminHttp(self._pages().routes())
+        token = options.replication.admin_token_file
+        self._admin = AdminHttp(self._pages().routes(), token_file=None if token is None else Path(token))
 
     @staticmethod
     async def start(

@@ -5,11 +5,12 @@ import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
-from logherd.app.admin_routes import Routes
+from logherd.app.admin_routes import Page, Routes
 from logherd.app.classic.leading import ClassicLeading
 from logherd.app.engine import Engine
 from logherd.app.forwarding.assembly import Forwarding
 from logherd.app.group.engine import GroupEngine
+from logherd.app.group.orders import Orders
 from logherd.app.metrics.broker import read_replication, read_services, read_store
 from logherd.app.metrics.parts import read_build, read_names, read_port, read_requests
 from logherd.app.metrics.text import scrape_of
@@ -45,8 +46,12 @@ class BrokerPages:
 
     def routes(self) -> Routes:
         """The admin port's site."""
-        pages = {"/status": self.status, "/health": self.health, "/ready": self.ready}
-        return Routes(pages, scrape=scrape_of(self.collect))
+        pages: dict[str, Page] = {"/status": self.status, "/health": self.health, "/ready": self.ready}
+        engine = self._parts.engine
+        orders = Orders(engine) if isinstance(engine, GroupEngine) else None
+        if orders is None:
+            return Routes(pages, scrape=scrape_of(self.collect))
+        return Routes({**pages, **orders.pages()}, actions=orders.actions(), scrape=scrape_of(self.collect))
 
     def status(self) -> tuple[int, object]:
         parts = self._parts

@@ -118,17 +118,25 @@ class ByRoles:
         """Nobody is there to be asked."""
         ensure(False, "static mode asks nobody", question)  # noqa: FBT003
 
+    @property
+    def why_not(self) -> str:
+        """Why a promotion of this broker may lose what was acknowledged; empty if it cannot."""
+        eligible = self.recorded.eligible
+        if self.seat.broker_id not in eligible:
+            return f"what was acknowledged is with {', '.join(f'broker {each}' for each in eligible) or 'nobody known'}"
+        return "" if self._roles.complete else "this store has not had everything yet that was acknowledged"
+
     def promote(self, *, after: int, synchronous: Sequence[int], copies: int, loss: bool) -> Table:
         """An operator's order to lead from now on, in place of table `after`. Blocks for a flush.
 
         Raises: PromotionRefusedError, and nothing has changed; StoreFull, OSError.
         """
         me, recorded = self.seat.broker_id, self.recorded
+        if after == recorded.table.number and not loss and self.why_not:
+            raise PromotionRefusedError(self.why_not)
         if loss and after > recorded.table.number:
             # Of the tables between nothing is known here, so of what was committed under them neither.
             recorded = Recorded(replace(recorded.table, number=after), ())
-        if not self._roles.complete:
-            recorded = replace(recorded, eligible=tuple(each for each in recorded.eligible if each != me))
         order = Promotion(
             after=after, leader=me, synchronous=tuple(map(BrokerId, synchronous)), copies=copies, loss=loss,
             holds=self._log.epochs.point_at(Position(self._log.store.flushed_position)),
