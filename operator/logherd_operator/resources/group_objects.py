@@ -42,7 +42,8 @@ def render_group(
         *network_policies(site, operator_peer or OPERATOR_PEER), *_budgets(site),
     ]  # fmt: skip
     if own:
-        kept.append(workload(site, "controller", pinned["controller"].template, shape.controllers))
+        template = pinned["controller"].template
+        kept.append(workload(site, "controller", template, shape.controllers, claim=shape.controller_claim))
     brokers = workload(site, "broker", pinned["broker"].template, shape.brokers, claim=shape.broker_claim)
     kept.append(brokers)
     return Rendered(kept=tuple(kept), made_once=(leader_slice(site),), pinned=pinned)
