@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from logherd_operator.local.ports import Ports
+from logherd_operator.local.start import StartOptions
 from typer.testing import CliRunner
 
 from logherd_operator.local.commands import down as down_app
 from logherd_operator.local.commands import status as status_app
 from logherd_operator.local.commands import up as up_app
-from logherd_operator.local.ports import Ports
 from logherd_operator.local.processes import started_ticks
-from logherd_operator.local.start import StartOptions
 from logherd_operator.local.up import bring_up
 
 FAKE = Path(__file__).parent / "fake_broker"
