@@ -10,9 +10,10 @@ MAKEFLAGS += --no-builtin-rules
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SPARK_READY := $(VENV)/.spark-ready
 PYTEST := $(BIN)/python -m pytest
 PARALLEL ?= 2
-SOURCES := broker operator tests bench tools
+SOURCES := broker operator spark tests bench tools
 
 ##@ First
 
@@ -27,16 +28,18 @@ demo: $(READY) ## Start one broker, send and receive with a stock Java client, s
 	@tools/need jdk maven
 	@$(BIN)/python tools/demo.py
 
-test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, compat, system
+test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, compat, system, spark
 	@tools/need --say jdk maven go ip nft
 	@$(MAKE) --no-print-directory lint types imports
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory compat
 	@$(MAKE) --no-print-directory system
+	@if tools/need java 2>/dev/null; then $(MAKE) --no-print-directory spark; else tools/need --say java; fi
 
 ##@ Parts
 
-.PHONY: fmt lint types imports unit compat system sim bench bench-raft bench-heartbeats
+.PHONY: fmt lint types imports unit compat system spark chaos sim failover
+.PHONY: bench bench-raft bench-heartbeats bench-replicated
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
@@ -45,7 +48,7 @@ lint: $(READY) ## Find mistakes and bad style
 	@$(BIN)/ruff check $(SOURCES)
 
 types: $(READY) ## Check types, strictly
-	@$(BIN)/mypy broker operator
+	@$(BIN)/mypy broker operator spark
 
 imports: $(READY) ## Check who imports whom
 	@$(BIN)/lint-imports --no-logo
@@ -58,6 +61,16 @@ compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ again
 
 system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hostile peers at a live port
 	@$(PYTEST) --no-header tests/system
+
+spark: $(SPARK_READY) ## A real Spark reads and writes through a real broker; installs PySpark, needs Java 17 or newer
+	@tools/need java
+	@$(PYTEST) --no-header tests/spark
+
+CHAOS_SECONDS ?= 3600
+CHAOS_SEED ?= $(shell date +%s)
+chaos: $(READY) ## Broker groups under every kind of fault for CHAOS_SECONDS, an hour unless you say (ARGS=--guarded)
+	@tools/need go ip nft
+	@PYTHONPATH=.:broker:tests $(BIN)/python -u -m system.chaos --seconds $(CHAOS_SECONDS) --seed $(CHAOS_SEED) $(ARGS)
 
 SEED ?= 1000000
 SECONDS_EACH ?= 600
@@ -82,12 +95,22 @@ bench-raft: $(READY) ## The Raft log beside etcd, three nodes each; takes three 
 bench-heartbeats: $(READY) ## Ten thousand brokers at one controller quorum; takes a minute
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.heartbeats $(ARGS)
 
+bench-replicated: $(READY) ## Three replicas beside both kinds of RocketMQ; takes ten minutes (ARGS=--quick: four)
+	@tools/need jdk maven
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.replicated $(ARGS)
+
+failover: $(READY) ## Rounds of every failover at a stock Java client, with limits; takes an hour (ARGS="--rounds 3": ten minutes)
+	@tools/need jdk maven ip nft
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.failover $(ARGS)
+
 ##@ House
 
 .PHONY: lock docs crds clean
-lock: $(READY) ## Renew requirements.lock and tools/uv.lock
-	@$(BIN)/uv pip compile --quiet --upgrade --all-extras --universal --python-version 3.11 --generate-hashes \
+lock: $(READY) ## Renew requirements.lock, requirements-spark.lock and tools/uv.lock
+	@$(BIN)/uv pip compile --quiet --upgrade --extra dev --extra operator --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --output-file requirements.lock pyproject.toml
+	@$(BIN)/uv pip compile --quiet --upgrade --extra spark --extra demo --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --constraint requirements.lock --output-file requirements-spark.lock pyproject.toml
 	@echo uv | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate --output-file tools/uv.lock -
 
@@ -101,7 +124,11 @@ crds: $(READY) ## Renew the CustomResourceDefinition from the models
 clean: ## Remove the environment and all caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-UNIT_TESTS = $(filter-out tests/compat tests/system tests/README.md,$(wildcard tests/*))
+UNIT_TESTS = $(filter-out tests/spark tests/compat tests/system tests/README.md,$(wildcard tests/*))
+
+$(SPARK_READY): $(READY) requirements-spark.lock
+	@tools/bootstrap $(VENV) requirements-spark.lock
+	@touch $@
 
 $(READY): requirements.lock tools/uv.lock pyproject.toml tools/bootstrap
 	@tools/bootstrap $(VENV)

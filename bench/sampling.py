@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["Sampler", "anonymous_bytes", "cpu_seconds", "resident_bytes"]
+__all__ = ["Sampler", "anonymous_bytes", "cpu_seconds", "family", "resident_bytes"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -15,6 +15,15 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def family(pid: int) -> list[int]:
+    """A process and all that it and its children have started, the oldest first."""
+    found = [pid]
+    for each in found:
+        for listed in Path(f"/proc/{each}/task").glob("*/children"):
+            found += map(int, listed.read_text().split())
+    return found
 
 
 def anonymous_bytes(pid: int) -> int:

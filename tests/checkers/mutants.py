@@ -4,10 +4,10 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from checkers.history import Outcome
+from checkers.history import History, Outcome
 from checkers.operations import Operation
 
-__all__ = ["controller_mutants", "register_mutants"]
+__all__ = ["controller_mutants", "log_mutants", "register_mutants"]
 
 Answer = dict[str, object]
 
@@ -108,3 +108,26 @@ def register_mutants(
         operations, draw, "cas", lambda _each: {"swapped": False},
         lambda each: each.answer["swapped"] and (each.key, each.arguments["to"]) in seen,
     )  # fmt: skip
+
+
+def log_mutants(history: History, draw: random.Random) -> Iterator[tuple[str, History]]:
+    """An acknowledged message that is gone, one that changed, one from nowhere, a read of what is not there."""
+    queue, (first, entries) = draw.choice([(queue, final) for queue, final in history.final.items() if final[1]])
+    place = draw.randrange(len(entries))
+    offset, value = entries[place]
+
+    def final(changed: list[tuple[int, str]]) -> History:
+        return replace(history, final={**history.final, queue: (first, changed)})
+
+    yield "the last message is gone", final(entries[:-1]) if _acknowledged(history, entries[-1][1]) else final([])
+    yield "a message is gone", final(entries[:place] + entries[place + 1 :])
+    yield "a message has changed", final([*entries[:place], (offset, f"{value}0"), *entries[place + 1 :]])
+    yield "a message from nowhere", final([*entries, (entries[-1][0] + 1, "nobody's")])
+    reads = [each for each in history.reads if each.entries]
+    lost = draw.choice(reads)
+    seen = replace(lost, entries=((lost.entries[0][0], "foreign"), *lost.entries[1:]))
+    yield "a read of what is not there", replace(history, reads=[*history.reads, seen])
+
+
+def _acknowledged(history: History, value: str) -> bool:
+    return any(send.value == value and send.outcome is Outcome.OK for send in history.sends)

@@ -15,7 +15,7 @@ from compat.driver import Driver
 from compat.logherd_server import LogHerd, start_logherd
 from compat.rocketmq import RocketMQ, start_rocketmq
 from compat.server import Server
-from compat.toolchain import HERE, JAVA_DIRECTORY, MissingTool, build_go, compile_java
+from compat.toolchain import HERE, JAVA_DIRECTORY, MissingTool, build_go, build_helm, compile_java
 
 T = TypeVar("T")
 
@@ -44,6 +44,11 @@ def go_program() -> Path:
 @pytest.fixture(scope="session")
 def crd_judge() -> Path:
     return needs(lambda: build_go(HERE / "crdcheck"))
+
+
+@pytest.fixture(scope="session")
+def helm_program() -> Path:
+    return needs(build_helm)
 
 
 @pytest.fixture(scope="session")

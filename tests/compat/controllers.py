@@ -70,13 +70,17 @@ class Controllers:
             process.kill()
 
 
-def logherd_command(directory: Path, node: str) -> list[str]:
+def logherd_command(directory: Path, node: str, *, guarded: bool = False) -> list[str]:
     """Runs the controller that was configured under this directory."""
     config = directory / node / "controller.json"
-    return [sys.executable, "-m", "logherd", "controller", "--config", str(config)]
+    under = ["env", "--default-signal"] if guarded else []
+    flags = ["--guarded"] if guarded else []
+    return [*under, sys.executable, "-m", "logherd", "controller", *flags, "--config", str(config)]
 
 
-def start_logherd_controllers(directory: Path, *, nodes: tuple[str, ...] = NODES, **settings: Any) -> Controllers:
+def start_logherd_controllers(
+    directory: Path, *, nodes: tuple[str, ...] = NODES, guarded: bool = False, **settings: Any
+) -> Controllers:
     """Start a `logherd controller` for each node and wait for their leader. Raises RuntimeError with what one printed.
 
     Name services are under the ports of `name_ports`.
@@ -102,7 +106,7 @@ def start_logherd_controllers(directory: Path, *, nodes: tuple[str, ...] = NODES
             **settings,
         }  # fmt: skip
         (home / "controller.json").write_text(json.dumps(config, indent=2))
-        commands[node] = logherd_command(directory, node)
+        commands[node] = logherd_command(directory, node, guarded=guarded)
     return _started("logherd", ports, commands, directory, names)
 
 

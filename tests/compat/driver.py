@@ -39,13 +39,15 @@ class Driver:
     """
 
     def __init__(
-        self, class_path: str, home: Path, *, main: str = "dev.logherd.compat.Driver", options: Iterable[str] = ()
-    ) -> None:
+        self, class_path: str, home: Path, *, main: str = "dev.logherd.compat.Driver", options: Iterable[str] = (),
+        under: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """`under`: a command to start it under, as one that enters a network."""
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
         self._errors = (home / "stderr.log").open("ab")
         command = [
-            find_tool("java"), "-Xms64m", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+            *under, find_tool("java"), "-Xms64m", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
             f"-Duser.home={home}", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8", "-Djava.net.preferIPv4Stack=true",
             f"-Drocketmq.client.localOffsetStoreDir={home / 'offsets'}", *options, "-cp", class_path, main,
         ]  # fmt: skip

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["JAVA_DIRECTORY", "MissingTool", "build_go", "class_path", "compile_java", "find_tool"]
+__all__ = ["JAVA_DIRECTORY", "MissingTool", "build_go", "build_helm", "class_path", "compile_java", "find_tool"]
 
 HERE = Path(__file__).parent
 JAVA_DIRECTORY = HERE / "java"
@@ -123,3 +123,15 @@ def build_go(source: Path) -> Path:
         run([go, "build", "-buildvcs=false", "-o", "program", "."], aside, {"GOFLAGS": "-mod=readonly"})
 
     return built_once(f"{source.name}-{digest_of(*files)}", build) / "program"
+
+
+def build_helm() -> Path:
+    """Helm, built from its Go module; it believes in a cluster of this Kubernetes where none is there to ask."""
+    go = find_tool("go")
+    version = "helm.sh/helm/v3/cmd/helm@v3.19.0"
+    flags = " ".join(f"-X helm.sh/helm/v3/pkg/chartutil.k8sVersion{each}" for each in ("Major=1", "Minor=34"))
+
+    def build(aside: Path) -> None:
+        run([go, "install", f"-ldflags={flags}", version], aside, {"GOBIN": str(aside)})
+
+    return built_once(f"helm-{digest_of(version, flags)}", build) / "helm"

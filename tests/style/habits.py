@@ -16,7 +16,9 @@ BANNED_FILES = {"utils", "util", "common", "helpers", "helper", "misc", "manager
 BANNED_CLASS_ENDINGS = ("Manager", "Helper", "Utils", "Util")
 TASK_ROOM = "logherd.aiokit"
 BLIND_ROOMS = ("logherd.app", "logherd.aiokit")
-ENVIRONMENT_ROOMS = ("logherd.settings", "logherd.cli", "logherd_guardian.entry", "logherd_guardian.child")
+ENVIRONMENT_ROOMS = (
+    "logherd.settings", "logherd.cli", "logherd_guardian.entry", "logherd_guardian.child", "logherd_spark.source",
+)  # fmt: skip
 LIMIT_WORDS = re.compile(r"\b(no|not|never|nothing|only|neither)\b", re.IGNORECASE)
 LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical"}
 
@@ -72,7 +74,7 @@ def blind_except_faults(module: Module) -> list[str]:
 
 
 def environment_faults(module: Module) -> list[str]:
-    """The environment is read where a process begins: settings, cli, the guardian's entry and its child's side."""
+    """The environment is read where a process begins: settings, cli, the guardian's two sides, Spark's source."""
     if _in(module, ENVIRONMENT_ROOMS):
         return []
     return [

@@ -14,6 +14,8 @@ PACKAGES = {
     "logherd": ROOT / "broker/logherd",
     "logherd_guardian": ROOT / "broker/logherd_guardian",
     "logherd_operator": ROOT / "operator/logherd_operator",
+    "logherd_spark": ROOT / "spark/logherd_spark",
+    "pyspark_logherd": ROOT / "spark/pyspark_logherd",
 }
 
 

@@ -85,15 +85,17 @@ class BlockingClient:
             raise NoAnswerError(f"code {answer.code}: {answer.remark}")
         return int(answer.ext["offset"])
 
-    def pull(self, topic: str, queue_id: int, offset: int) -> list[tuple[int, str]]:
+    def pull(
+        self, topic: str, queue_id: int, offset: int, *, group: str = "TOOLS_CONSUMER"
+    ) -> list[tuple[int, str]]:  # fmt: skip
         """Queue offsets and bodies of the messages at `offset` and after, as many as one answer carries."""
-        records = self.records(topic, queue_id, offset)
+        records = self.records(topic, queue_id, offset, group=group)
         return [(record.queue_offset, bytes(record.body).rstrip(b".").decode()) for record in records]
 
-    def records(self, topic: str, queue_id: int, offset: int) -> list[Record]:
+    def records(self, topic: str, queue_id: int, offset: int, *, group: str = "TOOLS_CONSUMER") -> list[Record]:
         """The same as records, whose checksums are verified."""
         ext = {
-            "consumerGroup": "TOOLS_CONSUMER",
+            "consumerGroup": group,
             "topic": topic,
             "queueId": str(queue_id),
             "queueOffset": str(offset),

@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -15,6 +16,7 @@ __all__ = ["FailingDisk", "LoopDisk"]
 MIB = 1 << 20
 _EXT4_IOC_SHUTDOWN = 0x8004587D
 _SHUTDOWN_WITHOUT_LOG_FLUSH = 2
+_BUSY_SECONDS_MAX = 10.0
 
 
 def _run(*command: str) -> None:
@@ -52,9 +54,16 @@ class LoopDisk:
         self._mounted = True
 
     def unmount(self) -> None:
-        if self._mounted:
-            _run("umount", str(self.mount_point))
-            self._mounted = False
+        """A process that was killed may have threads that hold files for a moment longer than it can be seen."""
+        deadline = time.monotonic() + _BUSY_SECONDS_MAX
+        while self._mounted:
+            try:
+                _run("umount", str(self.mount_point))
+                self._mounted = False
+            except RuntimeError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
 
     @property
     def free_bytes(self) -> int:

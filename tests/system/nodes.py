@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from checkers.leadership import Sighting
 from system.netns import Network
@@ -138,7 +138,7 @@ class Quorum:
             threading.Thread(target=self._watch, args=(name,), name=f"watch-{name}", daemon=True) for name in self.nodes
         ]
 
-    def __enter__(self) -> "Quorum":
+    def __enter__(self) -> Self:
         try:
             for node in self.nodes.values():
                 node.launch()

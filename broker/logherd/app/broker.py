@@ -26,12 +26,11 @@ from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.guarded.lent import NAMES, REMOTING, Lent
 from logherd.app.guarded.relay import open_relay
 from logherd.app.names import EmbeddedNames
-from logherd.app.option_values import host_of, net_limits
+from logherd.app.option_values import net_limits
 from logherd.app.requests import WaitingAnswers
 from logherd.app.services import Place, Services
 from logherd.net.server import Server
 from logherd.service.forwarding.roles import Leadership
-from logherd.service.identity import BrokerIdentity
 from logherd.service.names.epochs import Expected
 from logherd.service.names.registration import Registrar
 from logherd.service.replica_view import RequestsView
@@ -102,15 +101,10 @@ class Broker:
                 names_socket = lent.take(NAMES, options.name_service.listen, "nameService.listen")
             lent.take_nothing_else()
             host, port = listening.getsockname()[:2]
-            advertised = options.advertised or Endpoint(host=options.listen.host, port=port)
-            place = Place(
-                BrokerIdentity(options.cluster_name, options.broker_group, options.broker_id, str(advertised)),
-                host_of(advertised.host, advertised.port),
-            )
             shares = shares_for(options)
             broker = Broker(
-                options, place, SystemClock(), shares=shares, names_socket=names_socket, on_failure=on_failure,
-                leadership=leadership, keeper=lent.keeper,
+                options, Place.of(options, port), SystemClock(), shares=shares, names_socket=names_socket,
+                on_failure=on_failure, leadership=leadership, keeper=lent.keeper,
             )  # fmt: skip
         except BaseException:
             listening.close()
@@ -177,7 +171,8 @@ class Broker:
         identity = self._place.identity
         if listening is None:
             registrar = Registrar(
-                identity, self._engine.metadata, ha_address=ha_address(self._options, identity),
+                identity._replace(address=self._place.routed), self._engine.metadata,
+                ha_address=ha_address(self._options, identity),
                 alone=isinstance(self._engine, Engine),
             )  # fmt: skip
             names = ExternalNames(self._options.name_service.addresses, registrar)

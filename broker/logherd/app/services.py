@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from logherd.app.option_values import pull_options, send_options
+from logherd.app.option_values import host_of, pull_options, send_options
 from logherd.app.shown_settings import shown_settings
 from logherd.kit.clock import Clock
 from logherd.service.admin.groups import GroupAdmin
@@ -29,6 +29,7 @@ from logherd.service.metadata import Metadata
 from logherd.service.offset_rules import OffsetRules
 from logherd.service.offsets import OffsetsHandler
 from logherd.service.ports import Answer, Handler, Request, Session
+from logherd.service.producers import WriterHandler, WriterOptions
 from logherd.service.pull.handler import PullHandler
 from logherd.service.queries import Queries
 from logherd.service.replica_view import ReplicationSource, ReplicationView
@@ -40,7 +41,7 @@ from logherd.service.send.reply import ReplyHandler
 from logherd.service.send.targets import Targets
 from logherd.service.send.unique_keys import UniqueKeys
 from logherd.service.stats import BrokerStats
-from logherd.settings.options import BrokerOptions
+from logherd.settings.options import BrokerOptions, Endpoint
 from logherd.store import MessageStore, QueueLog
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
@@ -49,10 +50,20 @@ __all__ = ["Place", "Services"]
 
 
 class Place(NamedTuple):
-    """Where this broker is: what routes tell, and what records and message ids carry."""
+    """Where this broker is: what other brokers and the controllers are told, what routes tell of it as a leader, and
+    what records and message ids carry."""
 
     identity: BrokerIdentity
+    routed: str
     store_host: bytes
+
+    @staticmethod
+    def of(options: BrokerOptions, port: int) -> "Place":
+        """`port` is the one that was bound."""
+        own = options.advertised or Endpoint(host=options.listen.host, port=port)
+        routed = options.replication.leader_address or own
+        identity = BrokerIdentity(options.cluster_name, options.broker_group, options.broker_id, str(own))
+        return Place(identity, str(routed), host_of(routed.host, routed.port))
 
 
 class _Age:
@@ -159,9 +170,14 @@ class Services:
         replies = ReplyHandler(
             store, self.targets, registry, clock=clock, stamper=self._stamper, options=self._send_options
         )
+        writers = WriterHandler(
+            store, metadata, self.targets, clock=clock, counter=self.stats, stamper=self._stamper,
+            send=self._send_options, options=WriterOptions(),
+        )  # fmt: skip
         families = (
             offsets.handlers(),
             replies.handlers(),
+            writers.handlers(),
             self.heartbeats.handlers(),
             Connections(registry).handlers(),
             Relays(registry, metadata, broker_name=identity.name, record_at=store.record_at).handlers(),

@@ -15,16 +15,23 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from logherd.controller.values import BrokerId
-from logherd.kit.errors import ensure
+from logherd.kit.errors import LogHerdError, ensure
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
 
-__all__ = ["Promotion", "Table", "first_epoch", "next_epoch", "promote", "table_number"]
+__all__ = [
+    "Promotion", "PromotionRefusedError", "Recorded", "Table", "first_epoch", "found", "next_epoch", "next_table",
+    "promote", "served", "table_number",
+]  # fmt: skip
 
 _MARK_BITS, _LEADERSHIP_BITS, _TABLE_BITS = 24, 19, 20
 _MARK = (1 << _MARK_BITS) - 1
 _LEADERSHIP = (1 << _LEADERSHIP_BITS) - 1
 _TABLE_SHIFT = _MARK_BITS + _LEADERSHIP_BITS
+
+
+class PromotionRefusedError(LogHerdError):
+    """An operator's order was made for another table, or would lose what it does not say may be lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +61,11 @@ class Table:
         ensure(len(self.synchronous) == 0 or self.copies > 1, "a follower that nobody waits for is asynchronous", self)
         ensure(self.forgiven <= self.number, "a loss is accepted with a promotion", self)
 
+    @property
+    def everybody(self) -> bool:
+        """Whether every synchronous follower must have a copy."""
+        return self.copies == len(self.synchronous) + 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
@@ -69,10 +81,44 @@ class Promotion:
     loss: bool
 
 
-def promote(table: Table, order: Promotion) -> Table | None:
-    """The next table, None if the order was made for another one than this."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The table in force, as whoever records promotions keeps it. `eligible`: who holds everything that was ever
+    acknowledged, so that its promotion loses nothing."""
+
+    table: Table
+    eligible: tuple[BrokerId, ...]
+
+
+def found(table: Table) -> Recorded:
+    """The first table, as configured: nothing can be lost yet."""
+    return Recorded(table, (table.leader, *table.synchronous))
+
+
+def served(recorded: Recorded) -> Recorded:
+    """The table's leader has served, so its barrier has a copy wherever it must, and everything before it, too."""
+    table = recorded.table
+    return Recorded(table, (table.leader, *table.synchronous) if table.everybody else (table.leader,))
+
+
+def promote(recorded: Recorded, order: Promotion) -> Recorded:
+    """Compare and set. Who was not there under each table since one served may lack something: that needs `loss`.
+
+    Raises: PromotionRefusedError, saying why.
+    """
+    table = recorded.table
     if order.after != table.number:
-        return None
+        raise PromotionRefusedError(f"table {table.number} is in force, the promotion was to follow {order.after}")
+    if order.leader not in recorded.eligible and not order.loss:
+        raise PromotionRefusedError(f"broker {order.leader} may lack what was acknowledged; {recorded.eligible} do not")
+    fresh = next_table(table, order)
+    there = (fresh.leader, *fresh.synchronous)
+    kept = (fresh.leader,) if order.loss else tuple(each for each in recorded.eligible if each in there)
+    return Recorded(fresh, kept)
+
+
+def next_table(table: Table, order: Promotion) -> Table:
+    """The table that an order makes of this one."""
     number = table.number + 1
     return Table(
         number=number, leader=order.leader, synchronous=order.synchronous, copies=order.copies, address=order.address,

@@ -26,6 +26,7 @@ from logherd.group.inputs import (
     Input,
     Linked,
     MembersWanted,
+    Noticed,
     Received,
     Registered,
     SetAnswered,
@@ -65,7 +66,7 @@ from logherd.replication.shipping import LostData, RefusedAck
 
 __all__ = ["VotingCore"]
 
-_OTHERS = (Heard, SetAnswered, Registered, Assigned)
+_OTHERS = (Heard, Noticed, SetAnswered, Registered, Assigned)
 
 
 @dataclass(slots=True)
@@ -150,7 +151,7 @@ class VotingCore:
     def pinned(self) -> Position:
         """Records that end above this must be kept: the newest that says who belongs to the group is among them."""
         ground = self._raft.ground
-        since = ground.members.committed_since(ground.progress.commit)
+        since = ground.members.committed_since(min(ground.progress.commit, ground.durable.position))
         return Position(max(since - 1, 0))
 
     def serving(self, now: int) -> Epoch | None:
@@ -301,8 +302,9 @@ class VotingCore:
         if leader is not None and leader.handing_over != told.draining:
             self._mind_handover(leader.handing_over)
         if told.serves is not None and serves is None:
-            handed = f"leadership is handed over to {told.draining}" if told.draining is not None else ""
-            self._report(Fenced(told.serves, handed or "the lease is over"))
+            handed = leader is not None and leader.given_away
+            cause = f"leadership is handed over to {told.draining}" if handed else "the lease is over"
+            self._report(Fenced(told.serves, cause))
         elif told.serves is None and serves is not None:
             self._report(Serving(serves))
         told.serves = serves

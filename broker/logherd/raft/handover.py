@@ -60,6 +60,11 @@ class Handover:
         """Who is to lead next."""
         return self._order.target if self._order is not None else None
 
+    @property
+    def sent(self) -> bool:
+        """Whether it has been told to stand."""
+        return self._order is not None and self._order.sent
+
     def on_tick(self, *, blocked: bool) -> bool:
         """Give up an order that nobody followed, True if the target had been told; think of a better leader."""
         ground, order, ignored = self._ground, self._order, False

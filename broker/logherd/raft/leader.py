@@ -124,6 +124,11 @@ class Leader:
         """Whether members are being changed, or a change is not committed yet."""
         return self._changing.running or self._ground.members.since > self._ground.progress.commit
 
+    @property
+    def given_away(self) -> bool:
+        """Whether that one has been told to stand, so that there is no lease any more in this term."""
+        return self._handover.sent
+
     def leave(self, cause: str) -> Turn:
         """Let go at once; whoever is closest may stand."""
         self._handover.leave()
@@ -338,7 +343,7 @@ class Leader:
     def _restate(self) -> None:
         """Where the owner drops old records, the present members stand in a young one, too."""
         ground = self._ground
-        quiet = self._ready and not self._changing.running and ground.members.since <= ground.progress.commit
+        quiet = self._ready and not ground.full and not self.changing
         due = ground.options.owner_appends and ground.clock.now - self._restated_at >= ground.options.restate_ms
         if due and quiet and ground.members.since < ground.log.end:
             self._name(ground.members.current)

@@ -3,5 +3,6 @@
 Synchronous, one owner, as the store is. Knows epochs, but not who leads, nor what is committed, nor any socket."""
 
 from logherd.replica.log import LogStartGone, ReplicaStore
+from logherd.replica.notes import NOTES_TOPIC, NotedStore
 
-__all__ = ["LogStartGone", "ReplicaStore"]
+__all__ = ["NOTES_TOPIC", "LogStartGone", "NotedStore", "ReplicaStore"]

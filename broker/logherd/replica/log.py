@@ -5,19 +5,29 @@
     batch = log.take_batch(); (writer thread) batch.write_and_flush(); token = log.flushed(batch)
     log.advance(position)                                what the group has committed
 
-Positions are the store's: bytes of the log, a record's end. The blank record that fills a segment counts as one of the
-epoch of the record behind it, for it was that one's leader who rolled.
+Positions are the store's: bytes of the log, a record's end. The blank record that fills a segment belongs to the record
+behind it: it is of that one's epoch, for it was its leader who rolled, and it is shipped with it in one range. So no
+range, acknowledgement or commit ends behind a blank; one that a crash has left at the log's end is cut.
 """
 
 from collections.abc import Sequence
+from struct import Struct
 
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
+from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, RecordError
 from logherd.replication.epochs import EpochHistory, Point, Run
 from logherd.replication.log import Image, ReplicationError, Span, SpanDamagedError
 from logherd.store import MessageStore, QueueLog, RawRefused, WriteBatch
+from logherd.store.raw import decode_run
 
 __all__ = ["LogStartGone", "ReplicaStore"]
+
+
+_U32X2 = Struct(">II")
+_READ_BYTES = 1 << 20
+_ANYWHERE = 1 << 62
+"""Where a segment ends of which that does not matter yet."""
 
 
 class LogStartGone(ReplicationError):
@@ -40,6 +50,8 @@ class ReplicaStore:
     def __init__(self, store: MessageStore, barriers: Sequence[tuple[int, int]]) -> None:
         """`barriers` are (epoch, end of the log before its barrier) of all that the log holds, oldest first."""
         self.store = store
+        if (blank := _trailing_blank(store)) is not None:
+            store.truncate(blank)
         self._history = _history(store, barriers)
         self._begun: Run | None = None
         self._noted = 0
@@ -75,10 +87,9 @@ class ReplicaStore:
         asked = (after, bytes_max, self.store.end_position)
         if self._last_read is not None and self._last_read[0] == asked:
             return self._last_read[1]
-        data, read_to = self.store.read_raw(after, bytes_max)
+        data, read_to = _without_blank(self.store, after, bytes_max)
         end, history = Position(read_to), self.epochs
-        view = data if isinstance(data, memoryview) else bytes(data)
-        span = Span(history.point_at(after), end, history.runs_between(after, end), view)
+        span = Span(history.point_at(after), end, history.runs_between(after, end), data)
         self._last_read = (asked, span)
         return span
 
@@ -89,11 +100,24 @@ class ReplicaStore:
         for run in span.history.runs_between(after, span.end):
             history = history.extended(run.epoch, run.after)
         try:
-            data = memoryview(span.data)[after - span.previous.position :]
-            self.store.append_raw(data, after, end=span.end)
-        except RawRefused as error:
+            self._append(memoryview(span.data), span, after)
+        except (RawRefused, RecordError) as error:
             raise SpanDamagedError(str(error)) from error
         self._history, self._begun, self._last_read = history, None, None
+
+    def _append(self, data: memoryview, span: Span, after: Position) -> None:
+        """Append what of a span is not here yet: the blank that it may begin with, then records of one segment."""
+        start = span.previous.position
+        if len(data) < BLANK_SIZE_MIN or _U32X2.unpack_from(data)[1] != BLANK_MAGIC:
+            self.store.append_raw(data[after - start :], after, end=span.end)
+            return
+        size, _ = _U32X2.unpack_from(data)
+        segment_end = start + size
+        if after < segment_end:
+            decode_run(data[BLANK_SIZE_MIN:], segment_end, _ANYWHERE, len(data))  # before anything is appended
+            self.store.append_raw(data[:BLANK_SIZE_MIN], after, end=segment_end)
+            after = Position(segment_end)
+        self.store.append_raw(data[BLANK_SIZE_MIN + after - segment_end :], after, end=span.end)
 
     def truncate(self, at: Position) -> None:
         """See ReplicaLog. Raises: InvariantError for what is committed."""
@@ -188,6 +212,40 @@ class ReplicaStore:
     def advance(self, position: Position) -> list[QueueLog]:
         """The group has committed the log up to here; the queues that have new messages."""
         return self.store.advance(position)
+
+
+def _without_blank(store: MessageStore, after: int, bytes_max: int) -> tuple[memoryview | bytes, int]:
+    """Records from a position on, and their end, which is in front of a blank; one that begins here stands before the
+    first record of the next segment."""
+    data, end = store.read_raw(after, bytes_max)
+    view = data if isinstance(data, memoryview) else memoryview(bytes(data))
+    size = _blank_size(view, end - after)
+    if not size:
+        return view, end
+    head = view[-BLANK_SIZE_MIN:]
+    if end - size > after:
+        return view[:-BLANK_SIZE_MIN], end - size
+    more, more_end = store.read_raw(end, bytes_max)
+    if following := _blank_size(memoryview(more), more_end - end):
+        more, more_end = memoryview(more)[:-BLANK_SIZE_MIN], more_end - following
+    return b"".join((head, more)), more_end
+
+
+def _blank_size(data: memoryview, length: int) -> int:
+    """The length of the blank record with which a range of the log ends, of which the head alone is there; 0 if with
+    none."""
+    size, magic = _U32X2.unpack_from(data, len(data) - BLANK_SIZE_MIN)
+    return size if magic == BLANK_MAGIC and len(data) - BLANK_SIZE_MIN + size == length else 0
+
+
+def _trailing_blank(store: MessageStore) -> int | None:
+    """Where a blank begins that is the last record of what is not committed."""
+    at, end, size = store.committed_position, store.end_position, 0
+    while at < end:
+        data, read_to = store.read_raw(at, _READ_BYTES)
+        size = _blank_size(memoryview(data), read_to - at)
+        at = read_to
+    return end - size if size else None
 
 
 def _history(store: MessageStore, barriers: Sequence[tuple[int, int]]) -> EpochHistory:

@@ -11,8 +11,7 @@ import msgspec
 __all__ = [
     "BrokerOptions", "ClassicHaOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "GuardianOptions",
     "LimitOptions", "LogOptions", "MemberOptions", "NameServiceOptions", "OwnNameServiceOptions", "ReplicationOptions",
-    "RetentionOptions", "StorageOptions",
-    "TopicOptions",
+    "RetentionOptions", "RolesOptions", "StorageOptions", "TopicOptions", "VotingOptions",
 ]  # fmt: skip
 
 
@@ -94,13 +93,38 @@ class ClassicHaOptions(Options, frozen=True):
     metadata_interval_ms: int
 
 
-class ReplicationOptions(Options, frozen=True):
-    """`peers` may hold this broker's own address."""
+class ElectionOptions(Options, frozen=True):
+    timeout_ms: int
+    spread_ms: int
+    heartbeat_ms: int
 
-    mode: Literal["alone", "controller"]
+
+class VotingOptions(Options, frozen=True):
+    """Raft mode. `founders` are never empty in that mode, and in the order of their numbers."""
+
+    founders: tuple[int, ...]
+    election: ElectionOptions
+
+
+class RolesOptions(Options, frozen=True):
+    """Static mode, as it begins. Checked: `copies` is right for `synchronous`, of which the leader is none."""
+
+    leader: int
+    synchronous: tuple[int, ...]
+    copies: int
+
+
+class ReplicationOptions(Options, frozen=True):
+    """`peers` may hold this broker's own address; in raft and static mode all have the same."""
+
+    mode: Literal["alone", "controller", "raft", "static"]
+    raft: VotingOptions
+    static: RolesOptions | None
+    admin_token_file: str | None
     controllers: tuple[Endpoint, ...]
     peer_listen: Endpoint
     peers: dict[int, Endpoint]
+    leader_address: Endpoint | None
     replicas: int
     min_in_sync: int
     lag_timeout_ms: int
@@ -142,12 +166,6 @@ class MemberOptions(Options, frozen=True):
 class OwnNameServiceOptions(Options, frozen=True):
     mode: Literal["embedded", "none"]
     listen: Endpoint
-
-
-class ElectionOptions(Options, frozen=True):
-    timeout_ms: int
-    spread_ms: int
-    heartbeat_ms: int
 
 
 class ControllerOptions(Options, frozen=True):

@@ -8,13 +8,13 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMe
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from logherd.kit.clock import Clock
 from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
 from logherd.model.record_run import run_encoder
+from logherd.store.admission import Admission, DiskState
 from logherd.store.append_run import RunMessage, append_run
 from logherd.store.consume_queue import DELETED, UNIT, QueueLog, topic_hash
 from logherd.store.errors import RawRefused, RecordTooLarge, StoreDamaged, StoreFull
@@ -31,33 +31,10 @@ from logherd.store.writer import WriteBatch
 __all__ = ["DiskState", "MessageStore"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskState:
-    """`accepts_messages` is False at the reserve, and for ever after a failed write, which `stopped` holds then."""
-
-    free_bytes: int
-    reserve_bytes: int
-    accepts_messages: bool
-    log_bytes: int
-    stopped: BaseException | None
-
-
 _pack_unit = UNIT.pack
 _NO_PARTS = list[Buffer]()
 _RECORD_OVERHEAD = 160
 """Most that a record takes beside topic, body and properties, rounded up."""
-
-_NEVER = 1 << 62
-"""More bytes than any disk has free."""
-
-
-@dataclass(slots=True)
-class _Admission:
-    """When messages are refused: below so many free bytes, and for a reason of the group's."""
-
-    reserve_bytes: int
-    least_free_bytes: int
-    reason: str = ""
 
 
 class MessageStore:
@@ -75,7 +52,7 @@ class MessageStore:
     )  # fmt: skip
 
     def __init__(self, recovered: Recovered, options: StoreOptions) -> None:
-        self._admission = _Admission(options.log.reserve_bytes, options.log.reserve_bytes)
+        self._admission = Admission(options.log.reserve_bytes, options.log.reserve_bytes)
         self._store_host = options.store_host
         self._lock = recovered.lock
         self._log = recovered.log
@@ -210,10 +187,7 @@ class MessageStore:
         The result is the first one's queue offset, and the position of each. Raises as `append` does; when StoreStopped
         comes in the middle, what was appended before never becomes durable.
         """
-        overhead = len(queue.topic_part) + _RECORD_OVERHEAD
-        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
-        self._refuse(reserve=False)
-        self._log.ensure_room(sum(sizes), max(sizes))
+        self.ensure_room(queue, messages)
         first = queue.next_offset
         positions = [
             self.append(
@@ -224,6 +198,15 @@ class MessageStore:
             for flag, body, properties in messages
         ]  # fmt: skip
         return first, positions
+
+    def ensure_room(
+        self, queue: QueueLog, messages: Sequence[tuple[int, bytes | memoryview, bytes]], *, more: int = 0
+    ) -> None:
+        """Prepare for `append_all`, and for `more` bytes of metadata before it. Raises as that does."""
+        overhead = len(queue.topic_part) + _RECORD_OVERHEAD
+        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
+        self._refuse(reserve=False)
+        self._log.ensure_room(sum(sizes) + more, max(sizes))
 
     def take_batch(self) -> WriteBatch | None:
         """What was appended and not yet taken, oldest first, at most `batch_bytes_max`; None if there is nothing.
@@ -461,9 +444,7 @@ class MessageStore:
 
     def shut(self, reason: str) -> None:
         """Refuse messages with StoreFull for this reason until it is called with none; metadata is taken as before."""
-        admission = self._admission
-        admission.reason = reason
-        admission.least_free_bytes = _NEVER if reason else admission.reserve_bytes
+        self._admission.shut(reason)
 
     def _refuse(self, *, reserve: bool) -> None:
         """Raise if an append of this kind is refused now."""

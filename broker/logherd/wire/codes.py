@@ -164,6 +164,14 @@ class RequestCode(IntEnum):
     """On such a connection, oneway: a client of the forwarding broker is gone."""
     FORWARDING_COMPLETE = 27013
     """On such a connection, oneway: every client of the forwarding broker has been named."""
+    WRITER_OPEN = 27020
+    """An idempotent writer begins a run: the leader grants it an epoch, and refuses the run before it from then on."""
+    WRITER_CHUNK = 27021
+    """One batch of such a writer for one queue, which is stored once however often it comes."""
+    WRITER_COUNT = 27022
+    """What stands in the log of one generation of such a writer."""
+    WRITER_CLOSE = 27023
+    """Such a writer will not come again."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052
@@ -245,6 +253,14 @@ class ResponseCode(IntEnum):
     POLICY_NOT_EXIST = 3002
     FORWARDING_REFUSED = 27010
     """Between brokers only, with a `ForwardingRefusal`: the request was not carried out, not even in part."""
+    WRITER_FENCED = 27020
+    """A newer run of the writer was granted an epoch; nothing was stored."""
+    WRITER_UNKNOWN = 27021
+    """The writer was never opened, or what was known of it has expired; nothing was stored."""
+    WRITER_CONFLICT = 27022
+    """At this place stands another chunk than the one that came; nothing was stored."""
+    WRITER_OUT_OF_ORDER = 27023
+    """The chunk is not the next of its queue; nothing was stored."""
 
 
 _REQUEST_NAMES = {int(code): code.name for code in RequestCode}

@@ -20,6 +20,7 @@ from logherd.wire.headers import (
     leases,
     names,
     offsets,
+    producers,
     pull,
     queries,
     send,
@@ -253,11 +254,18 @@ def _forwarding() -> Iterator[RequestSpec]:
     yield RequestSpec(Code.FORWARDING_LEFT, forwarding.ForwardingLeftHeader)
 
 
+def _writers() -> Iterator[RequestSpec]:
+    yield RequestSpec(Code.WRITER_OPEN, producers.OpenWriterHeader, producers.OpenWriterResponse)
+    yield RequestSpec(Code.WRITER_CHUNK, producers.StoreChunkHeader, producers.StoreChunkResponse)
+    yield RequestSpec(Code.WRITER_COUNT, producers.CountChunksHeader, producers.CountChunksResponse)
+    yield RequestSpec(Code.WRITER_CLOSE, producers.CloseWriterHeader)
+
+
 def _build() -> Mapping[int, RequestSpec]:
     rows = {int(code): RequestSpec(code) for code in Code}
     families = (
         _messages, _offsets, _clients, _name_service, _topics_and_groups, _progress, _broker_state, _pop, _controller,
-        _forwarding,
+        _forwarding, _writers,
     )  # fmt: skip
     for family in families:
         rows.update((row.code, row) for row in family())

@@ -1,40 +1,104 @@
 """The configuration file of one broker. The keys are the broker's contract; the broker itself checks the values."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from logherd_operator.spec.group import BrokerGroup
 
-__all__ = ["BrokerPlace", "render_broker_config"]
+__all__ = ["BrokerPlace", "GuardianPlace", "ReplicaPlace", "render_broker_config"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaPlace:
+    """What makes a broker one of several: addresses are `host:port`. `peers` names all replicas by broker id, also
+    those that do not run yet, so that nobody has to be told when they do.
+    """
+
+    controllers: tuple[str, ...]
+    name_servers: tuple[str, ...]
+    peer_listen: str
+    peers: Mapping[int, str]
+    learner: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardianPlace:
+    """For the parent process: where peers bring their clients, and the peers' own such addresses."""
+
+    relay_listen: str
+    relays: tuple[str, ...]
+    stop_seconds: int
+    state_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerPlace:
-    """Where one broker stands: what the spec cannot know. Addresses are `host:port`."""
+    """Where one broker stands: what the spec cannot know. Addresses are `host:port`.
+
+    `name_service_listen`: of the name service in its own process; a replica has none.
+    """
 
     broker_id: int
     listen: str
     admin_listen: str
-    name_service_listen: str
     data_dir: str
+    name_service_listen: str = ""
+    advertised: str | None = None
+    replica: ReplicaPlace | None = None
+    guardian: GuardianPlace | None = None
+    log: Mapping[str, str] = field(default_factory=dict)
 
 
 def render_broker_config(group: BrokerGroup, place: BrokerPlace) -> dict[str, Any]:
     """The document that `logherd broker --config` reads."""
     spec = group.spec
-    external = spec.name_service.mode == "External"
     return {
         "brokerGroup": group.metadata.name,
         "clusterName": spec.cluster_name or group.metadata.name,
         "brokerId": place.broker_id,
         "listen": place.listen,
+        **({"advertised": place.advertised} if place.advertised is not None else {}),
         "adminListen": place.admin_listen,
         "dataDir": place.data_dir,
-        "nameService": {
-            "mode": spec.name_service.mode.lower(),
-            **({"addresses": list(spec.name_service.addresses)} if external else {"listen": place.name_service_listen}),
-        },
+        "nameService": _name_service(group, place),
         "flush": spec.replication.flush.lower(),
+        **({"replication": _replication(group, place.replica)} if place.replica is not None else {}),
         "store": {"reservedPercent": spec.storage.reserved_percent},
+        **({"guardian": _guardian(place.guardian)} if place.guardian is not None else {}),
+        **({"log": dict(place.log)} if place.log else {}),
         "properties": dict(spec.config),
+    }
+
+
+def _name_service(group: BrokerGroup, place: BrokerPlace) -> dict[str, Any]:
+    wanted = group.spec.name_service
+    if wanted.mode == "External":
+        return {"mode": "external", "addresses": list(wanted.addresses)}
+    if place.replica is not None:
+        return {"mode": "external", "addresses": list(place.replica.name_servers)}
+    return {"mode": "embedded", "listen": place.name_service_listen}
+
+
+def _replication(group: BrokerGroup, place: ReplicaPlace) -> dict[str, Any]:
+    spec = group.spec
+    return {
+        "mode": spec.replication.mode.lower(),
+        "controllers": list(place.controllers),
+        "peerListen": place.peer_listen,
+        "peers": {str(broker_id): address for broker_id, address in sorted(place.peers.items())},
+        "replicas": spec.replicas,
+        "minInSync": spec.min_in_sync,
+        "lagTimeout": f"{spec.replication.lag_timeout_ms}ms",
+        "heartbeat": f"{spec.failover.heartbeat_interval_ms}ms",
+        **({"learner": True} if place.learner else {}),
+    }
+
+
+def _guardian(place: GuardianPlace) -> dict[str, Any]:
+    return {
+        "relayListen": place.relay_listen,
+        "peers": list(place.relays),
+        "stopTime": f"{place.stop_seconds}s",
+        **({"stateFile": place.state_file} if place.state_file is not None else {}),
     }

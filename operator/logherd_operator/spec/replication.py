@@ -25,7 +25,7 @@ class Replication(Model):
         default="Sync", description="Async: a crash of the machine may lose answered messages."
     )
     lag_timeout_ms: int = Field(
-        default=1500, ge=300, le=300_000, description="Silence after which a follower leaves the set."
+        default=1500, ge=400, le=60_000, description="Silence after which a follower leaves the set."
     )
     unclean_election: bool = Field(default=False, description="May a replica lead that lacks committed messages?")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Assigned
 from logherd.group.output import Event
-from logherd.group.table import Promotion, Table, promote
+from logherd.group.table import Promotion, Table, next_table
 from logherd.model.names import Epoch
 from script.acts import Acts, play_with
 from unit.group.ring import StaticRing
@@ -58,10 +58,8 @@ class _Static(Acts):
             copies=len(synchronous) + 1, address=name, holds=node.log.epochs.point_at(node.log.end),
             loss="loss" in words,
         )  # fmt: skip
-        table = promote(self.ring.table, order)
-        assert table is not None
         hearing = [self.ring.nodes[each] for each in _ids(said.get("to", ""))]
-        self.ring.assign(table, *hearing)
+        self.ring.assign(next_table(self.ring.table, order), *hearing)
 
     def _hear(self, name: str) -> None:
         self.node(name).feed(Assigned(self.ring.table))

@@ -1,1 +1,2 @@
-"""Whole broker groups in one process: real `GroupCore`s over simulated disks, led by real controllers (sim.leases)."""
+"""Whole broker groups in one process, over simulated disks: `GroupCore`s led by real controllers (sim.leases), and
+without controllers (`free_*`) the machines of static and raft mode."""

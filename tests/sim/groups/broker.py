@@ -126,13 +126,17 @@ class GroupBroker(Broker):
         self._send(output.messages)
         self._write(output)
         if output.commit is not None:
-            check_commit(self, output.commit)
+            self.judge_commit(output.commit)
             self._release_replies(output.commit)
         for ask in output.asks:
             self._ask(ask)
         for each in follow_ups:
             if self.alive:
                 self.feed(each)
+
+    def judge_commit(self, position: Position) -> None:
+        """The core says that everything up to here is committed."""
+        check_commit(self, position)
 
     def _note(self, news: Event) -> list[Input]:
         if isinstance(news, Leading):
@@ -215,7 +219,7 @@ class GroupBroker(Broker):
         others = [other for other in self.world.group(self.key) if other is not self and other.alive]
         if others:
             other = self.draw.choice(others)
-            self.feed(Linked(other.core.ground.standing.identity))  # type: ignore[attr-defined]
+            self.feed(Linked(other.core.identity))  # type: ignore[attr-defined]
 
     # ---- talking to controllers --------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from time import monotonic
 from traceback import format_exc
 
-from sim.groups.shape import draw_plan
+from sim.groups.free_world import FreeWorld
+from sim.groups.shape import draw_free_plan, draw_plan
 from sim.groups.world import GroupWorld
 from sim.leases.shape import simpler
 from sim.plan import Plan
@@ -38,15 +39,20 @@ class Result:
         return self.failure.split(":")[1].strip() if self.failure else ""
 
 
-def run_seed(seed: int, *, keep: int = 400) -> Result:
+def run_seed(seed: int, *, mode: str = "controller", keep: int = 400) -> Result:
     """One run. The same seed gives the same result, whatever ran before it."""
-    return run_plan(draw_plan(seed), keep=keep)
+    return run_plan(plan_of(seed, mode), keep=keep)
+
+
+def plan_of(seed: int, mode: str) -> Plan:
+    """What a seed stands for in a mode."""
+    return draw_plan(seed) if mode == "controller" else draw_free_plan(seed, mode)
 
 
 def run_plan(plan: Plan, *, keep: int = 400) -> Result:
     """One run of a plan, drawn or recorded."""
     failure, where = None, ""
-    world = GroupWorld(plan, keep=keep)
+    world = FreeWorld(plan, keep=keep) if "mode" in plan.shape else GroupWorld(plan, keep=keep)
     try:
         world.run()
     except Exception as error:
@@ -62,6 +68,7 @@ def run_plan(plan: Plan, *, keep: int = 400) -> Result:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seed", type=lambda text: int(text, 0), nargs="?", default=0, help="the first, if many")
+    parser.add_argument("--mode", choices=("controller", "static", "raft"), default="controller")
     parser.add_argument("--seeds", type=int, default=0, help="run so many seeds and print only failures")
     parser.add_argument("--seconds", type=float, default=600, help="stop, or stop shrinking, after so long")
     parser.add_argument("--failures", type=int, default=1, help="stop after so many failures")
@@ -71,7 +78,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.seeds:
         return _many(given)
-    plan = Plan.load(given.plan) if given.plan else draw_plan(given.seed)
+    plan = Plan.load(given.plan) if given.plan else plan_of(given.seed, given.mode)
     result = run_plan(plan, keep=given.keep)
     if given.shrink and result.failure:
         rule = result.rule
@@ -84,7 +91,7 @@ def main() -> int:
     print(result.where)
     print(f"{result.steps} steps, {result.elections} elections, {result.committed} records, trace {result.digest}")
     print(f"FAILED: {result.failure}" if result.failure else "clean")
-    print(f"repeat: PYTHONPATH=broker:tests python -m sim.groups.run {plan.seed:#x}")
+    print(f"repeat: PYTHONPATH=broker:tests python -m sim.groups.run {plan.seed:#x} --mode {given.mode}")
     return int(result.failure is not None)
 
 
@@ -93,14 +100,18 @@ def _many(given: argparse.Namespace) -> int:
     sums = dict.fromkeys(("steps", "elections", "committed", "answered"), 0)
     seen: Counter[str] = Counter()
     for seed in range(given.seed, given.seed + given.seeds):
-        result = run_seed(seed, keep=1)
+        result = run_seed(seed, mode=given.mode, keep=1)
         done += 1
         for name in sums:
             sums[name] += getattr(result, name)
         seen.update(result.seen)
         if result.failure:
             failed += 1
-            print(f"{result.failure}\n  repeat: PYTHONPATH=broker:tests python -m sim.groups.run {seed:#x}", flush=True)
+            print(
+                f"{result.failure}\n  repeat: PYTHONPATH=broker:tests python -m sim.groups.run {seed:#x} "
+                f"--mode {given.mode}",
+                flush=True,
+            )
         if failed >= given.failures or monotonic() - began > given.seconds:
             break
     print(f"{done} seeds, {failed} failed, {monotonic() - began:.1f} s: {sums} {dict(seen)}")

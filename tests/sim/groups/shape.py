@@ -7,11 +7,15 @@ from sim.leases.shape import KINDS as OTHERS
 from sim.leases.shape import draw_faults, draw_shape
 from sim.plan import Plan
 
-__all__ = ["KINDS", "draw_plan"]
+__all__ = ["FREE", "KINDS", "draw_free_plan", "draw_plan"]
 
 NAME = "groups"
 DISKS = ("stall", "exhaust", "cut-off", "retain", "leave-behind", "orphan")
 KINDS = OTHERS + DISKS
+FREE = (
+    "pause", "crash", "isolate", "deafen", "mute", "split", "half-split", "clog", "full", "sick", "stop", "move",
+    "bounce", *DISKS, "appoint", "renew", "usurp",
+)  # fmt: skip
 
 
 def draw_plan(seed: int) -> Plan:
@@ -25,3 +29,19 @@ def draw_plan(seed: int) -> Plan:
         controllers=draw.choice((1, 3, 3)),
     )  # fmt: skip
     return Plan(NAME, seed, {**asdict(shape), "kinds": list(shape.kinds)}, draw_faults(seed, shape))
+
+
+def draw_free_plan(seed: int, mode: str) -> Plan:
+    """A run without controllers, in `static` or `raft` mode."""
+    shape = draw_shape(seed)
+    draw = stream(seed, f"groups:{mode}")
+    kinds = tuple(
+        kind for kind in FREE if draw.random() < (0.7 if kind in ("crash", "appoint", "isolate", "usurp") else 0.4)
+    )
+    shape = replace(
+        shape, kinds=kinds or ("crash",), faulty_ms=draw.choice((10_000, 15_000)), groups=1, controllers=0,
+        brokers=draw.choice((1, 2, 3, 3, 3, 5)),
+    )  # fmt: skip
+    copies = draw.choice(("all", "all", "some", "none"))
+    data = {**asdict(shape), "kinds": list(shape.kinds), "mode": mode, "copies": copies}
+    return Plan(f"{NAME}-{mode}", seed, data, draw_faults(seed, shape))

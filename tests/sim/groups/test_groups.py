@@ -10,7 +10,7 @@ import pytest
 from sim.groups.run import Result, main, run_seed
 
 ROOT = Path(__file__).parents[3]
-GROUPS = 6
+GROUPS = 14
 SEEDS_EACH = 20
 
 _results: dict[int, Result] = {}

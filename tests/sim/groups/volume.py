@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from logherd.group.output import Promise
-from logherd.model.names import Position
+from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
-from logherd.raft.record import Record
+from logherd.raft.record import Kind, Record
 from logherd.raft.store import HardState
 from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.log import Image
@@ -24,8 +24,8 @@ Bases = dict[Point, list[Entry]]
 
 
 def entry_of(record: Record) -> Entry:
-    """(epoch, number in the whole run)."""
-    return (record.epoch, int(record.body))
+    """(epoch, number in the whole run); what a leadership notes for itself has no number, but a place."""
+    return (record.epoch, int(record.body) if record.kind is Kind.DATA else -record.start - 1)
 
 
 class GroupStore(SimStore):
@@ -68,6 +68,12 @@ class GroupStore(SimStore):
     def _add_all(self, records: Sequence[Record]) -> None:
         super()._add_all(records)
         self.entries += [entry_of(record) for record in records]
+
+    def append_note(self, epoch: Epoch, note: bytes) -> Position:
+        return self.append(Kind.MEMBERS, epoch, note)
+
+    def notes(self, after: Position, upto: Position) -> list[tuple[Position, bytes]]:
+        return [(record.end, record.body) for record in self.records(after, upto) if record.kind is Kind.MEMBERS]
 
     def keep(self, promise: Promise) -> None:
         """Written in order with everything else."""

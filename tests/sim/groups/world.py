@@ -38,7 +38,7 @@ class GroupWorld(World):
     def carry(self, sender: GroupBroker, envelope: Envelope) -> None:
         """A message between replicas goes to whoever has that name now."""
         for other in self.group(sender.key):
-            if isinstance(other, GroupBroker) and other.core.ground.standing.identity == envelope.to:
+            if isinstance(other, GroupBroker) and other.core.identity == envelope.to:
                 self.net.send(sender.name, other.name, lambda to=other: to.receive(envelope))  # type: ignore[misc]
 
     def note_event(self, broker: GroupBroker, news: Event) -> None:

@@ -16,7 +16,18 @@ from logherd.group.output import (
     Promise,
     Strange,
 )
-from logherd.group.table import Promotion, Table, first_epoch, next_epoch, promote, table_number
+from logherd.group.table import (
+    Promotion,
+    PromotionRefusedError,
+    Table,
+    first_epoch,
+    found,
+    next_epoch,
+    next_table,
+    promote,
+    served,
+    table_number,
+)
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
@@ -44,9 +55,7 @@ def promoted(
         after=ring.table.number, leader=BrokerId(node.id), synchronous=synchronous, copies=len(synchronous) + 1,
         holds=holds or end_of(node), loss=loss,
     )  # fmt: skip
-    table = promote(ring.table, order)
-    assert table is not None
-    return table
+    return next_table(ring.table, order)
 
 
 def test_the_configured_leader_serves_and_the_others_follow() -> None:
@@ -197,20 +206,33 @@ def test_what_an_asynchronous_leader_alone_had_is_given_up_only_by_a_promotion_t
 
 
 def test_a_promotion_names_the_table_that_it_replaces() -> None:
-    order = Promotion(after=1, leader=B2, holds=ORIGIN, loss=False)
-    second = promote(ASYNC, order)
-    assert second is not None
-    assert second.number == 2
-    assert promote(second, order) is None
+    order = Promotion(after=1, leader=B2, holds=ORIGIN, loss=True)
+    second = promote(found(ASYNC), order)
+    assert second.table.number == 2
+    with pytest.raises(PromotionRefusedError, match="table 2 is in force"):
+        promote(second, order)
+
+
+def test_who_may_lack_something_is_promoted_only_with_loss() -> None:
+    order = Promotion(after=1, leader=B2, synchronous=(B1,), copies=2, holds=ORIGIN, loss=False)
+    assert promote(found(SYNC), order).eligible == (B1, B2)
+    for table in (ASYNC, ONE_OF_TWO):
+        with pytest.raises(PromotionRefusedError, match="may lack"):
+            promote(served(found(table)), order)
+
+
+def test_who_was_not_in_a_table_that_may_have_served_is_no_longer_eligible() -> None:
+    second = promote(found(SYNC), Promotion(after=1, leader=B2, holds=ORIGIN, loss=False))
+    assert second.eligible == (B2,)
+    third = Promotion(after=2, leader=B2, synchronous=(B3,), copies=2, holds=ORIGIN, loss=False)
+    assert promote(second, third).eligible == (B2,)
+    assert served(promote(second, third)).eligible == (B2, B3)
 
 
 def test_an_accepted_loss_is_remembered_by_later_tables() -> None:
-    lossy = promote(ASYNC, Promotion(after=1, leader=B2, holds=ORIGIN, loss=True))
-    assert lossy is not None
-    assert lossy.forgiven == 2
-    later = promote(lossy, Promotion(after=2, leader=B3, holds=ORIGIN, loss=False))
-    assert later is not None
-    assert later.forgiven == 2
+    lossy = promote(found(ASYNC), Promotion(after=1, leader=B2, holds=ORIGIN, loss=True))
+    assert lossy.table.forgiven == 2
+    assert next_table(lossy.table, Promotion(after=2, leader=B3, holds=ORIGIN, loss=False)).forgiven == 2
 
 
 def test_who_does_not_hold_what_the_operator_saw_does_not_lead() -> None:

@@ -49,6 +49,7 @@ def test_the_published_files_are_as_generated() -> None:
     generator = tool()
     assert generator.PLAIN.read_text() == generator.plain(), "run: make crds"
     assert generator.OF_CHART.read_text() == generator.of_chart(), "run: make crds"
+    assert generator.VALUES.read_text() == generator.values(), "run: make crds"
 
 
 def test_the_definition_is_plain_yaml_without_aliases() -> None:

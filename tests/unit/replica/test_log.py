@@ -280,3 +280,67 @@ def test_a_cut_is_flushed_before_its_token_comes_back(log: ReplicaStore) -> None
     assert log.store.flushed_position == ends[1]
     assert flush(log) == [1]
     assert log.store.flushed_position == ends[0]
+
+
+def roll(log: ReplicaStore, epoch: int) -> tuple[Position, Position]:
+    """Fill the segment so far that the first record of `epoch` begins the next; the ends before and behind it."""
+    fill(log, epoch - 1, size=200)
+    left = SEGMENT - log.store.end_position % SEGMENT
+    while left > 1500:
+        fill(log, epoch - 1, size=1000)
+        left = SEGMENT - log.store.end_position % SEGMENT
+    before = log.end
+    (after,) = fill(log, epoch, size=left)
+    assert before < SEGMENT < after
+    return before, after
+
+
+def test_a_blank_is_shipped_with_the_record_behind_it(log: ReplicaStore) -> None:
+    before, after = roll(log, 2)
+    spans, at = [], Position(0)
+    while at < log.end:
+        spans.append(log.read(at, 1500))
+        at = spans[-1].end
+    ends = [span.end for span in spans]
+    assert before in ends
+    assert after in ends
+    assert SEGMENT not in ends
+    assert spans[-1].history.runs == (Run(Epoch(2), before),)
+    copy = copy_of(log, 1500)
+    assert copy.epochs.runs == log.epochs.runs
+    assert bytes(copy.read(before, 10_000).data) == bytes(log.read(before, 10_000).data)
+
+
+def test_damage_behind_a_blank_leaves_nothing_appended(log: ReplicaStore) -> None:
+    before, _ = roll(log, 2)
+    copy = open_log()
+    while copy.end < before:
+        copy.write(log.read(copy.end, 1500), copy.end)
+    span = log.read(before, 10_000)
+    damaged = bytearray(span.data)
+    damaged[-20] ^= 1
+    with pytest.raises(SpanDamagedError):
+        copy.write(replace(span, data=bytes(damaged)), copy.end)
+    assert copy.end == before
+    copy.write(span, copy.end)
+    assert copy.end == log.end
+
+
+def test_a_blank_that_a_crash_left_at_the_end_is_cut_so_that_no_epoch_is_guessed(log: ReplicaStore) -> None:
+    before, after = roll(log, 2)
+    disk = SimDisk()
+    follower = open_log(disk)
+    while follower.end < before:
+        follower.write(log.read(follower.end, 1500), follower.end)
+    data, end = log.store.read_raw(before, 1)
+    follower.store.append_raw(data, before, end=end)
+    assert follower.store.end_position == SEGMENT
+    flush(follower)
+    follower.store.close()
+    again = open_log(disk, [(1, 0)])
+    assert again.end == before
+    assert again.epochs.runs == (Run(Epoch(1), Position(0)),)
+    again.write(log.read(before, 10_000), again.end)
+    flush(again)
+    assert again.epochs.runs == log.epochs.runs
+    assert again.end == after

@@ -18,6 +18,8 @@ class MemoryLog:
         self.start_epoch = 0
         self.full = False
         self.forgotten: dict[str, int] = {}
+        self.ends: dict[tuple[str, int], int] = {}
+        """Of queues of messages, which this log does not have: the test says how far they go."""
 
     def append(self, queue_id: int, body: bytes) -> tuple[int, int]:
         if self.full:
@@ -30,6 +32,9 @@ class MemoryLog:
 
     def bounds(self, queue_id: int) -> tuple[int, int]:
         return self.first[queue_id], self.first[queue_id] + len(self.entries[queue_id])
+
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        return self.ends.get((topic, queue_id), 0)
 
     def committed_end(self, queue_id: int) -> int:
         queue = self.entries[queue_id]

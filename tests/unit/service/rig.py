@@ -11,6 +11,7 @@ from logherd.service.metadata import DefaultsOptions, Metadata, MetadataOptions,
 from logherd.service.offset_rules import OffsetRules
 from logherd.service.offsets import OffsetsHandler
 from logherd.service.ports import Answer, Reply, ReplyAfter
+from logherd.service.producers import WriterHandler, WriterOptions
 from logherd.service.pull import PullHandler, PullOptions
 from logherd.service.routing import Role
 from logherd.service.send import ReplyHandler, SendHandler, SendOptions, Stamper, Targets, UniqueKeys
@@ -38,7 +39,7 @@ class Rig:
 
     def __init__(
         self, directory: Path, *, sends: Mapping[str, object] | None = None, pulls: PullOptions | None = None,
-        store: StoreOptions = STORE, metadata: MetadataOptions | None = None,
+        store: StoreOptions = STORE, metadata: MetadataOptions | None = None, writers: WriterOptions | None = None,
     ) -> None:  # fmt: skip
         self.directory = directory
         self.clock = FakeClock()
@@ -67,8 +68,13 @@ class Rig:
         self.replies = ReplyHandler(
             self.store, self.targets, self.registry, clock=self.clock, stamper=stamper, options=options
         )
+        self.writers = WriterHandler(
+            self.store, self.metadata, self.targets, clock=self.clock, counter=self.stats, stamper=stamper,
+            send=options, options=writers or WriterOptions(),
+        )  # fmt: skip
+        typed = {**self.offsets.handlers(), **self.replies.handlers(), **self.writers.handlers()}
         self.dispatcher = Dispatcher(
-            Role.BROKER, self.clock, typed={**self.offsets.handlers(), **self.replies.handlers()},
+            Role.BROKER, self.clock, typed=typed,
             raw={**self.send.raw_handlers(), **self.pull.raw_handlers()}, runs=self.send.handle_run,
         )  # fmt: skip
         self.opaque = 0

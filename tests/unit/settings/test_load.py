@@ -80,6 +80,8 @@ def test_properties_by_their_rocketmq_names_win(tmp_path: Path) -> None:
         ("nameService: {mode: external}", "nameService: mode external needs at least one address"),
         ("listen: 0.0.0.0:10911", "advertised is needed, because clients cannot connect to a wildcard"),
         ("advertised: a.example:0", "advertised needs a real port"),
+        ("replication: {leaderAddress: 'a.example:1'}", "replication.leaderAddress is for a replicated group"),
+        ("replication: {leaderAddress: 'a.example:0'}", "needs a real port, because others connect to it"),
         ("brokerGroup: again", "line 3, column 1: the key brokerGroup appears twice"),
         ("a: [", "line 4, column 1: "),
         ("a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),

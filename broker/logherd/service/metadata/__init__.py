@@ -13,10 +13,12 @@ from logherd.service.metadata.reserved import is_reserved, is_system_group, is_s
 from logherd.service.metadata.state import Metadata, MetadataOptions
 from logherd.service.metadata.store_log import StoreLog
 from logherd.service.metadata.tables import Groups, TopicChange, Topics
+from logherd.service.metadata.writer_changes import ChunkStored, WriterPut
+from logherd.service.metadata.writers import Chunk, Stream, Writer, Writers
 
 __all__ = [
-    "CHANGES", "METADATA_TOPIC", "SNAPSHOTS", "DefaultsOptions", "Entry", "Groups", "Metadata", "MetadataDamagedError",
-    "MetadataError", "MetadataLog", "MetadataOptions", "MetadataRefusedError", "NotLeading", "Offsets", "Owners",
-    "QueueName", "StoreLog", "TopicChange", "Topics", "Version", "barriers", "ensure_defaults", "is_reserved", "is_system_group",
-    "is_system_topic",
+    "CHANGES", "METADATA_TOPIC", "SNAPSHOTS", "Chunk", "ChunkStored", "DefaultsOptions", "Entry", "Groups", "Metadata",
+    "MetadataDamagedError", "MetadataError", "MetadataLog", "MetadataOptions", "MetadataRefusedError", "NotLeading",
+    "Offsets", "Owners", "QueueName", "StoreLog", "Stream", "TopicChange", "Topics", "Version", "Writer", "WriterPut",
+    "Writers", "barriers", "ensure_defaults", "is_reserved", "is_system_group", "is_system_topic",
 ]  # fmt: skip

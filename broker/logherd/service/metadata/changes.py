@@ -9,6 +9,7 @@
     ["reset", [rows as above]]                              committed offset, and pending until the next pull
     ["reset-", [rows as above]]                             the pending reset was told to the consumer
     ["locks", group, client id, [[topic, broker, queue], ...]]   these queues are locked by the client; "": by nobody
+    ...                                                     those of idempotent writers: see writer_changes
     ["begin", snapshot number, change offset, format]       snapshot: state that covers all changes below that offset
     ["part", snapshot number, [changes]]                    each a change of the kinds above
     ["end", snapshot number, parts, digest]                 hex SHA-256 over the bodies of all parts
@@ -24,11 +25,13 @@ import msgspec
 
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.metadata.errors import MetadataDamagedError
+from logherd.service.metadata.writer_changes import ChunkCut, ChunksKept, ChunkStored, WriterForgotten, WriterPut
 
 __all__ = [
     "FORMAT", "Barrier", "Change", "GroupDeleted", "GroupPut", "OffsetRow", "OffsetsCommitted", "OffsetsReset",
     "QueueName", "QueuesLocked", "ResetsTold", "SnapshotBegin", "SnapshotEnd", "SnapshotPart", "SnapshotRecord",
-    "TopicDeleted", "TopicPut", "Version", "decode_change", "decode_snapshot_record", "digest_parts", "encode",
+    "TopicDeleted", "TopicPut", "Version", "WriterChange", "decode_change", "decode_snapshot_record", "digest_parts",
+    "encode",
 ]  # fmt: skip
 
 FORMAT = 1
@@ -150,9 +153,10 @@ class QueuesLocked(msgspec.Struct, frozen=True, array_like=True, tag="locks"):
     queues: list[QueueName]
 
 
+WriterChange = WriterPut | WriterForgotten | ChunkStored | ChunkCut | ChunksKept
 Change = (
     Barrier | TopicPut | TopicDeleted | GroupPut | GroupDeleted | OffsetsCommitted | OffsetsReset | ResetsTold
-    | QueuesLocked
+    | QueuesLocked | WriterChange
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What the records of the log add up to: topics, groups, offsets, locked queues and epochs."""
+"""What the records of the log add up to: topics, groups, offsets, locked queues, idempotent writers and epochs."""
 
 from collections.abc import Iterator, Mapping
 
@@ -20,7 +20,8 @@ from logherd.service.metadata.errors import MetadataDamagedError
 from logherd.service.metadata.journal import Journal
 from logherd.service.metadata.offsets import Offsets
 from logherd.service.metadata.owners import Owners
-from logherd.service.metadata.tables import Groups, Topics
+from logherd.service.metadata.tables import Groups, TopicChange, Topics
+from logherd.service.metadata.writers import Writers
 
 __all__ = ["Contents"]
 
@@ -35,6 +36,8 @@ class Contents:
         self.topics = Topics(journal, self.offsets, clock)
         self.groups = Groups(journal, self.offsets, clock)
         self.owners = Owners(journal)
+        self.writers = Writers(journal)
+        self.topics.hooks.append(self._topic_changed)
         self.epochs: list[tuple[int, int]] = []
         """(epoch, position where it starts), oldest first."""
 
@@ -52,6 +55,7 @@ class Contents:
                 self.topics.apply_put(change)
             case TopicDeleted():
                 self.topics.apply_delete(change, end)
+                self.writers.forget_topic(change.name)
             case GroupPut():
                 self.groups.apply_put(change)
             case GroupDeleted():
@@ -64,6 +68,12 @@ class Contents:
                 self.owners.apply(change)
             case Barrier():
                 self._apply_barrier(change)
+            case _:
+                self.writers.apply(change)
+
+    def _topic_changed(self, change: TopicChange) -> None:
+        if change.config is None:
+            self.writers.forget_topic(change.name)
 
     def _apply_barrier(self, change: Barrier) -> None:
         if change.format > FORMAT:
@@ -92,6 +102,7 @@ class Contents:
             if queues:
                 yield OffsetsReset([(group_name, topic, _flat(queues))])
         yield from self.owners.as_changes()
+        yield from self.writers.as_changes()
 
     def become(self, other: "Contents", position: int) -> None:
         """Hold what another holds, with pending offsets forgotten; hooks hear of each topic that differs, and the
@@ -100,6 +111,7 @@ class Contents:
         self.groups.become(other.groups)
         self.offsets.become(other.offsets)
         self.owners.become(other.owners)
+        self.writers.become(other.writers)
         self.epochs = other.epochs
         for name in differing:
             self.topics.tell(name, position)

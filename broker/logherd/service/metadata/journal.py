@@ -49,6 +49,9 @@ class MetadataLog(Protocol):
     def bounds(self, queue_id: int) -> tuple[int, int]:
         """(first kept, next to be appended) queue offset."""
 
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        """The queue offset that the next message to this queue of any topic would get."""
+
     def committed_end(self, queue_id: int) -> int:
         """The queue offset after the last committed record. Costs nothing, so that every commit may ask."""
 

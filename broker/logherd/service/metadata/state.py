@@ -46,6 +46,7 @@ class Metadata:
         self.topics = self._contents.topics
         self.groups = self._contents.groups
         self.owners = self._contents.owners
+        self.writers = self._contents.writers
 
     @staticmethod
     def open(log: MetadataLog, clock: Clock, options: MetadataOptions | None = None) -> "Metadata":
@@ -145,7 +146,7 @@ class Metadata:
     def promote(self, epoch: int, *, incarnation: str = "") -> int:
         """Lead from now on: apply the whole log, committed or not, and append the barrier of `epoch`.
 
-        The result is the barrier's end; nothing may be answered before the log is committed up to there.
+        The result is the end of what was appended; nothing may be answered before the log is committed up to there.
         Raises: MetadataDamagedError if the log holds no complete state; MetadataRefusedError if it takes no record.
             This replica goes on following then. InvariantError for an epoch that is not a later one.
         """
@@ -190,10 +191,10 @@ class Metadata:
         journal = self._journal
         barrier = Barrier(epoch, journal.log.end_position, self._clock.now_ms(), incarnation=incarnation)
         journal.leading = True
-        position = journal.append(barrier)
-        self._contents.apply(barrier, position)
-        self.offsets.position = position
-        return position
+        self._contents.apply(barrier, journal.append(barrier))
+        self.writers.begin_epoch(journal.log.queue_end)
+        self.offsets.position = journal.position
+        return journal.position
 
     # ---- snapshots and retention
 

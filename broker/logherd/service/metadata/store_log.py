@@ -51,6 +51,10 @@ class StoreLog:
         queue = self._queues[queue_id]
         return queue.min_offset, queue.next_offset
 
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        queue = self._store.find_queue(topic, queue_id)
+        return queue.next_offset if queue is not None else 0
+
     def committed_end(self, queue_id: int) -> int:
         return self._queues[queue_id].max_offset
 

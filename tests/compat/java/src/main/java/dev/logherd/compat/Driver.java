@@ -82,6 +82,7 @@ public final class Driver {
         Consumers.addTo(driver);
         Queries.addTo(driver);
         Admin.addTo(driver);
+        Steady.addTo(driver);
         PromptShutdown.watch(Thread.currentThread());
         driver.serve();
         System.exit(0);

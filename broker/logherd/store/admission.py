@@ -1,0 +1,33 @@
+"""When a store takes no messages though nothing has failed."""
+
+from dataclasses import dataclass
+
+__all__ = ["Admission", "DiskState"]
+
+_NEVER = 1 << 62
+"""More bytes than any disk has free."""
+
+
+@dataclass(slots=True)
+class Admission:
+    """Messages are refused below so many free bytes; and always, while there is a reason of the group's."""
+
+    reserve_bytes: int
+    least_free_bytes: int
+    reason: str = ""
+
+    def shut(self, reason: str) -> None:
+        """Refuse for this reason; empty: do so no more."""
+        self.reason = reason
+        self.least_free_bytes = _NEVER if reason else self.reserve_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskState:
+    """`accepts_messages` is False at the reserve, and for ever after a failed write, which `stopped` holds then."""
+
+    free_bytes: int
+    reserve_bytes: int
+    accepts_messages: bool
+    log_bytes: int
+    stopped: BaseException | None

@@ -1,0 +1,60 @@
+"""Everything that a plan is made from, besides the spec and the clock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from logherd_operator.observed.quorum import Group, Quorum
+from logherd_operator.observed.slots import Slot
+
+__all__ = ["Observed", "Orders", "Platform"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What people asked for beside the spec; on Kubernetes the object's annotations.
+
+    `restart_at`: whatever was started before is to be restarted. `accepted_risks`: codes of refusals that are overruled
+    for this generation of the spec. `rebuild`: ordinal of a broker whose volume is to be given up. `switchover`: the
+    broker that is to lead, and the epoch that this is to end; in another epoch it is done or out of date.
+    """
+
+    restart_at: float | None = None
+    accepted_risks: frozenset[str] = frozenset()
+    rebuild: int | None = None
+    switchover: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """What the platform keeps. Counts are None before anything was made. A revision names what a place is made from.
+
+    `broker_claim`: bytes of a volume that the platform would make for a new broker; None where volumes have no size.
+    """
+
+    brokers: int | None = None
+    controllers: int | None = None
+    broker_revision: str = ""
+    controller_revision: str = ""
+    broker_claim: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """One look at a group. `group` and `quorum` are None if no controller could tell.
+
+    `hot`: settings that all brokers should have in force and can take while they run. `since`: what the last plan
+    remembered, see `Plan.since`; an empty one is never dangerous, only slow.
+    """
+
+    platform: Platform
+    brokers: tuple[Slot, ...] = ()
+    controllers: tuple[Slot, ...] = ()
+    group: Group | None = None
+    quorum: Quorum | None = None
+    orders: Orders = field(default_factory=Orders)
+    hot: Mapping[str, str] = field(default_factory=dict)
+    since: Mapping[str, float] = field(default_factory=dict)
+
+    def broker(self, broker_id: int) -> Slot | None:
+        """The place of a broker."""
+        return next((each for each in self.brokers if each.broker_id == broker_id), None)

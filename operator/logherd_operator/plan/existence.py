@@ -1,0 +1,83 @@
+"""Chapter: places for controllers and brokers exist, and the group gets its first leader."""
+
+from collections.abc import Iterator
+
+from logherd_operator.plan.actions import Restart, RestartReason, SetMembers
+from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
+from logherd_operator.plan.situation import Situation
+
+__all__ = ["create", "found", "hear"]
+
+
+def create(situation: Situation) -> Iterator[Step]:
+    """Make what was never made, and what somebody deleted: places only come here, they never go."""
+    platform, embedded = situation.observed.platform, situation.spec.controllers.embedded
+    if embedded is not None and (platform.controllers or 0) < embedded.replicas:
+        yield Act(action=SetMembers(
+            component="controller", count=embedded.replicas,
+            before=platform.controllers, reason=f"the group has {embedded.replicas} controllers",
+        ))  # fmt: skip
+    if platform.brokers is not None:
+        return
+    count = _first_count(situation)
+    why = "as the spec says" if count == situation.spec.replicas else "as many as there are volumes of"
+    yield Act(action=SetMembers(component="broker", count=count, before=None, reason=f"{count} brokers, {why}"))
+    yield Wait(operation=Operation(type=OperationType.PROVISION, state="Create", message=f"{count} brokers are made"))
+
+
+def _first_count(situation: Situation) -> int:
+    """How many brokers were there before, if their keeper is gone and they are not; else what the spec says.
+
+    Scaling needs copying: so a group that is found again begins as large as it was, and is then scaled in order.
+    """
+    group = situation.group
+    numbers = [each.broker_id for each in situation.observed.brokers if each.volume is not None or each.instance]
+    if group is not None:
+        numbers += [each.broker_id for each in group.replicas]
+    return max(numbers, default=situation.spec.replicas)
+
+
+def hear(situation: Situation) -> Iterator[Step]:
+    """Without word from the controllers nothing is taken away; only what serves nobody is replaced."""
+    if situation.group is not None:
+        return
+    yield Block(
+        code=Code.QUORUM_UNREACHABLE,
+        message="no controller tells how the group stands",
+        unblocks="a majority of the controllers has to be up, and reachable from the operator",
+    )
+    yield from _heal_unstarted(situation)
+    yield Wait(operation=_provision("AwaitQuorum", "the controllers do not answer"))
+
+
+def found(situation: Situation) -> Iterator[Step]:
+    """Until the group has had a leader it has no data: it may have any size, and what cannot start is replaced."""
+    group, platform = situation.group, situation.observed.platform
+    if group is None or group.founded:
+        return
+    wanted, have = situation.spec.replicas, platform.brokers or 0
+    if wanted > have:
+        yield Act(action=SetMembers(component="broker", count=wanted, before=have, reason=f"{wanted} brokers found it"))
+    yield from _heal_unstarted(situation)
+    yield Wait(operation=_provision("AwaitFirstLeader", group.why or "the group has had no leader yet"))
+
+
+def _heal_unstarted(situation: Situation) -> Iterator[Step]:
+    """Replace one place that cannot become ready and was made from what is no longer wanted."""
+    for slot in situation.kept():
+        instance, wanted = slot.instance, situation.observed.platform.broker_revision
+        if instance is None or slot.report is not None:
+            continue
+        if situation.broken(instance, wanted, situation.observed.brokers):
+            yield Act(
+                action=Restart(
+                    component="broker", ordinal=slot.ordinal, uid=instance.uid, why=RestartReason.STUCK, serving=False,
+                    reason=f"it cannot start ({instance.failing or 'not ready'}), and its template is out of date",
+                ),
+                operation=_provision("Heal", "a broker that cannot start is replaced"),
+            )  # fmt: skip
+            return
+
+
+def _provision(state: str, message: str) -> Operation:
+    return Operation(type=OperationType.PROVISION, state=state, message=message)

@@ -1,0 +1,64 @@
+"""What must be so before something is taken away. Each answers with what is in the way, or None."""
+
+from logherd_operator.observed.quorum import Group
+from logherd_operator.plan.outcome import Block, Code
+from logherd_operator.plan.situation import Situation
+
+__all__ = ["led_and_quorate", "overruled", "quorate", "writes_go_on"]
+
+_LAG_MAX = 1 << 20
+"""Bytes of the controllers' log: about what one election time-out lets through."""
+
+
+def quorate(situation: Situation, *, without: str | None = None) -> Block | None:
+    """Would a majority of the controllers remain? Where controllers are another group's, that group's plan cares."""
+    quorum = situation.observed.quorum
+    if situation.spec.controllers.embedded is None and without is None:
+        return None
+    if quorum is None or quorum.leader is None:
+        return Block(
+            code=Code.QUORUM_UNHEALTHY,
+            message="nobody leads the controllers, so nothing may be taken away",
+            unblocks="a majority of the controllers has to be up and to reach each other",
+        )
+    if not quorum.survives_without(without, lag_max=_LAG_MAX):
+        missing = "no majority of them" if without is None else f"without {without} no majority of them"
+        return Block(
+            code=Code.QUORUM_UNHEALTHY,
+            message=f"of {len(quorum.voters)} controllers {missing} is connected and caught up",
+            unblocks="controllers that are down or behind have to come back first",
+        )
+    return None
+
+
+def led_and_quorate(situation: Situation, group: Group) -> Block | None:
+    """Is the group led by somebody who may act, and could the controllers elect another?"""
+    if not group.led:
+        return Block(
+            code=Code.NO_LEADER,
+            message=f"the group has no leader: {group.why or 'none was elected'}",
+            unblocks="a replica that is in sync has to come back",
+        )
+    return quorate(situation)
+
+
+def writes_go_on(situation: Situation, group: Group, broker_id: int) -> Block | None:
+    """Would enough replicas remain in sync without this one?"""
+    if broker_id not in group.in_sync:
+        return None
+    left = [each for each in group.in_sync if each != broker_id]
+    least = group.rules.min_in_sync
+    if len(left) >= least or situation.spec.update.allow_write_pause:
+        return None
+    return Block(
+        code=Code.WOULD_STOP_WRITES,
+        message=f"without broker {broker_id} {len(left)} of at least {least} replicas would be in sync",
+        unblocks="more replicas, a lower replication.minInSyncReplicas, or update.allowWritePause: true",
+    )
+
+
+def overruled(situation: Situation, block: Block) -> bool:
+    """Did somebody accept this risk for this generation of the spec? Some cannot be accepted (OP-61)."""
+    if block.code in (Code.LAST_COPY, Code.NO_LEADER):
+        return False
+    return block.code.value in situation.observed.orders.accepted_risks

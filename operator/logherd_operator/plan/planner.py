@@ -1,0 +1,123 @@
+"""The order of the chapters, and what holds for all of them: one disruptive action, pauses, windows.
+
+Invariants (OP-1, OP-2, OP-5):
+ 1. At most one action of a plan is disruptive; it is the last, and nothing follows a wait.
+ 2. Nothing is disruptive unless the controllers said, in this look, how the group stands; but what serves nobody and
+    was made from an unwanted revision may be replaced.
+ 3. Forgetting `since` never permits anything: every use of it waits for something to have lasted.
+"""
+
+from collections.abc import Callable, Iterator
+
+from logherd_operator.observed.observed import Observed
+from logherd_operator.plan.actions import (
+    Action,
+    Demote,
+    RemoveMember,
+    Restart,
+    RestartReason,
+    Switchover,
+    TransferQuorum,
+)
+from logherd_operator.plan.controllers import heal_controllers, replace_voters, roll_controllers
+from logherd_operator.plan.existence import create, found, hear
+from logherd_operator.plan.outcome import Block, Code, Operation, Plan, Step, Wait
+from logherd_operator.plan.pace import Pace
+from logherd_operator.plan.repair import hand_over, promote_learners, rebuild, say_what_is_lost
+from logherd_operator.plan.rollout import heal_stuck, roll_brokers
+from logherd_operator.plan.scale import forget_removed, scale_down, scale_up, settle
+from logherd_operator.plan.settings import push_hot_settings, set_rules
+from logherd_operator.plan.situation import Situation, lasting_facts
+from logherd_operator.plan.volumes import delete_unused, grow
+from logherd_operator.plan.windows import WindowError, is_open
+from logherd_operator.spec.group import BrokerGroupSpec
+
+__all__ = ["plan"]
+
+Chapter = Callable[[Situation], Iterator[Step]]
+
+_CHAPTERS: tuple[Chapter, ...] = (
+    # What is there at all, and what is known of it.
+    create, say_what_is_lost, replace_voters, heal_controllers, hear, found,
+    # What is broken, and what costs nothing.
+    heal_stuck, rebuild, set_rules, push_hot_settings, forget_removed, delete_unused,
+    # What takes time, one after the other: members, volumes, sizes, restarts.
+    settle, promote_learners, hand_over, grow, scale_up, scale_down, roll_controllers, roll_brokers,
+)  # fmt: skip
+_IN_WINDOWS = (Restart, Switchover, Demote, RemoveMember, TransferQuorum)
+_AT_ONCE = (RestartReason.STUCK, RestartReason.MANUAL)
+
+
+def plan(observed: Observed, spec: BrokerGroupSpec, now: float, pace: Pace | None = None) -> Plan:
+    """What to do now. `now` is in seconds since 1970. Raises: nothing for any look."""
+    pace = pace or Pace()
+    if spec.reconcile == "Off":
+        block = Block(code=Code.PAUSED, message="nothing is done", unblocks="reconcile: Full")
+        return Plan(blocked=(block,), since=_remembered(dict(observed.since), (block,), now), again_seconds=pace.idle)
+    situation = Situation(
+        observed=observed, spec=spec, now=now, pace=pace, since=lasting_facts(observed, now, pace)
+    )  # fmt: skip
+    actions: list[Action] = []
+    blocked: dict[Code, Block] = {}
+    operation: Operation | None = None
+    for step in _steps(situation):
+        if isinstance(step, Block):
+            blocked.setdefault(step.code, step)
+            continue
+        operation = step.operation or operation
+        if isinstance(step, Wait):
+            break
+        refusal = _gate(situation, step.action)
+        if refusal is not None:
+            blocked.setdefault(refusal.code, refusal)
+            break
+        actions.append(step.action)
+        if step.action.disruptive:
+            break
+    return _plan(situation, tuple(actions), operation, tuple(blocked.values()))
+
+
+def _steps(situation: Situation) -> Iterator[Step]:
+    for chapter in _CHAPTERS:
+        yield from chapter(situation)
+
+
+def _plan(
+    situation: Situation, actions: tuple[Action, ...], operation: Operation | None, blocked: tuple[Block, ...]
+) -> Plan:
+    pace = situation.pace
+    busy = bool(actions) or (operation is not None and not blocked)
+    again = pace.busy if busy else pace.held if operation is not None or blocked else pace.idle
+    since = {**situation.since, **_remembered(dict(situation.observed.since), blocked, situation.now)}
+    return Plan(actions=actions, operation=operation, blocked=blocked, since=since, again_seconds=again)
+
+
+def _remembered(before: dict[str, float], blocked: tuple[Block, ...], now: float) -> dict[str, float]:
+    return {f"blocked:{each.code}": before.get(f"blocked:{each.code}", now) for each in blocked}
+
+
+def _gate(situation: Situation, action: Action) -> Block | None:
+    """Pauses and windows hold back what takes something away on purpose, never what heals or was ordered (OP-55)."""
+    spec = situation.spec
+    if not action.disruptive or action.healing:
+        return None
+    if spec.reconcile == "NoDisruption":
+        return Block(
+            code=Code.PAUSED, message=f"held back: {action.reason}",
+            unblocks="reconcile: Full, because NoDisruption takes nothing away",
+        )  # fmt: skip
+    ordered = isinstance(action, Switchover) and action.ordered
+    at_once = isinstance(action, Restart) and action.why in _AT_ONCE
+    if ordered or at_once or not isinstance(action, _IN_WINDOWS):
+        return None
+    return _window_gate(situation, action)
+
+
+def _window_gate(situation: Situation, action: Action) -> Block | None:
+    try:
+        if is_open(situation.spec.update.windows, situation.now):
+            return None
+        unblocks = "the next window of update.windows, or a restart that is ordered by hand"
+    except WindowError as error:
+        unblocks = f"update.windows has to be right: {error}"
+    return Block(code=Code.WAITING_FOR_WINDOW, message=f"held back: {action.reason}", unblocks=unblocks)

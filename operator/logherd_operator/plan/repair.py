@@ -1,0 +1,157 @@
+"""Chapters: what is broken and what a person has to decide; learners that should vote; hand-overs that were ordered."""
+
+from collections.abc import Iterator
+
+from logherd_operator.observed.quorum import Group, Replica
+from logherd_operator.observed.slots import Slot
+from logherd_operator.plan.actions import Promote, Rebuild, Switchover
+from logherd_operator.plan.guards import led_and_quorate, writes_go_on
+from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
+from logherd_operator.plan.situation import Situation
+
+__all__ = ["hand_over", "promote_learners", "rebuild", "say_what_is_lost"]
+
+
+def say_what_is_lost(situation: Situation) -> Iterator[Step]:
+    """What the operator does not touch by itself, because only a person can know what it costs."""
+    group = situation.group
+    if group is not None and not group.led and not group.in_sync and not group.eligible:
+        yield Block(
+            code=Code.DATA_LOST,
+            message="no replica is left that is known to hold what was committed",
+            unblocks="bring a volume back; or elect one and accept the loss: logherd groups elect --unclean",
+        )
+    for slot in situation.observed.brokers:
+        yield from _of_place(situation, slot)
+
+
+def _of_place(situation: Situation, slot: Slot) -> Iterator[Step]:
+    instance, report = slot.instance, slot.report
+    rebuild = f"give it an empty one: kubectl logherd rebuild {slot.ordinal}"
+    if slot.volume is not None and slot.volume.lost:
+        yield Block(
+            code=Code.VOLUME_LOST, message=f"the volume of broker {slot.broker_id} is lost",
+            unblocks=f"bring the volume back, or {rebuild}",
+        )  # fmt: skip
+    if report is not None and report.fault:
+        yield Block(
+            code=Code.STORE_DAMAGED, message=f"broker {slot.broker_id} does not serve: {report.fault}",
+            unblocks=f"repair its volume, or {rebuild}",
+        )  # fmt: skip
+    if instance is None or instance.leaves_by is None or situation.now < instance.leaves_by + situation.pace.stuck:
+        return
+    if instance.unreachable:
+        yield Block(
+            code=Code.NODE_UNREACHABLE,
+            message=f"broker {slot.broker_id} was told to stop, and its node {instance.node or '(unknown)'} is silent",
+            unblocks="when the node is off for certain: "
+            "kubectl taint nodes NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+        )
+    else:
+        yield Block(
+            code=Code.STUCK_TERMINATING, message=f"broker {slot.broker_id} was told to stop and does not go",
+            unblocks="look at its pod; what is in the way is outside of this operator",
+        )  # fmt: skip
+
+
+def rebuild(situation: Situation) -> Iterator[Step]:
+    """Give up one volume that somebody named, if it is lost or damaged and the others have everything."""
+    ordinal, group = situation.observed.orders.rebuild, situation.group
+    slot = next((each for each in situation.kept() if each.ordinal == ordinal), None)
+    if slot is None or slot.volume is None or group is None:
+        return
+    damaged = slot.report is not None and bool(slot.report.fault)
+    if not (slot.volume.lost or damaged):
+        return
+    block = led_and_quorate(situation, group) or writes_go_on(situation, group, slot.broker_id)
+    if block is None and slot.broker_id in group.eligible:
+        block = Block(
+            code=Code.LAST_COPY, message=f"broker {slot.broker_id} may hold what no other has",
+            unblocks="the others have to be in sync first",
+        )  # fmt: skip
+    if block is not None:
+        yield block
+        return
+    yield Act(
+        action=Rebuild(
+            ordinal=slot.ordinal, uid=slot.instance.uid if slot.instance else "", volume_uid=slot.volume.uid,
+            reason=f"its volume is {'damaged' if damaged else 'lost'}, and giving it up was ordered",
+        ),
+        operation=Operation(
+            type=OperationType.REPAIR, state="Rebuild", ordinal=slot.ordinal,
+            message=f"broker {slot.broker_id} starts on an empty volume",
+        ),
+    )  # fmt: skip
+
+
+def promote_learners(situation: Situation) -> Iterator[Step]:
+    """A learner that the spec wants becomes a full member once it has caught up: after scaling up, a change of mind
+    while scaling down, or the loss of a volume. Until then nothing else is taken away.
+    """
+    group = situation.group
+    if group is None:
+        return
+    for slot in situation.staying():
+        replica = group.replica(slot.broker_id)
+        if replica is None or not replica.learner:
+            continue
+        if not group.led:
+            yield _await(slot, "AwaitLeader", "a learner waits for a leader to copy from")
+        elif situation.lasting(f"near:{slot.broker_id}") < situation.pace.caught_up:
+            yield _await(slot, "CatchUp", f"learner {slot.broker_id} is {_behind(replica)}")
+        else:
+            yield _promotion(slot, group)
+            yield _await(slot, "Promote", f"broker {slot.broker_id} becomes a full member")
+        return
+
+
+def _promotion(slot: Slot, group: Group) -> Act:
+    return Act(
+        action=Promote(
+            broker_id=slot.broker_id, expected_epoch=group.epoch, reason=f"broker {slot.broker_id} has caught up"
+        ),
+        operation=Operation(
+            type=OperationType.SCALE_UP, state="Promote", ordinal=slot.ordinal,
+            message=f"broker {slot.broker_id} becomes a full member",
+        ),
+    )  # fmt: skip
+
+
+def _behind(replica: Replica) -> str:
+    if not replica.alive:
+        return "not heard of"
+    return f"{replica.lag} bytes behind" if replica.lag else "near, and has to stay near for a moment"
+
+
+def _await(slot: Slot, state: str, message: str) -> Wait:
+    return Wait(
+        operation=Operation(type=OperationType.SCALE_UP, state=state, message=message, ordinal=slot.ordinal)
+    )  # fmt: skip
+
+
+def hand_over(situation: Situation) -> Iterator[Step]:
+    """A switch of the leader that somebody ordered, in the epoch for which it was ordered."""
+    ordered, group = situation.observed.orders.switchover, situation.group
+    if ordered is None or group is None or group.leader is None:
+        return
+    target, epoch = ordered
+    if epoch != group.epoch or target == group.leader:
+        return
+    block = led_and_quorate(situation, group)
+    if block is None and target not in group.in_sync:
+        block = Block(
+            code=Code.NOT_ALL_IN_SYNC, message=f"broker {target} was ordered to lead, and is not in sync",
+            unblocks=f"choose one of {', '.join(map(str, group.in_sync))}, or wait until it is in sync",
+        )  # fmt: skip
+    if block is not None:
+        yield block
+        return
+    yield Act(
+        action=Switchover(
+            target=target, expected_epoch=epoch, request_id=f"ordered-{epoch}-{target}", ordered=True,
+            reason=f"broker {target} was ordered to lead",
+        ),
+        operation=Operation(
+            type=OperationType.SWITCHOVER, state="Switch", ordinal=target - 1, message=f"broker {target} takes over"
+        ),
+    )  # fmt: skip

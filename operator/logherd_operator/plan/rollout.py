@@ -1,0 +1,175 @@
+"""Chapter: restart brokers one after the other, the leader last and only after somebody else leads.
+
+It stops at the first one that does not come back: nothing new is touched while something new is not ready and in sync.
+What was made from a revision that is no longer wanted and does not run is replaced first: that heals by reverting.
+"""
+
+from collections.abc import Iterator
+
+from logherd_operator.observed.quorum import Group
+from logherd_operator.observed.slots import Instance, Slot
+from logherd_operator.plan.actions import Restart, RestartReason
+from logherd_operator.plan.guards import led_and_quorate, writes_go_on
+from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
+from logherd_operator.plan.situation import Situation, held_for_orders
+from logherd_operator.plan.switch import switch_from
+
+__all__ = ["heal_stuck", "restart_reason", "roll_brokers"]
+
+
+def restart_reason(situation: Situation, slot: Slot) -> RestartReason | None:
+    """Why this broker has to be restarted, if it has to."""
+    instance, volume, orders = slot.instance, slot.volume, situation.observed.orders
+    if instance is None or instance.terminating:
+        return None
+    if situation.stale(slot):
+        wanted, siblings = situation.observed.platform.broker_revision, situation.observed.brokers
+        broken = situation.broken(instance, wanted, siblings)
+        return RestartReason.STUCK if broken else RestartReason.SPEC_CHANGED
+    waits_since = volume.resize_waits_since if volume is not None else None
+    if waits_since is not None and situation.now - waits_since >= situation.pace.resize:
+        return RestartReason.VOLUME_RESIZE
+    if orders.restart_at is not None and instance.started_at < orders.restart_at:
+        return RestartReason.MANUAL
+    return None
+
+
+def heal_stuck(situation: Situation) -> Iterator[Step]:
+    """Replace one broker that does not run and was made from what is not wanted any more, before all else (OP-51)."""
+    group = situation.group
+    if group is None:
+        return
+    for slot in situation.kept():
+        instance = slot.instance
+        if instance is None or restart_reason(situation, slot) is not RestartReason.STUCK:
+            continue
+        recovering = slot.report is not None and bool(slot.report.recovering)
+        if recovering or (group.led and group.leader == slot.broker_id):
+            continue
+        # Whoever is known to be dead keeps no write going, and may be the one that everybody waits for.
+        replica = group.replica(slot.broker_id)
+        dead = replica is not None and replica.alive is False
+        block = None if dead else writes_go_on(situation, group, slot.broker_id)
+        if block is not None:
+            yield block
+            continue
+        yield _restart(slot, instance, RestartReason.STUCK)
+
+
+def roll_brokers(situation: Situation) -> Iterator[Step]:
+    """Restart one, when everything else serves and is in sync."""
+    group = situation.group
+    pending = [each for each in situation.kept() if restart_reason(situation, each) is not None]
+    if group is None or not pending:
+        return
+    if held_for_orders(situation, pending):
+        yield Block(
+            code=Code.WAITING_FOR_APPROVAL, message=f"{len(pending)} brokers wait for a restart",
+            unblocks="kubectl logherd restart, because update.strategy is Manual",
+        )  # fmt: skip
+        return
+    block = led_and_quorate(situation, group)
+    if block is not None:
+        yield block
+        yield _wait("Precheck", block.message, pending[0])
+    yield from _settled(situation, group)
+    yield from _soaked(situation, group)
+    victim = min(pending, key=lambda each: _rank(group, each))
+    if victim.instance is None:
+        return
+    why = restart_reason(situation, victim) or RestartReason.SPEC_CHANGED
+    if victim.broker_id == group.leader and situation.spec.replicas > 1:
+        yield from _hand_over(situation, group, victim)
+        return
+    block = None if situation.spec.replicas == 1 else writes_go_on(situation, group, victim.broker_id)
+    if block is not None:
+        yield block
+        yield _wait("Guard", block.message, victim)
+    yield _restart(victim, victim.instance, why)
+
+
+def _settled(situation: Situation, group: Group) -> Iterator[Step]:
+    """Whatever is not about to be replaced serves, and is in sync."""
+    for slot in situation.kept():
+        instance, reason = slot.instance, restart_reason(situation, slot)
+        if instance is None or instance.terminating:
+            yield _wait("AwaitGone", f"broker {slot.broker_id} is being replaced", slot)
+        elif not instance.ready and reason is not RestartReason.STUCK:
+            yield from _stalled(situation, slot, instance)
+            yield _wait("AwaitReady", f"broker {slot.broker_id} is not ready yet", slot)
+        elif reason is None and slot.broker_id not in group.in_sync:
+            yield from _lagging(situation, slot)
+            yield _wait("AwaitInSync", f"broker {slot.broker_id} is not in sync yet", slot)
+
+
+def _stalled(situation: Situation, slot: Slot, instance: Instance) -> Iterator[Step]:
+    recovering = slot.report is not None and bool(slot.report.recovering)
+    late = situation.now - instance.started_at > situation.spec.update.pod_ready_timeout_seconds
+    if instance.failing or (late and not recovering):
+        yield Block(
+            code=Code.UPDATE_STALLED,
+            message=f"broker {slot.broker_id} does not become ready: {instance.failing or 'it takes too long'}",
+            unblocks="revert what was changed, or change it again; no other broker is touched",
+        )
+
+
+def _lagging(situation: Situation, slot: Slot) -> Iterator[Step]:
+    if situation.lasting(f"behind:{slot.broker_id}") >= situation.pace.stalled:
+        yield Block(
+            code=Code.UPDATE_STALLED,
+            message=f"broker {slot.broker_id} does not come in sync",
+            unblocks="its disk or network has to keep up with the leader; no other broker is touched",
+        )
+
+
+def _soaked(situation: Situation, group: Group) -> Iterator[Step]:
+    """After a change of leader, and after each restart, a rest in which trouble would show."""
+    rest = situation.pace.election_rest
+    if situation.lasting(f"leader:{group.leader}@{group.epoch}") < rest:
+        yield _wait("Precheck", f"broker {group.leader} has led for less than {rest:g} s", None)
+    soak = situation.spec.update.soak_seconds
+    for slot in situation.kept():
+        if restart_reason(situation, slot) is None and situation.lasting(f"in-sync:{slot.broker_id}") < soak:
+            yield _wait("AwaitInSync", f"broker {slot.broker_id} has been in sync for less than {soak} s", slot)
+
+
+def _hand_over(situation: Situation, group: Group, leader: Slot) -> Iterator[Step]:
+    if situation.spec.update.strategy == "Supervised":
+        message = f"broker {leader.broker_id} leads and is the last to be restarted"
+        yield Block(
+            code=Code.WAITING_FOR_APPROVAL, message=message,
+            unblocks="kubectl logherd switchover, because update.strategy is Supervised",
+        )  # fmt: skip
+        yield _wait("AwaitApproval", message, leader)
+    yield from switch_from(situation, group, leader, OperationType.UPDATE)
+
+
+def _rank(group: Group, slot: Slot) -> tuple[bool, bool, bool, bool, int]:
+    """What does not count for writes goes first, the leader last; of equals the highest."""
+    replica = group.replica(slot.broker_id)
+    learner = replica is not None and replica.learner
+    return (
+        slot.broker_id == group.leader, slot.ready and slot.broker_id in group.in_sync, slot.ready, not learner,
+        -slot.ordinal,
+    )  # fmt: skip
+
+
+def _restart(slot: Slot, instance: Instance, why: RestartReason) -> Act:
+    return Act(
+        action=Restart(
+            component="broker", ordinal=slot.ordinal, uid=instance.uid, why=why, serving=instance.ready,
+            reason=f"broker {slot.broker_id}: {why.value}" + (f" ({instance.failing})" if instance.failing else ""),
+        ),
+        operation=Operation(
+            type=OperationType.UPDATE, state="Restart", ordinal=slot.ordinal,
+            message=f"broker {slot.broker_id} is restarted: {why.value}",
+        ),
+    )  # fmt: skip
+
+
+def _wait(state: str, message: str, slot: Slot | None) -> Wait:
+    return Wait(
+        operation=Operation(
+            type=OperationType.UPDATE, state=state, message=message, ordinal=None if slot is None else slot.ordinal
+        )
+    )  # fmt: skip

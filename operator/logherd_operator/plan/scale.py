@@ -1,0 +1,163 @@
+"""Chapters: one more broker, or one fewer, at a time.
+
+Up: a new place, a learner that copies, then a full member (`promote_learners`), then the next.
+
+Down, from the highest number: hand over if it leads, demote it, wait until it is out of sync, take it away, and only
+then let the controllers forget it, because a living one would register again. Until it is taken away, a higher
+`replicas` makes it a full member again.
+"""
+
+from collections.abc import Iterator
+
+from logherd_operator.observed.quorum import Group
+from logherd_operator.observed.slots import Slot
+from logherd_operator.plan.actions import Demote, Forget, RemoveMember, SetMembers
+from logherd_operator.plan.guards import led_and_quorate, overruled
+from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
+from logherd_operator.plan.situation import Situation
+from logherd_operator.plan.switch import switch_from
+
+__all__ = ["forget_removed", "scale_down", "scale_up", "settle"]
+
+
+def settle(situation: Situation) -> Iterator[Step]:
+    """Wait until every place that the spec wants holds a full member: a new broker comes before anything goes."""
+    group = situation.group
+    if group is None:
+        return
+    for slot in situation.staying():
+        if slot.instance is None:
+            yield _wait(OperationType.REPAIR, "AwaitPod", f"broker {slot.broker_id} does not exist yet", slot)
+        elif slot.instance.unschedulable:
+            yield from _unschedulable(situation, slot, slot.instance.unschedulable)
+        elif group.replica(slot.broker_id) is None and not situation.stale(slot):
+            yield _wait(
+                OperationType.SCALE_UP, "AwaitRegistered", f"broker {slot.broker_id} has not registered yet", slot
+            )
+
+
+def _unschedulable(situation: Situation, slot: Slot, words: str) -> Iterator[Step]:
+    if situation.lasting(f"unschedulable:{slot.ordinal}") >= situation.pace.unschedulable:
+        yield Block(
+            code=Code.UNSCHEDULABLE,
+            message=f"no node takes broker {slot.broker_id}: {words}",
+            unblocks="make room or change the placement; lowering replicas again removes it without risk",
+        )
+    yield _wait(OperationType.SCALE_UP, "AwaitNode", f"no node takes broker {slot.broker_id} yet: {words}", slot)
+
+
+def scale_up(situation: Situation) -> Iterator[Step]:
+    """One more place, when all that are there are full members in sync."""
+    group, have = situation.group, situation.observed.platform.brokers or 0
+    if group is None or have >= situation.spec.replicas:
+        return
+    operation = _operation(OperationType.SCALE_UP, "Check", f"{have} of {situation.spec.replicas} brokers exist", None)
+    block = led_and_quorate(situation, group)
+    if block is not None:
+        yield block
+        yield Wait(operation=operation)
+    behind = [each.broker_id for each in situation.kept() if each.broker_id not in group.in_sync or not each.ready]
+    if behind:
+        yield Wait(operation=_operation(
+            OperationType.SCALE_UP, "AwaitInSync", f"brokers {behind} are not in sync or not ready", None,
+        ))  # fmt: skip
+    yield Act(
+        action=SetMembers(
+            component="broker", count=have + 1, before=have, reason=f"the spec wants {situation.spec.replicas} brokers"
+        ),
+        operation=_operation(OperationType.SCALE_UP, "AddReplica", f"broker {have + 1} is added", None),
+    )
+    yield Wait(operation=operation)
+
+
+def scale_down(situation: Situation) -> Iterator[Step]:
+    """Take the highest one away, if what remains is complete and enough."""
+    group, have = situation.group, situation.observed.platform.brokers or 0
+    if group is None or have <= situation.spec.replicas:
+        return
+    victim = situation.kept()[-1]
+    block = _refusal(situation, group, victim)
+    if block is not None and not overruled(situation, block):
+        yield block
+        yield _wait(OperationType.SCALE_DOWN, "Check", block.message, victim)
+    if group.leader == victim.broker_id:
+        yield from switch_from(situation, group, victim, OperationType.SCALE_DOWN)
+    replica = group.replica(victim.broker_id)
+    if replica is not None and not replica.learner:
+        yield Act(
+            action=Demote(
+                broker_id=victim.broker_id, expected_epoch=group.epoch,
+                reason=f"{situation.spec.replicas} of {have} brokers are wanted, and {victim.broker_id} is the last",
+            ),
+            operation=_operation(OperationType.SCALE_DOWN, "Demote", "it stops to count", victim),
+        )  # fmt: skip
+    if victim.broker_id in group.in_sync:
+        yield _wait(OperationType.SCALE_DOWN, "AwaitOutOfSync", f"broker {victim.broker_id} still counts", victim)
+    instance = victim.instance
+    yield Act(
+        action=RemoveMember(
+            ordinal=victim.ordinal,
+            count=have - 1,
+            uid=instance.uid if instance is not None else "",
+            reason=f"broker {victim.broker_id} holds nothing that the others lack",
+        ),
+        operation=_operation(OperationType.SCALE_DOWN, "Remove", f"broker {victim.broker_id} is taken away", victim),
+    )
+
+
+def _refusal(situation: Situation, group: Group, victim: Slot) -> Block | None:
+    """Why the highest broker may not go, the gravest reason first."""
+    block = led_and_quorate(situation, group)
+    if block is not None:
+        return block
+    number = victim.broker_id
+    if number in group.eligible:
+        return Block(
+            code=Code.LAST_COPY, message=f"broker {number} may hold messages that no other has",
+            unblocks="the others have to come in sync with it first",
+        )  # fmt: skip
+    left = [each for each in group.in_sync if each != number]
+    least = max(situation.spec.min_in_sync, group.rules.min_in_sync)
+    if len(left) < least:
+        return Block(
+            code=Code.BELOW_MIN_IN_SYNC, message=f"without broker {number} {len(left)} of at least {least} are in sync",
+            unblocks="the others have to come in sync, or replication.minInSyncReplicas has to be lower",
+        )  # fmt: skip
+    behind = [each.broker_id for each in situation.kept()[:-1] if each.broker_id not in group.in_sync or not each.ready]
+    if behind:
+        return Block(
+            code=Code.NOT_ALL_IN_SYNC, message=f"brokers {behind} are to stay, and are not in sync or not ready",
+            unblocks="wait for them, or accept it: logherd.dev/accept-risk: NotAllInSync@GENERATION",
+        )  # fmt: skip
+    return None
+
+
+def forget_removed(situation: Situation) -> Iterator[Step]:
+    """Let the controllers forget who was taken away and has gone, once nobody counts on it."""
+    group = situation.group
+    count = situation.observed.platform.brokers or 0
+    if group is None:
+        return
+    for slot in situation.removed():
+        if slot.instance is not None:
+            yield _wait(OperationType.SCALE_DOWN, "AwaitGone", f"broker {slot.broker_id} is stopping", slot)
+    for replica in group.replicas:
+        number = replica.broker_id
+        if number <= count or number in group.in_sync or number in group.eligible or replica.alive is not False:
+            continue
+        # One that is to come back soon keeps what it has.
+        if number <= situation.spec.replicas:
+            continue
+        yield Act(
+            action=Forget(
+                broker_id=number, expected_epoch=group.epoch, reason=f"broker {number} was removed and is gone"
+            )
+        )
+
+
+def _operation(kind: OperationType, state: str, message: str, slot: Slot | None) -> Operation:
+    return Operation(type=kind, state=state, message=message, ordinal=slot.ordinal if slot is not None else None)
+
+
+def _wait(kind: OperationType, state: str, message: str, slot: Slot) -> Wait:
+    return Wait(operation=_operation(kind, state, message, slot))

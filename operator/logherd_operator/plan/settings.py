@@ -1,0 +1,54 @@
+"""Chapters about what can be changed while everything runs: the controllers' rules, and brokers' hot settings."""
+
+from collections.abc import Iterator
+
+from logherd_operator.plan.actions import PushConfig, SetRules
+from logherd_operator.plan.outcome import Act, Step
+from logherd_operator.plan.situation import Situation
+
+__all__ = ["push_hot_settings", "set_rules"]
+
+
+def set_rules(situation: Situation) -> Iterator[Step]:
+    """Bring the minimum and the number of replicas to the controllers.
+
+    A lower minimum is told at once, before anything is taken away for it; a higher one only when so many are in sync,
+    because it would stop writes until then (OP-63).
+    """
+    group, spec = situation.group, situation.spec
+    if group is None or not group.founded:
+        return
+    rules = group.rules
+    least = spec.min_in_sync
+    if least > rules.min_in_sync and len(group.in_sync) < least:
+        least = rules.min_in_sync
+    replicas = max(least, spec.replicas)
+    if (replicas, least) == (rules.replicas, rules.min_in_sync):
+        return
+    yield Act(
+        action=SetRules(
+            replicas=replicas, min_in_sync=least, preferred=rules.preferred,
+            reason=f"{replicas} replicas, of which {least} have a message before it counts",
+        )
+    )  # fmt: skip
+
+
+def push_hot_settings(situation: Situation) -> Iterator[Step]:
+    """Give each running broker the settings that it can take while it runs, and has not refused."""
+    wanted = situation.observed.hot
+    for slot in situation.kept():
+        report = slot.report
+        if report is None or not slot.ready:
+            continue
+        differing = {
+            name: value
+            for name, value in wanted.items()
+            if report.hot.get(name) != value and f"{name}={value}" not in report.rejected
+        }
+        if differing:
+            yield Act(
+                action=PushConfig(
+                    ordinal=slot.ordinal, values=differing,
+                    reason=f"broker {slot.broker_id} runs with other values of {', '.join(sorted(differing))}",
+                )
+            )  # fmt: skip

@@ -1,0 +1,111 @@
+"""One look at a group together with what is wanted: the questions that several chapters ask."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from logherd_operator.observed.observed import Observed
+from logherd_operator.observed.quorum import Group, Replica
+from logherd_operator.observed.slots import Instance, Slot
+from logherd_operator.plan.pace import Pace
+from logherd_operator.spec.group import BrokerGroupSpec
+
+__all__ = ["Situation", "held_for_orders", "lasting_facts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What a chapter sees. `group` is what the controllers say of the broker group, None if nobody could tell."""
+
+    observed: Observed
+    spec: BrokerGroupSpec
+    now: float
+    pace: Pace
+    since: dict[str, float]
+
+    @property
+    def group(self) -> Group | None:
+        """The broker group, or None: unknown, which is not the same as gone."""
+        return self.observed.group
+
+    def kept(self) -> tuple[Slot, ...]:
+        """Places of brokers that the platform keeps now, in order."""
+        count = self.observed.platform.brokers or 0
+        known = {each.ordinal: each for each in self.observed.brokers}
+        return tuple(known.get(ordinal, Slot(ordinal=ordinal)) for ordinal in range(count))
+
+    def staying(self) -> tuple[Slot, ...]:
+        """Those of them that the spec wants."""
+        return self.kept()[: self.spec.replicas]
+
+    def removed(self) -> tuple[Slot, ...]:
+        """Places above those that the platform keeps, of which something is left."""
+        count = self.observed.platform.brokers or 0
+        return tuple(each for each in self.observed.brokers if each.ordinal >= count)
+
+    def lasting(self, fact: str) -> float:
+        """For how many seconds something has been so without a break; 0 if it is not so."""
+        first = self.since.get(fact)
+        return 0.0 if first is None else self.now - first
+
+    def stale(self, slot: Slot) -> bool:
+        """Was what stands here made from another revision than the wanted one?"""
+        return slot.instance is not None and slot.instance.revision != self.observed.platform.broker_revision
+
+    def broken(self, instance: Instance, wanted: str, siblings: Iterable[Slot]) -> bool:
+        """Does it not run, for a reason of its own, while another revision might?
+
+        Without controllers that lead, nobody becomes ready: then only what the platform calls failing counts. And what
+        merely is not ready is not exchanged for a revision that fails elsewhere.
+        """
+        if instance.ready or instance.terminating or instance.revision == wanted:
+            return False
+        if instance.failing:
+            return True
+        quorum = self.observed.quorum
+        others = [each.instance for each in siblings if each.instance is not None]
+        known_bad = any(each.failing for each in others if each.revision == wanted)
+        led = quorum is not None and quorum.leader is not None
+        return led and not known_bad and not self.starting(instance)
+
+    def starting(self, instance: Instance) -> bool:
+        """May it still become ready by itself, so that nobody touches it (OP-52)?"""
+        return not instance.ready and not instance.failing and self.now - instance.started_at < self.pace.starting
+
+
+def held_for_orders(situation: Situation, stale: Iterable[Slot]) -> bool:
+    """Does a changed spec wait for a person's order, which did not come after any of these was started?"""
+    ordered = situation.observed.orders.restart_at
+    return situation.spec.update.strategy == "Manual" and not any(
+        ordered is not None and each.instance is not None and each.instance.started_at < ordered for each in stale
+    )
+
+
+def lasting_facts(observed: Observed, now: float, pace: Pace) -> dict[str, float]:
+    """What is so, and since when it has been seen to be so."""
+    return {fact: observed.since.get(fact, now) for fact in _facts(observed, pace)}
+
+
+def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
+    for slot in observed.brokers:
+        if slot.instance is not None and slot.instance.unschedulable:
+            yield f"unschedulable:{slot.ordinal}"
+    group = observed.group
+    if group is None:
+        return
+    if group.led:
+        yield f"leader:{group.leader}@{group.epoch}"
+    for replica in group.replicas:
+        yield from _facts_of(replica, group, pace)
+    # What was tried is remembered for as long as the epoch lasts in which it was tried.
+    tried = f"switch:{group.epoch}:"
+    yield from (fact for fact in observed.since if fact.startswith(tried))
+
+
+def _facts_of(replica: Replica, group: Group, pace: Pace) -> Iterator[str]:
+    number = replica.broker_id
+    if number in group.in_sync:
+        yield f"in-sync:{number}"
+    else:
+        yield f"behind:{number}"
+    if replica.alive and replica.lag <= pace.caught_up_bytes:
+        yield f"near:{number}"

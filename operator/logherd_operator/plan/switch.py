@@ -1,0 +1,78 @@
+"""Handing the leadership over before the leader is restarted or removed: to whom, how often, and when to give up."""
+
+from collections.abc import Iterator
+
+from logherd_operator.observed.quorum import Group
+from logherd_operator.observed.slots import Slot
+from logherd_operator.plan.actions import Switchover
+from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
+from logherd_operator.plan.situation import Situation
+
+__all__ = ["switch_from"]
+
+_TRIES_MAX = 3
+
+
+def switch_from(situation: Situation, group: Group, leader: Slot, kind: OperationType) -> Iterator[Step]:
+    """Order it once for each target and epoch, up to three targets; then say that it failed. Always ends the plan."""
+    if group.transfer is not None:
+        yield Wait(operation=_operation(kind, "Switch", f"broker {group.transfer} is taking over", leader))
+        return
+    tried = _tried(situation, group)
+    current = [each for each in tried if situation.lasting(_fact(group, each)) < _patience(situation)]
+    if current:
+        yield Wait(operation=_operation(kind, "Switch", f"broker {current[0]} was asked to take over", leader))
+        return
+    targets = [each for each in _targets(situation, group, leader) if each not in tried]
+    if not targets or len(tried) >= _TRIES_MAX:
+        yield _failed(group, leader, tried)
+        yield Wait(operation=_operation(kind, "SwitchoverFailed", "nobody took over", leader))
+        return
+    target = targets[0]
+    situation.since[_fact(group, target)] = situation.now
+    yield Act(
+        action=Switchover(
+            target=target, expected_epoch=group.epoch, request_id=f"planned-{group.epoch}-{target}",
+            reason=f"broker {leader.broker_id} leads and goes last; broker {target} takes over",
+        ),
+        operation=_operation(kind, "Switch", f"broker {target} takes over", leader),
+    )  # fmt: skip
+
+
+def _targets(situation: Situation, group: Group, leader: Slot) -> list[int]:
+    """Who is in sync and serves; of these first who is up to date, is to stay, and has the longest log."""
+    found = []
+    for slot in situation.kept():
+        replica = group.replica(slot.broker_id)
+        if slot == leader or replica is None or replica.learner or not slot.ready:
+            continue
+        if slot.broker_id in group.in_sync and replica.alive is not False:
+            leaving = slot.ordinal >= situation.spec.replicas
+            found.append((leaving, situation.stale(slot), replica.lag, slot.broker_id))
+    return [each[-1] for each in sorted(found)]
+
+
+def _tried(situation: Situation, group: Group) -> list[int]:
+    prefix = f"switch:{group.epoch}:"
+    return sorted(int(fact.removeprefix(prefix)) for fact in situation.since if fact.startswith(prefix))
+
+
+def _fact(group: Group, target: int) -> str:
+    return f"switch:{group.epoch}:{target}"
+
+
+def _patience(situation: Situation) -> float:
+    return float(situation.spec.switchover_timeout_seconds)
+
+
+def _failed(group: Group, leader: Slot, tried: list[int]) -> Block:
+    who = f"brokers {tried} were asked" if tried else "no other broker is in sync and ready"
+    return Block(
+        code=Code.SWITCHOVER_FAILED,
+        message=f"broker {leader.broker_id} leads in epoch {group.epoch}, and nobody took over: {who}",
+        unblocks="another replica has to be in sync and ready; see the controllers' words in the status",
+    )
+
+
+def _operation(kind: OperationType, state: str, message: str, slot: Slot) -> Operation:
+    return Operation(type=kind, state=state, message=message, ordinal=slot.ordinal)

@@ -1,0 +1,97 @@
+"""Template pinning: an operator that renders pods in another way than its predecessor restarts none of them (OP-8).
+
+The template that is in use is kept until something changes that needs a restart. What that is, is the *roll hash*: a
+hash over fields of the spec, never over what the renderer makes of them.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from logherd_operator.observed.slots import Component
+from logherd_operator.resources.site import Document, Site
+from logherd_operator.spec.group import API_GROUP
+
+__all__ = ["HOT_KEYS", "ROLL_HASH", "Pinned", "hot_settings", "pin", "roll_hash"]
+
+ROLL_HASH = f"{API_GROUP}/roll-hash"
+HOT_KEYS = frozenset({"autoCreateSubscriptionGroup", "autoCreateTopicEnable", "fileReservedTime"})
+"""Keys of `config` that a running broker takes; all others need a restart."""
+_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned:
+    """A template in use. `newer`: this operator would render another."""
+
+    template: Document
+    roll_hash: str
+    rendered_by: str
+    newer: bool = False
+
+
+def hot_settings(site: Site) -> dict[str, str]:
+    """Settings of the spec that a running broker takes."""
+    return {name: value for name, value in sorted(site.group.spec.config.items()) if name in HOT_KEYS}
+
+
+def pin(site: Site, component: Component, fresh: Document, before: Pinned | None) -> Pinned:
+    """The template to apply: the one in use, unless something needs a restart anyway or the spec says otherwise."""
+    wanted = roll_hash(site, component)
+    now = Pinned(template=fresh, roll_hash=wanted, rendered_by=site.operator_version)
+    if before is None or before.roll_hash != wanted:
+        return now
+    newer = before.template != fresh
+    if newer and site.group.spec.update.adopt_new_template == "Automatic":
+        return now
+    return Pinned(
+        template=before.template, roll_hash=wanted, rendered_by=before.rendered_by, newer=newer
+    )  # fmt: skip
+
+
+def roll_hash(site: Site, component: Component) -> str:
+    """Of what takes effect by a restart only. Fields that come with the next restart are not in it."""
+    fields = _broker_fields(site) if component == "broker" else _controller_fields(site)
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_LENGTH]
+
+
+def _broker_fields(site: Site) -> dict[str, Any]:
+    spec = site.group.spec
+    placement, pod = spec.placement, spec.pod_template
+    return {
+        "image": site.image,
+        "resources": spec.resources.model_dump(mode="json"),
+        "runtime": spec.runtime.model_dump(mode="json"),
+        "flush": spec.replication.flush,
+        "failover": spec.failover.model_dump(mode="json"),
+        "lagTimeoutMs": spec.replication.lag_timeout_ms,
+        "reservedPercent": spec.storage.reserved_percent,
+        "nameService": spec.name_service.model_dump(mode="json"),
+        "advertised": spec.advertised.address_template,
+        "tls": spec.tls.mode,
+        "auth": spec.auth.mode,
+        "monitoring": spec.monitoring.port,
+        "placement": [
+            dict(placement.node_selector), list(placement.tolerations), dict(placement.affinity),
+            placement.priority_class_name,
+        ],
+        "pod": [list(pod.env), list(pod.volumes), list(pod.volume_mounts), list(pod.sidecars)],
+        "config": {name: value for name, value in spec.config.items() if name not in HOT_KEYS},
+    }  # fmt: skip
+
+
+def _controller_fields(site: Site) -> dict[str, Any]:
+    spec = site.group.spec
+    embedded = spec.controllers.embedded
+    return {
+        "image": site.image,
+        "resources": embedded.resources.model_dump(mode="json") if embedded is not None else None,
+        "failover": spec.failover.model_dump(mode="json"),
+        "nameService": spec.name_service.mode,
+        "placement": [
+            dict(spec.placement.node_selector), list(spec.placement.tolerations), dict(spec.placement.affinity),
+            spec.placement.priority_class_name,
+        ],
+    }  # fmt: skip

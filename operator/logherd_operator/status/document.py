@@ -1,0 +1,163 @@
+"""The status of a BrokerGroup as a document, made from a look and a plan. Equal looks give equal documents."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from logherd_operator.observed.slots import Slot
+from logherd_operator.plan.outcome import Code
+from logherd_operator.status.conditions import Finding, Look, findings
+
+__all__ = ["read_since", "status_document"]
+
+_MIB = 1 << 20
+_LAG_LOW, _LAG_HIGH = 16 * _MIB, 256 * _MIB
+_ROLES = {"leader": "Leader", "follower": "Follower", "learner": "Learner"}
+_PHASES = {
+    "Provision": "Provisioning", "Update": "Updating", "ScaleUp": "Scaling", "ScaleDown": "Scaling",
+    "Switchover": "Switching", "Grow": "Updating", "Repair": "Degraded", "Configure": "Updating",
+}  # fmt: skip
+
+Document = dict[str, Any]
+
+
+def status_document(look: Look, before: Mapping[str, Any], *, name: str, generation: int, now: float) -> Document:
+    """What is written to the status subresource. `before` is what stands there: times of what has not changed stay.
+
+    Nothing in it changes by itself: no positions, no times of looking (OP-18).
+    """
+    observed, plan = look.observed, look.plan
+    found = findings(look)
+    group = observed.group
+    in_sync = len(group.in_sync) if group is not None else int(before.get("inSyncReplicas", 0))
+    wanted = observed.platform.broker_revision
+    running = [each for each in observed.brokers if each.instance is not None]
+    return {
+        "observedGeneration": generation,
+        "phase": _phase(look, found),
+        "replicas": observed.platform.brokers or 0,
+        "readyReplicas": sum(each.ready for each in running),
+        "inSyncReplicas": in_sync,
+        "updatedReplicas": sum(each.instance.revision == wanted for each in running if each.instance),
+        "inSync": f"{in_sync}/{look.spec.replicas}",
+        "selector": (
+            f"app.kubernetes.io/name=logherd,app.kubernetes.io/instance={name},app.kubernetes.io/component=broker"
+        ),
+        **_disruptions(look),
+        **_leader(look, before, name, now),
+        "brokers": [_broker(look, each, name) for each in running],
+        **_operation(look, name, before, now),
+        "blocked": [
+            {"code": each.code.value, "message": each.message, "since": _time(plan.since[f"blocked:{each.code}"]),
+             "unblocks": each.unblocks}
+            for each in plan.blocked
+        ],
+        "since": {fact: _time(first) for fact, first in sorted(plan.since.items())},
+        "conditions": [_condition(kind, each, before, generation, now) for kind, each in found.items()],
+    }  # fmt: skip
+
+
+def read_since(status: Mapping[str, Any]) -> dict[str, float]:
+    """What `since` of a status says, for the next look; what cannot be read is left out, which only costs time."""
+    found: dict[str, float] = {}
+    for fact, text in dict(status.get("since") or {}).items():
+        try:
+            found[str(fact)] = datetime.fromisoformat(str(text)).timestamp()
+        except ValueError:
+            continue
+    return found
+
+
+def _phase(look: Look, found: Mapping[str, Finding]) -> str:
+    plan = look.plan
+    if Code.PAUSED in plan.codes:
+        return "Paused"
+    if plan.blocked:
+        return "Blocked"
+    if plan.operation is not None:
+        return _PHASES[plan.operation.type.value]
+    if found["Degraded"].status == "True" and found["Degraded"].reason != "SharedNode":
+        return "Degraded"
+    return "Running" if found["Available"].status == "True" else "Pending"
+
+
+def _disruptions(look: Look) -> Document:
+    group = look.observed.group
+    if group is None or not group.led:
+        return {"disruptionsAllowed": 0, "disruptionsReason": "nobody leads the group"}
+    spare = len(group.in_sync) - group.rules.min_in_sync
+    if look.plan.operation is not None:
+        return {"disruptionsAllowed": 0, "disruptionsReason": f"{look.plan.operation.type.value} is under way"}
+    if spare < 1:
+        return {"disruptionsAllowed": 0, "disruptionsReason": "no replica in sync can be spared"}
+    return {"disruptionsAllowed": 1, "disruptionsReason": f"{spare} replicas in sync more than needed"}
+
+
+def _leader(look: Look, before: Mapping[str, Any], name: str, now: float) -> Document:
+    group = look.observed.group
+    if group is None:
+        return {"leader": before["leader"]} if before.get("leader") else {}
+    if group.leader is None:
+        return {}
+    replica = group.replica(group.leader)
+    first = look.plan.since.get(f"leader:{group.leader}@{group.epoch}", now)
+    return {
+        "leader": {
+            "pod": f"{name}-broker-{group.leader - 1}", "brokerId": group.leader, "epoch": group.epoch,
+            "address": replica.address if replica is not None else "", "since": _time(first),
+        }
+    }  # fmt: skip
+
+
+def _broker(look: Look, slot: Slot, name: str) -> Document:
+    group, instance = look.observed.group, slot.instance
+    replica = group.replica(slot.broker_id) if group is not None else None
+    leads = group is not None and group.leader == slot.broker_id
+    role = "leader" if leads else "unknown" if replica is None else "learner" if replica.learner else "follower"
+    entry: Document = {
+        "pod": f"{name}-broker-{slot.ordinal}",
+        "brokerId": slot.broker_id,
+        "role": _ROLES.get(role, "Unknown"),
+        "inSync": group is not None and slot.broker_id in group.in_sync,
+        "lag": "Unknown" if replica is None else _lag(replica.lag),
+        "ready": slot.ready,
+    }
+    optional = {
+        "storeId": replica.store_id if replica is not None else "",
+        "revision": instance.revision if instance is not None else "",
+        "node": instance.node if instance is not None else "",
+        "zone": instance.zone if instance is not None else "",
+        "reason": (instance.failing or instance.unschedulable) if instance is not None else "",
+    }
+    return entry | {key: value for key, value in optional.items() if value}
+
+
+def _lag(behind: int) -> str:
+    return "High" if behind >= _LAG_HIGH else "Low" if behind >= _LAG_LOW else "None"
+
+
+def _operation(look: Look, name: str, before: Mapping[str, Any], now: float) -> Document:
+    operation = look.plan.operation
+    if operation is None:
+        return {}
+    entry: Document = {"type": operation.type.value, "state": operation.state, "message": operation.message}
+    if operation.ordinal is not None:
+        entry["pod"] = f"{name}-broker-{operation.ordinal}"
+    old = before.get("operation") or {}
+    same = all(old.get(key) == entry.get(key) for key in ("type", "state", "pod"))
+    entry["stateSince"] = old["stateSince"] if same and "stateSince" in old else _time(now)
+    return {"operation": entry}
+
+
+def _condition(kind: str, found: Finding, before: Mapping[str, Any], generation: int, now: float) -> Document:
+    empty: Document = {}
+    old = next((each for each in before.get("conditions", ()) if each.get("type") == kind), empty)
+    changed = old.get("status") != found.status or "lastTransitionTime" not in old
+    return {
+        "type": kind, "status": found.status, "reason": found.reason, "message": found.message,
+        "lastTransitionTime": _time(now) if changed else old["lastTransitionTime"], "observedGeneration": generation,
+    }  # fmt: skip
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,87 @@
+"""From where to where: what the options say about beginnings and ends, looked up at the queues' leaders."""
+
+from collections.abc import Iterable, Mapping
+
+from logherd_spark.calls import max_offset, min_offset, offset_at
+from logherd_spark.cluster import Cluster, QueueRef
+from logherd_spark.errors import DataLost, OptionRefused
+from logherd_spark.options import EARLIEST, LATEST, Bound
+from logherd_spark.ranges import Offsets, Range
+
+__all__ = ["latest", "queues_of", "ranges_between", "resolve"]
+
+
+def queues_of(cluster: Cluster, topics: Iterable[str], *, fresh: bool = False) -> list[QueueRef]:
+    """All queues to read. Raises: TopicMissing, Unanswered, BrokerRefused."""
+    return [queue for topic in topics for queue in cluster.route(topic, fresh=fresh).readable]
+
+
+def latest(cluster: Cluster, queues: Iterable[QueueRef]) -> Offsets:
+    """Where each queue ends now. Raises as `Cluster.ask`."""
+    return {queue: max_offset(cluster, queue) for queue in queues}
+
+
+def resolve(cluster: Cluster, queues: list[QueueRef], bound: Bound, option: str) -> Offsets:
+    """The queue offset for each queue that a bound means.
+
+    Raises: OptionRefused if the bound names queues that are not there, or leaves some out; others as `Cluster.ask`.
+    """
+    if bound.queues is None:
+        numbers = dict.fromkeys(queues, bound.everywhere if bound.everywhere is not None else EARLIEST)
+    else:
+        numbers = _per_queue(queues, bound.queues, option)
+    return {queue: _offset(cluster, queue, bound.kind, number) for queue, number in numbers.items()}
+
+
+def _per_queue(
+    queues: list[QueueRef], given: Mapping[str, Mapping[str, int]], option: str
+) -> dict[QueueRef, int]:  # fmt: skip
+    left = {(topic, name): number for topic, of_topic in given.items() for name, number in of_topic.items()}
+    alone = {queue.topic: len({each.group for each in queues if each.topic == queue.topic}) == 1 for queue in queues}
+    found: dict[QueueRef, int] = {}
+    for queue in queues:
+        names = [f"{queue.group}:{queue.queue_id}"] + ([str(queue.queue_id)] if alone[queue.topic] else [])
+        number = next((left.pop((queue.topic, name)) for name in names if (queue.topic, name) in left), None)
+        if number is None:
+            raise OptionRefused(f"option {option} says nothing about {queue}; it must name every queue")
+        found[queue] = number
+    if left:
+        names_left = ", ".join(f"{name} of topic {topic}" for topic, name in sorted(left))
+        raise OptionRefused(f"option {option} names queues that are not there: {names_left}")
+    return found
+
+
+def _offset(cluster: Cluster, queue: QueueRef, kind: str, number: int) -> int:
+    if kind == "time":
+        return offset_at(cluster, queue, number)
+    if number == EARLIEST:
+        return min_offset(cluster, queue)
+    if number == LATEST:
+        return max_offset(cluster, queue)
+    return number
+
+
+def ranges_between(
+    cluster: Cluster, start: Mapping[QueueRef, int], end: Mapping[QueueRef, int], *, fail_on_data_loss: bool
+) -> list[Range]:
+    """What lies between, checked against what is there.
+
+    Raises: DataLost if something of it is gone, or a queue ends before it, unless that is allowed: then what is there.
+    """
+    found: list[Range] = []
+    for queue, last in end.items():
+        first = start.get(queue)
+        if first is None:
+            first = min_offset(cluster, queue)
+        if first == last:
+            continue
+        kept, present = min_offset(cluster, queue), max_offset(cluster, queue)
+        wrong = ""
+        if first < kept:
+            wrong = f"offsets {first} to {min(kept, last) - 1} are gone, the first that is kept is {kept}"
+        elif last > present or first > last:
+            wrong = f"offsets {first} to {last - 1} were asked for, the queue ends at {present}"
+        if wrong and fail_on_data_loss:
+            raise DataLost(f"{queue}: {wrong}; to go on with what is there: option failOnDataLoss=false")
+        found.append(Range(queue, max(first, kept), min(last, present)))
+    return [each for each in found if each.length > 0]

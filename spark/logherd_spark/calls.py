@@ -1,0 +1,55 @@
+"""The questions that planning and reading ask about queues, each answered by the queue's leader."""
+
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Frame
+from logherd.wire.headers import decode_header, encode_header
+from logherd.wire.headers.offsets import GetMaxOffsetHeader, OffsetResponse, QueueHeader, SearchOffsetHeader
+from logherd.wire.headers.pull import PullFlag, PullMessageHeader
+from logherd_spark.cluster import Cluster, QueueRef
+
+__all__ = ["PULLED", "max_offset", "min_offset", "offset_at", "pull_request"]
+
+PULLED = frozenset({
+    ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+})  # fmt: skip
+_MESSAGES_MAX = 8192
+_BYTES_MAX = 4 << 20
+
+
+def min_offset(cluster: Cluster, queue: QueueRef) -> int:
+    """The queue offset of the first message that is kept; blocks, raises as `Cluster.ask`."""
+    header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.group)
+    return _offset(cluster, queue, RequestCode.GET_MIN_OFFSET, encode_header(header))
+
+
+def max_offset(cluster: Cluster, queue: QueueRef) -> int:
+    """The queue offset after the last committed message; blocks, raises as `Cluster.ask`."""
+    header = GetMaxOffsetHeader(topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.group)
+    return _offset(cluster, queue, RequestCode.GET_MAX_OFFSET, encode_header(header))
+
+
+def offset_at(cluster: Cluster, queue: QueueRef, timestamp_ms: int) -> int:
+    """The queue offset of the first message stored at that time or later, the end if there is none; blocks, raises as
+    `Cluster.ask`."""
+    header = SearchOffsetHeader(
+        topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, boundary_type="LOWER",
+        broker_name=queue.group,
+    )  # fmt: skip
+    return _offset(cluster, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, encode_header(header))
+
+
+def _offset(cluster: Cluster, queue: QueueRef, code: int, ext: dict[str, str]) -> int:
+    answer = cluster.ask(queue, lambda: Frame(code, 0, ext=ext))
+    return decode_header(OffsetResponse, answer.ext).queue_offset
+
+
+def pull_request(queue: QueueRef, offset: int, *, count: int, group: str, tags: str) -> Frame:
+    """Asks for committed messages from `offset` on, without waiting for new ones. `tags` as in "A || B", or "*"."""
+    header = PullMessageHeader(
+        consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, queue_offset=offset,
+        messages_max=min(count, _MESSAGES_MAX), sys_flag=PullFlag.SUBSCRIPTION, commit_offset=0, suspend_timeout_ms=0,
+        subscription_version=0, subscription=tags, expression_type="TAG", bytes_max=_BYTES_MAX,
+        broker_name=queue.group,
+    )  # fmt: skip
+    return Frame(RequestCode.PULL_MESSAGE, 0, ext=encode_header(header))

@@ -1,0 +1,196 @@
+"""Arrow rows to the bodies of requests and back: compared with the codecs of the broker's own room `wire`."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logherd.kit.javahash import java_hash
+from logherd.model.host import encode_host
+from logherd.model.properties import parse_properties
+from logherd.model.record import CHECKSUM_SIZE, SysFlag, encode_record
+from logherd.wire.batch import decode_batch
+from logherd.wire.compression import compress_body
+from logherd_spark.decoding import Records
+from logherd_spark.encoding import Body, RowShape, encode_rows
+from logherd_spark.errors import DataLost, OptionRefused, RowRefused
+from logherd_spark.keys import hashes_of
+
+TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), max_size=20)
+ROWS = st.lists(
+    st.tuples(
+        st.none() | TEXT,
+        st.binary(max_size=40),
+        st.none() | TEXT,
+        st.none()
+        | st.dictionaries(TEXT.filter(bool).filter(lambda name: name not in ("KEYS", "TAGS")), TEXT, max_size=3),
+    ),
+    min_size=1,
+    max_size=30,
+)
+Row = tuple[str | None, bytes, str | None, dict[str, str] | None]
+
+
+def table(rows: list[Row], **more: pa.Array) -> pa.Table:
+    keys, values, tags, properties = zip(*rows, strict=True)
+    return pa.table(
+        {
+            "key": pa.array(keys, pa.string()),
+            "value": pa.array(values, pa.binary()),
+            "tags": pa.array(tags, pa.string()),
+            "properties": pa.array(
+                [None if each is None else list(each.items()) for each in properties], pa.map_(pa.string(), pa.string())
+            ),
+            **more,
+        }
+    )
+
+
+def encoded(rows: pa.Table, queues: int = 4, *, sticky: int = 0, bytes_max: int = 1 << 20) -> list[Body]:
+    return list(encode_rows(rows, queues, sticky=sticky, bytes_max=bytes_max, marks=None))
+
+
+@given(ROWS)
+def test_every_row_becomes_one_message_as_the_wire_reads_it(rows: list[Row]) -> None:
+    found = [
+        (body.queue, bytes(message.body), parse_properties(message.properties.decode()))
+        for body in encoded(table(rows))
+        for message in decode_batch(body.data)
+    ]
+    expected = []
+    for key, value, tags, properties in rows:
+        texts = {"KEYS": key, "TAGS": tags, **(properties or {})}
+        queue = 0 if key is None else abs(java_hash(key)) % 4
+        expected.append((queue, value, {name: text for name, text in texts.items() if text}))
+    expected.sort(key=lambda each: each[0])
+    assert found == expected
+
+
+@given(ROWS)
+def test_the_same_rows_give_the_same_requests(rows: list[Row]) -> None:
+    sliced = pa.concat_tables([table(rows), table(rows)]).slice(len(rows))
+    assert encoded(table(rows)) == encoded(sliced)
+
+
+@given(st.lists(TEXT, min_size=1))
+def test_keys_go_to_the_queues_to_which_java_sends_them(keys: list[str]) -> None:
+    assert hashes_of(pa.array(keys)).tolist() == [abs(java_hash(key)) for key in keys]
+
+
+def test_long_bodies_are_cut_between_messages() -> None:
+    rows: list[Row] = [("k", random.Random(n).randbytes(100), None, None) for n in range(50)]
+    bodies = encoded(table(rows), bytes_max=1000)
+    assert [body.messages for body in bodies] == [7] * 7 + [1]
+    assert all(len(body.data) <= 1000 for body in bodies)
+    assert [bytes(each.body) for body in bodies for each in decode_batch(body.data)] == [row[1] for row in rows]
+
+
+def test_the_column_queue_goes_before_the_key() -> None:
+    rows: list[Row] = [("k", b"a", None, None), ("k", b"b", None, None), (None, b"c", None, None)]
+    bodies = encoded(table(rows, queue=pa.array([0, None, None], pa.int32())), sticky=6)
+    by_key = abs(java_hash("k")) % 4
+    assert by_key == 3
+    assert [(body.queue, body.messages) for body in bodies] == [(0, 1), (2, 1), (by_key, 1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (pa.table({"value": pa.array([b"a", None])}), "row 1 of an Arrow batch: value is null"),
+        (pa.table({"value": [b"a"], "key": ["x\x02y"]}), "column key has a text with the character 1 or 2"),
+        (pa.table({"value": [b"a"], "key": [b"\xff"]}), "column key has bytes that are no UTF-8"),
+        (pa.table({"value": [b"a"], "queue": [4]}), "column queue is 4 in a row, the topic has queues 0 to 3"),
+        (pa.table({"value": [1]}), "column value is int64, it must be string or binary"),
+        (pa.table({"value": [b"x" * 2000]}), "its message takes 2022 bytes"),
+        (table([(None, b"a", None, {"TAGS": "x"})]), "properties has KEYS or TAGS"),
+    ],
+)
+def test_rows_that_cannot_be_messages_are_refused_by_name(rows: pa.Table, said: str) -> None:
+    with pytest.raises(RowRefused, match=said):
+        encoded(rows, bytes_max=1500)
+
+
+def test_columns_that_mean_nothing_are_refused_by_name() -> None:
+    with pytest.raises(OptionRefused, match="partition"):
+        RowShape(["value", "partition"], topic_given=True)
+    with pytest.raises(OptionRefused, match="column value is missing"):
+        RowShape(["key"], topic_given=True)
+    with pytest.raises(OptionRefused, match="neither option topic nor a column topic"):
+        RowShape(["value"], topic_given=False)
+
+
+# ---- and back
+
+
+HOST, HOST_V6 = encode_host("10.0.0.2", 2), encode_host("::1", 1)
+
+
+def record(offset: int, body: bytes, properties: dict[str, str], **fields: Any) -> bytes:
+    text = "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
+    values: dict[str, Any] = {
+        "queue_id": 1, "queue_offset": offset, "position": 1000 + offset, "born_timestamp": 1, "born_host": HOST,
+        "store_timestamp": 1_700_000_000_000 + offset, "store_host": HOST, "topic": b"t", **fields,
+    }  # fmt: skip
+    return encode_record(body=body, properties=text.encode(), **values)
+
+
+ALL = ("key", "value", "topic", "queue", "offset", "timestamp", "tags", "properties")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.binary(max_size=50), st.dictionaries(TEXT.filter(bool), TEXT.filter(bool), max_size=4), st.booleans()
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    st.sampled_from(["t", "t" * 127, "t" * 200]),
+)
+def test_records_become_the_rows_that_they_hold(messages: list[tuple[bytes, dict[str, str], bool]], topic: str) -> None:
+    data = b"".join(
+        record(5 + n, body, properties, topic=topic.encode(), born_host=HOST_V6 if v6 else HOST)
+        for n, (body, properties, v6) in enumerate(messages)
+    )
+    rows = Records(data, "here").columns(ALL, topic=topic, queue_id=1).to_pylist()
+    assert [row["value"] for row in rows] == [body for body, _, _ in messages]
+    assert [row["offset"] for row in rows] == [5 + n for n in range(len(messages))]
+    assert [int(row["timestamp"].timestamp() * 1000) for row in rows] == [
+        1_700_000_000_005 + n for n in range(len(messages))
+    ]
+    for row, (_, properties, _) in zip(rows, messages, strict=True):
+        assert (row["key"], row["tags"]) == (properties.get("KEYS"), properties.get("TAGS"))
+        shown = {name: text for name, text in properties.items() if name not in ("KEYS", "TAGS", "__CRC32#")}
+        assert dict(row["properties"]) == shown
+        assert (row["topic"], row["queue"]) == (topic, 1)
+
+
+def test_compressed_bodies_come_out_plain() -> None:
+    packed, bits = compress_body(b"squeezed" * 9, SysFlag.COMPRESSION_ZSTD)
+    data = record(0, b"plain", {}) + record(1, packed, {}, sys_flag=SysFlag.COMPRESSED | bits)
+    rows = Records(data, "here").columns(("value",), topic="t", queue_id=0)
+    assert rows.column("value").to_pylist() == [b"plain", b"squeezed" * 9]
+
+
+def test_only_the_columns_asked_for_are_made_in_their_order() -> None:
+    batch = Records(record(0, b"x", {}), "here").columns(("offset", "key"), topic="t", queue_id=0)
+    assert batch.schema.names == ["offset", "key"]
+    assert batch.to_pylist() == [{"offset": 0, "key": None}]
+
+
+def test_a_damaged_record_is_named_and_never_shown() -> None:
+    first = record(0, b"first", {})
+    data = bytearray(first + record(1, b"second", {"a": "b"}))
+    covered = [place for place in range(len(data) - CHECKSUM_SIZE) if not -CHECKSUM_SIZE <= place - len(first) < 0]
+    rng = np.random.default_rng(7)
+    for place in rng.choice(covered, 80):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << int(rng.integers(0, 8))
+        with pytest.raises(DataLost, match=r"here: message [01] of a pull is damaged"):
+            Records(bytes(damaged), "here")
+    with pytest.raises(DataLost):
+        Records(bytes(data[:-1]), "here")

@@ -1,0 +1,99 @@
+"""Options, ranges and offsets as plain values."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logherd_spark.cluster import QueueRef
+from logherd_spark.errors import OptionRefused
+from logherd_spark.options import EARLIEST, LATEST, Bound, read_options, write_options
+from logherd_spark.ranges import Range, from_checkpoint, limited, split, to_checkpoint
+
+READ = {"bootstrap": "a:1,b:2", "subscribe": "t, u"}
+WRITE = {"bootstrap": "a:1;b:2", "topic": "t"}
+QUEUES = [QueueRef("t", "bg", number) for number in range(5)]
+
+
+def test_names_are_those_of_the_kafka_source_in_any_case() -> None:
+    options = read_options({**READ, "STARTINGOFFSETS": "earliest", "maxoffsetspertrigger": "10"}, streaming=True)
+    assert (options.bootstrap, options.topics) == (("a:1", "b:2"), ("t", "u"))
+    assert (options.start, options.end) == (Bound("offset", EARLIEST), Bound("offset", LATEST))
+    assert (options.rows_per_trigger, options.fail_on_data_loss) == (10, True)
+    assert read_options(READ, streaming=True).start == Bound("offset", LATEST)
+    assert read_options(READ, streaming=False).start == Bound("offset", EARLIEST)
+
+
+def test_time_goes_before_offsets() -> None:
+    given_both = {**READ, "startingTimestamp": "5", "startingOffsets": "earliest"}
+    assert read_options(given_both, streaming=False).start == Bound("time", 5)
+    by_queue = {**READ, "startingOffsetsByTimestamp": json.dumps({"t": {"0": 7}})}
+    assert read_options(by_queue, streaming=False).start == Bound("time", queues={"t": {"0": 7}})
+
+
+def test_the_environment_stands_in_where_nothing_is_given() -> None:
+    environment = {"LOGHERD_BOOTSTRAP": "e:1", "LOGHERD_TOPIC": "from-e", "LOGHERD_PIPELINE_ID": "p"}
+    assert write_options({}, streaming=True, environment=environment).pipeline_id == "p"
+    assert write_options({"topic": "t"}, streaming=True, environment=environment).topic == "t"
+    assert read_options({"subscribe": "t"}, streaming=False, environment=environment).topics == ("t",)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"subscribe": "t"}, "option bootstrap is missing"),
+        ({"bootstrap": "a:1"}, "option subscribe is missing"),
+        ({**READ, "topic": "x"}, "options subscribe and topic both name what to read"),
+        ({**READ, "bootstrap": "a"}, "option bootstrap names 'a', an address is host:port"),
+        ({**READ, "startingOffset": "earliest"}, "unknown option for reading: startingOffset; known are bootstrap"),
+        ({**READ, "maxOffsetsPerTrigger": "1"}, "unknown option for reading: maxOffsetsPerTrigger"),
+        ({**READ, "startingOffsets": "latest"}, "startingOffsets is 'latest', it must be earliest or JSON"),
+        ({**READ, "endingOffsets": "earliest"}, "endingOffsets is 'earliest', it must be latest or JSON"),
+        ({**READ, "endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets has -2 for queue 0 of t, at least -1"),
+        ({**READ, "startingOffsets": "{"}, "startingOffsets is no JSON"),
+        ({**READ, "startingOffsets": '{"t": 1}'}, "startingOffsets must look like"),
+        ({**READ, "failOnDataLoss": "no"}, "failOnDataLoss is 'no', it must be true or false"),
+        ({**READ, "minPartitions": "0"}, "minPartitions is '0', it must be a number from 1"),
+        ({**READ, "startingTimestamp": "noon"}, "startingTimestamp is 'noon', it must be milliseconds"),
+    ],
+)
+def test_what_means_nothing_is_refused_by_name(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionRefused, match=said):
+        read_options(options, streaming=False)
+
+
+def test_a_guarantee_that_nobody_gives_is_refused() -> None:
+    with pytest.raises(OptionRefused, match="guarantee is 'twice', it must be one of exactly-once, at-least-once"):
+        write_options({**WRITE, "guarantee": "twice"}, streaming=False)
+    with pytest.raises(OptionRefused, match="unknown option for writing a stream: writeId"):
+        write_options({**WRITE, "writeId": "x"}, streaming=True)
+
+
+@given(st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 1 << 60)))
+def test_offsets_come_back_from_a_checkpoint(offsets: dict[QueueRef, int]) -> None:
+    assert from_checkpoint(json.loads(json.dumps(to_checkpoint(offsets)))) == offsets
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=5), st.integers(1, 120))
+def test_a_limit_is_kept_and_used(waiting: list[tuple[int, int]], rows: int) -> None:
+    start = {queue: first for queue, (first, _) in zip(QUEUES, waiting, strict=False)}
+    end = {queue: first + more for queue, (first, more) in zip(QUEUES, waiting, strict=False)}
+    found = limited(start, end, rows)
+    taken = {queue: found[queue] - start[queue] for queue in end}
+    assert all(0 <= taken[queue] <= end[queue] - start[queue] for queue in end)
+    assert sum(taken.values()) == min(rows, sum(more for _, more in waiting))
+    if rows >= len(waiting):
+        assert all(taken[queue] for queue in end if end[queue] > start[queue])
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=5), st.none() | st.integers(1, 20), st.none() | st.integers(1, 20)
+)
+def test_pieces_cover_their_ranges_once(counts: list[int], parts: int | None, rows: int | None) -> None:
+    ranges = [Range(queue, 7, 7 + count) for queue, count in zip(QUEUES, counts, strict=False)]
+    pieces = split(ranges, parts_min=parts, rows_max=rows)
+    assert [(piece.queue, at) for piece in pieces for at in range(piece.start, piece.end)] == [
+        (each.queue, at) for each in ranges for at in range(each.start, each.end)
+    ]
+    assert all(0 < piece.length <= (rows or piece.length) for piece in pieces)

@@ -1,0 +1,158 @@
+"""What a task does, without Spark around it: once for each row, whatever dies, is repeated or comes twice at a time."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pyarrow as pa
+import pytest
+
+from logherd_spark.cluster import Cluster
+from logherd_spark.errors import BrokerRefused, SourceError, TopicMissing, Unanswered, WriterFenced
+from logherd_spark.options import WriteOptions, write_options
+from logherd_spark.patience import Patience
+from logherd_spark.writers import Identity, Place, Sent, confirm, write_rows
+from spark.conftest import Site
+from spark.rows import batch, by_value, stored
+
+TASK = Place(0, 0)
+
+
+def writing(site: Site, topic: str, **options: str) -> WriteOptions:
+    return write_options({"bootstrap": site.names, "topic": topic, **options}, streaming=False)
+
+
+def write(
+    site: Site, topic: str, batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch], *, run: str = "run-1",
+    place: Place = TASK, **options: str,
+) -> Sent:  # fmt: skip
+    identity = Identity(f"writer-of-{topic}", run, lasting=True)
+    with closing(site.cluster()) as cluster:
+        return write_rows(batches, cluster, writing(site, topic, **options), identity, place)
+
+
+def numbered(count: int) -> list[str]:
+    return [f"value-{number}" for number in range(count)]
+
+
+def test_rows_are_stored_once_with_all_that_they_say(site: Site, topic: Callable[..., str]) -> None:
+    name = topic()
+    write(site, name, [batch(range(1000))])
+    rows = stored(site.cluster(), name)
+    assert sorted(by_value(rows)) == sorted(numbered(1000))
+    for row in rows:
+        number = int(bytes(row["value"]).decode().removeprefix("value-"))  # type: ignore[call-overload]
+        assert (row["key"], row["tags"]) == (f"key-{number % 17}", f"tag-{number % 2}")
+        assert dict(row["properties"])["number"] == str(number)  # type: ignore[call-overload]
+    assert len({(row["key"], row["queue"]) for row in rows}) == 17, "a key has one queue"
+
+
+def test_a_task_that_runs_again_adds_only_what_is_missing(site: Site, topic: Callable[..., str]) -> None:
+    name = topic()
+    batches = [batch(range(at, at + 100)) for at in range(0, 1000, 100)]
+
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield from batches[:6]
+        raise RuntimeError("the task died")
+
+    with pytest.raises(RuntimeError, match="the task died"):
+        write(site, name, broken())
+    assert 0 < len(stored(site.cluster(), name)) <= 600
+    for _ in range(2):
+        write(site, name, batches)
+    assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(1000), 1)
+
+
+def test_two_attempts_of_one_task_at_once_store_it_once(site: Site, topic: Callable[..., str]) -> None:
+    name = topic()
+    batches = [batch(range(at, at + 50)) for at in range(0, 1000, 50)]
+    with ThreadPoolExecutor(2) as pool:
+        sent = list(pool.map(lambda _: write(site, name, batches), range(2)))
+    assert sent[0].chunks == sent[1].chunks
+    assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(1000), 1)
+
+
+def test_an_older_driver_is_fenced_by_name_in_the_middle(site: Site, topic: Callable[..., str]) -> None:
+    name = topic()
+    batches = [batch(range(at, at + 100)) for at in range(0, 400, 100)]
+
+    def interrupted() -> Iterator[pa.RecordBatch]:
+        yield batches[0]
+        write(site, name, batches, run="run-2")
+        yield from batches[1:]
+
+    with pytest.raises(WriterFenced, match=r"was opened by a newer run \(epoch 2\)"):
+        write(site, name, interrupted(), run="run-1")
+    with pytest.raises(WriterFenced):
+        write(site, name, batches, run="run-1")
+    assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(400), 1)
+
+
+def test_other_rows_in_the_same_place_fail_the_task(site: Site, topic: Callable[..., str]) -> None:
+    name = topic()
+    write(site, name, [batch(range(100))])
+    with pytest.raises(BrokerRefused, match="was stored with other content"):
+        write(site, name, [batch(range(1, 101))])
+    assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(100), 1)
+
+
+def test_a_retry_with_fewer_rows_fails_when_it_is_to_count(site: Site, topic: Callable[..., str]) -> None:
+    name = topic()
+    identity = Identity(f"writer-of-{name}", "run-1", lasting=True)
+    write(site, name, [batch(range(100)), batch(range(100, 200))])
+    sent = write(site, name, [batch(range(100))])
+    with closing(site.cluster()) as cluster, pytest.raises(SourceError, match="the plan is not deterministic"):
+        confirm(cluster, identity, 0, [sent])
+    whole = write(site, name, [batch(range(100)), batch(range(100, 200))])
+    with closing(site.cluster()) as cluster:
+        confirm(cluster, identity, 0, [whole])
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("round_number", range(3))
+def test_a_leader_that_dies_in_the_middle_loses_and_repeats_nothing(
+    site: Site, topic: Callable[..., str], round_number: int
+) -> None:
+    name = topic()
+    died = threading.Event()
+
+    def slowly() -> Iterator[pa.RecordBatch]:
+        for at in range(0, 6000, 100):
+            yield batch(range(at, at + 100))
+            if at == 1000 * (round_number + 1):
+                killer.start()
+            if at > 5000:
+                assert died.wait(60)
+
+    def kill() -> None:
+        site.broker.kill()
+        time.sleep(0.3)
+        site.broker.start()
+        died.set()
+
+    killer = threading.Thread(target=kill)
+    write(site, name, slowly())
+    killer.join()
+    assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(6000), 1)
+
+
+def test_at_least_once_speaks_what_any_rocketmq_understands_and_marks_rows(
+    site: Site, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    for _ in range(2):
+        write(site, name, [batch(range(60))], guarantee="at-least-once")
+    rows = stored(site.cluster(), name)
+    assert by_value(rows) == dict.fromkeys(numbered(60), 2)
+    marks = {(bytes(row["value"]), dict(row["properties"])["LH_UID"]) for row in rows}  # type: ignore[call-overload]
+    assert len(marks) == 60, "a row has the same mark whenever it is sent"
+
+
+def test_a_topic_that_is_not_there_and_a_cluster_that_is_not_there_are_told(site: Site) -> None:
+    with pytest.raises(TopicMissing, match=r"topic nothing does not exist: 127\.0\.0\.1"):
+        write(site, "nothing", [batch(range(1))])
+    cluster = Cluster(("127.0.0.1:1",), Patience(0.2, 0.3))
+    with closing(cluster), pytest.raises(Unanswered, match=r"no name server of 127\.0\.0\.1:1 answered .*refused"):
+        cluster.route("nothing")

@@ -1,0 +1,74 @@
+"""Chaos for as long as one likes: chapter after chapter, each with a fresh group, a seed of its own and drawn rounds.
+
+    python -m system.chaos --seconds 3600 [--seed N] [--guarded]
+
+The seed of a chapter repeats its rounds and targets, not the moments at which processes run. What failed stays in the
+directory that is printed. The exit code is 1 if a chapter failed.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+from system.broker_groups import STORE
+from system.group_chaos import SHAPES, chapter
+from system.netns import why_unavailable
+
+_ROUNDS = 24
+_VARIANTS: tuple[Mapping[str, object], ...] = ({}, {"store": {**STORE, "retention": {"size": "12MiB"}}})
+"""Settings of brokers, taken in turn. With so little kept, a replica that is filled anew begins in the middle."""
+
+
+def _plan(seed: int) -> list[str]:
+    """Half of them drawn freely, half so that in two chapters nearly every shape is among them."""
+    draw = random.Random(seed)
+    shapes = list(SHAPES)
+    half = _ROUNDS // 2
+    turn = [shapes[(seed * half + at) % len(shapes)] for at in range(half)]
+    plan = [*turn, *draw.choices(shapes, k=_ROUNDS - half)]
+    draw.shuffle(plan)
+    return plan
+
+
+def _one(seed: int, *, guarded: bool) -> bool:
+    directory = Path(tempfile.mkdtemp(prefix=f"logherd-chaos-{seed}-"))
+    try:
+        chapter(directory, _plan(seed), seed=seed, guarded=guarded, settings=_VARIANTS[seed % len(_VARIANTS)])
+    except Exception:
+        traceback.print_exc()
+        print(f"chapter {seed} failed; its logs and histories are in {directory}", flush=True)
+        return False
+    shutil.rmtree(directory)
+    return True
+
+
+def main() -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="system.chaos", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=3600.0, help="begin no further chapter after this time")
+    parser.add_argument("--seed", type=int, default=1000, help="of the first chapter")
+    parser.add_argument("--guarded", action="store_true", help="brokers run under their guardians")
+    asked = parser.parse_args()
+    missing = why_unavailable()
+    if missing:
+        print(f"not possible here: {missing}", file=sys.stderr)
+        return 1
+    over = time.monotonic() + asked.seconds
+    failed, seed = [], asked.seed
+    while time.monotonic() < over:
+        print(f"chapter {seed}", flush=True)
+        if not _one(seed, guarded=asked.guarded):
+            failed.append(seed)
+        seed += 1
+    print(f"{seed - asked.seed - len(failed)} chapters passed, {len(failed)} failed {failed or ''}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

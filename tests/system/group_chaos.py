@@ -1,0 +1,95 @@
+"""A chapter of chaos: one broker group, rounds of faults under load, and the judgement of all that was seen.
+
+What must hold whatever happened: every acknowledged message is where its answer said, as it was sent; offsets are
+dense; nothing is there that was not sent; what a reader has seen stays; committed consumer offsets are linearizable;
+each epoch has one leader; and all replicas hold the same bytes, which `logherd store verify` finds whole.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+
+from checkers.history import History, Outcome
+from checkers.leadership import check_terms
+from checkers.linear import Floor, build_judge, judge
+from checkers.log_checks import check_log
+from checkers.mutants import log_mutants, register_mutants
+from checkers.operations import Operation
+from system.broker_groups import GroupBench, group_bench
+from system.group_cuts import CUT_SHAPES
+from system.group_disks import DISK_SHAPES
+from system.group_judges import compare_replicas, settle_positions, verified
+from system.group_load import QUEUES, GroupLoad, drained
+from system.group_offsets import OFFSETS_MIN, OffsetLoad
+from system.group_processes import PROCESS_SHAPES
+from system.group_rounds import GOES_ON, Shape, run_group_rounds
+from system.group_storms import STORM_SHAPES
+
+__all__ = ["SHAPES", "chapter"]
+
+SHAPES: Mapping[str, Shape] = MappingProxyType({**PROCESS_SHAPES, **CUT_SHAPES, **DISK_SHAPES, **STORM_SHAPES})
+
+
+def chapter(
+    directory: Path, plan: Sequence[str], *, seed: int, guarded: bool = False,
+    settings: Mapping[str, object] | None = None,
+) -> None:  # fmt: skip
+    """Carry out rounds of these shapes in this order. Blocks.
+
+    Raises: AssertionError for what must not be; UnprovedFault if a fault had no effect, so that nothing was shown.
+    """
+    program = build_judge()
+    draw = random.Random(seed)
+    with group_bench(directory, seed=seed, guarded=guarded, settings=settings) as bench:
+        with GroupLoad(bench.network) as load:
+            load.wait_for(Outcome.OK, 4 * OFFSETS_MIN * QUEUES)
+            with OffsetLoad(bench.network, directory) as offsets:
+                log = run_group_rounds(bench, load, SHAPES, plan)
+        history = drained(bench.network, load.history())
+        offsets.drain()
+        _judge_replicas(bench)
+        _judge_leaders(bench, rounds=len(plan))
+        assert bench.group.complaints() == []
+        print(bench.group.marks())
+    assert sum(log.done.values()) == len(plan)
+    print(f"whole again, seconds: longest {max(log.whole_seconds):.1f}")
+    _judge_messages(history, draw, rounds=len(plan))
+    _judge_offsets(program, offsets.history(), draw, rounds=len(plan))
+
+
+def _judge_replicas(bench: GroupBench) -> None:
+    """The same bytes everywhere, once all is settled and every process has ended without warning."""
+    end = settle_positions(bench.group)
+    for node in bench.group.nodes.values():
+        node.kill()
+    directories = {name: node.data for name, node in bench.group.brokers.items()}
+    assert list(compare_replicas(directories, end)) == []
+    assert list(verified(list(directories.values()), end)) == []
+    print(f"{end} bytes are the same on {len(directories)} replicas")
+
+
+def _judge_leaders(bench: GroupBench, *, rounds: int) -> None:
+    terms = check_terms(bench.group.sightings | bench.group.logged_sightings(), terms_min=max(1, rounds // 5))
+    assert terms.name == "valid", terms
+
+
+def _judge_messages(history: History, draw: random.Random, *, rounds: int) -> None:
+    """The log as clients saw it; and it would not be valid if one thing in it had been another."""
+    print(dict(Counter(send.outcome.value for send in history.sends)), f"sends, {len(history.reads)} reads")
+    floor = rounds * GOES_ON
+    verdict = check_log(history, ok_sends_min=floor)
+    assert verdict.name == "valid", verdict
+    for name, mutant in log_mutants(history, draw):
+        assert check_log(mutant, ok_sends_min=floor).name == "invalid", name
+
+
+def _judge_offsets(program: Path, operations: Sequence[Operation], draw: random.Random, *, rounds: int) -> None:
+    print(dict(Counter(f"{each.name} {each.outcome.value}" for each in operations)), "of consumer offsets")
+    floor = Floor({"read": 20 * rounds, "write": 15 * rounds}, keys=rounds, drained_by="read")
+    verdict = judge(program, operations, "register", floor=floor)
+    assert verdict.name == "valid", verdict
+    for name, mutant in islice(register_mutants(operations, draw), 2):
+        assert judge(program, mutant, "register", floor=floor).name == "invalid", name

@@ -1,0 +1,110 @@
+"""A stock Java producer with default settings at an even pace, and what came of every one of its sends."""
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from compat.driver import Driver
+
+__all__ = ["Difference", "JavaSend", "SteadyProducer", "compare", "longest_gap"]
+
+_MICROS = 1_000_000
+_WAIT_SECONDS = 60.0
+
+Stored = Mapping[tuple[str, int], tuple[int, Sequence[tuple[int, str]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class JavaSend:
+    """One call of `send`. Times are seconds since 1970; `fault` is empty if it was stored, at (queue, offset)."""
+
+    value: str
+    invoked: float
+    returned: float
+    fault: str
+    queue: int = -1
+    offset: int = -1
+
+    @property
+    def ok(self) -> bool:
+        return not self.fault
+
+
+class SteadyProducer:
+    """Use as a context manager: it sends from entering to leaving."""
+
+    def __init__(
+        self, driver: Driver, name_servers: str, topic: str, *, name: str, threads: int = 4, per_second: int = 200
+    ) -> None:  # fmt: skip
+        """`name` is what its messages' bodies begin with."""
+        self._driver = driver
+        self._args = {
+            "nameServer": name_servers, "topic": topic, "group": f"{topic}-producers", "name": name,
+            "threads": threads, "perSecond": per_second,
+        }  # fmt: skip
+        self.sends: list[JavaSend] = []
+
+    def __enter__(self) -> "SteadyProducer":
+        self._driver.call("steady.start", **self._args)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._take("steady.stop")
+
+    def _take(self, call: str) -> None:
+        self.sends += [_send(row) for row in self._driver.call(call)]
+
+    def wait_for(self, count: int, *, since: float) -> None:
+        """Wait until so many sends that began after `since` were stored. Raises AssertionError with the last faults."""
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while True:
+            self._take("steady.take")
+            late = [send for send in self.sends if send.invoked > since]
+            if sum(send.ok for send in late) >= count:
+                return
+            faults = Counter(send.fault for send in late)
+            assert time.monotonic() < deadline, f"not {count} sends stored: {faults.most_common(5)}"
+            time.sleep(0.05)
+
+
+def _send(row: Sequence[Any]) -> JavaSend:
+    value, invoked, returned, fault, *place = row
+    return JavaSend(value, invoked / _MICROS, returned / _MICROS, fault, *place)
+
+
+def longest_gap(sends: Iterable[JavaSend], begin: float, end: float) -> float:
+    """Seconds between two successes one after the other, the longest of those that reach into begin .. end."""
+    times = sorted(send.returned for send in sends if send.ok)
+    return max(
+        (later - earlier for earlier, later in itertools.pairwise(times) if later > begin and earlier < end),
+        default=end - begin,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What was acknowledged beside what is stored. A repeated value is no fault: the client sends again by itself."""
+
+    lost: tuple[JavaSend, ...]
+    foreign: tuple[str, ...]
+    repeated: int
+
+    @property
+    def clean(self) -> bool:
+        return not self.lost and not self.foreign
+
+
+def compare(topic: str, sends: Sequence[JavaSend], stored: Stored) -> Difference:
+    """`lost`: answered with a place where something else, or nothing, is. `foreign`: stored and sent by nobody."""
+    at = {(queue, offset): value for (_, queue), (_, entries) in stored.items() for offset, value in entries}
+    lost = tuple(send for send in sends if send.ok and at.get((send.queue, send.offset)) != send.value)
+    known = {send.value for send in sends}
+    counts = Counter(at.values())
+    foreign = tuple(value for value in counts if value not in known)
+    return Difference(lost, foreign, sum(count - 1 for count in counts.values()))

@@ -1,0 +1,238 @@
+"""Restarts: in which order, what holds them back, and that each has its reason."""
+
+from dataclasses import replace
+
+import pytest
+
+from logherd_operator.observed.observed import Observed, Orders, Platform
+from logherd_operator.observed.quorum import Rules
+from logherd_operator.observed.slots import Report, Volume
+from logherd_operator.plan.actions import Restart, RestartReason, Switchover, TransferQuorum
+from logherd_operator.plan.outcome import Code
+from unit.operator_plan.looks import (
+    GIB,
+    NOW,
+    OLD,
+    WANTED,
+    broker,
+    controllers,
+    decide,
+    group,
+    instance,
+    look,
+    quorum,
+    replica,
+    with_broker,
+)  # fmt: skip
+
+
+def stale(*ordinals: int, **fields: object) -> Observed:
+    """Three brokers, of which these were made from another revision."""
+    observed = look(**fields)
+    for ordinal in ordinals:
+        observed = with_broker(observed, broker(ordinal, stands=instance(ordinal, revision=OLD)))
+    return observed
+
+
+def victim(observed: Observed, **spec: object) -> int | None:
+    restarts = [action.ordinal for action in decide(observed, **spec).actions if isinstance(action, Restart)]
+    return restarts[0] if restarts else None
+
+
+def test_followers_go_first_by_descending_ordinal_and_the_leader_last_after_a_hand_over() -> None:
+    assert victim(stale(0, 1, 2)) == 2
+    assert victim(stale(0, 1)) == 1
+    (switch,) = decide(stale(0)).actions
+    assert isinstance(switch, Switchover)
+    assert (switch.target, switch.expected_epoch, switch.request_id) == (2, 7, "planned-7-2")
+    assert victim(replace(stale(0), group=group(leader=2), since=long_ago_of(group(leader=2)))) == 0
+
+
+def long_ago_of(members: object) -> dict[str, float]:
+    return dict(look(group=members).since)
+
+
+def test_a_replica_that_is_out_of_sync_goes_before_one_that_is_in_sync() -> None:
+    observed = replace(stale(0, 1, 2), group=group(in_sync=(1, 3)))
+    assert victim(observed) == 1
+
+
+def test_a_learner_is_promoted_before_anything_is_restarted() -> None:
+    members = group(replicas=(replica(1), replica(2, learner=True), replica(3)), in_sync=(1, 3))
+    observed = replace(stale(0, 1, 2), group=members)
+    assert [type(action).__name__ for action in decide(observed).actions] == ["Promote"]
+    assert victim(replace(observed, since={})) is None
+
+
+def test_the_only_broker_is_restarted_without_a_hand_over() -> None:
+    single = look(1, group=group(1))
+    observed = with_broker(single, broker(0, stands=instance(0, revision=OLD)))
+    (action,) = decide(observed, replicas=1).actions
+    assert isinstance(action, Restart)
+    assert action.why is RestartReason.SPEC_CHANGED
+
+
+def test_an_updated_replica_takes_over_rather_than_one_that_is_restarted_next() -> None:
+    observed = stale(0, platform=Platform(brokers=3, controllers=3, broker_revision=WANTED, controller_revision=WANTED))
+    lagging = group(replicas=(replica(1), replica(2, lag=10), replica(3)))
+    (switch,) = decide(replace(observed, group=lagging)).actions
+    assert isinstance(switch, Switchover)
+    assert switch.target == 3
+
+
+def test_nothing_is_restarted_when_writes_would_stop() -> None:
+    strict = group(rules=Rules(replicas=3, min_in_sync=3))
+    plan = decide(replace(stale(2), group=strict), replication={"minInSyncReplicas": 3})
+    assert (plan.actions, plan.codes) == ((), {Code.WOULD_STOP_WRITES})
+    allowed = {"replication": {"minInSyncReplicas": 3}, "update": {"allowWritePause": True}}
+    assert victim(replace(stale(2), group=strict), **allowed) == 2
+
+
+@pytest.mark.parametrize(
+    ("fresh", "state"),
+    [
+        (instance(2, ready=False), "AwaitReady"),
+        (instance(2, leaves_by=NOW + 5, ready=False), "AwaitGone"),
+        (None, "AwaitPod"),
+    ],
+)
+def test_the_next_waits_until_the_last_one_is_back(fresh: object, state: str) -> None:
+    observed = stale(0, 1)
+    slot = replace(broker(2), instance=fresh)  # type: ignore[arg-type]
+    plan = decide(with_broker(observed, slot))
+    assert plan.actions == ()
+    assert plan.operation is not None
+    assert plan.operation.state == state
+
+
+def test_the_next_waits_until_the_last_one_is_in_sync_and_has_soaked() -> None:
+    behind = replace(stale(0, 1), group=group(in_sync=(1, 2)))
+    assert decide(behind).operation.state == "AwaitInSync"  # type: ignore[union-attr]
+    just_in = stale(0, 1)
+    just_in = replace(just_in, since={**just_in.since, "in-sync:3": NOW - 9})
+    assert victim(just_in) is None
+    assert victim(just_in, update={"soakSeconds": 9}) == 1
+
+
+def test_a_slow_recovery_is_waited_for_and_a_hanging_start_is_called_stalled() -> None:
+    hanging = instance(2, ready=False, started_at=NOW - 1000)
+    recovering = Report(broker_id=3, role="unknown", epoch=7, recovering=GIB)
+    assert decide(with_broker(stale(0, 1), broker(2, stands=hanging, report=recovering))).codes == frozenset()
+    stalled = decide(with_broker(stale(0, 1), broker(2, stands=hanging)))
+    assert (stalled.actions, stalled.codes) == ((), {Code.UPDATE_STALLED})
+
+
+def test_who_stays_out_of_sync_for_ten_minutes_stalls_the_update() -> None:
+    behind = replace(stale(0, 1), group=group(in_sync=(1, 2)))
+    assert decide(replace(behind, since={**behind.since, "behind:3": NOW - 599})).codes == frozenset()
+    assert decide(replace(behind, since={**behind.since, "behind:3": NOW - 600})).codes == {Code.UPDATE_STALLED}
+
+
+def test_a_pod_that_is_starting_is_never_a_victim() -> None:
+    young = broker(2, stands=instance(2, revision=OLD, ready=False, started_at=NOW - 60))
+    assert victim(with_broker(stale(), young)) is None
+    old = broker(2, stands=instance(2, revision=OLD, ready=False, started_at=NOW - 200))
+    assert victim(with_broker(stale(), old)) == 2
+
+
+def test_what_is_not_ready_because_nobody_leads_the_controllers_is_not_called_broken() -> None:
+    observed = stale(quorum=None)
+    for ordinal in range(3):
+        observed = with_broker(observed, broker(ordinal, stands=instance(ordinal, revision=OLD, ready=False)))
+    assert decide(observed).actions == ()
+
+
+def test_a_broken_one_is_not_exchanged_for_what_fails_elsewhere() -> None:
+    failing = broker(2, stands=instance(2, ready=False, failing="CrashLoopBackOff"))
+    silent = broker(1, stands=instance(1, revision=OLD, ready=False))
+    assert decide(with_broker(with_broker(stale(), failing), silent)).actions == ()
+
+
+def test_a_dead_one_is_healed_even_if_everybody_waits_for_it() -> None:
+    replicas = (replica(1), replica(2), replica(3, alive=False))
+    members = group(leader=None, serving=False, in_sync=(3,), replicas=replicas)
+    dead = broker(2, stands=instance(2, revision=OLD, ready=False, failing="ImagePullBackOff"))
+    (action,) = decide(with_broker(stale(group=members), dead)).actions
+    assert isinstance(action, Restart)
+    assert (action.ordinal, action.serving) == (2, False)
+
+
+def test_supervised_stops_before_the_leader_and_goes_on_when_another_leads() -> None:
+    plan = decide(stale(0), update={"strategy": "Supervised"})
+    assert (plan.actions, plan.codes) == ((), {Code.WAITING_FOR_APPROVAL})
+    assert victim(stale(1), update={"strategy": "Supervised"}) == 1
+    ordered = replace(stale(0), orders=Orders(switchover=(3, 7)))
+    (switch,) = decide(ordered, update={"strategy": "Supervised"}).actions
+    assert isinstance(switch, Switchover)
+    assert switch.target == 3
+
+
+def test_manual_waits_for_an_order_and_an_order_restarts_everything_older() -> None:
+    plan = decide(stale(0, 1, 2), update={"strategy": "Manual"})
+    assert (plan.actions, plan.codes) == ((), {Code.WAITING_FOR_APPROVAL})
+    ordered = replace(stale(0, 1, 2), orders=Orders(restart_at=NOW - 5), controllers=controllers(started_at=NOW))
+    assert victim(ordered, update={"strategy": "Manual"}) == 2
+    fresh = look(orders=Orders(restart_at=NOW - 20_000))
+    assert decide(fresh).actions == ()
+    (action,) = decide(look(orders=Orders(restart_at=NOW), controllers=controllers(started_at=NOW))).actions
+    assert isinstance(action, Restart)
+    assert action.why is RestartReason.MANUAL
+
+
+def test_a_closed_window_and_a_pause_hold_back_what_is_planned_but_no_healing() -> None:
+    never = {"update": {"windows": [{"cron": "0 0 1 1 *", "durationMinutes": 1}]}}
+    assert decide(stale(2), **never).codes == {Code.WAITING_FOR_WINDOW}
+    assert decide(stale(2), reconcile="NoDisruption").codes == {Code.PAUSED}
+    broken = broker(2, stands=instance(2, revision=OLD, ready=False, failing="CrashLoopBackOff"))
+    observed = with_broker(stale(group=group(in_sync=(1, 2))), broken)
+    assert victim(observed, **never) == 2
+
+
+def test_a_volume_that_waits_for_a_restart_gets_one_after_five_minutes() -> None:
+    waiting = Volume(uid="v", requested=20 * GIB, capacity=20 * GIB, resize_waits_since=NOW - 299)
+    assert decide(with_broker(look(), broker(1, volume=waiting))).actions == ()
+    late = replace(waiting, resize_waits_since=NOW - 300)
+    (action,) = decide(with_broker(look(), broker(1, volume=late))).actions
+    assert isinstance(action, Restart)
+    assert (action.ordinal, action.why) == (1, RestartReason.VOLUME_RESIZE)
+
+
+def test_a_failed_hand_over_is_tried_with_another_target_and_then_given_up() -> None:
+    observed = stale(0)
+    first = decide(observed)
+    assert isinstance(first.actions[0], Switchover)
+    since = dict(first.since)
+    assert since["switch:7:2"] == NOW
+    asked = decide(replace(observed, since=since))
+    assert (asked.actions, asked.operation.state) == ((), "Switch")  # type: ignore[union-attr]
+    second = decide(replace(observed, since={**since, "switch:7:2": NOW - 31}))
+    assert isinstance(second.actions[0], Switchover)
+    assert second.actions[0].target == 3
+    given_up = decide(replace(observed, since={**since, "switch:7:2": NOW - 31, "switch:7:3": NOW - 31}))
+    assert (given_up.actions, given_up.codes) == ((), {Code.SWITCHOVER_FAILED})
+
+
+def test_a_hand_over_under_way_is_awaited() -> None:
+    plan = decide(replace(stale(0), group=group(transfer=3)))
+    assert (plan.actions, plan.operation.state) == ((), "Switch")  # type: ignore[union-attr]
+
+
+def test_controllers_go_before_brokers_and_their_leader_last_after_a_hand_over() -> None:
+    both = replace(stale(0, 1, 2), controllers=controllers(revision=OLD))
+    (first,) = decide(both).actions
+    assert isinstance(first, Restart)
+    assert (first.component, first.ordinal) == ("controller", 2)
+    last = (replace(controllers()[0], instance=instance(0, revision=OLD)), *controllers()[1:])
+    (handed,) = decide(look(controllers=last)).actions
+    assert handed == TransferQuorum(node="c1", reason="c0 leads and is restarted last")
+    (restart,) = decide(look(controllers=last, quorum=quorum(leader="c1"))).actions
+    assert isinstance(restart, Restart)
+    assert (restart.component, restart.ordinal) == ("controller", 0)
+
+
+def test_an_ordered_switch_is_done_in_the_epoch_for_which_it_was_ordered() -> None:
+    (switch,) = decide(look(orders=Orders(switchover=(3, 7)))).actions
+    assert isinstance(switch, Switchover)
+    assert decide(look(orders=Orders(switchover=(3, 6)))).actions == ()
+    lagging = decide(look(orders=Orders(switchover=(3, 7)), group=group(in_sync=(1, 2))))
+    assert (lagging.actions, lagging.codes) == ((), {Code.NOT_ALL_IN_SYNC})

@@ -1,0 +1,222 @@
+"""More and fewer brokers, settings, volumes: one step at a time, and what is refused."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from logherd_operator.observed.observed import Observed, Orders, Platform
+from logherd_operator.observed.quorum import Group, Rules
+from logherd_operator.observed.slots import Report, Slot, Volume
+from logherd_operator.plan.actions import (
+    DeleteVolume,
+    Demote,
+    Forget,
+    GrowVolume,
+    Promote,
+    PushConfig,
+    RemoveMember,
+    RenewClaims,
+    SetMembers,
+    SetRules,
+    Switchover,
+)  # fmt: skip
+from logherd_operator.plan.outcome import Code, Plan
+from unit.operator_plan.looks import (
+    GIB,
+    NOW,
+    WANTED,
+    broker,
+    decide,
+    group,
+    instance,
+    look,
+    quorum,
+    replica,
+    with_broker,
+)  # fmt: skip
+
+
+def kinds(plan: Plan) -> list[str]:
+    return [type(action).__name__ for action in plan.actions]
+
+
+def state(plan: Plan) -> str:
+    return plan.operation.state if plan.operation is not None else ""
+
+
+def four(**fields: Any) -> Observed:
+    """Four brokers, the last of which is to go."""
+    return look(4, **{"group": group(4, rules=Rules(replicas=3, min_in_sync=2))} | fields)
+
+
+def test_a_new_broker_comes_as_one_place_a_learner_and_then_a_full_member() -> None:
+    observed = look()
+    plan = decide(observed, replicas=5)
+    assert kinds(plan) == ["SetRules", "SetMembers"]
+    assert isinstance(plan.actions[1], SetMembers)
+    assert (plan.actions[1].count, plan.actions[1].before) == (4, 3)
+
+    grown = look(4, group=group(3, rules=Rules(replicas=5, min_in_sync=2)))
+    assert state(decide(grown, replicas=5)) == "AwaitRegistered"
+    learner = replica(4, learner=True, lag=GIB)
+    copying = replace(grown, group=replace(grown.group, replicas=(*grown.group.replicas, learner)))  # type: ignore[union-attr]
+    assert (decide(copying, replicas=5).actions, state(decide(copying, replicas=5))) == ((), "CatchUp")
+    near = replace(copying.group, replicas=(*group().replicas, replica(4, learner=True)))  # type: ignore[type-var]
+    (promotion,) = decide(
+        replace(copying, group=near, since={**copying.since, "near:4": NOW - 30}), replicas=5
+    ).actions  # fmt: skip
+    assert isinstance(promotion, Promote)
+    member = replace(copying, group=group(4, in_sync=(1, 2, 3), rules=Rules(replicas=5, min_in_sync=2)))
+    assert state(decide(member, replicas=5)) == "AwaitInSync"
+    complete = replace(copying, group=group(4, rules=Rules(replicas=5, min_in_sync=2)))
+    (more,) = decide(complete, replicas=5).actions
+    assert isinstance(more, SetMembers)
+    assert more.count == 5
+
+
+def test_without_a_node_for_the_new_broker_people_hear_after_five_minutes_and_may_take_it_back() -> None:
+    starved = broker(3, stands=instance(3, ready=False, unschedulable="0/3 nodes fit"), report=None)
+    observed = with_broker(look(4, group=group(3, rules=Rules(replicas=4, min_in_sync=2))), starved)
+    observed = replace(observed, since={**observed.since, "unschedulable:3": NOW - 299})
+    assert decide(observed, replicas=4).blocked == ()
+    late = replace(observed, since={**observed.since, "unschedulable:3": NOW - 300})
+    assert decide(late, replicas=4).codes == {Code.UNSCHEDULABLE}
+    (rules, removal) = decide(late, replicas=3).actions
+    assert isinstance(rules, SetRules)
+    assert isinstance(removal, RemoveMember)
+
+
+def test_scaling_down_goes_over_demotion_removal_and_forgetting() -> None:
+    (demotion,) = decide(four()).actions
+    assert demotion == Demote(broker_id=4, expected_epoch=7, reason="3 of 4 brokers are wanted, and 4 is the last")
+    rules = Rules(replicas=3, min_in_sync=2)
+    members = (*group().replicas, replica(4, learner=True))
+    leaving = four(group=group(3, replicas=members, in_sync=(1, 2, 3, 4), rules=rules))
+    assert (decide(leaving).actions, state(decide(leaving))) == ((), "AwaitOutOfSync")
+    out = four(group=group(3, replicas=members, rules=rules))
+    (removal,) = decide(out).actions
+    assert isinstance(removal, RemoveMember)
+    assert (removal.ordinal, removal.count, removal.uid) == (3, 3, "pod-3")
+
+    removed = Platform(brokers=3, controllers=3, broker_revision=WANTED, controller_revision=WANTED)
+    assert state(decide(replace(out, platform=removed))) == "AwaitGone"
+    volume_left = Slot(ordinal=3, volume=Volume(uid="volume-3"))
+    gone = with_broker(replace(out, platform=removed), volume_left)
+    dead = group(3, replicas=(*group().replicas, replica(4, learner=True, alive=False)), rules=rules)
+    assert decide(gone).actions == ()  # it still reports: nobody forgets the living
+    (forgotten,) = decide(replace(gone, group=dead)).actions
+    assert isinstance(forgotten, Forget)
+    assert forgotten.broker_id == 4
+    done = replace(gone, group=group(3, rules=rules))
+    assert decide(done).actions == ()
+    (deletion,) = decide(done, storage={"retention": {"whenScaled": "Delete"}}).actions
+    assert isinstance(deletion, DeleteVolume)
+    assert deletion.uid == "volume-3"
+
+
+def test_a_leader_hands_over_to_one_that_stays_before_it_is_removed() -> None:
+    (switch,) = decide(four(group=group(4, leader=4, rules=Rules(replicas=3, min_in_sync=2)))).actions
+    assert isinstance(switch, Switchover)
+    assert switch.target == 1
+
+
+def test_a_change_of_mind_makes_the_demoted_one_a_member_again() -> None:
+    members = (*group().replicas, replica(4, learner=True))
+    out = look(4, group=group(3, replicas=members, rules=Rules(replicas=4, min_in_sync=2)))
+    (promotion,) = decide(out, replicas=4).actions
+    assert isinstance(promotion, Promote)
+
+
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        ({"in_sync": (1, 4)}, Code.BELOW_MIN_IN_SYNC),
+        ({"in_sync": (1, 2, 4)}, Code.NOT_ALL_IN_SYNC),
+        ({"in_sync": (1, 2, 3), "eligible": (4,)}, Code.LAST_COPY),
+        ({"leader": None, "serving": False}, Code.NO_LEADER),
+    ],
+)
+def test_a_removal_that_could_cost_something_is_refused(members: dict[str, Any], code: Code) -> None:
+    rules = Rules(replicas=3, min_in_sync=2)
+    observed = four(group=group(4, **{"rules": rules} | members))
+    plan = decide(observed)
+    assert (plan.actions, plan.codes) == ((), {code})
+    assert plan.blocked[0].unblocks
+    accepted = decide(replace(observed, orders=Orders(accepted_risks=frozenset({code.value}))))
+    if code in (Code.LAST_COPY, Code.NO_LEADER):
+        assert accepted.actions == ()
+    elif code is Code.NOT_ALL_IN_SYNC:
+        assert kinds(accepted) == ["Demote"]
+
+
+def test_a_removal_without_a_healthy_quorum_is_refused() -> None:
+    assert decide(four(quorum=quorum(down=(0, 1)))).codes == {Code.QUORUM_UNHEALTHY}
+
+
+def test_a_lower_minimum_is_told_before_the_group_gets_smaller_and_a_higher_one_after_it_got_larger() -> None:
+    strict: Group = group(5, rules=Rules(replicas=5, min_in_sync=3))
+    (rules, demotion) = decide(look(5, group=strict), replicas=2, replication={"minInSyncReplicas": 1}).actions
+    assert rules == SetRules(
+        replicas=2, min_in_sync=1, preferred=None, reason="2 replicas, of which 1 have a message before it counts"
+    )
+    assert isinstance(demotion, Demote)
+    plan = decide(look(), replicas=5, replication={"minInSyncReplicas": 4})
+    assert isinstance(plan.actions[0], SetRules)
+    assert (plan.actions[0].replicas, plan.actions[0].min_in_sync) == (5, 2)
+    later = decide(look(5, group=group(5)), replicas=5, replication={"minInSyncReplicas": 4})
+    assert [action.min_in_sync for action in later.actions if isinstance(action, SetRules)] == [4]
+
+
+def test_hot_settings_reach_every_broker_that_differs_and_has_not_refused_them() -> None:
+    wanted = {"fileReservedTime": "48", "autoCreateTopicEnable": "false"}
+    right = Report(broker_id=1, role="leader", epoch=7, hot=wanted)
+    partly = Report(broker_id=2, role="follower", epoch=7, hot={"fileReservedTime": "48"})
+    refused = Report(
+        broker_id=3, role="follower", epoch=7, hot={"autoCreateTopicEnable": "false"}, rejected=("fileReservedTime=48",)
+    )
+    observed = look(hot=wanted, brokers=tuple(broker(n, report=r) for n, r in enumerate((right, partly, refused))))
+    (push,) = decide(observed).actions
+    assert push == PushConfig(
+        ordinal=1, values={"autoCreateTopicEnable": "false"},
+        reason="broker 2 runs with other values of autoCreateTopicEnable",
+    )  # fmt: skip
+
+
+def test_volumes_grow_one_by_one_the_leaders_last_and_then_the_claims_of_new_ones() -> None:
+    plan = decide(look(), storage={"size": "30Gi"})
+    assert isinstance(plan.actions[0], GrowVolume)
+    assert plan.actions[0].ordinal == 1
+    assert len(plan.actions) == 1
+    observed = look()
+    for ordinal in (1, 2):
+        large = Volume(uid=f"v{ordinal}", requested=30 * GIB, capacity=30 * GIB)
+        observed = with_broker(observed, broker(ordinal, volume=large))
+    (last,) = decide(observed, storage={"size": "30Gi"}).actions
+    assert isinstance(last, GrowVolume)
+    assert last.ordinal == 0
+    resizing = with_broker(observed, broker(0, volume=Volume(uid="v0", requested=30 * GIB, capacity=20 * GIB)))
+    assert (decide(resizing, storage={"size": "30Gi"}).actions, state(decide(resizing, storage={"size": "30Gi"}))) == (
+        (),
+        "Resizing",
+    )
+    done = with_broker(observed, broker(0, volume=Volume(uid="v0", requested=31 * GIB, capacity=31 * GIB)))
+    (claims,) = decide(done, storage={"size": "30Gi"}).actions
+    assert isinstance(claims, RenewClaims)
+
+
+def test_before_the_group_is_founded_its_size_is_free() -> None:
+    new = group(3, founded=False, leader=None, serving=False, in_sync=(), replicas=(), why="2 of 3 report")
+    plan = decide(look(group=new), replicas=5)
+    (more,) = plan.actions
+    assert isinstance(more, SetMembers)
+    assert (more.count, state(plan)) == (5, "AwaitFirstLeader")
+    assert plan.operation is not None
+    assert plan.operation.message == "2 of 3 report"
+
+
+def test_a_group_whose_controllers_are_anothers_is_planned_without_a_quorum_of_its_own() -> None:
+    other = {"controllers": {"ref": {"name": "shared"}}}
+    observed = look(quorum=None, controllers=())
+    assert decide(observed, **other).actions == ()
+    assert kinds(decide(replace(four(), quorum=None, controllers=()), **other)) == ["Demote"]

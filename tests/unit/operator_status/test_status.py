@@ -1,0 +1,152 @@
+"""What people are shown: every condition by its reasons, and a document that changes only when something does."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from logherd_operator.observed.observed import Observed
+from logherd_operator.observed.slots import Report, Volume
+from logherd_operator.plan.planner import plan
+from logherd_operator.spec.group_status import BrokerGroupStatus
+from logherd_operator.status.conditions import Look, findings
+from logherd_operator.status.document import read_since, status_document
+from unit.operator_plan.looks import (
+    GIB,
+    NOW,
+    OLD,
+    broker,
+    group,
+    instance,
+    look,
+    quorum,
+    replica,
+    spec_of,
+    with_broker,
+)  # fmt: skip
+
+
+def looked(observed: Observed, **spec: Any) -> Look:
+    wanted = spec_of(**spec)
+    return Look(observed, wanted, plan(observed, wanted, NOW))
+
+
+def said(observed: Observed, condition: str, **spec: Any) -> tuple[str, str]:
+    found = findings(looked(observed, **spec))[condition]
+    assert found.message
+    return found.status, found.reason
+
+
+def lost_volume() -> Observed:
+    return with_broker(look(), broker(2, volume=Volume(uid="v", lost=True)))
+
+
+def on_volume(**fields: Any) -> Observed:
+    return with_broker(look(), broker(1, volume=Volume(uid="v", **fields)))
+
+
+def report(**fields: Any) -> Report:
+    return Report(**{"broker_id": 1, "role": "leader", "epoch": 7} | fields)
+
+
+ALL_WELL = [
+    ("Available", "True", "WritesAccepted"), ("Progressing", "False", "Idle"), ("Degraded", "False", "AllWell"),
+    ("LeaderElected", "True", "Elected"), ("QuorumHealthy", "True", "AllConnected"),
+    ("ConfigApplied", "True", "Applied"), ("StorageReady", "True", "AllBound"), ("Upgradeable", "True", "Ready"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "status", "reason"), ALL_WELL)
+def test_a_healthy_group_is_called_healthy(condition: str, status: str, reason: str) -> None:
+    assert said(with_broker(look(), broker(0, report=report())), condition) == (status, reason)
+
+
+STALE = with_broker(look(), broker(2, stands=instance(2, revision=OLD)))
+CROWDED = look(brokers=tuple(broker(n, stands=instance(n, node="n1")) for n in range(3)))
+AWAY = with_broker(look(group=group(in_sync=(1, 2))), broker(2, stands=instance(2, ready=False)))
+
+
+@pytest.mark.parametrize(
+    ("observed", "condition", "expected"),
+    [
+        (look(group=None), "Available", ("Unknown", "QuorumUnreachable")),
+        (look(group=group(leader=None, serving=False)), "Available", ("False", "NoLeader")),
+        (look(group=group(in_sync=(1,))), "Available", ("False", "BelowMinInSync")),
+        (look(group=None), "LeaderElected", ("Unknown", "QuorumUnreachable")),
+        (look(group=group(leader=None, serving=False)), "LeaderElected", ("False", "Electing")),
+        (with_broker(look(), broker(0, report=report(epoch=6))), "LeaderElected", ("False", "Disagreement")),
+        (look(quorum=None), "QuorumHealthy", ("False", "MajorityLost")),
+        (look(quorum=quorum(down=(2,))), "QuorumHealthy", ("True", "MinorityLost")),
+        (STALE, "Progressing", ("True", "Update")),
+        (replace(STALE, quorum=quorum(down=(0, 1))), "Progressing", ("False", "QuorumUnhealthy")),
+        (lost_volume(), "Degraded", ("True", "VolumeLost")),
+        (AWAY, "Degraded", ("True", "PodNotReady")),
+        (look(group=group(in_sync=(1, 2))), "Degraded", ("True", "FollowerLagging")),
+        (CROWDED, "Degraded", ("True", "SharedNode")),
+        (lost_volume(), "StorageReady", ("False", "VolumeLost")),
+        (look(brokers=tuple(broker(n) for n in range(2))), "StorageReady", ("False", "Missing")),
+        (on_volume(requested=GIB, capacity=1), "StorageReady", ("False", "Resizing")),
+        (on_volume(resize_waits_since=NOW), "StorageReady", ("False", "RestartNeeded")),
+        (STALE, "ConfigApplied", ("False", "PendingRestart")),
+        (look(hot={"a": "1"}), "ConfigApplied", ("False", "Pending")),
+        (with_broker(look(), broker(0, report=report(rejected=("a=1",)))), "ConfigApplied", ("False", "Rejected")),
+        (STALE, "Upgradeable", ("False", "OperationRunning")),
+        (look(quorum=quorum(down=(2,))), "Upgradeable", ("False", "QuorumLoss")),
+        (look(group=group(leader=None, serving=False)), "Upgradeable", ("False", "NotAvailable")),
+        (AWAY, "Upgradeable", ("False", "Degraded")),
+    ],
+)  # fmt: skip
+def test_what_is_not_well_has_its_reason(observed: Observed, condition: str, expected: tuple[str, str]) -> None:
+    assert said(observed, condition) == expected
+
+
+def test_one_copy_is_called_one_copy() -> None:
+    assert said(look(1, group=group(1)), "Available", replicas=1) == ("True", "SingleReplica")
+
+
+def document(observed: Observed, before: dict[str, Any] | None = None, now: float = NOW, **spec: Any) -> dict[str, Any]:
+    return status_document(looked(observed, **spec), before or {}, name="orders", generation=4, now=now)
+
+
+@pytest.mark.parametrize("observed", [look(), look(group=None, quorum=None), STALE, AWAY, lost_volume()])
+def test_a_status_is_what_the_definition_publishes(observed: Observed) -> None:
+    BrokerGroupStatus.model_validate(document(observed))
+
+
+def test_times_stay_while_nothing_changes() -> None:
+    first = document(STALE)
+    later = status_document(looked(STALE), first, name="orders", generation=4, now=NOW + 100)
+    assert later == first
+    changed = status_document(looked(look()), first, name="orders", generation=4, now=NOW + 100)
+    then = first["conditions"][0]["lastTransitionTime"]
+    moved = {each["type"] for each in changed["conditions"] if each["lastTransitionTime"] != then}
+    assert moved == {"Progressing", "ConfigApplied", "Upgradeable"}
+
+
+def test_what_was_remembered_is_read_back() -> None:
+    since = document(look())["since"]
+    assert read_since({"since": since}) == dict(looked(look()).plan.since)
+    assert read_since({"since": {"leader:1@7": "yesterday"}}) == {}
+    assert read_since({}) == {}
+
+
+def test_the_document_says_who_leads_and_what_is_under_way() -> None:
+    status = document(STALE)
+    assert (status["leader"]["pod"], status["leader"]["epoch"]) == ("orders-broker-0", 7)
+    assert (status["phase"], status["inSync"], status["updatedReplicas"]) == ("Updating", "3/3", 2)
+    assert (status["operation"]["state"], status["operation"]["pod"]) == ("Restart", "orders-broker-2")
+    assert [each["role"] for each in status["brokers"]] == ["Leader", "Follower", "Follower"]
+    assert status["disruptionsAllowed"] == 0
+    assert document(look())["disruptionsAllowed"] == 1
+    learning = group(replicas=(replica(1), replica(2), replica(3, learner=True, lag=GIB)), in_sync=(1, 2))
+    entry = document(look(group=learning))["brokers"][2]
+    assert (entry["role"], entry["lag"], entry["inSync"]) == ("Learner", "High", False)
+
+
+def test_a_pause_and_a_refusal_are_shown_with_what_unblocks_them() -> None:
+    assert document(look(), reconcile="Off")["phase"] == "Paused"
+    status = document(look(4, group=group(4, in_sync=(1, 4))))
+    assert status["phase"] == "Blocked"
+    (blocked,) = status["blocked"]
+    assert blocked["code"] == "BelowMinInSync"
+    assert blocked["unblocks"]
