@@ -3,18 +3,21 @@
 import json
 import shutil
 import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from checkers.history import Outcome
 from checkers.log_checks import check_log
+from logherd.wire.bodies import decode_body
+from logherd.wire.bodies.routes import TopicRoute
+from logherd.wire.codes import RequestCode
+from system.blocking import BlockingClient
 from system.guarded import knocking
 from system.guarded_group import GuardedGroup, GuardedReplica
 from system.guardians import eventually
-from system.load import Load, drained_history
+from system.load import TOPIC, Load, drained_history
+from system.replica_orders import admins, replica_command, token_file
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -43,9 +46,23 @@ def test_a_killed_leader_is_followed_by_another_and_nothing_is_lost(tmp_path: Pa
             another, _ = group.leader(after=epoch)
             assert another is not leader
             load.wait_for(Outcome.OK, 200, seconds=SECONDS)
+            there = {0: f"{another.host}:{another.port}"}
+            eventually(lambda: routed(group) == there, "the name service knows another leader", SECONDS)
             leader.start()
             load.wait_for(Outcome.OK, 100, seconds=SECONDS)
         judge(group, load, leader, ok_sends_min=500)
+
+
+def routed(group: GuardedGroup) -> dict[int, str]:
+    """Whom the name service names to clients, by id."""
+    host, _, port = group.name_server.rpartition(":")
+    client = BlockingClient(int(port), host=host)
+    try:
+        answer = client.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": TOPIC})
+    finally:
+        client.close()
+    brokers = decode_body(TopicRoute, answer.body).brokers if answer.code == 0 else []
+    return {number: address for broker in brokers for number, address in broker.addresses.items()}
 
 
 def test_clients_of_a_killed_leader_under_a_guardian_are_served_on_at_its_own_address(tmp_path: Path) -> None:
@@ -109,9 +126,7 @@ def has_new_vote(leader: GuardedReplica, number: int, before: int) -> bool:
 
 
 def test_leadership_is_handed_over_by_order_and_no_send_fails(tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    token.write_text("secret\n")
-    token.chmod(0o600)
+    token = token_file(tmp_path)
     replication = {**RAFT, "adminTokenFile": str(token)}
     with GuardedGroup(tmp_path, replication=replication, guarded=False, store=STORE) as group:
         leader, epoch = group.leader()
@@ -141,13 +156,4 @@ def target_epoch(done: subprocess.CompletedProcess[str]) -> int:
 
 
 def hand_over(group: GuardedGroup, *options: str) -> subprocess.CompletedProcess[str]:
-    return replica_command("hand-over", *admins(group.brokers), *options, "-o", "json")
-
-
-def admins(brokers: Sequence[GuardedReplica]) -> list[str]:
-    return [each for broker in brokers for each in ("--admin", f"{broker.host}:{broker.admin_port}")]
-
-
-def replica_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "logherd", "replica", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return replica_command("hand-over", *admins(group.brokers), *options)

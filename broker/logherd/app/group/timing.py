@@ -9,6 +9,9 @@ from logherd.settings.options import ElectionOptions, ReplicationOptions
 
 __all__ = ["group_options", "voting_options"]
 
+_RESTATE_MS = 60_000
+"""Retention lags behind by up to so much, for the newest record of who belongs to the group is kept; it is small."""
+
 
 def group_options(replication: ReplicationOptions) -> GroupOptions:
     """Whatever the settings allow fits the invariants of GroupOptions."""
@@ -24,6 +27,6 @@ def group_options(replication: ReplicationOptions) -> GroupOptions:
 def voting_options(election: ElectionOptions) -> RaftOptions:
     """Raft mode."""
     return RaftOptions(
-        election_ms=election.timeout_ms, election_spread_ms=election.spread_ms,
+        election_ms=election.timeout_ms, election_spread_ms=election.spread_ms, restate_ms=_RESTATE_MS,
         ship=ShipOptions(heartbeat_ms=election.heartbeat_ms),
     )  # fmt: skip
