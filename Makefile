@@ -24,7 +24,7 @@ help: ## Print this list
 
 install: $(READY) ## Make .venv with the command logherd in it
 
-demo: $(READY) ## Start one broker, send and receive with a stock Java client, show what happened
+demo: $(READY) ## Start a group of brokers, send and receive with a stock Java client, show what happened
 	@tools/need jdk maven
 	@$(BIN)/python tools/demo.py
 

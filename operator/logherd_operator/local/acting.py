@@ -106,5 +106,5 @@ _RESTARTS = {
 def _added(action: plan.SetMembers) -> str:
     component, count = action.component, action.count
     if action.before is None:
-        return f"{count} {component}{'' if count == 1 else 's'} are started"
+        return f"1 {component} is started" if count == 1 else f"{count} {component}s are started"
     return f"{component} {count if component == 'broker' else f'c{count - 1}'} is added: {action.reason}"

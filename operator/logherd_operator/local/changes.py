@@ -3,7 +3,6 @@ machine can do what it says.
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -91,10 +90,9 @@ def check_settings(files: Files, folder: Folder, *, source: str) -> None:
     document: dict[str, Any] = files.render(PlaceState(component="broker", ordinal=0, revision=""))
     path = folder.path / "wanted.json"
     folder.write_text(path, json.dumps(document))
-    environment = {**os.environ, "PYDANTIC_DISABLE_PLUGINS": "__all__"}
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "logherd.settings", "broker", str(path)], env=environment, capture_output=True,
+            [sys.executable, "-m", "logherd.settings", "broker", str(path)], capture_output=True,
             text=True, check=False, timeout=_CHECK_SECONDS,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:

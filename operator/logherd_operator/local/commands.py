@@ -51,7 +51,7 @@ def up_command(
     name_service_port: Annotated[int, _port("LOGHERD_NAME_SERVICE_PORT", "first name service")] = 9876,
     broker_port: Annotated[int, _port("LOGHERD_BROKER_PORT", "first broker")] = 10911,
     admin_port: Annotated[int, _port("LOGHERD_ADMIN_PORT", "first broker's admin HTTP")] = 10913,
-    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time until clients are answered.")] = 60,
+    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time until clients are answered.")] = 120,
 ) -> None:
     """Run a BrokerGroup on this machine, in the foreground or (--detach) behind it; apply the file when it is saved."""
     from logherd_operator.local.addresses import Ports

@@ -139,7 +139,9 @@ def _instance(place: PlaceState, page: Page, folder: Folder) -> Instance | None:
     if not lives:
         if place.leaving:
             return None
-        return replace(instance, failing=last_words(log, place.log_begin) or "its guardian has ended")
+        code = "" if place.ended is None else f" with code {place.ended}"
+        said = last_words(log, place.log_begin)
+        return replace(instance, failing=said or f"its guardian has ended{code} and said nothing")
     told = place.told is not None and is_alive(place.told.pid, place.told.ticks)
     if place.leaving or told:
         return replace(instance, leaves_by=time.time() + _STOP_SECONDS)

@@ -134,7 +134,10 @@ class Places:
     def _reap(self) -> None:
         """Our own children leave an exit code behind, for which nobody else waits."""
         for pid in [pid for pid, process in self._own.items() if process.poll() is not None]:
-            del self._own[pid]
+            code = self._own.pop(pid).returncode
+            for place in self.state.places:
+                if place.guardian is not None and place.guardian.pid == pid:
+                    self.remember(self.state.having(replace(place, ended=code)))
 
     # ---- the end ---------------------------------------------------------------------------------------------------
 

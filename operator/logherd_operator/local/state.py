@@ -29,9 +29,10 @@ class PlaceState:
     """One controller or broker: its guardian, and what the process behind that was started from.
 
     `started_at`: seconds since 1970 of the guardian's start, or of the last order to start anew. `log_begin`: bytes of
-    the log file before that. `starts`: how often the guardian was started since it last did well. `learner`: it was
-    added to a group that had data. `told`: the process that was told to stop so that another one begins; it may live
-    yet. `leaving`: the place is being taken away.
+    the log file before that. `starts`: how often the guardian was started since it last did well.
+    `ended`: the exit code of the former one, where it is known. `learner`: it was added to a group that had data.
+    `told`: the process that was told to stop so that another one begins; it may live yet. `leaving`: the place is being
+    taken away.
     """
 
     component: Component
@@ -42,6 +43,7 @@ class PlaceState:
     started_at: float = 0.0
     log_begin: int = 0
     starts: int = 0
+    ended: int | None = None
     told: Process | None = None
     leaving: bool = False
 

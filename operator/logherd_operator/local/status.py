@@ -22,7 +22,7 @@ def observe(folder: Folder, state: GroupState) -> Document:
 def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
     """Shape: group, nameServer, leader {brokerId, address, pid, epoch} or None, inSync [ids], brokers [{brokerId, role,
     address, pid, guardian, ready, endPosition, committedPosition, why}], controllers [{id, role, address, pid,
-    guardian, term, why}], keeper (pid or None), doing {type, state, message} or None, held [{code, message,
+    guardian, term, why}], generation, keeper (pid or None), doing {type, state, message} or None, held [{code, message,
     unblocks}], fault (of the file) or None. Who cannot be asked has the role "unknown"; who does not live has no pid.
     """
     state = look.state
@@ -40,6 +40,7 @@ def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
         "inSync": _in_sync(look, pages),
         "brokers": brokers,
         "controllers": controllers,
+        "generation": told.get("generation", state.generation),
         "keeper": keeper.pid if kept and keeper is not None else None,
         "doing": told.get("doing"),
         "held": told.get("held") or [],

@@ -19,7 +19,7 @@ from logherd_operator.local.keeping import Keeping, Turn
 from logherd_operator.local.places import Places
 from logherd_operator.local.processes import is_alive, start_process, started_ticks
 from logherd_operator.local.signals import LetGo
-from logherd_operator.local.state import GroupState, Process
+from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.local.support import kubernetes_only
 from logherd_operator.local.watching import Watching
 from logherd_operator.spec.group import BrokerGroup
@@ -27,10 +27,12 @@ from logherd_operator.spec.group import BrokerGroup
 __all__ = ["UpOptions", "bring_up", "keep_on"]
 
 STOP_SECONDS = 30.0
-_KEEPER = "logherd_operator.local.keeper"
+_KEEPER = "logherd_operator.local"
 _ALL_SECONDS = 3.0
 """Once the group serves, so long is waited for the rest of it before the greeting."""
 _STARTING_SECONDS = 0.05
+_CANNOT_START = (2, 3)
+_STARTS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,9 +195,17 @@ def _hopeless(state: GroupState, turn: Turn) -> str:
     for place in state.places:
         slots = look.brokers if place.component == "broker" else look.controllers
         instance = next((each.instance for each in slots if each.ordinal == place.ordinal), None)
-        if instance is not None and instance.failing:
+        if instance is not None and instance.failing and not _may_get_well(place):
             return f"{place.name} cannot start: {instance.failing}"
     return ""
+
+
+def _may_get_well(place: PlaceState) -> bool:
+    """A guardian that was killed is started again. One that lives has told that its process cannot start."""
+    guardian = place.guardian
+    if guardian is None or is_alive(guardian.pid, guardian.ticks):
+        return False
+    return place.ended not in _CANNOT_START and place.starts < _STARTS_MAX
 
 
 def _why(turn: Turn) -> str:

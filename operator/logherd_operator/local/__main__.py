@@ -1,4 +1,4 @@
-"""The process that `logherd up --detach` leaves behind: `python -m logherd_operator.local.keeper DIR LOCK_FD`."""
+"""The process that `logherd up --detach` leaves behind: `python -m logherd_operator.local DIR LOCK_FD`."""
 
 import os
 import signal
