@@ -46,7 +46,9 @@ class Faults:
 
 @dataclass
 class ApiServer:
-    """Objects by path. `deleting` lets a kubelet decide how a thing goes; True: it does so itself."""
+    """Objects by path; each is replaced when it changes and never touched, so they need not be copied.
+
+    `deleting` lets a kubelet decide how a thing goes; True: it does so itself."""
 
     clock: Callable[[], float]
     objects: dict[str, Document] = field(default_factory=dict)
@@ -79,7 +81,7 @@ class ApiServer:
 
     def put(self, path: str, document: Document) -> Document:
         """As some other controller would write it."""
-        return self._store(path, copy.deepcopy(document))
+        return self._store(path, {**document, "metadata": dict(document["metadata"])})
 
     def drop(self, path: str) -> None:
         found = self.objects.pop(path, None)
@@ -102,7 +104,7 @@ class ApiServer:
         self._count(VERBS[method], path)
         if method == "GET":
             found = self.objects.get(path)
-            return Reply(200, copy.deepcopy(found)) if found else _error(404, "not found")
+            return Reply(200, found) if found else _error(404, "not found")
         for word, status in self.faults.refuse.items():
             if word in path:
                 return _error(status, f"refused: {word}")
@@ -135,7 +137,7 @@ class ApiServer:
         name = body["metadata"]["name"]
         if f"{path}/{name}" in self.objects:
             return _error(409, f"{name} exists already")
-        return Reply(201, copy.deepcopy(self._store(f"{path}/{name}", body)))
+        return Reply(201, self._store(f"{path}/{name}", body))
 
     def _evict(self, path: str, body: Document) -> Reply:
         found = self.objects.get(path)
@@ -167,7 +169,7 @@ class ApiServer:
             return _error(404, "not found")
         if self._conflicts(found, body):
             return _error(409, "the object has been modified")
-        return Reply(200, copy.deepcopy(self._store(path, {**body, "metadata": {**found["metadata"]}})))
+        return Reply(200, self._store(path, {**body, "metadata": {**found["metadata"]}}))
 
     def _apply(self, path: str, body: Document, manager: str) -> Reply:
         path, status = path.removesuffix("/status"), path.endswith("/status")
@@ -184,7 +186,7 @@ class ApiServer:
         others = {leaf for name, fields in owned.items() if name != mine for leaf in fields}
         made, owned[mine] = applied(found or {}, said, owned.get(mine, set()), others)
         code = 200 if found is not None else 201
-        return Reply(code, copy.deepcopy(self._store(path, made)))
+        return Reply(code, self._store(path, made))
 
     def _merge(self, path: str, body: Document) -> Reply:
         found = self.objects.get(path)
@@ -192,7 +194,7 @@ class ApiServer:
             return _error(404, "not found")
         if self._conflicts(found, body):
             return _error(409, "the object has been modified")
-        return Reply(200, copy.deepcopy(self._store(path, merged(found, body))))
+        return Reply(200, self._store(path, merged(found, body)))
 
     def _conflicts(self, found: Document, body: Document) -> bool:
         metadata = body.get("metadata", {})

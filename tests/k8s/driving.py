@@ -134,11 +134,11 @@ class Drive:
         raise AssertionError(f"not settled: {self.status}")
 
     async def steps(self, seconds: float) -> None:
-        """Go on for so long."""
+        """Go on for so long; what changes wakes the operator soon."""
         end = self.kubelet.world.now + seconds
         while self.kubelet.world.now < end:
             again = await self.look()
-            self.kubelet.tick(max(1.0, min(again, 10.0)))
+            self.kubelet.tick(max(1.0, min(again, 2.0)))
 
 
 def final_state(drive: Drive) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Kubelet:
         for _ in range(int(seconds)):
             self._read()
             self.world.tick(1.0)
-            self._write()
+        self._write()
 
     def _read(self) -> None:
         world, brokers = self.world, self._workload("broker")

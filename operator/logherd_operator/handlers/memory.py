@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logherd_operator.observed.slots import Component
+from logherd_operator.resources.group_objects import Rendered
 from logherd_operator.resources.pinning import Pinned
 from logherd_operator.spec.group import BrokerGroup
 
-__all__ = ["Memory", "Parsed", "Written"]
+__all__ = ["Drawn", "Memory", "Parsed", "Written"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,15 @@ class Parsed:
 
     generation: int
     group: BrokerGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What was rendered from `of`, and the hash of each object by its path: it is not rendered again for each look."""
+
+    of: tuple[Any, ...]
+    rendered: Rendered
+    digests: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +58,4 @@ class Memory:
     refused: dict[str, tuple[str, ...]] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
     written: Written | None = None
+    drawn: Drawn | None = None

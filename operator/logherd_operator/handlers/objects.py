@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple
 
 from logherd_operator.clients.api import Api, path_of
@@ -14,11 +14,11 @@ from logherd_operator.clients.errors import Conflict, NotFound
 from logherd_operator.cluster.look import NotSettled
 from logherd_operator.handlers.known import Known
 from logherd_operator.handlers.looking import Sight
-from logherd_operator.handlers.memory import Memory
+from logherd_operator.handlers.memory import Drawn, Memory
 from logherd_operator.handlers.shaping import first_counts, shape_of
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.resources.group_objects import render_group
-from logherd_operator.resources.site import Document, Site
+from logherd_operator.resources.site import Document, Shape, Site
 
 __all__ = ["Objects", "Refresh"]
 
@@ -50,8 +50,8 @@ class Objects:
         await self.read_token(sight.site, memory)
         site = sight.site
         shape = shape_of(self._known, sight.key, site, sight.observed, plan)
-        rendered = render_group(site, shape, memory.pinned, operator_peer)
-        memory.pinned = rendered.pinned
+        drawn = _drawn(site, shape, memory, operator_peer)
+        rendered = drawn.rendered
         for document in rendered.made_once:
             path = path_of(document)
             if path not in memory.applied:
@@ -62,7 +62,7 @@ class Objects:
                 await self._keep_workload(document, sight, plan, memory)
             elif not self._unknown_yet(document, sight):
                 await self._keep(document, memory)
-        await self._prune({path_of(each) for each in rendered.kept}, site, memory)
+        await self._prune(drawn.digests.keys(), site, memory)
 
     async def read_token(self, site: Site, memory: Memory) -> None:
         """The secret of the admin ports, drawn once for the group that has the controllers, and never rewritten."""
@@ -90,8 +90,8 @@ class Objects:
         )
 
     async def _keep(self, document: Document, memory: Memory) -> None:
-        path, digest = path_of(document), _digest(document)
-        last = memory.applied.get(path)
+        path = path_of(document)
+        digest, last = _known_digest(path, memory), memory.applied.get(path)
         if last is not None and last[0] == digest and not self._due(last[1]):
             return
         await self._api.apply(document)
@@ -124,7 +124,7 @@ class Objects:
             return
         seen = self._known.workload(sight.key, name)
         generation = str((seen or {}).get("metadata", {}).get("generation", ""))
-        digest, last = _digest(document), memory.applied.get(path)
+        digest, last = _known_digest(path, memory), memory.applied.get(path)
         touched = memory.applied.get(f"{path}#generation", ("", 0.0))[0] != generation
         if last is not None and last[0] == digest and not touched and not self._due(last[1]):
             return
@@ -136,12 +136,11 @@ class Objects:
     async def _apply_workload(self, document: Document, memory: Memory) -> dict[str, Any]:
         path, now = path_of(document), self._clock()
         made = await self._api.apply(document)
-        plain = {name: value for name, value in document["metadata"].items() if name != "resourceVersion"}
-        memory.applied[path] = (_digest({**document, "metadata": plain}), now)
+        memory.applied[path] = (_known_digest(path, memory), now)
         memory.applied[f"{path}#generation"] = (str(made["metadata"].get("generation", "")), now)
         return made
 
-    async def _prune(self, kept: set[str], site: Site, memory: Memory) -> None:
+    async def _prune(self, kept: Container[str], site: Site, memory: Memory) -> None:
         """Budgets and policies are wanted or not; everything else is there as long as the group is."""
         for kind, version in (("poddisruptionbudgets", "policy/v1"), ("networkpolicies", "networking.k8s.io/v1")):
             for component in ("broker", "controller"):
@@ -155,6 +154,22 @@ class Objects:
                         pass
                     memory.absent.add(path)
                     memory.applied.pop(path, None)
+
+
+def _drawn(site: Site, shape: Shape, memory: Memory, operator_peer: Document | None) -> Drawn:
+    """The group's objects, rendered when something that they are made from has changed."""
+    generation = memory.parsed.generation if memory.parsed is not None else 0
+    made_from = (generation, shape, site.image, site.controller_count, operator_peer is None)
+    if memory.drawn is None or memory.drawn.of != made_from:
+        rendered = render_group(site, shape, memory.pinned, operator_peer)
+        memory.pinned = rendered.pinned
+        digests = {path_of(each): _digest(each) for each in rendered.kept}
+        memory.drawn = Drawn(of=made_from, rendered=rendered, digests=digests)
+    return memory.drawn
+
+
+def _known_digest(path: str, memory: Memory) -> str:
+    return memory.drawn.digests[path] if memory.drawn is not None else ""
 
 
 def _digest(document: Mapping[str, Any]) -> str:
