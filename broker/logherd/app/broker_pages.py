@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from logherd.app.admin_routes import Page, Routes
+from logherd.app.classic.leading import ClassicLeading
 from logherd.app.engine import Engine
 from logherd.app.forwarding.assembly import Forwarding
 from logherd.app.group.engine import GroupEngine
@@ -34,6 +35,7 @@ class BrokerParts(NamedTuple):
     server: Callable[[], Server | None]
     names: EmbeddedNames | None
     bound: dict[str, str]
+    slaves: ClassicLeading | None
 
 
 class BrokerPages:
@@ -54,6 +56,7 @@ class BrokerPages:
     def status(self) -> tuple[int, object]:
         parts = self._parts
         identity, store, server = parts.place.identity, parts.engine.store, parts.server()
+        classic = {} if parts.slaves is None else {"classicHa": parts.slaves.view()}
         return 200, {
             "group": identity.name,
             "cluster": identity.cluster,
@@ -69,6 +72,7 @@ class BrokerPages:
             "startedAt": parts.started_ms,
             "connections": server.connections if server is not None else 0,
             "replication": parts.services.replication_view(),
+            **classic,
         }
 
     def health(self) -> tuple[int, object]:

@@ -9,8 +9,8 @@ from typing import Literal
 import msgspec
 
 __all__ = [
-    "BrokerOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "GuardianOptions", "LimitOptions",
-    "LogOptions", "MemberOptions", "NameServiceOptions", "OwnNameServiceOptions", "ReplicationOptions",
+    "BrokerOptions", "ClassicHaOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "GuardianOptions",
+    "LimitOptions", "LogOptions", "MemberOptions", "NameServiceOptions", "OwnNameServiceOptions", "ReplicationOptions",
     "RetentionOptions", "RolesOptions", "StorageOptions", "TopicOptions", "VotingOptions",
 ]  # fmt: skip
 
@@ -85,6 +85,14 @@ class GuardianOptions(Options, frozen=True):
     stop_ms: int
 
 
+class ClassicHaOptions(Options, frozen=True):
+    """At most one of the addresses is given."""
+
+    listen: Endpoint | None
+    master: Endpoint | None
+    metadata_interval_ms: int
+
+
 class ElectionOptions(Options, frozen=True):
     timeout_ms: int
     spread_ms: int
@@ -123,6 +131,7 @@ class ReplicationOptions(Options, frozen=True):
     heartbeat_ms: int
     learner: bool
     priority: int
+    classic_ha: ClassicHaOptions
 
 
 class BrokerOptions(Options, frozen=True):

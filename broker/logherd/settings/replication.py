@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
 from logherd.settings.base import Group
+from logherd.settings.classic import ClassicHaSettings
 from logherd.settings.election import ElectionSettings
 from logherd.settings.quantities import EndpointText, Milliseconds, split_endpoint
 
@@ -124,6 +125,10 @@ class ReplicationSettings(Group):
         default=0, ge=0, le=999, description="Of equally long logs the one with the smallest number leads."
     )
 
+    classic_ha: ClassicHaSettings = Field(
+        default_factory=ClassicHaSettings,
+        description="RocketMQ brokers that follow this one, or that this one follows.",
+    )
     raft: VotingSettings = Field(default_factory=VotingSettings, description="Mode raft.")
     static: RolesSettings | None = Field(default=None, description="Mode static: the roles at the group's begin.")
     admin_token_file: str | None = Field(

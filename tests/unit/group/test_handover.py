@@ -1,6 +1,6 @@
 """R2, R10, R21: planned switches, orderly stops, broken stores."""
 
-from logherd.controller.commands import PlanTransfer
+from logherd.controller.commands import PlanTransfer, Release
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Drain, Health
 from logherd.group.output import Closed, Drained, Draining, Fenced, Resumed
@@ -20,6 +20,15 @@ def plan(stage: Stage, target: Node) -> None:
         registration=stage.registration(target), request="switch",
     )  # fmt: skip
     assert stage.desk.submit(command, stage.now).refusal is None
+
+
+def report_exit(stage: Stage, node: Node) -> None:
+    """What its guardian does."""
+    seat = node.core.ground.seat
+    exited = Release(
+        group=KEY, broker_id=seat.broker_id, store_id=seat.store_id, incarnation=seat.incarnation, exited=True
+    )
+    assert stage.desk.submit(exited, stage.now).refusal is None
 
 
 def test_a_planned_switch_takes_under_a_second_and_answers_every_write() -> None:
@@ -104,6 +113,25 @@ def test_a_process_that_stops_takes_no_leadership() -> None:
     assert others[0].core.leading is None
 
 
+def test_when_all_stop_at_once_nobody_waits_for_somebody_to_hand_over_to() -> None:
+    stage, leader, _ = settled()
+    end = leader.append()
+    stage.run(20)
+    staying = list(stage.nodes.values())
+    for each in staying:
+        each.feed(Drain())
+    since, epoch = stage.now, leader.core.ground.epoch
+    while staying:
+        assert stage.now - since < 1_500, [each.id for each in staying]
+        stage.run(1)
+        for each in [each for each in staying if each.heard(Drained)]:
+            assert each.core.ground.log.end >= end
+            staying.remove(each)
+            stage.kill(each)
+            report_exit(stage, each)
+    assert stage.desk.group.epoch <= epoch + 3
+
+
 def test_a_broken_store_lets_go_at_once() -> None:
     stage, leader, _ = settled()
     leader.feed(Health(healthy=False))
@@ -128,3 +156,27 @@ def test_a_full_disk_is_no_reason_to_let_go() -> None:
     assert leader.core.closed(stage.now) is Closed.NO_SPACE
     stage.run(5_000)
     assert leader.serves is not None
+
+
+def test_a_leader_that_hears_none_of_the_others_gives_way_to_one_that_may() -> None:
+    stage, leader, others = settled()
+    stage.isolate(leader, from_controllers=False)
+    since = stage.now
+    while not leader.heard(Fenced):
+        stage.run(1)
+    assert stage.run_until_served() in others
+    assert stage.now - since < 10_000
+
+
+def test_a_leader_that_is_really_alone_changes_epochs_ever_more_rarely() -> None:
+    stage, leader, others = settled()
+    for node in others:
+        stage.kill(node)
+    began = stage.desk.group.epoch
+    stage.run(60_000)
+    assert leader.core.leading is not None
+    assert 1 <= stage.desk.group.epoch - began <= 4
+    for node in others:
+        stage.restart(node)
+    leader = stage.run_until_served(30_000)
+    assert leader.core.closed(stage.now) is None

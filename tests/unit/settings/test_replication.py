@@ -63,6 +63,44 @@ def test_a_number_in_a_group_needs_a_group(tmp_path: Path) -> None:
         load_broker_options(write(tmp_path, "brokerGroup: orders\nbrokerId: 3\ndataDir: data\n"))
 
 
+ALONE = "brokerGroup: orders\ndataDir: data\nlisten: 10.0.0.1:10911\n"
+
+
+def test_the_classic_ha_protocol_is_off_unless_an_address_is_given(tmp_path: Path) -> None:
+    path = write(tmp_path, ALONE)
+    off = load_broker_options(path).replication.classic_ha
+    assert (off.listen, off.master) == (None, None)
+    leads = load_broker_options(path, ["replication.classicHa.listen=10.0.0.1:10912"]).replication.classic_ha
+    assert leads.listen == Endpoint(host="10.0.0.1", port=10912)
+    follows = load_broker_options(path, ["replication.classicHa.master=10.0.0.2:10911"]).replication.classic_ha
+    assert (follows.master, follows.metadata_interval_ms) == (Endpoint(host="10.0.0.2", port=10911), 10_000)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["replication.classicHa.listen=h:1", "replication.classicHa.master=h:2"], "give one of them"),
+        (["replication.classicHa.listen=h:0"], "needs a real port"),
+        (["replication.classicHa.listen=h:1", "listen=h:2"], "listen needs a real port above 2"),
+        (
+            ["replication.classicHa.master=h:1", "replication.mode=controller", "brokerId=1",
+             "nameService={mode: external, addresses: [h:1]}"],
+            "replication.classicHa is for brokers alone, not for replication.mode controller",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_classic_ha_protocol_cannot_do_is_refused(tmp_path: Path, overrides: list[str], expected: str) -> None:
+    document = ALONE + ('replication: {controllers: ["c:1"]}\n' if "controller" in str(overrides) else "")
+    path = tmp_path / "broker.yaml"
+    path.write_text(document)
+    values = [each for each in overrides if not each.startswith("nameService")]
+    if len(values) < len(overrides):
+        path.write_text(document + 'nameService: {mode: external, addresses: ["h:1"]}\n')
+    with pytest.raises(SettingsError) as raised:
+        load_broker_options(path, values)
+    assert expected in str(raised.value)
+
+
 VOTING = """
 brokerGroup: orders
 brokerId: 2

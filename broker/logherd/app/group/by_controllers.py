@@ -12,7 +12,7 @@ from logherd.controller.commands import AlterSyncSet
 from logherd.controller.reports import Granted, Withheld
 from logherd.controller.values import BrokerId
 from logherd.group.core import GroupCore
-from logherd.group.inputs import Heard, Registered, SetAnswered
+from logherd.group.inputs import Heard, Noticed, Registered, SetAnswered
 from logherd.group.leader import Leader
 from logherd.group.output import Ask, Event
 from logherd.group.seat import Seat
@@ -44,7 +44,9 @@ class ByControllers:
             seat, group_options(options), log, epoch=epoch, commit=Position(log.store.committed_position),
             now=boot_ms(),
         )  # fmt: skip
-        self._controllers = ControllersClient(options.controllers, now_ms=boot_ms, on_answer=self._answered)
+        self._controllers = ControllersClient(
+            options.controllers, now_ms=boot_ms, on_answer=self._answered, on_notice=self._noticed
+        )
 
     # ---- what it is ------------------------------------------------------------------------------------------------
 
@@ -114,6 +116,10 @@ class ByControllers:
             case SetChanged():
                 if isinstance(question, AlterSyncSet):
                     host.step(SetAnswered(question.request, answer.members, answer.version))
+
+    def _noticed(self) -> None:
+        if self._host is not None:
+            self._host.step(Noticed())
 
     # ---- what others say and are told --------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """From the settings to the options of the machines."""
 
+from dataclasses import replace
+
 from logherd.group.options import GroupOptions
 from logherd.raft.options import RaftOptions
 from logherd.replication.sender import ShipOptions
@@ -12,9 +14,14 @@ _RESTATE_MS = 60_000
 
 
 def group_options(replication: ReplicationOptions) -> GroupOptions:
-    """Controller and static mode."""
-    beat_ms = replication.heartbeat_ms
-    return GroupOptions(beat_ms=beat_ms, urgent_ms=min(100, beat_ms), lag_ms=replication.lag_timeout_ms)
+    """Whatever the settings allow fits the invariants of GroupOptions."""
+    normal, beat_ms, lag_ms = GroupOptions(), replication.heartbeat_ms, replication.lag_timeout_ms
+    alone_ms = max(normal.alone_ms, 4 * lag_ms)
+    return GroupOptions(
+        beat_ms=beat_ms, urgent_ms=min(normal.urgent_ms, beat_ms), lag_ms=lag_ms, alone_ms=alone_ms,
+        alone_ms_max=max(normal.alone_ms_max, alone_ms),
+        ship=replace(normal.ship, heartbeat_ms=min(normal.ship.heartbeat_ms, lag_ms // 5)),
+    )  # fmt: skip
 
 
 def voting_options(election: ElectionOptions) -> RaftOptions:
