@@ -1,4 +1,4 @@
-"""The emulated API server over HTTP: discovery, lists by label, watches with bookmarks, and all that `ApiServer` does."""
+"""The emulated API server over HTTP: discovery, lists by label, watches with bookmarks, all that `ApiServer` does."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ class _Pages:
         if found is not None:
             return web.json_response(found)
         plural = path.rsplit("/", 1)[1]
-        if request.method == "GET" and any(plural == each[0] for each in sum(_RESOURCES.values(), [])):
+        if request.method == "GET" and any(plural == each[0] for found in _RESOURCES.values() for each in found):
             return await (self._watch(request) if "watch" in request.query else self._list(request))
         text = await request.text()
         body = json.loads(text) if text else None

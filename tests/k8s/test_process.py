@@ -9,7 +9,7 @@ import pytest
 from kubernetes.aio.client import Configuration
 
 from k8s.api_http import served
-from k8s.driving import GROUP_PATH, OPTIONS, Drive
+from k8s.driving import OPTIONS, Drive
 from k8s.kubelet import NAMESPACE
 from logherd_operator.clients.lease import LeasePlace
 from logherd_operator.handlers.process import LeaseLost, RunOptions, work
@@ -80,7 +80,7 @@ async def test_of_two_operators_one_acts_and_the_other_takes_over() -> None:
 async def test_it_ends_when_it_cannot_renew_its_lease() -> None:
     drive = Drive.of(SPEC)
     async with served(drive.api) as address:
-        with pytest.raises(ExceptionGroup) as ended:
+        with pytest.raises(ExceptionGroup) as ended:  # noqa: PT012 -- the error ends the block itself
             async with operating(drive, address):
                 await until(drive, running(drive))
                 drive.api.faults.refuse["leases"] = 503
