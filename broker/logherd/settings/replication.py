@@ -155,8 +155,6 @@ class ReplicationSettings(Group):
         if len(founders) != self.replicas or len({*founders}) < len(founders):
             # A broker that does not know the others would found a group of its own.
             raise ValueError(f"mode raft begins with {self.replicas} replicas, but its founders are {[*founders]}")
-        if missing := {*founders} - {*self.peers}:
-            raise ValueError(f"peers lacks the founders {sorted(missing)}")
         return self.model_copy(update={"raft": self.raft.model_copy(update={"founders": founders})})
 
     def check_broker(self, broker_id: int, name_service: str, flush: str) -> None:
