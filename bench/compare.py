@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.sampling import Sampler, cpu_seconds
-from bench.targets import Target, bench_classes, cold_start, running
+from bench.targets import Running, Target, bench_classes, cold_start, running
 
 from compat.driver import Driver
 
@@ -27,6 +27,23 @@ HEAPS = ["64m", "96m", "128m", "192m", "256m", "512m"]
 # A heap "holds the rate" if it reaches the large one's within the noise.
 HOLDS = 0.9
 BODY = 1024
+
+
+def run_load(
+    client: Driver, name_server: str, pids: list[int], load: dict[str, int], *, warmup_s: float, measure_s: float
+) -> dict[str, Any]:
+    """One load from the client's JVM, with what it cost these processes and the client."""
+    client_cpu = cpu_seconds(client.pid)
+    with Sampler(pids) as sampler:
+        figures: dict[str, Any] = client.call(
+            "produce", seconds=120, nameServer=name_server, topic="Bench", size=BODY, warmupMs=int(warmup_s * 1000),
+            measureMs=int(measure_s * 1000), **load,
+        )  # fmt: skip
+    wall = warmup_s + measure_s
+    figures["cpuCores"] = sampler.cpu_s / wall
+    figures["clientCpuCores"] = (cpu_seconds(client.pid) - client_cpu) / wall
+    figures["anonymousMiB"] = sampler.anonymous_max / (1 << 20)
+    return figures
 
 
 class Comparison:
@@ -44,19 +61,10 @@ class Comparison:
         self._runs += 1
         return self.directory / f"run-{self._runs}"
 
-    def load(self, started: Any, load: dict[str, int]) -> dict[str, Any]:
+    def load(self, started: Running, load: dict[str, int]) -> dict[str, Any]:
         """One load on a running target, with what it cost."""
-        client_cpu = cpu_seconds(self.client.pid)
-        with Sampler(started.pids) as sampler:
-            figures: dict[str, Any] = self.client.call(
-                "produce", seconds=120, nameServer=started.server.name_server, topic="Bench", size=BODY,
-                warmupMs=int(self.warmup_s * 1000), measureMs=int(self.measure_s * 1000), **load,
-            )  # fmt: skip
-        wall = self.warmup_s + self.measure_s
-        figures["cpuCores"] = sampler.cpu_s / wall
-        figures["clientCpuCores"] = (cpu_seconds(self.client.pid) - client_cpu) / wall
-        figures["anonymousMiB"] = sampler.anonymous_max / (1 << 20)
-        return figures
+        timing = {"warmup_s": self.warmup_s, "measure_s": self.measure_s}
+        return run_load(self.client, started.server.name_server, started.pids, load, **timing)
 
     def measure(self, target: Target, loads: dict[str, dict[str, int]], *, consume: bool) -> None:
         """All loads on one target, then its messages read back."""
@@ -95,7 +103,7 @@ class Comparison:
 
 def table(figures: dict[str, Any]) -> list[str]:
     """The figures as lines of text."""
-    line = "{:<16}{:<21}{:>9}{:>9}{:>9}{:>9}{:>7}{:>8}{:>9}{:>7}"
+    line = "{:<20}{:<21}{:>9}{:>9}{:>9}{:>9}{:>7}{:>8}{:>9}{:>7}"
     head = ("target", "load", "msg/s", "p50 ms", "p99 ms", "p99.9 ms", "cores", "client", "anon MiB", "errors")
     out = [line.format(*head)]
     for target, results in figures.items():

@@ -18,7 +18,7 @@ from compat.rocketmq import RocketMQOptions, start_rocketmq
 from compat.server import Server
 from compat.toolchain import JAVA_DIRECTORY, compile_java
 
-__all__ = ["Target", "bench_classes", "cold_start", "running"]
+__all__ = ["Running", "Target", "bench_classes", "cold_start", "running"]
 
 BENCH_JAVA = Path(__file__).parent / "java" / "src" / "main" / "java"
 # As shipped, apart from the share of the disk that may be used, which is the machine's affair.

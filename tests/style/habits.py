@@ -15,7 +15,7 @@ __all__ = [
 BANNED_FILES = {"utils", "util", "common", "helpers", "helper", "misc", "manager", "managers", "base_classes"}
 BANNED_CLASS_ENDINGS = ("Manager", "Helper", "Utils", "Util")
 TASK_ROOM = "logherd.aiokit"
-BLIND_ROOMS = ("logherd.app", "logherd.aiokit")
+BLIND_ROOMS = ("logherd.app", "logherd.aiokit", "logherd_operator.handlers.desk")
 ENVIRONMENT_ROOMS = (
     "logherd.settings", "logherd.cli", "logherd_guardian.entry", "logherd_guardian.child", "logherd_spark.source",
 )  # fmt: skip

@@ -88,7 +88,7 @@ def _all_apart(r: Round) -> Partition:
 
 
 def _lossy(r: Round) -> Partition:
-    pairs = itertools.combinations((*BROKERS, *NODES), 2)
+    pairs = [*itertools.combinations(BROKERS, 2), *itertools.combinations(NODES, 2)]
     blocks = [block for one, other in pairs for block in both_ways(one, other)]
     return _partition(r, "a tenth of all packets lost", blocks, share=10)
 
@@ -108,7 +108,7 @@ def _wake_alone(r: Round) -> None:
 
 
 CUT_SHAPES: Mapping[str, Shape] = {
-    "cut leader from followers": _cutting(_leader_from_followers, EITHER),
+    "cut leader from followers": _cutting(_leader_from_followers, MOVES),
     "cut leader from controllers": _cutting(_leader_from_controllers, MOVES),
     "cut leader from everybody, packets dropped": _cutting(_leader_from_everybody("drop"), MOVES),
     "cut leader from everybody, packets refused": _cutting(_leader_from_everybody("reject with tcp reset"), MOVES),

@@ -83,7 +83,9 @@ class _User(threading.Thread):
         if key in self._known:
             return True
         try:
-            made = bool(self.client.connection().pull(TOPIC, _queue(key), 0, group=key))
+            client = self.client.connection()
+            first = client.offset(RequestCode.GET_MIN_OFFSET, TOPIC, _queue(key))
+            made = bool(client.pull(TOPIC, _queue(key), first, group=key))
         except OSError:
             return False
         except NoAnswerError:
@@ -158,6 +160,7 @@ class OffsetLoad:
             user.stopping.set()
         for user in self._users:
             user.join(30)
+            user.recorder.close()
         for user in self._users:
             if user.error is not None:
                 raise user.error
@@ -175,9 +178,8 @@ class OffsetLoad:
         finally:
             over.cancel()
             user.client.close()
+            user.recorder.close()
 
     def history(self) -> list[Operation]:
         """What all clients have recorded; they must have stopped."""
-        for recorder in self._recorders:
-            recorder.close()
         return read_operations(recorder.path for recorder in self._recorders)

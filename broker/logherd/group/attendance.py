@@ -111,6 +111,12 @@ class Attendance:
         since = max(since, self._began, self._ground.clock.gap_at)
         return self._ground.now - since >= self._ground.options.lag_ms
 
+    def hears(self, broker_id: BrokerId) -> bool:
+        """Whether it has answered lately, however far behind it is."""
+        each = self.of(broker_id)
+        heard_at = self._ship.rounds.heard_at(each.replica) if each is not None else None
+        return heard_at is not None and self._ground.now - heard_at < self._ground.options.lag_ms
+
     def in_step(self, broker_id: BrokerId) -> bool:
         """Whether it keeps up well enough to join."""
         sender = self._ship.sender(each.replica) if (each := self.of(broker_id)) is not None else None

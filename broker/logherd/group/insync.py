@@ -3,6 +3,8 @@
 Source: controller-ha R6, R9, R11; design H5, H6; defects #5663, #9897, DX-3, DX-4, DX-9 name what goes wrong otherwise.
 """
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from logherd.controller.commands import AlterSyncSet, SyncMember
@@ -43,6 +45,12 @@ class InSync:
     def enough(self) -> bool:
         """Whether the set in force is large enough to commit anything (H5)."""
         return len(self.members) >= self._view.min_in_sync
+
+    def can_be_enough(self, hears: Callable[[BrokerId], bool]) -> bool:
+        """Whether this replica and the others that it hears, members or not, are as many as a commit takes."""
+        me, latest = self._ground.me.broker_id, self._ground.standing.processes
+        others = [each for each in {*self.members, *latest} if each != me and each not in self._view.learners]
+        return 1 + sum(map(hears, others)) >= self._view.min_in_sync
 
     @property
     def pending(self) -> tuple[tuple[BrokerId, ...], ...]:

@@ -53,7 +53,8 @@ def plan(observed: Observed, spec: BrokerGroupSpec, now: float, pace: Pace | Non
     pace = pace or Pace()
     if spec.reconcile == "Off":
         block = Block(code=Code.PAUSED, message="nothing is done", unblocks="reconcile: Full")
-        return Plan(blocked=(block,), since=_remembered(dict(observed.since), (block,), now), again_seconds=pace.idle)
+        since = {**lasting_facts(observed, now, pace), **_remembered(dict(observed.since), (block,), now)}
+        return Plan(blocked=(block,), since=since, again_seconds=pace.idle)
     situation = Situation(
         observed=observed, spec=spec, now=now, pace=pace, since=lasting_facts(observed, now, pace)
     )  # fmt: skip

@@ -39,10 +39,11 @@ def render_group(
         pinned["controller"] = pin(site, "controller", controller_template(site), before.get("controller"))
     kept = [
         *_accounts(site), *(leader_access(site) if own else ()), *_config_maps(site, shape, pinned), *services(site),
-        *network_policies(site, operator_peer or OPERATOR_PEER), *_budgets(site),
+        *network_policies(site, operator_peer or OPERATOR_PEER), *_budgets(site, shape),
     ]  # fmt: skip
     if own:
-        kept.append(workload(site, "controller", pinned["controller"].template, shape.controllers))
+        template = pinned["controller"].template
+        kept.append(workload(site, "controller", template, shape.controllers, claim=shape.controller_claim))
     brokers = workload(site, "broker", pinned["broker"].template, shape.brokers, claim=shape.broker_claim)
     kept.append(brokers)
     return Rendered(kept=tuple(kept), made_once=(leader_slice(site),), pinned=pinned)
@@ -105,12 +106,12 @@ def _text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 
-def _budgets(site: Site) -> list[Document]:
+def _budgets(site: Site, shape: Shape) -> list[Document]:
     """One for each component, over disjoint pods; none where a single pod could then never be moved (OP-43)."""
     spec = site.group.spec
     if not spec.disruption.budget:
         return []
-    counts: list[tuple[Component, int]] = [("broker", spec.replicas)]
+    counts: list[tuple[Component, int]] = [("broker", max(spec.replicas, shape.brokers))]
     if spec.controllers.embedded is not None:
         counts.append(("controller", spec.controllers.embedded.replicas))
     return [

@@ -29,13 +29,14 @@ class Ports:
 class Shape:
     """How many places there are now. Brokers from `first_learner` on begin as learners; None: all found the group.
 
-    `broker_claim`: size of the volumes that the StatefulSet makes, if there is one; it cannot be changed in place.
+    The claims: size of the volumes that a StatefulSet makes, if there is one; it cannot be changed in place.
     """
 
     brokers: int
     controllers: int
     first_learner: int | None = None
     broker_claim: str | None = None
+    controller_claim: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,3 +156,27 @@ def test_a_full_disk_is_no_reason_to_let_go() -> None:
     assert leader.core.closed(stage.now) is Closed.NO_SPACE
     stage.run(5_000)
     assert leader.serves is not None
+
+
+def test_a_leader_that_hears_none_of_the_others_gives_way_to_one_that_may() -> None:
+    stage, leader, others = settled()
+    stage.isolate(leader, from_controllers=False)
+    since = stage.now
+    while not leader.heard(Fenced):
+        stage.run(1)
+    assert stage.run_until_served() in others
+    assert stage.now - since < 10_000
+
+
+def test_a_leader_that_is_really_alone_changes_epochs_ever_more_rarely() -> None:
+    stage, leader, others = settled()
+    for node in others:
+        stage.kill(node)
+    began = stage.desk.group.epoch
+    stage.run(60_000)
+    assert leader.core.leading is not None
+    assert 1 <= stage.desk.group.epoch - began <= 4
+    for node in others:
+        stage.restart(node)
+    leader = stage.run_until_served(30_000)
+    assert leader.core.closed(stage.now) is None

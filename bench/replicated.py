@@ -1,0 +1,188 @@
+"""Three replicas, flush before answer: LogHerd beside RocketMQ 5.3.3, `python -m bench.replicated [--quick]`.
+
+The same stock Java client loads a stub that answers at once (the client's own ceiling), one RocketMQ broker without
+replicas and flushes, RocketMQ's two replicated modes, and a LogHerd group with all its guardians and controllers. Each
+is started on empty stores, warmed up and measured alone. LogHerd's own pipelined load and the disk's flushes follow,
+and what a stock producer notices when the leader is killed. Prints ratios against the aims of issue 5.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bench.compare import BODY, LOADS, run_load, table
+from bench.disk_flush import measure_disk
+from bench.groups import KINDS, RunningGroup, running_group
+from bench.targets import Target, bench_classes, running
+
+from compat.driver import Driver
+from compat.processes import until
+from compat.toolchain import JAVA_DIRECTORY, compile_java
+from system.steady import SteadyProducer, longest_gap
+
+_MIB = 1 << 20
+_MEMORY_MIB_MAX = 350e6 / _MIB
+_RECORD_OVERHEAD = 300
+"""Bytes of a record around its body: header, keys, checksum."""
+_ALONE = "rocketmq async"
+
+
+class Replicated:
+    """The runs of one comparison, collected in `figures`."""
+
+    def __init__(self, directory: Path, *, warmup_s: float, measure_s: float, kills: int, heap: str) -> None:
+        self.directory = directory
+        self.timing = {"warmup_s": warmup_s, "measure_s": measure_s}
+        self.kills = kills
+        self.heap = heap
+        self.figures: dict[str, Any] = {}
+
+    def client(self, name: str) -> Driver:
+        options = ["-Xmx1g", "-XX:TieredStopAtLevel=4"]
+        return Driver(bench_classes(), self.directory / name, main="dev.logherd.bench.Bench", options=options)
+
+    def single(self, target: Target) -> None:
+        """What a replicated group is measured against: the stub, or one broker."""
+        print(f"  {target.name} ...", flush=True)
+        with self.client("client") as client, running(target, self.directory / target.name) as started:
+            if target.kind != "stub":
+                started.server.create_topic("Bench", queues=8)
+            self.figures[target.name] = {
+                name: run_load(client, started.server.name_server, started.pids, load, **self.timing)
+                for name, load in LOADS.items()
+            }
+
+    def group(self, kind: str) -> None:
+        """All loads on a group, then, if wanted, its leader's death."""
+        print(f"  {kind}, three replicas ...", flush=True)
+        place = self.directory / kind
+        with running_group(kind, bench_classes(), place, heap=self.heap) as group:
+            group.server().create_topic("Bench", queues=8)
+            with self.client("client") as client:
+                results = {
+                    name: run_load(client, group.name_server, group.pids, load, **self.timing)
+                    for name, load in LOADS.items()
+                }
+            if kind == "logherd":
+                self.figures["native"] = {str(size): self.native(group, size) for size in (BODY, 100)}
+                group_memory = max(each["anonymousMiB"] for each in results.values())
+                self.figures["memory"] = {"anonymousMiB": group_memory, "processes": len(group.pids)}
+            self.figures[kind] = results
+            if self.kills:
+                self.figures.setdefault("leader killed", {})[kind] = self.leader_killed(group)
+
+    def native(self, group: RunningGroup, size: int) -> dict[str, Any]:
+        """`logherd bench send` with its defaults: a window of 512 on two connections."""
+        seconds = self.timing["measure_s"]
+        command = [
+            sys.executable, "-m", "logherd", "bench", "send", "--name-server", f"127.0.0.1:{group.name_port}",
+            "--size", str(size), "--seconds", str(seconds), "--output", "json",
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def leader_killed(self, group: RunningGroup) -> dict[str, Any]:
+        """Longest gap and failed sends of a stock producer, 200/s from four threads, for each death."""
+        gaps, failed = [], 0
+        classes = compile_java(JAVA_DIRECTORY / "src" / "main" / "java")
+        with Driver(classes, self.directory / "steady") as driver:
+            for number in range(self.kills):
+                until(lambda: group.leader() in group.brokers, seconds=120, what="a leader")
+                with SteadyProducer(driver, group.name_server, "Bench", name=f"{number}") as producer:
+                    producer.wait_for(100, since=time.time())
+                    begin = time.time()
+                    port = group.kill_leader()
+                    producer.wait_for(100, since=begin + 1)
+                    if group.restart is not None:
+                        group.restart(port)
+                    time.sleep(10)
+                    end = time.time()
+                gaps.append(longest_gap(producer.sends, begin, end))
+                failed += sum(not send.ok for send in producer.sends)
+        return {"gaps": sorted(round(gap, 3) for gap in gaps), "failed": failed}
+
+
+def aims(figures: dict[str, Any]) -> list[tuple[str, float, str, bool]]:
+    """Name, value, aim, whether it is reached; only what was measured."""
+    out: list[tuple[str, float, str, bool]] = []
+    ours = figures.get("logherd", {})
+    theirs = [figures[kind] for kind in KINDS[:2] if kind in figures]
+
+    def at_least(name: str, value: float, aim: float) -> None:
+        out.append((name, value, f">= {aim:g}", value >= aim))
+
+    def at_most(name: str, value: float, aim: float) -> None:
+        out.append((name, value, f"<= {aim:.3g}", value <= aim))
+
+    senders, window, one = "64 sync senders", "window of 512 async", "1 sync sender"
+    if ours and theirs:
+        best = max(each[senders]["rate"] for each in theirs)
+        at_least("64 senders: rate / the better of RocketMQ's modes", ours[senders]["rate"] / best, 4)
+        tail = min(each[one]["p99us"] for each in theirs)
+        at_most("1 sender: p99 / the better of RocketMQ's modes", ours[one]["p99us"] / tail, 0.25)
+    if ours and _ALONE in figures:
+        alone = figures[_ALONE][senders]["rate"]
+        at_least("64 senders: rate / one RocketMQ broker alone", ours[senders]["rate"] / alone, 1)
+    if ours and "stub" in figures:
+        ceiling = figures["stub"][window]["rate"]
+        at_least("window of 512: rate / the client's ceiling", ours[window]["rate"] / ceiling, 0.9)
+    disk = figures.get("disk")
+    if ours and disk:
+        at_most(
+            "1 sender: p50, ms; aim: flush of 3 writers + 0.7", ours[one]["p50us"] / 1000, disk["flush"]["p50_ms"] + 0.7
+        )
+        taken = disk["stream"]["bytes_per_second"] / (BODY + _RECORD_OVERHEAD)
+        native = figures["native"]
+        at_least("native, 1 KiB: msg/s", native[str(BODY)]["rate"], min(50_000.0, 0.7 * taken))
+        at_least("native, 100 B: msg/s", native["100"]["rate"], 100_000.0)
+    if "memory" in figures:
+        at_most("anonymous memory of all processes, MiB", figures["memory"]["anonymousMiB"], _MEMORY_MIB_MAX)
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a few seconds for each load, small heaps: does it run?")
+    parser.add_argument("--only", help="what to measure, separated by commas (stub, alone, disk, or a kind of group)")
+    parser.add_argument("--kills", type=int, default=3, help="deaths of each group's leader under a stock producer")
+    parser.add_argument("--out", type=Path, default=Path("bench-replicated.json"), help="where the figures go as JSON")
+    options = parser.parse_args()
+    chosen = options.only.split(",") if options.only else ["stub", "alone", "disk", *KINDS]
+    timing = {"warmup_s": 3.0, "measure_s": 3.0} if options.quick else {"warmup_s": 8.0, "measure_s": 10.0}
+    with tempfile.TemporaryDirectory(prefix="logherd-bench-") as place:
+        directory = Path(place)
+        run = Replicated(directory, **timing, kills=options.kills, heap="512m" if options.quick else "1g")
+        if "disk" in chosen:
+            figures = {"flush": BODY + _RECORD_OVERHEAD, "stream": _MIB}
+            run.figures["disk"] = {
+                name: asdict(measure_disk(directory / "disk", piece=piece, seconds=3))
+                for name, piece in figures.items()
+            }
+        if "stub" in chosen:
+            run.single(Target("stub"))
+        if "alone" in chosen:
+            run.single(Target("rocketmq", "async", heap=run.heap))
+        for kind in KINDS:
+            if kind in chosen:
+                run.group(kind)
+    run.figures["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()}
+    print("\n".join(table({name: run.figures[name] for name in ("stub", _ALONE, *KINDS) if name in run.figures})))
+    for name in ("disk", "native", "memory", "leader killed"):
+        print(f"{name}: {run.figures.get(name)}")
+    run.figures["aims"] = aims(run.figures)
+    for name, value, aim, reached in run.figures["aims"]:
+        print(f"{name:<52}{value:>10.2f}  {aim:<12}{'reached' if reached else 'MISSED'}")
+    options.out.write_text(json.dumps(run.figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

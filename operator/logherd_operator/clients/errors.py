@@ -1,0 +1,47 @@
+"""How a call to the API server can end badly."""
+
+from typing import Any
+
+from logherd_operator.spec.errors import OperatorError
+
+__all__ = ["ClusterError", "Conflict", "NotFound", "NotNow", "Refused", "Unreachable", "refusal"]
+
+
+class ClusterError(OperatorError):
+    """Base of this room's errors."""
+
+
+class Unreachable(ClusterError):
+    """Nobody answered in time; what was asked for may have been done all the same."""
+
+
+class Refused(ClusterError):
+    """The answer was no, and nothing was done."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NotFound(Refused):
+    """There is no such object (404)."""
+
+
+class Conflict(Refused):
+    """A precondition does not hold, or it exists already (409)."""
+
+
+class NotNow(Refused):
+    """Too many requests, or a disruption budget holds it back (429)."""
+
+
+_KINDS: dict[int, type[Refused]] = {404: NotFound, 409: Conflict, 429: NotNow}
+
+
+def refusal(call: str, status: int, document: dict[str, Any]) -> ClusterError:
+    """The error for an answer of the API server; its own faults leave open what was done."""
+    said = str(document.get("message") or document.get("reason") or "no reason was given")
+    message = f"{call}: {status}: {said}"
+    if status >= 500:
+        return Unreachable(message)
+    return _KINDS.get(status, Refused)(status, message)

@@ -1,0 +1,101 @@
+"""What the watches have brought, cut to what is looked at: pods are large, and there are many."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+__all__ = ["MANAGED", "Key", "Known", "key_of_child", "key_of_group", "slim_claim", "slim_pod", "slim_workload"]
+
+Document = Mapping[str, Any]
+MANAGED = "app.kubernetes.io/managed-by=logherd-operator"
+_INSTANCE = "app.kubernetes.io/instance"
+_KEPT_LABELS = ("controller-revision-hash", "topology.kubernetes.io/zone", "logherd.dev/role")
+_KEPT_META = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
+
+
+class Key(NamedTuple):
+    """A BrokerGroup."""
+
+    namespace: str
+    name: str
+
+
+class Known(Protocol):
+    """The watches' present content; it may be a moment old."""
+
+    def group(self, key: Key) -> Document | None:
+        """The BrokerGroup, whole."""
+
+    def workload(self, key: Key, name: str) -> Document | None:
+        """A StatefulSet of the group, slim."""
+
+    def pods(self, key: Key) -> Sequence[Document]:
+        """Of the group, slim."""
+
+    def claims(self, key: Key) -> Sequence[Document]:
+        """Of the group, slim."""
+
+
+def key_of_group(body: Document) -> Key:
+    """Of a BrokerGroup."""
+    return Key(body["metadata"]["namespace"], body["metadata"]["name"])
+
+
+def key_of_child(body: Document) -> Key | None:
+    """Of the group that a pod, claim or StatefulSet belongs to."""
+    metadata = body["metadata"]
+    name = (metadata.get("labels") or {}).get(_INSTANCE)
+    return None if not name else Key(metadata["namespace"], name)
+
+
+def _metadata(body: Document) -> dict[str, Any]:
+    metadata = body["metadata"]
+    kept: dict[str, Any] = {name: metadata[name] for name in _KEPT_META if name in metadata}
+    labels = metadata.get("labels") or {}
+    kept["labels"] = {name: labels[name] for name in _KEPT_LABELS if name in labels}
+    return kept
+
+
+def slim_workload(body: Document) -> dict[str, Any]:
+    """What is looked at of a StatefulSet."""
+    spec = body["spec"]
+    claims = [
+        {"metadata": {"name": each["metadata"]["name"]}, "spec": {"resources": dict(each["spec"]["resources"])}}
+        for each in spec.get("volumeClaimTemplates", ())
+    ]
+    status = body.get("status") or {}
+    kept = {name: status[name] for name in ("observedGeneration", "updateRevision") if name in status}
+    return {
+        "metadata": _metadata(body),
+        "spec": {"replicas": spec.get("replicas", 1), "volumeClaimTemplates": claims},
+        "status": kept,
+    }
+
+
+def slim_pod(body: Document) -> dict[str, Any]:
+    """What is looked at of a pod."""
+    status = body.get("status") or {}
+    kept: dict[str, Any] = {name: status[name] for name in ("phase", "reason") if name in status}
+    kept["conditions"] = [
+        {name: each[name] for name in ("type", "status", "reason", "message") if name in each}
+        for each in status.get("conditions") or ()
+        if each.get("type") in ("Ready", "PodScheduled")
+    ]
+    for name in ("containerStatuses", "initContainerStatuses"):
+        waiting = [(each.get("state") or {}).get("waiting") for each in status.get(name) or ()]
+        kept[name] = [{"state": {"waiting": dict(each)}} for each in waiting if each]
+    node = (body.get("spec") or {}).get("nodeName")
+    return {"metadata": _metadata(body), "spec": {"nodeName": node} if node else {}, "status": kept}
+
+
+def slim_claim(body: Document) -> dict[str, Any]:
+    """What is looked at of a volume claim."""
+    status = body.get("status") or {}
+    kept: dict[str, Any] = {name: status[name] for name in ("phase", "capacity") if name in status}
+    kept["conditions"] = [dict(each) for each in status.get("conditions") or ()]
+    metadata = _metadata(body)
+    owners = body["metadata"].get("ownerReferences") or ()
+    metadata["owners"] = [each["uid"] for each in owners]
+    return {
+        "metadata": metadata, "spec": {"resources": {"requests": dict(body["spec"]["resources"]["requests"])}},
+        "status": kept,
+    }  # fmt: skip

@@ -1,0 +1,176 @@
+"""A group's objects are as its spec wants them: applied when they differ from what was applied last, made once where
+somebody else fills them, deleted where nothing wants them any more.
+"""
+
+import base64
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Container, Mapping
+from typing import Any, NamedTuple
+
+from logherd_operator.clients.api import Api, path_of
+from logherd_operator.clients.errors import Conflict, NotFound
+from logherd_operator.cluster.look import NotSettled
+from logherd_operator.handlers.known import Known
+from logherd_operator.handlers.looking import Sight
+from logherd_operator.handlers.memory import Drawn, Memory
+from logherd_operator.handlers.shaping import first_counts, shape_of
+from logherd_operator.plan.outcome import Plan
+from logherd_operator.resources.group_objects import render_group
+from logherd_operator.resources.site import Document, Shape, Site
+
+__all__ = ["Objects", "Refresh"]
+
+_TOKEN_BYTES = 32
+
+
+class Refresh(NamedTuple):
+    """What stands as it was applied is applied again after `every` seconds, because not every kind is watched; all
+    groups together at most one object in `apart` seconds, so that many idle groups cost the API server little.
+    """
+
+    every: float = 600.0
+    apart: float = 5.0
+    at_once: int = 30
+
+
+class Objects:
+    """Keeps the objects of groups. `clock` counts seconds. All methods raise Unreachable or kinds of Refused."""
+
+    def __init__(self, api: Api, known: Known, clock: Callable[[], float], refresh: Refresh | None = None) -> None:
+        self._api = api
+        self._known = known
+        self._clock = clock
+        self._refresh = refresh or Refresh()
+        self._spare, self._filled_at = float(self._refresh.at_once), clock()
+
+    async def keep(self, sight: Sight, plan: Plan, memory: Memory, operator_peer: Document | None) -> None:
+        """Apply what differs. Raises also Conflict or NotSettled: what was looked at is out of date."""
+        await self.read_token(sight.site, memory)
+        site = sight.site
+        shape = shape_of(self._known, sight.key, site, sight.observed, plan)
+        drawn = _drawn(site, shape, memory, operator_peer)
+        rendered = drawn.rendered
+        for document in rendered.made_once:
+            path = path_of(document)
+            if path not in memory.applied:
+                await self._api.create(document)
+                memory.applied[path] = ("", self._clock())
+        for document in rendered.kept:
+            if document["kind"] == "StatefulSet":
+                await self._keep_workload(document, sight, plan, memory)
+            elif not self._unknown_yet(document, sight):
+                await self._keep(document, memory)
+        await self._prune(drawn.digests.keys(), site, memory)
+
+    async def read_token(self, site: Site, memory: Memory) -> None:
+        """The secret of the admin ports, drawn once for the group that has the controllers, and never rewritten."""
+        if memory.token:
+            return
+        name = f"{site.controllers_of}-admin"
+        path = f"/api/v1/namespaces/{site.namespace}/secrets/{name}"
+        found = await self._api.find(path)
+        if found is None and site.controllers_of == site.name:
+            token = base64.b64encode(secrets.token_hex(_TOKEN_BYTES).encode()).decode()
+            document = {
+                "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": site.metadata(name),
+                "data": {"token": token},
+            }  # fmt: skip
+            found = await self._api.create(document) or await self._api.find(path)
+        data: Mapping[str, str] = (found or {}).get("data") or {}
+        memory.token = base64.b64decode(data.get("token", "")).decode()
+
+    def _unknown_yet(self, document: Document, sight: Sight) -> bool:
+        """Who begins as a learner stands in the brokers' files; it is not written while no controller can tell."""
+        config = f"{sight.site.workload('broker')}-config"
+        observed = sight.observed
+        return (
+            document["metadata"]["name"] == config and observed.group is None and observed.platform.brokers is not None
+        )
+
+    async def _keep(self, document: Document, memory: Memory) -> None:
+        path = path_of(document)
+        digest, last = _known_digest(path, memory), memory.applied.get(path)
+        if last is not None and last[0] == digest and not self._due(last[1]):
+            return
+        await self._api.apply(document)
+        memory.applied[path] = (digest, self._clock())
+
+    def _due(self, applied_at: float) -> bool:
+        now = self._clock()
+        if now - applied_at < self._refresh.every:
+            return False
+        self._spare += (now - self._filled_at) / self._refresh.apart
+        self._spare, self._filled_at = min(self._spare, float(self._refresh.at_once)), now
+        if self._spare < 1.0:
+            return False
+        self._spare -= 1.0
+        return True
+
+    async def _keep_workload(self, document: Document, sight: Sight, plan: Plan, memory: Memory) -> None:
+        """With the version that was looked at: what is applied has the count that was seen, and may not be out of date.
+
+        Raises: Conflict if it is; NotSettled if it was changed now, because then nobody knows what pods should be like.
+        """
+        name, path = document["metadata"]["name"], path_of(document)
+        version = sight.versions.get(name)
+        if version is None:
+            if document["metadata"]["labels"]["app.kubernetes.io/component"] not in first_counts(plan):
+                return
+            if await self._api.find(path) is not None:
+                raise Conflict(409, f"the StatefulSet {name} is there, and the watch has not said so yet")
+            await self._apply_workload(document, memory)
+            return
+        seen = self._known.workload(sight.key, name)
+        generation = str((seen or {}).get("metadata", {}).get("generation", ""))
+        digest, last = _known_digest(path, memory), memory.applied.get(path)
+        touched = memory.applied.get(f"{path}#generation", ("", 0.0))[0] != generation
+        if last is not None and last[0] == digest and not touched and not self._due(last[1]):
+            return
+        metadata = {**document["metadata"], "resourceVersion": version}
+        made = await self._apply_workload({**document, "metadata": metadata}, memory)
+        if str(made["metadata"].get("generation", "")) != generation:
+            raise NotSettled(f"the StatefulSet {name} was changed, so the plan was made for another one")
+
+    async def _apply_workload(self, document: Document, memory: Memory) -> dict[str, Any]:
+        path, now = path_of(document), self._clock()
+        made = await self._api.apply(document)
+        memory.applied[path] = (_known_digest(path, memory), now)
+        memory.applied[f"{path}#generation"] = (str(made["metadata"].get("generation", "")), now)
+        return made
+
+    async def _prune(self, kept: Container[str], site: Site, memory: Memory) -> None:
+        """Budgets and policies are wanted or not; everything else is there as long as the group is."""
+        for kind, version in (("poddisruptionbudgets", "policy/v1"), ("networkpolicies", "networking.k8s.io/v1")):
+            for component in ("broker", "controller"):
+                path = f"/apis/{version}/namespaces/{site.namespace}/{kind}/{site.name}-{component}"
+                if path in kept:
+                    memory.absent.discard(path)
+                elif path not in memory.absent:
+                    try:
+                        await self._api.call("DELETE", path)
+                    except NotFound:
+                        pass
+                    memory.absent.add(path)
+                    memory.applied.pop(path, None)
+
+
+def _drawn(site: Site, shape: Shape, memory: Memory, operator_peer: Document | None) -> Drawn:
+    """The group's objects, rendered when something that they are made from has changed."""
+    generation = memory.parsed.generation if memory.parsed is not None else 0
+    made_from = (generation, shape, site.image, site.controller_count, operator_peer is None)
+    if memory.drawn is None or memory.drawn.of != made_from:
+        rendered = render_group(site, shape, memory.pinned, operator_peer)
+        memory.pinned = rendered.pinned
+        digests = {path_of(each): _digest(each) for each in rendered.kept}
+        memory.drawn = Drawn(of=made_from, rendered=rendered, digests=digests)
+    return memory.drawn
+
+
+def _known_digest(path: str, memory: Memory) -> str:
+    return memory.drawn.digests[path] if memory.drawn is not None else ""
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

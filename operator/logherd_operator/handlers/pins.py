@@ -1,0 +1,58 @@
+"""The templates that a group's pods are made from, as they were kept: in a ConfigMap, else in the StatefulSets."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from logherd_operator.clients.api import Api
+from logherd_operator.handlers.known import Key
+from logherd_operator.observed.slots import Component
+from logherd_operator.resources.pinning import ROLL_HASH, Pinned
+
+__all__ = ["image_of", "read_pins"]
+
+_COMPONENTS: tuple[Component, ...] = ("broker", "controller")
+
+
+async def read_pins(api: Api, key: Key) -> dict[Component, Pinned]:
+    """What is in use; empty for a group that has no pods yet. Raises: as `Api.call`."""
+    kept = await api.find(f"/api/v1/namespaces/{key.namespace}/configmaps/{key.name}-template")
+    texts: Mapping[str, str] = (kept or {}).get("data") or {}
+    found: dict[Component, Pinned] = {}
+    for component in _COMPONENTS:
+        pinned = _kept(texts.get(f"{component}.json", ""))
+        if pinned is None:
+            path = f"/apis/apps/v1/namespaces/{key.namespace}/statefulsets/{key.name}-{component}"
+            pinned = _in_use(await api.find(path))
+        if pinned is not None:
+            found[component] = pinned
+    return found
+
+
+def _kept(text: str) -> Pinned | None:
+    try:
+        document = json.loads(text)
+        return Pinned(
+            template=dict(document["template"]), roll_hash=str(document["rollHash"]),
+            rendered_by=str(document["renderedBy"]),
+        )  # fmt: skip
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _in_use(workload: Mapping[str, Any] | None) -> Pinned | None:
+    """The ConfigMap is lost: what the StatefulSet says is what the pods run."""
+    if workload is None:
+        return None
+    template = dict(workload["spec"]["template"])
+    notes = template.get("metadata", {}).get("annotations") or {}
+    return Pinned(template=template, roll_hash=str(notes.get(ROLL_HASH, "")), rendered_by="")
+
+
+def image_of(pins: Mapping[Component, Pinned]) -> str | None:
+    """The image that the brokers were made from: a new default is for new groups."""
+    pinned = pins.get("broker")
+    if pinned is None:
+        return None
+    containers = pinned.template["spec"]["containers"]
+    return next((str(each["image"]) for each in containers if each["name"] == "broker"), None)

@@ -1,0 +1,47 @@
+"""How large a group is now, for the builders: what there is, and what a plan makes for the first time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from logherd_operator.handlers.known import Key, Known
+from logherd_operator.observed.observed import Observed
+from logherd_operator.observed.quorum import Group
+from logherd_operator.observed.slots import Component
+from logherd_operator.plan.actions import SetMembers
+from logherd_operator.plan.outcome import Plan
+from logherd_operator.resources.site import PLACES_MAX, Shape, Site
+
+__all__ = ["first_counts", "shape_of"]
+
+
+def first_counts(plan: Plan) -> dict[Component, int]:
+    """Places that the plan lets exist for the first time, by component."""
+    return {each.component: each.count for each in plan.actions if isinstance(each, SetMembers) and each.before is None}
+
+
+def shape_of(known: Known, key: Key, site: Site, observed: Observed, plan: Plan) -> Shape:
+    """Counts as they are, so that applying a StatefulSet never scales it."""
+    first = first_counts(plan)
+    brokers, controllers = observed.platform.brokers, observed.platform.controllers
+    return Shape(
+        brokers=first.get("broker", 0) if brokers is None else brokers,
+        controllers=first.get("controller", 0) if controllers is None else controllers,
+        first_learner=_first_learner(observed.group),
+        broker_claim=_claim(known.workload(key, site.workload("broker"))),
+        controller_claim=_claim(known.workload(key, site.workload("controller"))),
+    )
+
+
+def _first_learner(group: Group | None) -> int | None:
+    """A group that has had a leader takes new brokers as learners: all that the controllers do not know as voters."""
+    if group is None or not group.founded:
+        return None
+    voters = {each.broker_id for each in group.replicas if not each.learner}
+    return next((n for n in range(PLACES_MAX) if n + 1 not in voters), PLACES_MAX)
+
+
+def _claim(workload: Mapping[str, Any] | None) -> str | None:
+    for each in (workload or {}).get("spec", {}).get("volumeClaimTemplates", ()):
+        if each["metadata"]["name"] == "data":
+            return str(each["spec"]["resources"]["requests"]["storage"])
+    return None

@@ -1,0 +1,104 @@
+"""What people hear of a group: its status, written when it differs, and one Event for each thing that happened."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from logherd_operator.clients.events import Happening
+from logherd_operator.plan.actions import Action, Restart
+from logherd_operator.spec.group import API_VERSION, KIND
+
+__all__ = ["happenings", "invalid_status", "not_done", "of_action", "same", "status_patch"]
+
+Document = Mapping[str, Any]
+_SAID = ("Available", "LeaderElected", "QuorumHealthy", "Degraded", "StorageReady", "ConfigApplied")
+_GOOD_IF_FALSE = ("Degraded",)
+
+
+def same(before: Document, now: Document) -> bool:
+    """Do two statuses say the same? What is empty in one may be missing in the other."""
+    return bool(_plain(before) == _plain(now))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: plain for name, each in value.items() if (plain := _plain(each)) not in ({}, [], None)}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def status_patch(group: Document, status: Document) -> dict[str, Any]:
+    """To be applied to the status subresource of exactly the version that was looked at (OP-18)."""
+    metadata = group["metadata"]
+    return {
+        "apiVersion": API_VERSION, "kind": KIND,
+        "metadata": {
+            "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+        },
+        "status": dict(status),
+    }  # fmt: skip
+
+
+def invalid_status(group: Document, fault: str, when: str) -> dict[str, Any]:
+    """The status of a spec that cannot be read: everything stays as it was, and one condition says why."""
+    before: Document = group.get("status") or {}
+    generation = int(group["metadata"].get("generation", 0))
+    conditions = [dict(each) for each in before.get("conditions", ()) if each.get("type") != "Degraded"]
+    empty: Document = {}
+    old = next((each for each in before.get("conditions", ()) if each.get("type") == "Degraded"), empty)
+    since = old.get("lastTransitionTime") if old.get("status") == "True" else None
+    conditions.append({
+        "type": "Degraded", "status": "True", "reason": "InvalidSpec", "message": fault[:4096],
+        "lastTransitionTime": since or when, "observedGeneration": generation,
+    })  # fmt: skip
+    return {**before, "phase": "Degraded", "observedGeneration": generation, "conditions": conditions}
+
+
+def happenings(before: Document, now: Document) -> Iterator[Happening]:
+    """What has changed from one status to the next and is worth an Event."""
+    yield from _conditions(before, now)
+    old, new = before.get("leader") or {}, now.get("leader") or {}
+    if new and new.get("epoch") != old.get("epoch"):
+        came = f"{new['pod']} leads in epoch {new['epoch']}"
+        note = f"{came}, after {old['pod']} in epoch {old['epoch']}" if old else came
+        yield Happening("Normal", "LeaderChanged", "Follow", note, f"epoch {new['epoch']}")
+    known = {each["code"] for each in before.get("blocked", ())}
+    for each in now.get("blocked", ()):
+        if each["code"] not in known:
+            note = f"{each['message']}; what unblocks it: {each['unblocks']}"
+            yield Happening("Warning", each["code"], "Refuse", note, f"blocked since {each['since']}")
+
+
+def _conditions(before: Document, now: Document) -> Iterator[Happening]:
+    known = {each["type"]: each for each in before.get("conditions", ())}
+    for each in now.get("conditions", ()):
+        kind, status = each["type"], each["status"]
+        if kind not in _SAID or known.get(kind, {}).get("status") == status:
+            continue
+        good = (status == "True") != (kind in _GOOD_IF_FALSE)
+        if kind not in known and not good:
+            continue  # nothing was promised yet
+        identity = f"{kind}={status} since {each['lastTransitionTime']}"
+        yield Happening("Normal" if good else "Warning", each["reason"], kind, f"{kind}: {each['message']}", identity)
+
+
+def of_action(action: Action, generation: int) -> Happening:
+    """That something is done, and why."""
+    kind = type(action).__name__
+    reason = action.why.value if isinstance(action, Restart) else kind
+    return Happening("Normal", reason, kind, f"{_words(action)}: {action.reason}", f"{action!r} of {generation}")
+
+
+def not_done(action: Action, why: str, generation: int) -> Happening:
+    """That something was tried and refused."""
+    kind = type(action).__name__
+    return Happening(
+        "Warning", f"{kind}Refused", kind, f"{_words(action)}: {why}", f"{action!r} of {generation}: {why}"
+    )
+
+
+def _words(action: Action) -> str:
+    ordinal = getattr(action, "ordinal", None)
+    number = getattr(action, "broker_id", None) or getattr(action, "target", None)
+    if ordinal is not None:
+        return f"{getattr(action, 'component', 'broker')} at place {ordinal}"
+    return f"broker {number}" if number is not None else "the group"

@@ -1,0 +1,110 @@
+"""What the slice should say, decided from what the controller beside us confirms. Pure.
+
+Rules (H17):
+ 1. Only who hears a confirmed, live page changes the slice; and who changed it last, to empty it.
+ 2. A leader goes in only with an epoch at least as high as the slice's; one of the same epoch only at another address.
+ 3. One lease after the last confirmed leader the slice is empty. Not sooner: the guardian of a dead leader still passes
+    connections on, so between two leaders the old address is better than none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+__all__ = ["EPOCH", "HOLDER", "Change", "Heard", "Keeper", "Slice", "heard_of", "slice_of"]
+
+EPOCH = "logherd.dev/epoch"
+HOLDER = "logherd.dev/kept-by"
+
+
+class Heard(NamedTuple):
+    """What the controller said: the epoch, and where the leader renews its lease from; "" if nobody leads."""
+
+    epoch: int
+    address: str
+
+
+class Slice(NamedTuple):
+    """What the slice says."""
+
+    version: str
+    epoch: int
+    address: str
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """To be patched over exactly `version`."""
+
+    version: str
+    epoch: int
+    address: str
+
+
+def heard_of(status: int, document: Mapping[str, Any]) -> Heard | None:
+    """From the controller's page of the group; None unless the leading controller says it, confirmed by its quorum."""
+    try:
+        if status != 200 or not (document["confirmed"] and document["live"]):
+            return None
+        leader = document["leader"]
+        leads = leader is not None and leader["serving"] and leader.get("renewedFrom")
+        return Heard(epoch=int(document["epoch"]), address=str(leader["renewedFrom"]) if leads else "")
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def slice_of(document: Mapping[str, Any]) -> Slice:
+    """From the EndpointSlice."""
+    metadata = document["metadata"]
+    notes: Mapping[str, str] = metadata.get("annotations") or {}
+    epoch = notes.get(EPOCH, "")
+    addresses = [each for endpoint in document.get("endpoints") or () for each in endpoint.get("addresses") or ()]
+    return Slice(
+        version=str(metadata["resourceVersion"]), epoch=int(epoch) if epoch.isascii() and epoch.isdigit() else 0,
+        address=str(addresses[0]) if addresses else "", holder=notes.get(HOLDER, ""),
+    )  # fmt: skip
+
+
+class Keeper:
+    """One sidecar. Times in seconds of a clock that is never set back."""
+
+    def __init__(self, name: str, lease: float, now: float) -> None:
+        """`name` is this sidecar's; `lease` the brokers'."""
+        self._name = name
+        self._lease = lease
+        self._confirmed: Heard | None = None
+        self._leader_at = now
+        self._stands: Slice | None = None
+
+    @property
+    def needs_slice(self) -> bool:
+        """Has the slice to be read before anything can be decided?"""
+        return self._stands is None
+
+    def read(self, stands: Slice | None) -> None:
+        """The slice as it was read or as a patch left it; None: it is to be read again."""
+        self._stands = stands
+
+    def heard(self, heard: Heard | None, asked: float) -> None:
+        """What the controller said to a question that was asked at `asked`; None: it did not confirm anything."""
+        if heard is not None and self._confirmed is None:
+            # It leads the controllers now. What was before it does not know, so a lease is given to whoever leads.
+            self._leader_at = asked
+            self._stands = None
+        self._confirmed = heard
+        if heard is not None and heard.address:
+            self._leader_at = asked
+
+    def change(self, now: float, margin: float) -> Change | None:
+        """What to patch, if anything. `margin`: how long asking and patching may still take."""
+        stands, heard = self._stands, self._confirmed
+        if stands is None:
+            return None
+        if heard is not None and heard.address:
+            newer = heard.epoch > stands.epoch or (heard.epoch == stands.epoch and heard.address != stands.address)
+            return Change(stands.version, heard.epoch, heard.address) if newer else None
+        ours = heard is not None or stands.holder == self._name
+        if ours and stands.address and now - self._leader_at >= self._lease - margin:
+            return Change(stands.version, max(stands.epoch, heard.epoch if heard is not None else 0), "")
+        return None

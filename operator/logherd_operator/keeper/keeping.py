@@ -1,0 +1,60 @@
+"""`logherd operator keep-leader`: ask, decide, patch, some times in each lease."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from logherd_operator.keeper.decision import Keeper, heard_of, slice_of
+from logherd_operator.keeper.slices import ApiPlace, NoAnswer, ask_controller, patch_slice, read_slice
+
+__all__ = ["Keeping", "keep_leader", "step"]
+
+_log = logging.getLogger("logherd.leader-endpoint")
+_ROUNDS = 8
+"""Questions in one lease; each may take as long as the time between two."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """`page`: the URL of the group at the controller beside us; `lease` in seconds; `name` of this sidecar."""
+
+    page: str
+    slice_place: ApiPlace
+    name: str
+    lease: float
+
+    @property
+    def pause(self) -> float:
+        """Between two questions, and the most that one may take."""
+        return self.lease / _ROUNDS
+
+
+def keep_leader(
+    keeping: Keeping, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """For ever; a signal ends it. What stands in the slice then stays: another sidecar goes on."""
+    keeper = Keeper(keeping.name, keeping.lease, clock())
+    while True:
+        began = clock()
+        step(keeper, keeping, clock)
+        sleep(max(0.0, keeping.pause - (clock() - began)))
+
+
+def step(keeper: Keeper, keeping: Keeping, clock: Callable[[], float]) -> None:
+    """One round."""
+    asked = clock()
+    keeper.heard(heard_of(*ask_controller(keeping.page, keeping.pause)), asked)
+    try:
+        if keeper.needs_slice:
+            keeper.read(slice_of(read_slice(keeping.slice_place, keeping.pause)))
+        # What is left of the lease must do for one more question and its patch.
+        change = keeper.change(clock(), 3 * keeping.pause)
+        if change is None:
+            return
+        keeper.read(slice_of(patch_slice(keeping.slice_place, change, keeping.name, keeping.pause)))
+        _log.info("the leader's endpoint is %s in epoch %d", change.address or "empty", change.epoch)
+    except NoAnswer as error:
+        # Not the version that we know, or nobody knows whether it was done: read it again.
+        keeper.read(None)
+        _log.warning("the slice was not changed: %s", error)

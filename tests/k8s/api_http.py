@@ -1,0 +1,125 @@
+"""The emulated API server over HTTP: discovery, lists by label, watches with bookmarks, and all that `ApiServer` does."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from k8s.api_server import ApiServer
+from logherd_operator.clients.errors import Unreachable
+
+__all__ = ["served"]
+
+_RESOURCES = {
+    "/api/v1": [
+        ("namespaces", "Namespace", False), ("pods", "Pod", True),
+        ("persistentvolumeclaims", "PersistentVolumeClaim", True), ("events", "Event", True),
+    ],
+    "/apis/apps/v1": [("statefulsets", "StatefulSet", True)],
+    "/apis/logherd.dev/v1alpha1": [("brokergroups", "BrokerGroup", True)],
+}  # fmt: skip
+
+
+@asynccontextmanager
+async def served(api: ApiServer) -> AsyncIterator[str]:
+    """Its address."""
+    pages = _Pages(api)
+    app = web.Application(client_max_size=1 << 24)
+    app.router.add_route("*", "/{path:.*}", pages.answer)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        pages.closing.set()
+        await runner.cleanup()
+
+
+class _Pages:
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self.closing = asyncio.Event()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        path = request.path
+        found = _discovery(path)
+        if found is not None:
+            return web.json_response(found)
+        plural = path.rsplit("/", 1)[1]
+        if request.method == "GET" and any(plural == each[0] for each in sum(_RESOURCES.values(), [])):
+            return await (self._watch(request) if "watch" in request.query else self._list(request))
+        text = await request.text()
+        body = json.loads(text) if text else None
+        try:
+            reply = self._api.handle(request.method, request.path_qs, body, request.content_type)
+        except Unreachable:
+            request.transport.close()  # type: ignore[union-attr]
+            raise
+        return web.json_response(reply.document, status=reply.status)
+
+    async def _list(self, request: web.Request) -> web.Response:
+        self._api._count("list", request.path)
+        items = [each for _, each in self._api.listed(request.path) if _fits(each, request)]
+        return web.json_response({
+            "kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": str(self._api.version)}, "items": items,
+        })  # fmt: skip
+
+    async def _watch(self, request: web.Request) -> web.StreamResponse:
+        self._api._count("watch", request.path)
+        events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        root, _, plural = request.path.rpartition("/")
+        anywhere = "/namespaces/" not in root
+
+        def note(kind: str, path: str, document: dict[str, Any]) -> None:
+            head, found, _ = path.rsplit("/", 2)
+            here = head == root or (anywhere and head.startswith(f"{root}/namespaces/"))
+            if found == plural and here and _fits(document, request):
+                events.put_nowait({"type": kind, "object": document})
+
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        since = int(request.query.get("resourceVersion") or 0)
+        for _, each in self._api.listed(request.path):
+            if int(each["metadata"]["resourceVersion"]) > since and _fits(each, request):
+                events.put_nowait({"type": "MODIFIED", "object": each})
+        self._api.watchers.append(note)
+        try:
+            while not self.closing.is_set():
+                await response.write(json.dumps(await events.get()).encode() + b"\n")
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            self._api.watchers.remove(note)
+        return response
+
+
+def _fits(document: dict[str, Any], request: web.Request) -> bool:
+    labels = document["metadata"].get("labels") or {}
+    wanted = [each.split("=") for each in request.query.get("labelSelector", "").split(",") if each]
+    return all(labels.get(name) == value for name, value in wanted)
+
+
+def _discovery(path: str) -> dict[str, Any] | None:
+    if path == "/api":
+        return {"versions": ["v1"]}
+    if path == "/apis":
+        groups = [each.removeprefix("/apis/").split("/") for each in _RESOURCES if each.startswith("/apis/")]
+        return {"groups": [
+            {"name": name, "preferredVersion": {"version": version}, "versions": [{"version": version}]}
+            for name, version in groups
+        ]}  # fmt: skip
+    found = _RESOURCES.get(path)
+    if found is None:
+        return None
+    verbs = ["get", "list", "watch", "create", "patch", "delete"]
+    return {"resources": [
+        {"name": plural, "kind": kind, "singularName": kind.lower(), "namespaced": spaced, "verbs": verbs,
+         "shortNames": [], "categories": []}
+        for plural, kind, spaced in found
+    ]}  # fmt: skip

@@ -1,0 +1,90 @@
+"""The whole operator, kopf and all, over HTTP: it finds groups, follows changes, and only one of two acts."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from kubernetes.aio.client import Configuration
+
+from k8s.api_http import served
+from k8s.driving import GROUP_PATH, OPTIONS, Drive
+from k8s.kubelet import NAMESPACE
+from logherd_operator.clients.lease import LeasePlace
+from logherd_operator.handlers.process import LeaseLost, RunOptions, work
+
+PATIENCE = 50.0
+SPEC = {"replicas": 3, "image": "logherd:good-1"}
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/logherd-operator"
+
+
+def run_options(identity: str = "op-0") -> RunOptions:
+    lease = LeasePlace(namespace=NAMESPACE, name="logherd-operator", identity=identity)
+    return RunOptions(options=OPTIONS, lease=lease, namespaces=(NAMESPACE,), health_port=0)
+
+
+@asynccontextmanager
+async def operating(drive: Drive, address: str, identity: str = "op-0") -> AsyncIterator[asyncio.Task[None]]:
+    stop = asyncio.Event()
+    access = Configuration(host=address)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work(run_options(identity), access, drive.kubelet, stop))
+        try:
+            yield task
+        finally:
+            stop.set()
+
+
+async def until(drive: Drive, so: Callable[[], bool]) -> None:
+    """Real time goes on with the emulated one, ten times as fast."""
+    async with asyncio.timeout(PATIENCE):
+        while not so():
+            drive.kubelet.tick(1.0)
+            await asyncio.sleep(0.1)
+
+
+def running(drive: Drive) -> Callable[[], bool]:
+    return lambda: drive.status.get("phase") == "Running"
+
+
+@pytest.mark.timeout(180)
+async def test_it_founds_a_group_and_follows_its_spec() -> None:
+    drive = Drive.of(SPEC)
+    async with served(drive.api) as address, operating(drive, address):
+        await until(drive, running(drive))
+        drive.set_spec({**SPEC, "config": {"fileReservedTime": "96"}})
+        await until(drive, lambda: len([path for _, path in drive.kubelet.told if path == "/config"]) >= 3)
+    text = json.dumps(drive.api.objects)
+    assert "finalizers" not in text
+    assert "kopf" not in text
+    assert drive.api.find(LEASE) is not None
+    assert drive.api.find(LEASE)["spec"]["holderIdentity"] == ""  # type: ignore[index]  # it was given back
+
+
+@pytest.mark.timeout(180)
+async def test_of_two_operators_one_acts_and_the_other_takes_over() -> None:
+    drive = Drive.of(SPEC)
+    async with served(drive.api) as address, operating(drive, address, "second") as second:
+        del second
+        async with operating(drive, address, "first"):
+            await until(drive, running(drive))
+        found = drive.api.find(LEASE)
+        assert found is not None
+        await until(drive, lambda: (drive.api.find(LEASE) or {})["spec"]["holderIdentity"] in ("first", "second"))
+        drive.set_spec({**SPEC, "image": "logherd:good-2"})
+        await until(drive, lambda: drive.status["versions"]["image"] == "logherd:good-2")
+
+
+@pytest.mark.timeout(180)
+async def test_it_ends_when_it_cannot_renew_its_lease() -> None:
+    drive = Drive.of(SPEC)
+    async with served(drive.api) as address:
+        with pytest.raises(ExceptionGroup) as ended:
+            async with operating(drive, address):
+                await until(drive, running(drive))
+                drive.api.faults.refuse["leases"] = 503
+                await asyncio.Event().wait()
+    assert ended.group_contains(LeaseLost)
+
+

@@ -1,0 +1,279 @@
+"""A group in an emulated cluster: founded, changed, grown, shrunk, and what people are told of it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from k8s.driving import GROUP_PATH, Drive
+from k8s.kubelet import NAME, NAMESPACE
+from logherd_operator.handlers.known import Key
+
+SPEC: dict[str, Any] = {"replicas": 3, "image": "logherd:good-1"}
+CONFIG = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}-broker-config"
+BROKERS = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{NAME}-broker"
+
+
+async def founded(**fields: Any) -> Drive:
+    drive = Drive.of({**SPEC, **fields})
+    await drive.settle()
+    return drive
+
+
+def uids(drive: Drive) -> list[str]:
+    return sorted(each["metadata"]["uid"] for each in drive.api.of_kind("pods"))
+
+
+def reasons(drive: Drive) -> list[str]:
+    return [each["reason"] for each in drive.api.of_kind("events")]
+
+
+async def test_a_group_is_founded_and_says_so() -> None:
+    drive = await founded()
+    assert drive.status["phase"] == "Running"
+    assert drive.status["inSync"] == "3/3"
+    assert drive.condition("Available")["reason"] == "WritesAccepted"
+    assert {each["observedGeneration"] for each in drive.status["conditions"]} == {1}
+    assert drive.status["leader"]["pod"] == "orders-broker-0"
+    assert drive.status["controllers"] == {"replicas": 3, "readyReplicas": 3, "quorate": True, "leader": "c0"}
+    assert "LeaderChanged" in reasons(drive)
+    assert drive.kubelet.world.faults == []
+
+
+async def test_a_thousand_looks_at_what_does_not_change_write_nothing() -> None:
+    drive = await founded()
+    before = drive.api.writes
+    for _ in range(1000):
+        await drive.look()
+    assert drive.api.writes == before
+
+
+async def test_what_stands_is_applied_again_after_a_while_and_a_few_at_a_time() -> None:
+    drive = await founded()
+    before, drive.kubelet.world.now = drive.api.writes, drive.kubelet.world.now + 700.0
+    await drive.look()
+    applied = drive.api.writes - before
+    assert 10 < applied <= 30
+    await drive.look()
+    assert drive.api.writes - before == applied
+
+
+async def test_a_service_that_somebody_changed_is_as_it_should_be_after_that() -> None:
+    drive = await founded()
+    path = f"/api/v1/namespaces/{NAMESPACE}/services/{NAME}-bootstrap"
+    found = drive.api.find(path)
+    assert found is not None
+    wanted = found["spec"]["ports"]
+    drive.api.put(path, {**found, "metadata": dict(found["metadata"]), "spec": {**found["spec"], "ports": []}})
+    drive.kubelet.world.now += 700.0
+    await drive.look()
+    assert (drive.api.find(path) or {})["spec"]["ports"] == wanted
+
+
+async def test_a_stateful_set_that_somebody_changed_is_set_right_before_any_pod_follows_it() -> None:
+    drive = await founded()
+    before, found = uids(drive), drive.api.find(BROKERS)
+    assert found is not None
+    spec = json.loads(json.dumps(found["spec"]))
+    spec["template"]["spec"]["containers"][0]["image"] = "other:2"
+    drive.api.put(BROKERS, {**found, "metadata": dict(found["metadata"]), "spec": spec})
+    await drive.settle()
+    after = drive.api.find(BROKERS)
+    assert after is not None
+    assert after["spec"]["template"]["spec"]["containers"][0]["image"] == "logherd:good-1"
+    assert uids(drive) == before
+
+
+async def test_a_new_image_reaches_every_pod_and_the_leader_last() -> None:
+    drive = await founded()
+    before = uids(drive)
+    drive.set_spec({**SPEC, "image": "logherd:good-2"})
+    await drive.settle()
+    assert not set(before) & set(uids(drive))
+    assert drive.status["updatedReplicas"] == 3
+    assert drive.status["versions"]["image"] == "logherd:good-2"
+    assert drive.kubelet.world.group is not None
+    assert drive.kubelet.world.group.epoch == 2  # one switchover
+    assert {"SpecChanged", "Switchover", "LeaderChanged"} <= set(reasons(drive))
+    assert drive.kubelet.world.faults == []
+
+
+async def test_a_bad_image_touches_one_pod_of_a_kind_and_a_revert_heals() -> None:
+    drive = await founded()
+    before = uids(drive)
+    drive.set_spec({**SPEC, "image": "logherd:bad-2"})
+    await drive.settle()
+    assert len(set(before) - set(uids(drive))) == 1
+    assert drive.condition("Available")["status"] == "True"
+    assert drive.status["blocked"] != []
+    drive.set_spec(SPEC)
+    await drive.settle()
+    assert drive.status["phase"] == "Running"
+    assert drive.kubelet.world.faults == []
+
+
+async def test_a_new_default_image_is_for_new_groups() -> None:
+    drive = Drive.of({"replicas": 3})
+    await drive.settle()
+    before = uids(drive)
+    object.__setattr__(drive.reconciler._options, "broker_image", "logherd:9")
+    drive.begin()
+    await drive.settle()
+    assert uids(drive) == before
+
+
+async def test_an_upgraded_operator_restarts_nothing() -> None:
+    drive = await founded()
+    before = uids(drive)
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}-template"
+    found = drive.api.find(path)
+    assert found is not None
+    data = {}
+    for name, text in found["data"].items():  # as an older operator rendered it
+        kept = json.loads(text)
+        kept["template"]["spec"]["enableServiceLinks"] = True
+        data[name] = json.dumps(kept)
+    for component in ("broker", "controller"):
+        where = BROKERS.replace("-broker", f"-{component}")
+        workload = drive.api.find(where)
+        assert workload is not None
+        spec = {**workload["spec"], "template": json.loads(data[f"{component}.json"])["template"]}
+        drive.api.put(where, {**workload, "metadata": dict(workload["metadata"]), "spec": spec})
+    drive.api.put(path, {**found, "metadata": dict(found["metadata"]), "data": data})
+    for pod in [*drive.kubelet.world.pods.values(), *drive.kubelet.world.controllers.values()]:
+        pod.revision = ""
+    drive.kubelet.tick(1)
+    for component, pods in (("broker", drive.kubelet.world.pods), ("controller", drive.kubelet.world.controllers)):
+        for pod in pods.values():
+            pod.revision = drive.kubelet.world.wanted[component]
+    drive.kubelet.tick(1)
+    drive.begin()
+    await drive.settle()
+    assert uids(drive) == before
+    assert drive.status["template"]["newerAvailable"]
+
+
+async def test_lost_pins_are_read_from_the_stateful_sets() -> None:
+    drive = await founded()
+    before = uids(drive)
+    drive.api.drop(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}-template")
+    drive.begin()
+    await drive.settle()
+    assert uids(drive) == before
+    assert drive.api.find(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}-template") is not None
+
+
+async def test_more_brokers_come_as_learners_one_at_a_time_and_go_again() -> None:
+    drive = await founded()
+    drive.set_spec({**SPEC, "replicas": 5})
+    await drive.steps(20)
+    files = (drive.api.find(CONFIG) or {})["data"]
+    assert json.loads(files["orders-broker-3.json"])["replication"]["learner"]
+    assert "learner" not in json.loads(files["orders-broker-2.json"])["replication"]
+    await drive.settle()
+    assert drive.status["inSync"] == "5/5"
+    drive.set_spec(SPEC)
+    await drive.settle()
+    assert drive.status["inSync"] == "3/3"
+    assert len(drive.api.of_kind("persistentvolumeclaims")) == 5 + 3  # kept: whenScaled is Retain
+    assert drive.kubelet.world.faults == []
+
+
+async def test_volumes_grow_and_no_pod_is_touched() -> None:
+    drive = await founded()
+    before = uids(drive)
+    drive.set_spec({**SPEC, "storage": {"size": "40Gi"}})
+    await drive.settle()
+    sizes = {
+        each["spec"]["resources"]["requests"]["storage"]
+        for each in drive.api.of_kind("persistentvolumeclaims")
+        if "broker" in each["metadata"]["name"]
+    }
+    assert sizes == {str(40 << 30)}
+    found = drive.api.find(BROKERS)
+    assert found is not None
+    assert found["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"] == "40Gi"
+    assert uids(drive) == before
+
+
+async def test_hot_settings_reach_running_brokers() -> None:
+    drive = await founded()
+    before = uids(drive)
+    drive.set_spec({**SPEC, "config": {"fileReservedTime": "96"}})
+    await drive.settle()
+    assert {pod: path for pod, path in drive.kubelet.told if path == "/config"}.keys() == {
+        f"orders-broker-{n}" for n in range(3)
+    }
+    assert drive.condition("ConfigApplied")["status"] == "True"
+    assert uids(drive) == before
+
+
+async def test_a_spec_that_cannot_be_read_changes_nothing_but_what_is_said() -> None:
+    drive = await founded()
+    before = {path: each for path, each in drive.api.objects.items() if path != GROUP_PATH}
+    group = drive.group
+    spec = {**SPEC, "replication": {"minInSyncReplicas": 7}}
+    drive.api.put(GROUP_PATH, {**group, "metadata": dict(group["metadata"]), "spec": spec})
+    await drive.steps(30)
+    degraded = drive.condition("Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "InvalidSpec")
+    assert "minInSyncReplicas 7 is above replicas 3" in degraded["message"]
+    assert degraded["observedGeneration"] == drive.group["metadata"]["generation"]
+    kept = {path: each for path, each in drive.api.objects.items() if path in before}
+    assert kept == before
+    drive.set_spec(SPEC)
+    await drive.settle()
+    assert drive.condition("Degraded")["status"] == "False"
+
+
+async def test_off_means_that_nothing_is_done() -> None:
+    drive = await founded()
+    drive.set_spec({**SPEC, "image": "logherd:good-2", "reconcile": "Off"})
+    await drive.steps(60)
+    before = drive.api.version
+    await drive.steps(300)
+    assert drive.api.version == before
+    assert drive.status["phase"] == "Paused"
+    assert (drive.api.find(BROKERS) or {})["spec"]["template"]["spec"]["containers"][0]["image"] == "logherd:good-1"
+
+
+@pytest.mark.parametrize(("when_deleted", "owned"), [("Delete", True), ("Retain", False)])
+async def test_volumes_have_an_owner_only_where_they_go_with_the_group(when_deleted: str, owned: bool) -> None:
+    drive = await founded(storage={"retention": {"whenDeleted": "Delete"}})
+    drive.set_spec({**SPEC, "storage": {"retention": {"whenDeleted": when_deleted}}})
+    await drive.settle()
+    owners = {bool(each["metadata"].get("ownerReferences")) for each in drive.api.of_kind("persistentvolumeclaims")}
+    assert owners == {owned}
+
+
+async def test_budgets_and_policies_that_nothing_wants_go() -> None:
+    drive = await founded()
+    assert len(drive.api.of_kind("poddisruptionbudgets")) == 2
+    drive.set_spec({**SPEC, "disruption": {"budget": False}, "networkPolicy": {"enabled": False}})
+    await drive.settle()
+    assert drive.api.of_kind("poddisruptionbudgets") == []
+    assert drive.api.of_kind("networkpolicies") == []
+
+
+async def test_no_object_carries_a_finalizer_or_a_mark_of_a_framework() -> None:
+    drive = await founded()
+    text = json.dumps(drive.api.objects)
+    assert "finalizers" not in text
+    assert "kopf" not in text
+
+
+async def test_the_secret_is_drawn_once_and_never_written_again() -> None:
+    drive = await founded()
+    path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{NAME}-admin"
+    before = drive.api.find(path)
+    drive.begin()
+    drive.set_spec({**SPEC, "image": "logherd:good-2"})
+    await drive.settle()
+    assert drive.api.find(path) == before
+
+
+async def test_a_group_that_is_gone_is_forgotten() -> None:
+    drive = await founded()
+    drive.api.drop(GROUP_PATH)
+    assert await drive.reconciler.reconcile(Key(NAMESPACE, NAME)) is None
+    assert drive.reconciler._memories == {}

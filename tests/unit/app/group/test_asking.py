@@ -1,0 +1,180 @@
+"""A broker finds the leading controller, and follows it when it changes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.app.group.asking import Answered, ControllersClient
+from logherd.controller.commands import Register, Release
+from logherd.controller.reports import Report, Withheld
+from logherd.controller.values import BrokerId, GroupKey, Registration
+from logherd.group.output import Ask
+from logherd.net.server import Server
+from logherd.net.session import NetSession
+from logherd.service.controllers.asking import Joined
+from logherd.service.ports import Reply, Request
+from logherd.settings.options import Endpoint
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Frame
+from logherd.wire.headers.leases import LeaderHint, RegisteredResponse
+
+GROUP = GroupKey("C", "orders")
+REGISTER = Register(group=GROUP, broker_id=BrokerId(1), store_id="s", incarnation="i", address="b1:1")
+REPORT = Report(group=GROUP, broker_id=BrokerId(1), registration=Registration(7), address="b1:1")
+
+
+@dataclass
+class Controller:
+    """Answers as it is told; counts what it hears."""
+
+    leader: str | None = ""
+    """Where it sends others; "" if it leads itself."""
+    silent: bool = False
+    heard: list[int] = field(default_factory=list)
+    sessions: list[NetSession] = field(default_factory=list)
+
+    def on_open(self, session: NetSession) -> None:
+        self.sessions.append(session)
+
+    def on_close(self, session: NetSession) -> None:
+        pass
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        for frame in frames:
+            self.heard.append(frame.code)
+            if not self.silent:
+                session.reply(Request(frame, None, 0), self.answer(frame))
+
+    def answer(self, frame: Frame) -> Reply:
+        if self.leader != "":
+            return Reply(ResponseCode.CONTROLLER_NOT_LEADER, LeaderHint(leader_address=self.leader))
+        if frame.code == RequestCode.CONTROLLER_REGISTER_BROKER:
+            return Reply(ResponseCode.SUCCESS, RegisteredResponse(registration=7, min_in_sync=2))
+        if frame.code == RequestCode.BROKER_HEARTBEAT:
+            return Reply(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, remark="who is that")
+        return Reply(ResponseCode.SUCCESS)
+
+
+@dataclass
+class Scene:
+    client: ControllersClient
+    addresses: list[Endpoint]
+    servers: list[Server]
+    answers: list[tuple[Ask, Answered, int]]
+    notices: list[None]
+    news: asyncio.Event
+
+    async def asked(self, question: Ask) -> Answered:
+        """Ask again and again, as the machine does, until there is an answer."""
+        count = len(self.answers)
+        async with asyncio.timeout(30):
+            while len(self.answers) == count:
+                self.client.ask(question)
+                await self.something(0.3)
+        return self.answers[count][1]
+
+    async def something(self, seconds: float) -> None:
+        """Wait for an answer or a notice, so long at most."""
+        self.news.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.news.wait()
+
+
+@asynccontextmanager
+async def scene(*controllers: Controller) -> AsyncIterator[Scene]:
+    servers = [Server(controller) for controller in controllers]
+    addresses = []
+    for server in servers:
+        host, port = await server.listen("127.0.0.1", 0)
+        addresses.append(Endpoint(host=host, port=port))
+    answers: list[tuple[Ask, Answered, int]] = []
+    notices: list[None] = []
+    news = asyncio.Event()
+
+    def answered(question: Ask, answer: Answered, sent: int) -> None:
+        answers.append((question, answer, sent))
+        news.set()
+
+    def noticed() -> None:
+        notices.append(None)
+        news.set()
+
+    client = ControllersClient(addresses, now_ms=lambda: 1234, on_answer=answered, on_notice=noticed)
+    guard = TaskGuard()
+    client.start(guard)
+    try:
+        yield Scene(client, addresses, servers, answers, notices, news)
+    finally:
+        await client.stop()
+        await guard.stop(5)
+        for server in servers:
+            await server.stop(0)
+
+
+async def test_a_question_is_answered_by_the_leader_whoever_is_asked_first() -> None:
+    follower, leader = Controller(leader=None), Controller()
+    async with scene(follower, leader) as at:
+        follower.leader = str(at.addresses[1])
+        assert await at.asked(REGISTER) == Joined(Registration(7), 2)
+        assert at.client.controller == str(at.addresses[1])
+        assert follower.heard == [RequestCode.CONTROLLER_REGISTER_BROKER]
+        assert at.answers[0][2] == 1234
+
+
+async def test_a_question_waits_for_a_connection_and_only_the_latest_of_its_kind() -> None:
+    leader = Controller()
+    async with scene(leader) as at:
+        for _ in range(3):
+            at.client.ask(REGISTER)
+        async with asyncio.timeout(30):
+            while not at.answers:
+                await at.something(30)
+        assert leader.heard == [RequestCode.CONTROLLER_REGISTER_BROKER]
+
+
+async def test_a_controller_that_does_not_answer_is_left_for_the_next() -> None:
+    async with scene(Controller(silent=True), Controller()) as at:
+        assert await at.asked(REGISTER) == Joined(Registration(7), 2)
+        assert at.client.controller == str(at.addresses[1])
+
+
+async def test_a_controller_that_is_gone_is_left_for_the_next() -> None:
+    async with scene(Controller(), Controller()) as at:
+        await at.asked(REGISTER)
+        await at.servers[0].stop(0)
+        await at.asked(REGISTER)
+        assert at.client.controller == str(at.addresses[1])
+
+
+async def test_a_controller_without_a_leader_is_left_for_the_next() -> None:
+    async with scene(Controller(leader=None), Controller()) as at:
+        await at.asked(REGISTER)
+        assert at.client.controller == str(at.addresses[1])
+
+
+async def test_a_process_that_is_not_known_is_told_to_register_again() -> None:
+    async with scene(Controller()) as at:
+        assert await at.asked(REPORT) == Withheld(None, None)
+
+
+async def test_a_release_is_answered_by_silence() -> None:
+    leader = Controller()
+    release = Release(group=GROUP, broker_id=BrokerId(1), store_id="s", incarnation="i", exited=False)
+    async with scene(leader) as at:
+        at.client.ask(release)
+        await at.asked(REGISTER)
+        assert RequestCode.LEASE_RELEASE in leader.heard
+        assert all(not isinstance(question, Release) for question, _, _ in at.answers)
+
+
+async def test_news_of_the_group_are_heard_from_the_controller_that_is_asked() -> None:
+    leader = Controller()
+    async with scene(leader) as at:
+        await at.asked(REGISTER)
+        leader.sessions[0].notify(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, {}, b"")
+        async with asyncio.timeout(30):
+            while not at.notices:
+                await at.something(30)

@@ -1,0 +1,170 @@
+"""What must be durable before what is sent: promises first, then the log, then whatever was held for them."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import cast
+
+from logherd.app.group.flushing import Flushing
+from logherd.app.group.replica_file import ReplicaFile
+from logherd.group.output import Output, Promise
+from logherd.model.names import Epoch
+from logherd.replica import ReplicaStore
+from logherd.replication.messages import ClusterId, Envelope, ReplicaId, Stale
+
+A, B = ReplicaId("1.0000000000000001"), ReplicaId("2.0000000000000001")
+
+
+def message(epoch: int) -> Envelope:
+    return Envelope(ClusterId("C/g"), A, B, Epoch(epoch), Stale())
+
+
+@dataclass
+class Disk:
+    """Everything in the order in which it happened; writes wait until they may."""
+
+    happened: list[str] = field(default_factory=list)
+    may_write: threading.Event = field(default_factory=threading.Event)
+    asked: threading.Event = field(default_factory=threading.Event)
+    error: OSError | None = None
+
+    def did(self, what: str) -> None:
+        self.asked.set()
+        self.may_write.wait(10)
+        if self.error is not None:
+            raise self.error
+        self.happened.append(what)
+
+
+class Piece:
+    def __init__(self, disk: Disk, number: int) -> None:
+        self.disk, self.number = disk, number
+        self.start, self.end = number, number + 1
+
+    def write_and_flush(self) -> None:
+        self.disk.did(f"log {self.number}")
+
+
+class FakeLog:
+    """As `ReplicaStore`: a token is given back with the piece that was taken after it was noted."""
+
+    class store:  # noqa: N801 -- stands for an object
+        @staticmethod
+        def background_work() -> bool:
+            return False
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk, self.appended, self.taken, self.token = disk, 0, 0, 0
+        self.tokens: dict[int, int] = {}
+
+    def note(self, token: int) -> bool:
+        self.token = token
+        return self.appended == self.taken and not self.tokens
+
+    def take_batch(self) -> Piece | None:
+        if self.taken == self.appended:
+            return None
+        self.taken = self.appended
+        self.tokens[self.taken] = self.token
+        return Piece(self.disk, self.taken)
+
+    def flushed(self, piece: Piece) -> int | None:
+        return self.tokens.pop(piece.number) or None
+
+
+class FakeFile:
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+
+    def keep(self, promise: Promise) -> None:
+        self.disk.did(f"promise {promise.epoch}")
+
+
+@dataclass
+class Bench:
+    disk: Disk
+    log: FakeLog
+    flushing: Flushing
+    failures: list[BaseException]
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not holds():
+                await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Bench]:
+    disk = Disk()
+    log, failures = FakeLog(disk), list[BaseException]()
+
+    def send(envelope: Envelope) -> bool:
+        disk.happened.append(f"sent {envelope.epoch}")
+        return True
+
+    flushing = Flushing(
+        cast("ReplicaStore", log), cast("ReplicaFile", FakeFile(disk)), send=send,
+        on_flushed=lambda token: disk.happened.append(f"token {token}"), on_failure=failures.append,
+    )  # fmt: skip
+    flushing.start()
+    yield Bench(disk, log, flushing, failures)
+    disk.may_write.set()
+    assert await flushing.stop(10)
+
+
+async def test_an_acknowledgement_leaves_after_the_flush_of_what_it_acknowledges() -> None:
+    async with running() as bench:
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1, held=(message(1),)))
+        bench.flushing.submit()
+        await bench.until(bench.disk.asked.is_set)
+        assert bench.disk.happened == []
+        bench.disk.may_write.set()
+        await bench.until(lambda: "token 1" in bench.disk.happened)
+        assert bench.disk.happened == ["log 1", "sent 1", "token 1"]
+
+
+async def test_a_promise_is_kept_before_the_log_and_before_anything_is_said_in_its_epoch() -> None:
+    async with running() as bench:
+        bench.disk.may_write.set()
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1, keep=Promise(Epoch(2)), held=(message(2),)))
+        bench.flushing.submit()
+        await bench.until(lambda: "token 1" in bench.disk.happened)
+        assert bench.disk.happened == ["promise 2", "log 1", "sent 2", "token 1"]
+
+
+async def test_a_promise_that_comes_while_a_batch_is_on_its_way_waits_for_the_next() -> None:
+    async with running() as bench:
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1, held=(message(1),)))
+        bench.flushing.submit()
+        bench.flushing.want(Output(flush=2, keep=Promise(Epoch(3)), held=(message(3),)))
+        bench.log.tokens[1] = 2  # all that was noted is in the batch that is on its way
+        bench.disk.may_write.set()
+        await bench.until(lambda: "token 2" in bench.disk.happened)
+        assert bench.disk.happened == ["log 1", "sent 1", "token 1", "promise 3", "sent 3", "token 2"]
+
+
+async def test_a_promise_alone_needs_no_batch_of_the_log() -> None:
+    async with running() as bench:
+        bench.disk.may_write.set()
+        bench.flushing.want(Output(flush=1, keep=Promise(Epoch(4)), held=(message(4),)))
+        bench.flushing.submit()
+        await bench.until(lambda: "token 1" in bench.disk.happened)
+        assert bench.disk.happened == ["promise 4", "sent 4", "token 1"]
+
+
+async def test_after_a_failed_write_nothing_is_sent() -> None:
+    async with running() as bench:
+        bench.disk.error = OSError(5, "Input/output error")
+        bench.disk.may_write.set()
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1, held=(message(1),)))
+        bench.flushing.submit()
+        await bench.until(lambda: bool(bench.failures))
+        bench.flushing.submit()
+        assert bench.disk.happened == []
+        assert bench.flushing.failed
