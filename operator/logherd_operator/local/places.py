@@ -22,6 +22,7 @@ _FIRST_SECONDS = 0.5
 _LONGEST_SECONDS = 15.0
 _HEALTHY_SECONDS = 20.0
 _DOUBLINGS_MAX = 6
+_MANY = 2
 _ADDRESSES = ("listen", "nameService", "guardian")
 """Of a configuration: what the guardian has to know, too."""
 
@@ -96,6 +97,7 @@ class Places:
         """Start what does not run and should; forget what has gone and was to go. Yields a sentence for each start
         that is not a first one."""
         self._reap()
+        self._check_first_starts(files)
         for place in self.state.places:
             guardian = place.guardian
             if guardian is not None and is_alive(guardian.pid, guardian.ticks):
@@ -104,6 +106,20 @@ class Places:
                 self.remember(self.state.without(place))
             elif time.time() >= place.started_at + _delay(place):
                 yield from self._start(place, files)
+
+    def _check_first_starts(self, files: Files) -> None:
+        """Have the settings of several places checked together: each process would do that for itself, at length."""
+        fresh = [each for each in self.state.places if each.guardian is None and not each.leaving]
+        if len(fresh) < _MANY:
+            return
+        command = [sys.executable, "-m", "logherd.settings", "--keep"]
+        for place in fresh:
+            config = self._folder.of(place, ".json")
+            self._folder.write_document(config.name, files.render(place))
+            command += [place.component, str(config)]
+        # What is wrong with them is said again by each process that does not start for it.
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       check=False)  # fmt: skip
 
     def _start(self, place: PlaceState, files: Files) -> Iterator[str]:
         if place.guardian is not None and place.told is None:
