@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from logherd_operator.local.ports import Ports
-from logherd_operator.local.start import StartOptions
 from typer.testing import CliRunner
 
 from logherd_operator.local.commands import down as down_app
