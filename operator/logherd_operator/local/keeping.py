@@ -56,6 +56,7 @@ class Keeping:
         self._since: dict[str, float] = {}
         self._told: dict[str, str] = {}
         self._published: object = None
+        self._served = False
         self._go_by(group)
 
     def _go_by(self, group: BrokerGroup) -> None:
@@ -84,6 +85,7 @@ class Keeping:
             self._tell(f"action:{type(action).__name__}", [said])
         if decided.actions:
             self._tell("place", self._places.tend(self._files))
+        self._served = self._served or (look.observed.group is not None and look.observed.group.led)
         if look.observed.group is not None and look.observed.group.founded and not self._places.state.founded:
             self._places.remember(replace(self._places.state, founded=True))
         self._say_held(decided)
@@ -136,12 +138,12 @@ class Keeping:
                 self._say(each)
 
     def _say_held(self, decided: Plan) -> None:
-        """What is not done, and what would let it go on; of a group that never served that is no news."""
+        """What is not done, and what would let it go on; while the group starts that is no news."""
         codes = {str(each.code) for each in decided.blocked}
         for about in [about for about in self._told if about.startswith("held:")]:
             if about.removeprefix("held:") not in codes:
                 del self._told[about]
-        if self._places.state.founded:
+        if self._served:
             for each in decided.blocked:
                 self._tell(f"held:{each.code}", [f"held: {each.message}; it takes: {each.unblocks}"])
 

@@ -126,6 +126,9 @@ def _begin(group: BrokerGroup, file: Path, folder: Folder, options: UpOptions) -
     if not running:
         brokers = known.brokers if known is not None and known.brokers is not None else spec.replicas
         check_ports(addresses, controllers=controllers, brokers=max(brokers, spec.replicas))
+    if known is not None and not running:  # after a crash of the machine it says what ran before
+        ended = tuple(replace(each, guardian=None, told=None, starts=0) for each in known.places if not each.leaving)
+        known = replace(known, places=ended)
     state = known or GroupState(group=name, host=host, ports=ports, file=str(file))
     state = replace(
         state, host=host, ports=ports, file=str(file.resolve()), cluster=spec.cluster_name or name,
@@ -209,10 +212,11 @@ def _may_get_well(place: PlaceState) -> bool:
 
 
 def _why(turn: Turn) -> str:
-    observed = turn.look.observed
-    if observed.group is None:
-        return "no controller leads"
-    return observed.group.why or "no broker leads"
+    """The last thing that the planner is held back by is the closest to the cause."""
+    group = turn.look.observed.group
+    if turn.plan.blocked:
+        return f"{turn.plan.blocked[-1].message}; it takes: {turn.plan.blocked[-1].unblocks}"
+    return "no controller leads" if group is None else group.why or "no broker leads"
 
 
 def _give_up(places: Places) -> None:
