@@ -1,4 +1,4 @@
-"""The emulated API server over HTTP: discovery, lists by label, watches with bookmarks, all that `ApiServer` does."""
+"""The emulated API server over HTTP: discovery, lists by label, watches, and all that `ApiServer` does."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from k8s.api_server import ApiServer
+from logherd_operator.clients.admin import Admins
 from logherd_operator.clients.errors import Unreachable
 
 __all__ = ["served"]
@@ -23,10 +24,13 @@ _RESOURCES = {
 }  # fmt: skip
 
 
+_LISTED = {plural for kinds in _RESOURCES.values() for plural, _, _ in kinds}
+
+
 @asynccontextmanager
-async def served(api: ApiServer) -> AsyncIterator[str]:
-    """Its address."""
-    pages = _Pages(api)
+async def served(api: ApiServer, admins: Admins | None = None) -> AsyncIterator[str]:
+    """Its address. With `admins`, their pages stand under /admin/HOST/."""
+    pages = _Pages(api, admins)
     app = web.Application(client_max_size=1 << 24)
     app.router.add_route("*", "/{path:.*}", pages.answer)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0.1)
@@ -42,17 +46,20 @@ async def served(api: ApiServer) -> AsyncIterator[str]:
 
 
 class _Pages:
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: ApiServer, admins: Admins | None) -> None:
         self._api = api
+        self._admins = admins
         self.closing = asyncio.Event()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path
+        if path.startswith("/admin/"):
+            return await self._admin(request)
         found = _discovery(path)
         if found is not None:
             return web.json_response(found)
         plural = path.rsplit("/", 1)[1]
-        if request.method == "GET" and any(plural == each[0] for found in _RESOURCES.values() for each in found):
+        if request.method == "GET" and plural in _LISTED:
             return await (self._watch(request) if "watch" in request.query else self._list(request))
         text = await request.text()
         body = json.loads(text) if text else None
@@ -62,6 +69,16 @@ class _Pages:
             request.transport.close()  # type: ignore[union-attr]
             raise
         return web.json_response(reply.document, status=reply.status)
+
+    async def _admin(self, request: web.Request) -> web.Response:
+        assert self._admins is not None
+        _, host, inner = request.path.lstrip("/").split("/", 2)
+        if request.method == "GET":
+            reply = await self._admins.ask(host, f"/{inner}")
+        else:
+            token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+            reply = await self._admins.tell(host, f"/{inner}", await request.json(), token)
+        return web.Response(status=502) if reply is None else web.json_response(reply.document, status=reply.status)
 
     async def _list(self, request: web.Request) -> web.Response:
         self._api._count("list", request.path)

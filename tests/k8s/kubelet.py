@@ -234,13 +234,18 @@ class Kubelet:
             return Reply(503, {"reason": "NOT_CONFIRMED"})
         if self.world.group is None:
             return Reply(404, {"reason": "UNKNOWN_GROUP", "confirmed": True})
-        return Reply(200, self.group_page())
+        page = self.group_page()
+        leads = quorum.leader == f"c{n}"
+        return Reply(200, {**page, "live": leads, "leader": page["leader"] if leads else None})
 
     def group_page(self) -> Document:
         group = self.world._group_page()
         leader = None
         if group.leader is not None:
-            leader = {"brokerId": group.leader, "serving": group.serving, "address": f"b{group.leader}:10911"}
+            leader = {
+                "brokerId": group.leader, "serving": group.serving, "address": f"b{group.leader}:10911",
+                "renewedFrom": f"10.0.0.{group.leader}",
+            }  # fmt: skip
         return {
             "confirmed": True, "live": True, "epoch": group.epoch, "founded": group.founded, "why": "as it is",
             "leader": leader, "inSync": list(group.in_sync), "eligible": [], "transfer": None,

@@ -61,7 +61,7 @@ class Controller:
         self._names: EmbeddedNames | None = None
         token = options.admin_token_file
         self._admin = AdminHttp(
-            ControllerSite(self._board, self._reports.place(), scrape=scrape_of(self._collect)),
+            ControllerSite(self._board, self._reports.place(self._port.renewed_from), scrape=scrape_of(self._collect)),
             token_file=None if token is None else Path(token),
         )
 

@@ -80,6 +80,12 @@ class DeskPort:
             if session is not None:
                 session.notify(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, notice.header, notice.body)
 
+    def renewed_from(self, seat: Seat) -> str | None:
+        """The address from which this process of a broker renews its lease, if it does so at this controller."""
+        number = self._speakers.session_of(seat)
+        session = self._sessions.get(number) if number is not None else None
+        return session.remote_ip if session is not None else None
+
     def _answer(self, session: NetSession, request: Request, seat: Seat | None, reply: Reply) -> None:
         frame = request.frame
         if reply.code:

@@ -1,6 +1,7 @@
 """What a controller knows of itself, for redirects, for tools and for the pages of its admin port."""
 
 import os
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -13,6 +14,7 @@ from logherd.replication.messages import ReplicaId
 from logherd.service.controllers.desk import QuorumView
 from logherd.service.controllers.place import Place
 from logherd.service.controllers.standing import Leadership, Peer, Progress, Standing
+from logherd.service.controllers.steps import Seat
 from logherd.settings.options import ControllerOptions
 
 __all__ = ["Reports"]
@@ -39,12 +41,12 @@ class Reports:
             machine=lambda: self._board.machine, options=self._board.options,
         )  # fmt: skip
 
-    def place(self) -> Place:
+    def place(self, renewed_from: Callable[[Seat], str | None]) -> Place:
         """What the admin port's pages and actions look at."""
         board = self._board
         return Place(
             machine=lambda: board.machine, office=lambda: board.office, standing=self.standing, options=board.options,
-            shown=self._shown,
+            shown=self._shown, renewed_from=renewed_from,
         )  # fmt: skip
 
     def standing(self) -> Standing:

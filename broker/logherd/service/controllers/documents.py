@@ -130,12 +130,16 @@ class QuorumPage(_Shape, frozen=True, kw_only=True):
 
 
 class MasterShape(_Shape, frozen=True, kw_only=True):
-    """The broker that leads a group. `serving`: its lease runs; only the leading controller knows."""
+    """The broker that leads a group. `serving`: its lease runs; only the leading controller knows.
+
+    `renewed_from`: the IP address from which it renews that lease; for whoever has to send packets to it now.
+    """
 
     broker_id: int
     address: str
     registration: int
     serving: bool | None
+    renewed_from: str | None = None
 
 
 class BrokerShape(_Shape, frozen=True, kw_only=True):

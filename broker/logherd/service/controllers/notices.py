@@ -129,6 +129,11 @@ class Speakers:
         """The sessions that a notice to this group goes to, each once."""
         return list(dict.fromkeys(self._groups.get(group, {}).values()))
 
+    def session_of(self, seat: Seat) -> int | None:
+        """The session on which exactly this process of a broker speaks."""
+        known = self._speakers.get((seat.group, seat.broker_id))
+        return known.session if known is not None and known.registration == seat.registration else None
+
     def _drop(self, place: tuple[GroupKey, BrokerId]) -> None:
         speaker = self._speakers.pop(place, None)
         if speaker is None:

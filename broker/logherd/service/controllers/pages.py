@@ -19,8 +19,10 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, unquote
 
+from msgspec.structs import replace
+
 from logherd.controller.settings import TUNABLE
-from logherd.controller.values import GroupKey
+from logherd.controller.values import BrokerId, GroupKey, Registration
 from logherd.service.controllers.calls import CallError, read_count, read_flag, read_object
 from logherd.service.controllers.documents import ConfigPage, Document, GroupsPage, OptionShape, error
 from logherd.service.controllers.group_pages import group_page, group_summary
@@ -28,7 +30,7 @@ from logherd.service.controllers.orders import GROUP_ACTIONS, configure_controll
 from logherd.service.controllers.place import Place, endings_of_action, endings_of_read, redirect
 from logherd.service.controllers.quorum_orders import hand_over, recover, resettle
 from logherd.service.controllers.quorum_pages import health_page, quorum_page, ready_page, status_page
-from logherd.service.controllers.steps import Catch, Endings, Step
+from logherd.service.controllers.steps import Catch, Endings, Seat, Step
 
 __all__ = ["ACTIONS", "PAGES", "VIEWS", "Asked", "ask"]
 
@@ -168,7 +170,11 @@ def _show_group(place: Place, key: GroupKey, now: int, *, confirmed: bool) -> Do
             404, "UNKNOWN_GROUP", f"there is no group {key}", cluster=key.cluster, name=key.name, position=position,
             confirmed=confirmed,
         )  # fmt: skip
-    return Document(200, group_page(group, place.office(), now, position=position, confirmed=confirmed))
+    page = group_page(group, place.office(), now, position=position, confirmed=confirmed)
+    if page.leader is not None and page.leader.serving:
+        seat = Seat(key, BrokerId(page.leader.broker_id), Registration(page.leader.registration))
+        page = replace(page, leader=replace(page.leader, renewed_from=place.renewed_from(seat)))
+    return Document(200, page)
 
 
 def _show_config(place: Place, now: int, *, confirmed: bool) -> Document:

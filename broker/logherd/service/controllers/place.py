@@ -8,7 +8,7 @@ from logherd.controller.office import Office
 from logherd.controller.settings import OfficeOptions
 from logherd.service.controllers.documents import Document, LeaderShape, error
 from logherd.service.controllers.standing import Peer, Standing
-from logherd.service.controllers.steps import Endings, QuorumRefusal
+from logherd.service.controllers.steps import Endings, QuorumRefusal, Seat
 
 __all__ = ["Place", "endings_of_action", "endings_of_read", "leader_shape", "redirect"]
 
@@ -28,6 +28,8 @@ class Place:
     """What it was configured with; what was set at run time is in the machine."""
     shown: Mapping[str, str]
     """Settings of this process, as they are shown."""
+    renewed_from: Callable[[Seat], str | None] = lambda _seat: None
+    """The address from which a broker's process renews its lease here."""
 
 
 def leader_shape(leader: Peer | None) -> LeaderShape | None:

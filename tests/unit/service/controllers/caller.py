@@ -140,7 +140,7 @@ class HttpCaller(Runner):
         return Place(
             machine=lambda: self.desk.machine, office=lambda: self.desk.office if self.leads else None,
             standing=lambda: self.standing or standing(OWN if self.leads else "n1"), options=OfficeOptions(),
-            shown={"nodeName": OWN},
+            shown={"nodeName": OWN}, renewed_from=lambda seat: f"10.0.0.{seat.broker_id}",
         )  # fmt: skip
 
     def get(self, target: str) -> tuple[int, dict[str, Any]]:

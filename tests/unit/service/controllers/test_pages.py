@@ -114,7 +114,8 @@ def test_a_group_as_the_leader_knows_it(desk: Desk, http: HttpCaller) -> None:
     assert http.steps == [Catch]
     assert (status, page) == (200, {
         "position": 800, "confirmed": True, "live": True, "cluster": "c", "name": "bg", "epoch": 1, "version": 1,
-        "founded": True, "leader": {"brokerId": 1, "address": "b1:10911", "registration": 1, "serving": True},
+        "founded": True, "leader": {"brokerId": 1, "address": "b1:10911", "registration": 1, "serving": True,
+                   "renewedFrom": "10.0.0.1"},
         "inSync": [1, 2, 3], "eligible": [], "learners": [], "committed": {"epoch": 1, "position": 450},
         "rules": {"replicas": 3, "minInSync": 2, "preferred": None}, "transfer": None, "why": "Nothing is pending.",
     })  # fmt: skip

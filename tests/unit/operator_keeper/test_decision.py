@@ -1,0 +1,118 @@
+"""What the leader's endpoint should say, for everything that a sidecar may hear (H17)."""
+
+from typing import Any
+
+import pytest
+
+from logherd_operator.keeper.decision import EPOCH, HOLDER, Change, Heard, Keeper, Slice, heard_of, slice_of
+
+LEASE, MARGIN = 3.0, 1.0
+EMPTY = Slice(version="1", epoch=0, address="", holder="")
+
+
+def keeper(stands: Slice = EMPTY, now: float = 0.0) -> Keeper:
+    made = Keeper("c-0", LEASE, now)
+    made.read(stands)
+    return made
+
+
+def leading(made: Keeper, heard: Heard, stands: Slice, at: float = 0.0) -> Keeper:
+    """Its controller leads the quorum; the slice was read since."""
+    made.heard(heard, at)
+    made.read(stands)
+    return made
+
+
+def test_a_confirmed_leader_goes_in_with_its_epoch() -> None:
+    made = leading(keeper(), Heard(7, "10.0.0.1"), EMPTY)
+    assert made.change(0.1, MARGIN) == Change("1", 7, "10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("stands", "changed"),
+    [
+        (Slice("4", 7, "10.0.0.1", "c-1"), False),
+        (Slice("4", 7, "10.0.0.9", "c-1"), True),  # its pod was made anew
+        (Slice("4", 6, "10.0.0.1", "c-1"), True),
+        (Slice("4", 8, "10.0.0.2", "c-1"), False),  # somebody knows better
+        (Slice("4", 7, "", "c-1"), True),
+    ],
+)
+def test_only_a_rising_epoch_or_a_new_address_changes_it(stands: Slice, changed: bool) -> None:
+    made = leading(keeper(), Heard(7, "10.0.0.1"), stands)
+    assert (made.change(0.1, MARGIN) is not None) == changed
+
+
+def test_whoever_begins_to_lead_the_controllers_reads_the_slice_first() -> None:
+    made = keeper(Slice("4", 6, "10.0.0.9", "c-1"))
+    made.heard(Heard(7, "10.0.0.1"), 5.0)
+    assert made.needs_slice
+    assert made.change(5.0, MARGIN) is None
+
+
+def test_between_two_leaders_the_old_address_stays_and_then_goes_within_one_lease() -> None:
+    stands = Slice("4", 7, "10.0.0.1", "c-0")
+    made = leading(keeper(), Heard(7, "10.0.0.1"), stands, 10.0)
+    made.heard(Heard(7, ""), 10.4)
+    assert made.change(11.9, MARGIN) is None
+    assert made.change(12.0, MARGIN) == Change("4", 7, "")
+
+
+def test_who_put_it_there_empties_it_when_nobody_confirms_any_more() -> None:
+    stands = Slice("4", 7, "10.0.0.1", "c-0")
+    made = leading(keeper(), Heard(7, "10.0.0.1"), stands, 10.0)
+    made.heard(None, 10.4)
+    assert made.change(12.0, MARGIN) == Change("4", 7, "")
+
+
+def test_a_sidecar_that_is_only_cut_off_leaves_anothers_work_alone() -> None:
+    made = keeper(Slice("4", 7, "10.0.0.1", "c-1"))
+    made.heard(None, 1.0)
+    assert made.change(100.0, MARGIN) is None
+
+
+def test_a_new_leading_controller_gives_whoever_leads_a_lease_before_it_empties() -> None:
+    stands = Slice("4", 7, "10.0.0.1", "c-1")
+    made = leading(keeper(now=0.0), Heard(7, ""), stands, 50.0)
+    assert made.change(51.9, MARGIN) is None
+    assert made.change(52.0, MARGIN) == Change("4", 7, "")
+
+
+def test_an_empty_slice_is_not_emptied_again() -> None:
+    made = leading(keeper(), Heard(7, ""), Slice("4", 7, "", "c-0"), 0.0)
+    assert made.change(100.0, MARGIN) is None
+
+
+def page(**fields: Any) -> dict[str, Any]:
+    leader = {"brokerId": 1, "address": "b1:10911", "serving": True, "renewedFrom": "10.0.0.1"}
+    return {"confirmed": True, "live": True, "epoch": 7, "leader": leader, **fields}
+
+
+@pytest.mark.parametrize(
+    ("status", "document", "heard"),
+    [
+        (200, page(), Heard(7, "10.0.0.1")),
+        (200, page(leader=None), Heard(7, "")),
+        (200, page(leader={"serving": False, "renewedFrom": "10.0.0.1"}), Heard(7, "")),
+        (200, page(leader={"serving": True, "renewedFrom": None}), Heard(7, "")),
+        (200, page(confirmed=False), None),
+        (200, page(live=False), None),
+        (503, page(), None),
+        (404, {}, None),
+        (0, {}, None),
+        (200, {"confirmed": True, "live": True}, None),
+    ],
+)
+def test_only_the_leading_controllers_confirmed_word_counts(
+    status: int, document: dict[str, Any], heard: Heard | None
+) -> None:
+    assert heard_of(status, document) == heard
+
+
+def test_a_slice_is_read() -> None:
+    document = {
+        "metadata": {"resourceVersion": "9", "annotations": {EPOCH: "7", HOLDER: "c-1"}},
+        "endpoints": [{"addresses": ["10.0.0.1"]}],
+    }
+    assert slice_of(document) == Slice("9", 7, "10.0.0.1", "c-1")
+    assert slice_of({"metadata": {"resourceVersion": "1"}, "endpoints": []}) == EMPTY
