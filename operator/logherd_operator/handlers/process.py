@@ -54,8 +54,8 @@ async def work(run: RunOptions, access: ClusterAccess, admins: Admins, stop: asy
         means = Means(known=watches, api=api, admins=admins, now=time.time, ticks=time.monotonic)
         desk = Desk(work=Reconciler(means, run.options).reconcile, clock=time.monotonic)
         async with serving(Pages(desk, api, lambda: lease is None or lease.held), run.health_port):
-            if lease is not None:
-                await _acquire(lease)
+            if lease is not None and not await _acquired(lease, stop):
+                return
             try:
                 await _lead(run, desk, watches, access, lease, stop)
             finally:
@@ -63,11 +63,17 @@ async def work(run: RunOptions, access: ClusterAccess, admins: Admins, stop: asy
                     await lease.release()
 
 
-async def _acquire(lease: Lease) -> None:
+async def _acquired(lease: Lease, stop: asyncio.Event | None) -> bool:
+    """Wait until it is ours; False if it is not and we are to stop."""
     _log.info("waiting for the lease")
-    while not await lease.seek():  # noqa: ASYNC110 -- another process is waited for
-        await asyncio.sleep(lease.pace.retry)
+    while not await lease.seek():
+        try:
+            await asyncio.wait_for(asyncio.Event().wait() if stop is None else stop.wait(), lease.pace.retry)
+        except TimeoutError:
+            continue
+        return False
     _log.info("this operator acts")
+    return True
 
 
 async def _lead(
