@@ -24,7 +24,7 @@ help: ## Print this list
 
 install: $(READY) ## Make .venv with the command logherd in it
 
-demo: $(READY) ## Start one broker, send and receive with a stock Java client, show what happened
+demo: $(READY) ## Start a group of brokers, send and receive with a stock Java client, show what happened
 	@tools/need jdk maven
 	@$(BIN)/python tools/demo.py
 
@@ -38,7 +38,8 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 
 ##@ Parts
 
-.PHONY: fmt lint types imports unit compat system spark chaos sim bench bench-raft bench-heartbeats
+.PHONY: fmt lint types imports unit compat system spark chaos sim failover
+.PHONY: bench bench-raft bench-heartbeats bench-replicated
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
@@ -94,13 +95,21 @@ bench-raft: $(READY) ## The Raft log beside etcd, three nodes each; takes three 
 bench-heartbeats: $(READY) ## Ten thousand brokers at one controller quorum; takes a minute
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.heartbeats $(ARGS)
 
+bench-replicated: $(READY) ## Three replicas beside both kinds of RocketMQ; takes ten minutes (ARGS=--quick: four)
+	@tools/need jdk maven
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.replicated $(ARGS)
+
+failover: $(READY) ## Rounds of every failover at a stock Java client, with limits; takes an hour (ARGS="--rounds 3": ten minutes)
+	@tools/need jdk maven ip nft
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.failover $(ARGS)
+
 ##@ House
 
 .PHONY: lock docs crds clean
 lock: $(READY) ## Renew requirements.lock, requirements-spark.lock and tools/uv.lock
 	@$(BIN)/uv pip compile --quiet --upgrade --extra dev --extra operator --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --output-file requirements.lock pyproject.toml
-	@$(BIN)/uv pip compile --quiet --upgrade --extra spark --universal --python-version 3.11 --generate-hashes \
+	@$(BIN)/uv pip compile --quiet --upgrade --extra spark --extra demo --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --constraint requirements.lock --output-file requirements-spark.lock pyproject.toml
 	@echo uv | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate --output-file tools/uv.lock -

@@ -103,7 +103,7 @@ class Comparison:
 
 def table(figures: dict[str, Any]) -> list[str]:
     """The figures as lines of text."""
-    line = "{:<16}{:<21}{:>9}{:>9}{:>9}{:>9}{:>7}{:>8}{:>9}{:>7}"
+    line = "{:<20}{:<21}{:>9}{:>9}{:>9}{:>9}{:>7}{:>8}{:>9}{:>7}"
     head = ("target", "load", "msg/s", "p50 ms", "p99 ms", "p99.9 ms", "cores", "client", "anon MiB", "errors")
     out = [line.format(*head)]
     for target, results in figures.items():

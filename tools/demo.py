@@ -41,13 +41,13 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="logherd-demo-"))
     try:
         shutil.copy(ROOT / "examples/group.yaml", folder)
-        show("one broker, on free ports of this machine")
+        show("a group of three brokers, on free ports of this machine")
         free = ["--name-service-port", "0", "--broker-port", "0", "--admin-port", "0"]
         logherd("up", "-f", "group.yaml", "--detach", *free, folder=folder)
         status = json.loads(logherd("status", "-o", "json", folder=folder, capture=True))
         show(f"the unmodified Java client sends {COUNT} messages and receives them")
         code = run_client(classes, status["nameServer"])
-        show("what the broker says")
+        show("what the group says")
         logherd("topic", "show", "hello", "--name-server", status["nameServer"], folder=folder)
         logherd("status", folder=folder)
     finally:

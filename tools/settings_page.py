@@ -31,12 +31,13 @@ kind: BrokerGroup
 metadata:
   name: demo
 spec:
-  replicas: 1
+  replicas: 3
 ```
 
-All fields below are checked. On one machine this version acts on `replicas` (1), `clusterName`, `replication.flush`,
-`nameService`, `storage.reservedPercent` and `config`; it names fields that matter only on Kubernetes, and refuses those
-that ask for something that is not built yet.
+All fields below are checked. What stands in the file is applied when it is saved. On one machine `controllers.ref`,
+`runtime`, `replication.uncleanElection`, `update.strategy` and a `mode` of `replication`, `tls` or `auth` other than
+the default are refused; fields that matter only on Kubernetes are named. What can never be changed there: the name,
+`clusterName`, `replication.mode` and the number of controllers.
 """
 BROKER = """
 ## The broker's own file: what `logherd broker --config FILE` reads

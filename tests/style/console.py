@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["Step", "differences", "masked", "steps"]
 
-SECONDS_MAX = 60
+SECONDS_MAX = 200
 # What differs from run to run, and what stands for it on both sides of a comparison.
 MASKS = (
     (re.compile(r"\b[0-9A-F]{32}\b"), "<id>"),

@@ -13,6 +13,8 @@ CLASSES: dict[str, int] = {
     "logherd.settings.controller_models:ControllerSettings": 17,
     "logherd.settings.models:BrokerSettings": 16,
     "logherd.settings.options:BrokerOptions": 15,
+    "logherd.settings.options:ReplicationOptions": 15,
+    "logherd.settings.replication:ReplicationSettings": 15,
     "logherd.settings.options:ControllerOptions": 17,
     "logherd.wire.bodies.configs:GroupConfigBody": 14,
     "logherd.wire.headers.pop:PopMessageHeader": 13,

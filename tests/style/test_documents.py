@@ -3,42 +3,35 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from logherd_operator.local.addresses import Ports, choose_ports
 from style.console import Step, differences, masked, steps
 from style.tree import ROOT, rooms
 
 MARKS = re.compile(r'^  "(\w+): ', re.MULTILINE)
 
 
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        taken = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in taken]
-
-
 @pytest.fixture
 def tour(tmp_path: Path) -> dict[str, str]:
     """An environment in which the README's commands find the examples, `logherd` and ports that nobody uses."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    name_service, broker, admin = free_ports(3)
+    ports = choose_ports("127.0.0.1", Ports(name_service=0, broker=0, admin=0))
     return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "LOGHERD_NAME_SERVICE_PORT": str(name_service),
-        "LOGHERD_BROKER_PORT": str(broker),
-        "LOGHERD_ADMIN_PORT": str(admin),
-        "NAMESRV_ADDR": f"127.0.0.1:{name_service}",
+        "LOGHERD_NAME_SERVICE_PORT": str(ports.name_service),
+        "LOGHERD_BROKER_PORT": str(ports.broker),
+        "LOGHERD_ADMIN_PORT": str(ports.admin),
+        "NAMESRV_ADDR": f"127.0.0.1:{ports.name_service}",
     }
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_the_blocks_of_the_readme_run_as_printed(tmp_path: Path, tour: dict[str, str]) -> None:
     try:
         assert differences((ROOT / "README.md").read_text(), tmp_path, tour) == []

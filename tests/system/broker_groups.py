@@ -31,7 +31,14 @@ BROKERS = ("b1", "b2", "b3")
 BROKER_PORT, PEER_PORT, ADMIN_PORT, RELAY_PORT = 10911, 10912, 10913, 10914
 SEGMENT_MIB = 4
 DISK_MIB = 512
+STORE: Mapping[str, object] = {
+    "segmentSize": f"{SEGMENT_MIB}MiB", "messageSizeMax": "1MiB", "indexSlots": 10_000, "indexEntries": 100_000,
+    "queueFileEntries": 10_000,
+}  # fmt: skip
+"""Small files, so that edges are met often."""
 _ANY_SECONDS = 60.0
+_MARKS = ("leads", "leads no more", "sends whose outcome is unknown", "in-sync set changed", "log cut",
+          "segments deleted", "this replica begins anew")  # fmt: skip
 
 
 def broker_config(network: Network, node: str, data: Path, *, guarded: bool, **settings: object) -> dict[str, object]:
@@ -51,8 +58,7 @@ def broker_config(network: Network, node: str, data: Path, *, guarded: bool, **s
             "peerListen": f"{own}:{PEER_PORT}",
             "peers": {number: f"{network.address(each)}:{PEER_PORT}" for number, each in enumerate(BROKERS, 1)},
         },
-        "store": {"segmentSize": f"{SEGMENT_MIB}MiB", "messageSizeMax": "1MiB", "indexSlots": 10_000,
-                  "indexEntries": 100_000, "queueFileEntries": 10_000},
+        "store": STORE,
         "log": {"format": "json"},
         **settings,
     }  # fmt: skip
@@ -187,6 +193,11 @@ class BrokerGroup(Quorum):
             for name, node in self.nodes.items()
             for event in node.log_events("leads")
         }
+
+    def marks(self) -> dict[str, int]:
+        """How often rare things have happened, by the replicas' logs."""
+        logs = [node.log_text() for node in self.nodes.values()]
+        return {mark: sum(log.count(f'"{mark}"') for log in logs) for mark in _MARKS}
 
     def complaints(self) -> list[str]:
         """Lines that no fault excuses: defects, and anything that is no log line."""

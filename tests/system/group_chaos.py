@@ -53,6 +53,7 @@ def chapter(
         _judge_replicas(bench)
         _judge_leaders(bench, rounds=len(plan))
         assert bench.group.complaints() == []
+        print(bench.group.marks())
     assert sum(log.done.values()) == len(plan)
     print(f"whole again, seconds: longest {max(log.whole_seconds):.1f}")
     _judge_messages(history, draw, rounds=len(plan))

@@ -108,7 +108,7 @@ def _wake_alone(r: Round) -> None:
 
 
 CUT_SHAPES: Mapping[str, Shape] = {
-    "cut leader from followers": _cutting(_leader_from_followers, EITHER),
+    "cut leader from followers": _cutting(_leader_from_followers, MOVES),
     "cut leader from controllers": _cutting(_leader_from_controllers, MOVES),
     "cut leader from everybody, packets dropped": _cutting(_leader_from_everybody("drop"), MOVES),
     "cut leader from everybody, packets refused": _cutting(_leader_from_everybody("reject with tcp reset"), MOVES),

@@ -125,9 +125,20 @@ class _Reader(_Worker):
         self.reads.append(Read((TOPIC, queue_id), tuple(entries), invoked, time.monotonic_ns(), end))
         if entries:
             self._next[queue_id] = entries[-1][0] + 1
+        elif end is None and self.draw.random() < 0.1:
+            self._skip_deleted(client, queue_id)
         if self.draw.random() < 0.01:
             self._next[queue_id] = self.draw.randrange(self._next[queue_id] + 1)
             self.client.turn()
+
+    def _skip_deleted(self, client: BlockingClient, queue_id: int) -> None:
+        """Nothing came: retention may have taken it."""
+        try:
+            first = client.offset(RequestCode.GET_MIN_OFFSET, TOPIC, queue_id)
+        except NoAnswerError:
+            self.client.turn()
+            return
+        self._next[queue_id] = max(first, self._next[queue_id])
 
 
 class GroupLoad:

@@ -83,7 +83,9 @@ class _User(threading.Thread):
         if key in self._known:
             return True
         try:
-            made = bool(self.client.connection().pull(TOPIC, _queue(key), 0, group=key))
+            client = self.client.connection()
+            first = client.offset(RequestCode.GET_MIN_OFFSET, TOPIC, _queue(key))
+            made = bool(client.pull(TOPIC, _queue(key), first, group=key))
         except OSError:
             return False
         except NoAnswerError:

@@ -17,7 +17,7 @@ from system.nodes import NodeProcess
 
 __all__ = ["STORM_SHAPES"]
 
-_STORM_SECONDS = 20.0
+_STORM_SECONDS = 15.0
 
 
 class _Storm:
@@ -133,7 +133,7 @@ def _kill_during_copy(r: Round) -> None:
 
 def _kill_new_leaders(r: Round) -> None:
     """Each leader dies soon after it began to serve."""
-    for _ in range(3):
+    for _ in range(2):
         leader = r.group.leader(seconds=60)
         r.hold(0.0, 0.5)
         r.group.nodes[leader].kill()

@@ -14,6 +14,7 @@ from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
 from logherd.app.binding import CannotListen
 from logherd.app.broker_pages import BrokerPages, BrokerParts
+from logherd.app.classic.leading import ClassicLeading, ha_address
 from logherd.app.clock import SystemClock
 from logherd.app.descriptors import DescriptorShares, shares_for
 from logherd.app.engine import Engine
@@ -64,6 +65,7 @@ class Broker:
         self._options = options
         self._place = place
         self._clock = clock
+        self._slaves = ClassicLeading.prepare(options)
         self._engine = self._open(shares.cached_files, keeper, on_failure)
         self._services = Services(options, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock)
         self._guard = TaskGuard(on_end=self._task_ended)
@@ -78,7 +80,8 @@ class Broker:
             self._engine.standing.attach(self._forwarding.answers, self._names)
         self._bound: dict[str, str] = {}
         self._services.replication = self._replication()
-        self._admin = AdminHttp(self._pages().routes())
+        token = options.replication.admin_token_file
+        self._admin = AdminHttp(self._pages().routes(), token_file=None if token is None else Path(token))
 
     @staticmethod
     async def start(
@@ -169,7 +172,8 @@ class Broker:
         identity = self._place.identity
         if listening is None:
             registrar = Registrar(
-                identity._replace(address=self._place.routed), self._engine.metadata, ha_address=identity.address,
+                identity._replace(address=self._place.routed), self._engine.metadata,
+                ha_address=ha_address(self._options, identity),
                 alone=isinstance(self._engine, Engine),
             )  # fmt: skip
             names = ExternalNames(self._options.name_service.addresses, registrar)
@@ -180,7 +184,10 @@ class Broker:
         embedded = EmbeddedNames.prepare(
             listening, self._clock, key_values_path=path, groups=Expected((identity.name,)), connections=connections
         )
-        embedded.attach(identity, self._engine.metadata, self._clock, alone=isinstance(self._engine, Engine))
+        embedded.attach(
+            identity, self._engine.metadata, self._clock, ha_address=ha_address(self._options, identity),
+            alone=isinstance(self._engine, Engine),
+        )  # fmt: skip
         self._services.permission_hooks.append(embedded.set_permission)
         return embedded
 
@@ -190,7 +197,7 @@ class Broker:
             BrokerParts(
                 place=self._place, data_dir=self._options.data_dir, started_ms=self._clock.now_ms(),
                 engine=self._engine, services=self._services, forwarding=self._forwarding,
-                server=lambda: self._server, names=names, bound=self._bound,
+                server=lambda: self._server, names=names, bound=self._bound, slaves=self._slaves,
             )
         )  # fmt: skip
 
@@ -221,6 +228,11 @@ class Broker:
         if isinstance(self._engine, GroupEngine):
             await self._engine.begin(self._guard)
             self._bound["peer"] = self._engine.peer_address
+        if self._slaves is not None:
+            await self._slaves.open(
+                self._engine.store, self._server, self._place.identity, names=self._name_servers,
+                segment_bytes=self._options.store.segment_bytes, clock=self._clock, guard=self._guard,
+            )  # fmt: skip
         relay = await open_relay(self._options.guardian, {REMOTING: self._server, **self._names.servers})
         self._bound |= {
             "address": address,
@@ -229,8 +241,14 @@ class Broker:
             **relay,
         }
 
+    def _name_servers(self) -> list[str]:
+        told = self._options.name_service
+        return [self._names.address] if told.mode == "embedded" else [str(each) for each in told.addresses]
+
     async def _close(self, *, orderly: bool) -> None:
         self._admin.close()
+        if self._slaves is not None:
+            await self._slaves.close()
         await self._guard.stop(STOP_SECONDS)
         await self._engine.close(orderly=orderly, seconds=STOP_SECONDS)
 
@@ -240,6 +258,8 @@ class Broker:
         if isinstance(self._engine, Engine) or self._engine.may_answer():
             self._forwarding.answers.release(committed_position)
         self._services.committed(touched)
+        if self._slaves is not None:
+            self._slaves.committed()
 
     def _task_ended(self, ended: TaskEnded) -> None:
         self._engine.fail(ended.error or RuntimeError(f"the task {ended.name} ended"))

@@ -5,10 +5,12 @@ import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
-from logherd.app.admin_routes import Routes
+from logherd.app.admin_routes import Page, Routes
+from logherd.app.classic.leading import ClassicLeading
 from logherd.app.engine import Engine
 from logherd.app.forwarding.assembly import Forwarding
 from logherd.app.group.engine import GroupEngine
+from logherd.app.group.orders import Orders
 from logherd.app.metrics.broker import read_replication, read_services, read_store
 from logherd.app.metrics.parts import read_build, read_names, read_port, read_requests
 from logherd.app.metrics.text import scrape_of
@@ -33,6 +35,7 @@ class BrokerParts(NamedTuple):
     server: Callable[[], Server | None]
     names: EmbeddedNames | None
     bound: dict[str, str]
+    slaves: ClassicLeading | None
 
 
 class BrokerPages:
@@ -43,12 +46,17 @@ class BrokerPages:
 
     def routes(self) -> Routes:
         """The admin port's site."""
-        pages = {"/status": self.status, "/health": self.health, "/ready": self.ready}
-        return Routes(pages, scrape=scrape_of(self.collect))
+        pages: dict[str, Page] = {"/status": self.status, "/health": self.health, "/ready": self.ready}
+        engine = self._parts.engine
+        orders = Orders(engine) if isinstance(engine, GroupEngine) else None
+        if orders is None:
+            return Routes(pages, scrape=scrape_of(self.collect))
+        return Routes({**pages, **orders.pages()}, actions=orders.actions(), scrape=scrape_of(self.collect))
 
     def status(self) -> tuple[int, object]:
         parts = self._parts
         identity, store, server = parts.place.identity, parts.engine.store, parts.server()
+        classic = {} if parts.slaves is None else {"classicHa": parts.slaves.view()}
         return 200, {
             "group": identity.name,
             "cluster": identity.cluster,
@@ -64,6 +72,7 @@ class BrokerPages:
             "startedAt": parts.started_ms,
             "connections": server.connections if server is not None else 0,
             "replication": parts.services.replication_view(),
+            **classic,
         }
 
     def health(self) -> tuple[int, object]:

@@ -103,9 +103,13 @@ class EmbeddedNames:
         """What it answers from."""
         return self._names.routes
 
-    def attach(self, identity: BrokerIdentity, metadata: Metadata, clock: Clock, *, alone: bool = True) -> None:
+    def attach(
+        self, identity: BrokerIdentity, metadata: Metadata, clock: Clock, *, ha_address: str = "", alone: bool = True
+    ) -> None:
         """Follow the topics of this broker, which is alone in its group or begins as a follower."""
-        self._registration = LocalRegistration(self._names.routes, identity, metadata, clock, alone=alone)
+        self._registration = LocalRegistration(
+            self._names.routes, identity, metadata, clock, ha_address=ha_address, alone=alone
+        )
 
     def lead(self, epoch: int) -> None:
         """The broker leads its group in this epoch and is ready to serve. A later leader's routes stay as they are."""

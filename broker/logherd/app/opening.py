@@ -1,8 +1,10 @@
 """The store of a broker, opened and recovered as its settings want it."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+from logherd.app.classic.side_files import SideFiles
 from logherd.app.option_values import store_options
 from logherd.kit.clock import Clock
 from logherd.settings.options import BrokerOptions
@@ -15,13 +17,20 @@ __all__ = ["open_store"]
 _log = Log("logherd.store")
 
 
-def open_store(options: BrokerOptions, *, store_host: bytes, clock: Clock, cached_files: int) -> MessageStore:
-    """Open and recover the store; blocks. Raises: StoreError, OSError."""
+def open_store(
+    options: BrokerOptions, *, store_host: bytes, clock: Clock, cached_files: int, bare: bool = False
+) -> MessageStore:
+    """Open and recover the store; blocks. `bare`: it follows a RocketMQ master.
+
+    Raises: StoreError, OSError; FollowerFileError for a store that follows a RocketMQ master, unless it is opened so.
+    """
     directory = Path(options.data_dir)
     directory.mkdir(parents=True, exist_ok=True)
+    if not bare:
+        SideFiles(OsFiles(), directory).refuse()
     disk_bytes = shutil.disk_usage(directory).total
     values = store_options(options, store_host=store_host, disk_bytes=disk_bytes, cached_files=cached_files)
-    store = MessageStore.open(directory, values, OsFiles(), clock=clock)
+    store = MessageStore.open(directory, replace(values, bare=bare), OsFiles(), clock=clock)
     found = store.recovery
     _log.info(
         "store opened",

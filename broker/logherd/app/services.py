@@ -5,6 +5,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 from logherd.app.option_values import host_of, pull_options, send_options
@@ -14,6 +15,7 @@ from logherd.service.admin.groups import GroupAdmin
 from logherd.service.admin.progress import ProgressAdmin
 from logherd.service.admin.runtime import DiskSpace, RuntimeSource
 from logherd.service.admin.settings import broker_settings
+from logherd.service.admin.slaves import SlaveAdmin
 from logherd.service.admin.state import StateAdmin
 from logherd.service.admin.topics import TopicAdmin
 from logherd.service.clients.connections import Connections
@@ -184,6 +186,7 @@ class Services:
             TopicAdmin(metadata, store, registry, self.stats, identity=identity).handlers(),
             GroupAdmin(metadata, self.stats).handlers(),
             ProgressAdmin(metadata, store, registry, self.stats, identity=identity, clock=clock).handlers(),
+            SlaveAdmin(_delay_progress(self._options)).handlers(),
             self._state().handlers(),
         )
         return {int(code): handler for family in families for code, handler in family.items()}
@@ -218,6 +221,12 @@ def _watched(handler: Handler, watch: Callable[[Session, Frame], None]) -> Handl
         return handler(request, session)
 
     return handle
+
+
+def _delay_progress(options: BrokerOptions) -> bytes | None:
+    """What a RocketMQ broker whose store was adopted kept of its delay levels."""
+    path = Path(options.data_dir) / "config" / "delayOffset.json"
+    return path.read_bytes() if path.is_file() else None
 
 
 def _stamper(options: SendOptions, clock: Clock) -> Stamper:

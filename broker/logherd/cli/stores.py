@@ -1,4 +1,4 @@
-"""`logherd store`: look into, repair and hand over the store of a broker that does not run."""
+"""`logherd store`: look into, repair, promote and hand over the store of a broker that does not run."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -85,6 +85,28 @@ def export_store(
         *(f"note: {note}" for note in report.notes),
     ]
     show(output, {**asdict(report), "directory": str(report.directory)}, "\n".join(lines))
+
+
+@store.command("promote")
+def promote_store(directory: DirectoryArgument, output: OutputOption = Output.TEXT) -> None:
+    """Make a store that follows a RocketMQ master a broker's own, with the master's topics, groups and offsets.
+
+    Stop the follower and the master first: what the master stores from now on is not here. Then start the broker
+    without `replication.classicHa.master`.
+    """
+    from logherd.app.classic.promotion import promote
+    from logherd.app.clock import SystemClock
+
+    clock = SystemClock()
+    made = promote(directory, clock)
+    seconds = (clock.now_ms() - made.pulled_ms) / 1000
+    lines = [
+        f"{directory}: the master's log is here up to position {made.position}",
+        f"{made.topics} topics, {made.groups} groups, {made.offsets} offsets, as they were {seconds:.0f} s ago",
+    ]
+    if made.missing_bytes:
+        lines.append(f"lost: {made.missing_bytes} bytes that the master had then and that did not arrive")
+    show(output, asdict(made), "\n".join(lines))
 
 
 def _rocketmq_config(directory: Path) -> dict[str, bytes]:

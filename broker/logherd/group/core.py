@@ -23,6 +23,7 @@ from logherd.group.inputs import (
     Input,
     Linked,
     MembersWanted,
+    Noticed,
     Received,
     Registered,
     SetAnswered,
@@ -36,6 +37,7 @@ from logherd.group.messages import Contradicted, Presence, Summons
 from logherd.group.options import GroupOptions
 from logherd.group.output import Closed, Output, Strange
 from logherd.group.seat import Seat
+from logherd.group.solitude import Solitude
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.replication.log import ReplicaLog
@@ -69,6 +71,7 @@ class GroupCore(Grounded):
         """Start fenced (R3). `commit`: up to where the log is known to be committed, clamped to its end (#6703)."""
         self._ground = Ground(seat, options, log, epoch=max(epoch, log.epochs.last_epoch), commit=commit, now=now)
         self._liaison = Liaison(self._ground)
+        self._solitude = Solitude(options)
         self._role: Follows | Leader = Follows(self._ground)
 
     # ---- what the shell asks ---------------------------------------------------------------------------------------
@@ -130,7 +133,7 @@ class GroupCore(Grounded):
                     self._role.on_unlink(event.peer)
             case Health() | Drain():
                 self._on_shell(event)
-            case Heard() | SetAnswered() | Registered():
+            case Heard() | SetAnswered() | Registered() | Noticed():
                 self._on_controllers(event)
         self._advance()
         return self._ground.finish()
@@ -169,8 +172,10 @@ class GroupCore(Grounded):
 
     # ---- the controllers -------------------------------------------------------------------------------------------
 
-    def _on_controllers(self, event: Heard | SetAnswered | Registered) -> None:
+    def _on_controllers(self, event: Heard | SetAnswered | Registered | Noticed) -> None:
         match event:
+            case Noticed():
+                self._liaison.hurry()
             case Heard():
                 self._on_heard(event)
             case SetAnswered():
@@ -214,9 +219,11 @@ class GroupCore(Grounded):
             if ground.departure.planned or not ground.fit:
                 ground.holder.resign(view.epoch)
                 self._liaison.release()
+                # Whoever else could lead is gone, or is about to go: there is nobody to wait for.
+                ground.be_drained()
                 return
             ensure(ground.log.epochs.last_epoch < view.epoch, "an epoch is led once", ground.log.epochs, view)
-            self._role = Leader(ground, view)
+            self._role = Leader(ground, view, self._solitude)
             self._role.start()
 
     # ---- the other replicas ----------------------------------------------------------------------------------------

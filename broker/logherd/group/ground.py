@@ -9,7 +9,6 @@ from logherd.group.inputs import Health
 from logherd.group.options import GroupOptions
 from logherd.group.output import Ask, Drained, Event, Outbox, Output, Promise
 from logherd.group.seat import Process, Seat, cluster_of, replica_of
-from logherd.group.solitude import Solitude
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.replication.durable import DurableEnd
@@ -110,7 +109,6 @@ class Ground:
         self.standing = Standing(cluster_of(seat.group), me, replica_of(me))
         self.health = Health()
         self.departure = _Departure()
-        self.solitude = Solitude(options)
         self.clock = _Clock(now, now)
         self._promise = _Promised(epoch)
         self._progress = _Progress(commit, commit, log.end)

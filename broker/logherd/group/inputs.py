@@ -18,6 +18,7 @@ __all__ = [
     "Input",
     "Linked",
     "MembersWanted",
+    "Noticed",
     "Received",
     "Registered",
     "SetAnswered",
@@ -83,6 +84,11 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
+class Noticed:
+    """The controllers have news of the group: a hint to ask now, which may be false, and may be lost."""
+
+
+@dataclass(frozen=True, slots=True)
 class SetAnswered:
     """A proposal was accepted: this set is in force. A refusal is not told, the next view tells why."""
 
@@ -129,5 +135,5 @@ class MembersWanted:
 
 Input = (
     Tick | Received | Linked | Unlinked | Flushed | Appended | Registered | Heard | SetAnswered | Health | Drain
-    | Assigned | HandOver | MembersWanted
+    | Assigned | HandOver | MembersWanted | Noticed
 )  # fmt: skip

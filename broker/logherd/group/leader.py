@@ -9,6 +9,7 @@ from logherd.group.handover import Handover
 from logherd.group.insync import InSync
 from logherd.group.leading import Leadership
 from logherd.group.messages import Contradicted, Presence
+from logherd.group.solitude import Solitude
 from logherd.model.names import Position
 from logherd.replication.epochs import NOWHERE, Point
 from logherd.replication.messages import ReplicaId
@@ -20,10 +21,11 @@ __all__ = ["Leader"]
 class Leader(Leadership):
     """Invariant: `commit` moves only while the lease runs."""
 
-    def __init__(self, ground: Ground, view: RoleView) -> None:
+    def __init__(self, ground: Ground, view: RoleView, solitude: Solitude) -> None:
         super().__init__(ground, view.epoch)
         self.insync = InSync(ground, self.attendance, view)
         self.handover = Handover(ground, self.attendance, view.epoch)
+        self._solitude = solitude
         self._company_at = ground.now
 
     def leased(self, now: int) -> bool:
@@ -46,7 +48,7 @@ class Leader(Leadership):
         if cause is None:
             self._mind_set()
             if self.leased(self._ground.now) and self._deserted():
-                self._ground.solitude.given_up()
+                self._solitude.given_up()
                 cause = "too few of the group are heard"
         return cause
 
@@ -55,8 +57,8 @@ class Leader(Leadership):
         ground = self._ground
         if self.insync.can_be_enough(self.attendance.hears):
             self._company_at = ground.now
-            ground.solitude.over()
-        return ground.now - max(self._company_at, ground.clock.gap_at) >= ground.solitude.patience_ms
+            self._solitude.over()
+        return ground.now - max(self._company_at, ground.clock.gap_at) >= self._solitude.patience_ms
 
     def _mind_set(self) -> None:
         if self.leased(self._ground.now):

@@ -29,6 +29,12 @@ class Liaison:
         if self._asked_at is None or now - self._asked_at >= wait:
             self.speak()
 
+    def hurry(self) -> None:
+        """Somebody says that there is news: report now, unless that was done a moment ago."""
+        asked_at, now = self._asked_at, self._ground.now
+        if self.registered and (asked_at is None or now - asked_at >= self._ground.options.hurry_ms):
+            self.speak()
+
     def registered_as(self, registration: Registration) -> None:
         """The controllers have given this process a number; 0: they have forgotten it."""
         self._ground.standing.register(registration)

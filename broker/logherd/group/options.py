@@ -20,6 +20,8 @@ class GroupOptions:
     urgent_ms: int = 100
     """The same while nobody is heard that leads, and while this process waits to be let go: the next leader learns that
     it leads from the answer."""
+    hurry_ms: int = 10
+    """Hints of news are followed no more often than this."""
     lag_ms: int = 1_500
     """A member that has not been in step for so long leaves the in-sync set (H6)."""
     retry_ms: int = 300

@@ -32,6 +32,7 @@ from logherd.group.inputs import (
     Input,
     Linked,
     MembersWanted,
+    Noticed,
     Received,
     Registered,
     SetAnswered,
@@ -64,7 +65,7 @@ from logherd.replication.messages import (
 
 __all__ = ["StaticCore"]
 
-_OTHERS = (Heard, SetAnswered, HandOver, MembersWanted)
+_OTHERS = (Heard, Noticed, SetAnswered, HandOver, MembersWanted)
 _FROM_LEADER = (Append, Heartbeat, CopyChunk, Summons, Contradicted)
 
 

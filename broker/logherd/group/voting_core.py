@@ -26,6 +26,7 @@ from logherd.group.inputs import (
     Input,
     Linked,
     MembersWanted,
+    Noticed,
     Received,
     Registered,
     SetAnswered,
@@ -65,7 +66,7 @@ from logherd.replication.shipping import LostData, RefusedAck
 
 __all__ = ["VotingCore"]
 
-_OTHERS = (Heard, SetAnswered, Registered, Assigned)
+_OTHERS = (Heard, Noticed, SetAnswered, Registered, Assigned)
 
 
 @dataclass(slots=True)

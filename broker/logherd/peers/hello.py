@@ -30,6 +30,7 @@ HELLO_BYTES_MAX = 16 * 1024
 
 _NODES_MAX = 64
 _TEXT_MAX = 255
+_ABOUT_MAX = 4096
 _SENTENCE_MAX = 1024
 _HEAD = Struct(">BH")
 
@@ -40,7 +41,8 @@ class Hello:
 
     `to` is the name that was dialled, and in the answer the dialler's. `instance` is drawn by each process: it tells a
     reconnect from a second process with the same identity. `founded` lists the founders once this replica belongs to a
-    group. `nodes` are the configured names in their order, the first one founds; empty is not compared.
+    group. `nodes` are the configured names in their order, the first one founds; empty is not compared. `about` is what
+    the group's own shell lets others know: nothing is judged by it here.
     """
 
     cluster: ClusterId
@@ -50,6 +52,7 @@ class Hello:
     founded: tuple[ReplicaId, ...] | None = None
     software: str = ""
     nodes: tuple[str, ...] = ()
+    about: str = ""
     to: str = ""
     version: int = PROTOCOL_VERSION
 
@@ -106,6 +109,8 @@ def _check_hello(hello: Hello) -> None:
     texts = (hello.cluster.name, hello.sender, hello.to, hello.software, *(hello.founded or ()), *hello.nodes)
     if any(len(text.encode(errors="replace")) > _TEXT_MAX for text in texts):
         raise CodecError("hello", f"a text of more than {_TEXT_MAX} bytes")
+    if len(hello.about.encode(errors="replace")) > _ABOUT_MAX:
+        raise CodecError("hello.about", f"more than {_ABOUT_MAX} bytes")
     if len(hello.founded or ()) > _NODES_MAX or len(hello.nodes) > _NODES_MAX:
         raise CodecError("hello.founded", f"more than {_NODES_MAX} nodes")
     if hello.version != PROTOCOL_VERSION or not hello.cluster.name:

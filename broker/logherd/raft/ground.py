@@ -92,6 +92,11 @@ class _Disk:
     broken: bool = False
 
 
+def _new(options: RaftOptions, hard: HardState) -> bool:
+    """Whether no life of this member can have promised anything: it would be in that leader's or candidate's term."""
+    return options.first_election_ms is not None and hard.term == 0 and not hard.doubtful
+
+
 class Ground:
     """The state that survives a change of role, with the few operations that must not be done twice or differently.
 
@@ -107,7 +112,7 @@ class Ground:
         self.log = log
         self.jitter = Jitter(seed)
         self.out = Outbox()
-        self.clock = Clockwork(now, now)
+        self.clock = Clockwork(now, now - options.election_ms if _new(options, hard) else now)
         self.durable = DurableEnd(log.end)
         self.disk = _Disk()
         self.members = read_members(log)

@@ -25,6 +25,8 @@ class RaftOptions:
     election_ms: int = 1_000
     election_spread_ms: int = 1_000
     """A time-out is drawn from election_ms up to the sum of both."""
+    first_election_ms: int | None = None
+    """In term 0 nobody can have led: there a time-out is drawn from 0 up to this. None: it is as any other."""
     preferred: tuple[ReplicaId, ...] = ()
     """Who should lead, best first. The others wait longer before they stand, and hand over when a better one is up."""
     rank_delay_ms: int = 300
@@ -44,6 +46,7 @@ class RaftOptions:
         ensure(self.ship.heartbeat_ms * 4 <= self.election_ms, "options 1: heartbeats fit the election", self)
         ensure(self.election_spread_ms > 0 and self.rank_delay_ms >= 0, "time-outs are spread", self)
         ensure(0 < self.lease_ms < self.election_ms, "options 2: a lease ends before an election can begin", self)
+        ensure(self.first_election_ms is None or self.first_election_ms > 0, "time-outs are spread", self)
         ensure(self.uncommitted_bytes_max > 0 and self.uncommitted_records_max > 0, "something may be pending", self)
 
     @property

@@ -1,11 +1,13 @@
 """`python -m logherd.settings broker|controller FILE [path.to.key=value ...]`: prints the checked options as JSON, or
-what is wrong."""
+what is wrong. `--keep KIND FILE [KIND FILE ...]` checks several files at once, and keeps what they come to (`kept.py`).
+"""
 
 import json
 import sys
 from pathlib import Path
 
 from logherd.settings.errors import SettingsError
+from logherd.settings.kept import keep_checked
 from logherd.settings.load import Kind, load_checked_values
 
 EXIT_WRONG = 2
@@ -14,13 +16,27 @@ EXIT_WRONG = 2
 def main(arguments: list[str]) -> int:
     """Exit code 0 with JSON on standard output, or 2 with sentences on standard error."""
     try:
-        kind: Kind = "controller" if arguments[0] == "controller" else "broker"
-        values = load_checked_values(kind, Path(arguments[1]), arguments[2:])
+        if arguments[0] == "--keep":
+            for kind, file in zip(arguments[1::2], arguments[2::2], strict=True):
+                _keep(_kind(kind), Path(file))
+        else:
+            json.dump(load_checked_values(_kind(arguments[0]), Path(arguments[1]), arguments[2:]), sys.stdout)
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_WRONG
-    json.dump(values, sys.stdout)
     return 0
+
+
+def _kind(text: str) -> Kind:
+    return "controller" if text == "controller" else "broker"
+
+
+def _keep(kind: Kind, path: Path) -> None:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""  # the check says what is wrong with it
+    keep_checked(kind, path, (), text, load_checked_values(kind, path, ()))
 
 
 if __name__ == "__main__":

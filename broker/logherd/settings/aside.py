@@ -2,7 +2,8 @@
 
 Checking needs pydantic, whose import takes longer and more memory than the rest of a broker's start. So the broker (and
 the controller) runs `python -m logherd.settings` beside its own imports and reads the checked values from it; nothing
-of pydantic stays. This module imports next to nothing, so that the check starts first.
+of pydantic stays. This module imports next to nothing, so that the check starts first. What was checked before
+and kept (`kept.py`) is not checked again.
 """
 
 import os
@@ -11,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from logherd.settings.kept import recall_checked
 
 if TYPE_CHECKING:
     from logherd.settings.load import Kind
@@ -25,10 +28,14 @@ class CheckAside:
     """A check under way. Ask for its result once."""
 
     def __init__(self, kind: "Kind", path: Path, overrides: Sequence[str] = ()) -> None:
-        command = [sys.executable, "-m", "logherd.settings", kind, str(path), *overrides]
+        self._kept = recall_checked(kind, path, overrides)
+        self._command = [sys.executable, "-m", "logherd.settings", kind, str(path), *overrides]
+        self._process = self._start() if self._kept is None else None
+
+    def _start(self) -> "subprocess.Popen[bytes]":
         # Looking for plugins means reading the metadata of everything that is installed.
         environment = {**os.environ, "PYDANTIC_DISABLE_PLUGINS": "__all__"}
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+        return subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
 
     def result(self, options: type[_Checked]) -> _Checked:
         """Wait for the check; blocks until about 0.2 s after it was started. `options` belongs to the kind.
@@ -39,7 +46,13 @@ class CheckAside:
 
         from logherd.settings.errors import SettingsError
 
-        answer, complaint = self._process.communicate()
-        if self._process.returncode != 0:
+        if self._kept is not None:
+            try:
+                return msgspec.json.decode(self._kept, type=options)
+            except msgspec.ValidationError:  # kept by a program whose options have another shape
+                pass
+        process = self._process or self._start()
+        answer, complaint = process.communicate()
+        if process.returncode != 0:
             raise SettingsError(complaint.decode(errors="replace").strip())
         return msgspec.json.decode(answer, type=options)

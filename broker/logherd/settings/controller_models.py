@@ -8,15 +8,15 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from logherd.settings.base import Group
+from logherd.settings.election import ElectionSettings
 from logherd.settings.guardian import GuardianSettings
 from logherd.settings.models import NAME, LimitSettings, LogSettings
 from logherd.settings.quantities import EVERY_INTERFACE, Bytes, DialledText, EndpointText, Milliseconds, split_endpoint
 
-__all__ = ["ControllerSettings", "ElectionSettings", "MemberSettings", "OwnNameServiceSettings"]
+__all__ = ["ControllerSettings", "MemberSettings", "OwnNameServiceSettings"]
 
 _MIB = 1 << 20
 _COUNTS = (1, 3, 5)
-_HEARTBEATS_IN_TIMEOUT = 4
 
 
 NodeName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
@@ -40,31 +40,6 @@ class OwnNameServiceSettings(Group):
         default="embedded", description="`embedded` runs a name service in this process; `none` runs none."
     )
     listen: EndpointText = Field(default="127.0.0.1:9876", description="Address of the embedded name service.")
-
-
-class ElectionSettings(Group):
-    """How soon the controllers notice that their leader is gone."""
-
-    timeout_ms: Milliseconds = Field(
-        default=1000, ge=100, le=60_000, description="Least silence of the leader after which another is elected."
-    )
-    spread_ms: Milliseconds = Field(
-        default=1000, ge=10, le=60_000, description="Up to so much is added by chance, so that not all stand at once."
-    )
-    heartbeat_ms: Milliseconds = Field(
-        default=150, ge=10, le=15_000, description="Time between the leader's heartbeats; four fit into `timeoutMs`."
-    )
-
-    @model_validator(mode="after")
-    def _heartbeats_fit(self) -> "ElectionSettings":
-        # Losing a few heartbeats must elect nobody.
-        most = self.timeout_ms // _HEARTBEATS_IN_TIMEOUT
-        if self.heartbeat_ms > most:
-            raise ValueError(
-                f"heartbeatMs is {self.heartbeat_ms}; four heartbeats must fit into timeoutMs, which is "
-                f"{self.timeout_ms}: write at most {most}, or a longer timeoutMs"
-            )
-        return self
 
 
 class ControllerSettings(Group):

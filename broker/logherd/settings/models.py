@@ -235,7 +235,8 @@ class BrokerSettings(Group):
             raise ValueError(
                 "store.messageSizeMax and limits.headerSize must fit into limits.frameSize with 128 KiB left"
             )
-        self.replication.check_broker(self.broker_id, self.name_service.mode)
+        self.replication.check_broker(self.broker_id, self.name_service.mode, self.flush)
+        self.replication.classic_ha.check_broker(self.replication.mode, self.listen)
         told_host, told_port = split_endpoint(self.advertised or self.listen)
         if told_host in EVERY_INTERFACE:
             raise ValueError("advertised is needed, because clients cannot connect to a wildcard listen address")

@@ -9,10 +9,9 @@ from typing import Literal
 import msgspec
 
 __all__ = [
-    "BrokerOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "GuardianOptions", "LimitOptions",
-    "LogOptions", "MemberOptions", "NameServiceOptions", "OwnNameServiceOptions", "ReplicationOptions",
-    "RetentionOptions", "StorageOptions",
-    "TopicOptions",
+    "BrokerOptions", "ClassicHaOptions", "ControllerOptions", "ElectionOptions", "Endpoint", "GuardianOptions",
+    "LimitOptions", "LogOptions", "MemberOptions", "NameServiceOptions", "OwnNameServiceOptions", "ReplicationOptions",
+    "RetentionOptions", "RolesOptions", "StorageOptions", "TopicOptions", "VotingOptions",
 ]  # fmt: skip
 
 
@@ -86,10 +85,42 @@ class GuardianOptions(Options, frozen=True):
     stop_ms: int
 
 
-class ReplicationOptions(Options, frozen=True):
-    """`peers` may hold this broker's own address."""
+class ClassicHaOptions(Options, frozen=True):
+    """At most one of the addresses is given."""
 
-    mode: Literal["alone", "controller"]
+    listen: Endpoint | None
+    master: Endpoint | None
+    metadata_interval_ms: int
+
+
+class ElectionOptions(Options, frozen=True):
+    timeout_ms: int
+    spread_ms: int
+    heartbeat_ms: int
+
+
+class VotingOptions(Options, frozen=True):
+    """Raft mode. `founders` are never empty in that mode, and in the order of their numbers."""
+
+    founders: tuple[int, ...]
+    election: ElectionOptions
+
+
+class RolesOptions(Options, frozen=True):
+    """Static mode, as it begins. Checked: `copies` is right for `synchronous`, of which the leader is none."""
+
+    leader: int
+    synchronous: tuple[int, ...]
+    copies: int
+
+
+class ReplicationOptions(Options, frozen=True):
+    """`peers` may hold this broker's own address; in raft and static mode all have the same."""
+
+    mode: Literal["alone", "controller", "raft", "static"]
+    raft: VotingOptions
+    static: RolesOptions | None
+    admin_token_file: str | None
     controllers: tuple[Endpoint, ...]
     peer_listen: Endpoint
     peers: dict[int, Endpoint]
@@ -100,6 +131,7 @@ class ReplicationOptions(Options, frozen=True):
     heartbeat_ms: int
     learner: bool
     priority: int
+    classic_ha: ClassicHaOptions
 
 
 class BrokerOptions(Options, frozen=True):
@@ -134,12 +166,6 @@ class MemberOptions(Options, frozen=True):
 class OwnNameServiceOptions(Options, frozen=True):
     mode: Literal["embedded", "none"]
     listen: Endpoint
-
-
-class ElectionOptions(Options, frozen=True):
-    timeout_ms: int
-    spread_ms: int
-    heartbeat_ms: int
 
 
 class ControllerOptions(Options, frozen=True):

@@ -5,9 +5,11 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
 from logherd.settings.base import Group
+from logherd.settings.classic import ClassicHaSettings
+from logherd.settings.election import ElectionSettings
 from logherd.settings.quantities import EndpointText, Milliseconds, split_endpoint
 
-__all__ = ["ReplicationSettings"]
+__all__ = ["ReplicationSettings", "RolesSettings", "VotingSettings"]
 
 _MS_LAG_MIN = 400
 
@@ -21,16 +23,66 @@ def _check_real_port(text: str) -> str:
 _Dialled = Annotated[EndpointText, AfterValidator(_check_real_port)]
 
 
+_BrokerId = Annotated[int, Field(ge=1, le=999)]
+
+
+class VotingSettings(Group):
+    """Mode raft."""
+
+    founders: tuple[_BrokerId, ...] = Field(
+        default=(),
+        max_length=16,
+        description="Brokers that vote from the group's first start on; the same at all of them, and never changed. "
+        "Who is added to `peers` later joins them. Empty: all of `peers`.",
+    )
+    election: ElectionSettings = Field(
+        default_factory=ElectionSettings, description="How soon another broker leads; the same at all of them."
+    )
+
+
+class RolesSettings(Group):
+    """Mode static: the roles with which the group begins. Later ones are given by `logherd replica promote`."""
+
+    leader: _BrokerId = Field(description="The broker that leads.")
+    synchronous: tuple[_BrokerId, ...] = Field(
+        default=(), max_length=15, description="Followers that a send waits for. The others copy without being awaited."
+    )
+    copies: int | None = Field(
+        default=None,
+        ge=1,
+        le=16,
+        description="On so many disks a message is before its send is answered: the leader's, and those of so many "
+        "less one of `synchronous`. None: on all of them, so that each of these can be promoted without loss.",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> "RolesSettings":
+        most = len(self.synchronous) + 1
+        if self.leader in self.synchronous or len({*self.synchronous}) + 1 < most:
+            raise ValueError("synchronous names followers, each once; the leader is none of them")
+        if self.copies is None:
+            return self.model_copy(update={"copies": most})
+        if not min(2, most) <= self.copies <= most:
+            raise ValueError(
+                f"copies is {self.copies}; with so many synchronous followers write {min(2, most)} to {most}"
+            )
+        return self
+
+
 class ReplicationSettings(Group):
     """One log on several brokers. Followers keep what the leader writes; whoever leads is decided by `mode`."""
 
-    mode: Literal["alone", "controller"] = Field(
+    mode: Literal["alone", "controller", "raft", "static"] = Field(
         default="alone",
         description="`alone`: this broker is its whole group and always leads. `controller`: the controllers elect the "
-        "leader from the in-sync set.",
+        "leader from the in-sync set. `raft`: the group's brokers elect it among themselves. `static`: `static` says "
+        "who leads, until somebody is promoted by hand. A group keeps its mode for good.",
     )
     controllers: tuple[_Dialled, ...] = Field(
-        default=(), max_length=5, description="Addresses (`listen`) of the controllers that elect this group's leader."
+        default=(),
+        max_length=5,
+        description="Addresses (`listen`) of the controllers that elect this group's leader; not used in mode raft and "
+        "static.",
     )
     peer_listen: EndpointText = Field(
         default="127.0.0.1:10912", description="Address for the other replicas of the group."
@@ -44,7 +96,8 @@ class ReplicationSettings(Group):
     ] = Field(
         default_factory=dict, max_length=16,
         description="Where each replica's `peerListen` is reached, by broker id. This broker's own may be among them; "
-        "those that do not run yet, too.",
+        "those that do not run yet, too. In mode raft and static it holds all of them; in mode raft whoever is not in "
+        "it loses its vote.",
     )  # fmt: skip
     leader_address: _Dialled | None = Field(
         default=None,
@@ -57,7 +110,8 @@ class ReplicationSettings(Group):
         ge=1,
         le=16,
         description="A send is answered when every member of the in-sync set has it on disk, and those are at least "
-        "this many. 1 keeps answering when all followers are gone; what is then answered is on one disk only.",
+        "this many. 1 keeps answering when all followers are gone; what is then answered is on one disk only. Mode "
+        "raft asks for a majority instead, mode static for `static.copies`.",
     )
     lag_timeout_ms: Milliseconds = Field(
         default=1500, alias="lagTimeout", ge=_MS_LAG_MIN, le=60_000,
@@ -71,16 +125,39 @@ class ReplicationSettings(Group):
         default=0, ge=0, le=999, description="Of equally long logs the one with the smallest number leads."
     )
 
+    classic_ha: ClassicHaSettings = Field(
+        default_factory=ClassicHaSettings,
+        description="RocketMQ brokers that follow this one, or that this one follows.",
+    )
+    raft: VotingSettings = Field(default_factory=VotingSettings, description="Mode raft.")
+    static: RolesSettings | None = Field(default=None, description="Mode static: the roles at the group's begin.")
+    admin_token_file: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File with the secret that orders about who leads (raft, static) must bring on the admin HTTP; "
+        "none: they are refused.",
+    )
+
     @model_validator(mode="after")
     def _fits_mode(self) -> "ReplicationSettings":
-        if (self.mode == "alone") == bool(self.controllers):
-            right = "no controllers" if self.mode == "alone" else "the addresses of the controllers"
-            raise ValueError(f"mode {self.mode} needs {right}")
-        if self.min_in_sync > self.replicas:
+        if self.mode == "alone" and self.controllers:
+            raise ValueError("mode alone needs no controllers")
+        if self.mode == "controller" and not self.controllers:
+            raise ValueError("mode controller needs the addresses of the controllers")
+        if self.mode == "controller" and self.min_in_sync > self.replicas:
             raise ValueError(f"minInSync {self.min_in_sync} must not exceed replicas {self.replicas}")
-        return self
+        if (self.mode == "static") != (self.static is not None):
+            raise ValueError("static says who leads in mode static, and in no other mode")
+        return self._with_founders() if self.mode == "raft" else self
 
-    def check_broker(self, broker_id: int, name_service: str) -> None:
+    def _with_founders(self) -> "ReplicationSettings":
+        founders = tuple(sorted(self.raft.founders or self.peers))
+        if len(founders) != self.replicas or len({*founders}) < len(founders):
+            # A broker that does not know the others would found a group of its own.
+            raise ValueError(f"mode raft begins with {self.replicas} replicas, but its founders are {[*founders]}")
+        return self.model_copy(update={"raft": self.raft.model_copy(update={"founders": founders})})
+
+    def check_broker(self, broker_id: int, name_service: str, flush: str) -> None:
         """What the broker's own settings must be like. Raises ValueError."""
         if self.mode == "alone":
             if self.leader_address is not None:
@@ -94,3 +171,13 @@ class ReplicationSettings(Group):
             raise ValueError(
                 "nameService.mode must be external with a replicated group: the controllers have the name service"
             )
+        if self.mode in ("raft", "static") and broker_id not in self.peers:
+            raise ValueError(
+                f"replication.peers holds all brokers in mode {self.mode}; this one, {broker_id}, is not there"
+            )
+        if self.mode == "raft" and flush != "sync":
+            raise ValueError("flush must be sync with replication.mode raft: what a vote rests on must be on disk")
+        if self.mode == "raft" and self.learner and broker_id in self.raft.founders:
+            raise ValueError(f"replication.learner is for brokers that do not vote; {broker_id} is among the founders")
+        if self.static is not None and (unknown := {self.static.leader, *self.static.synchronous} - {*self.peers}):
+            raise ValueError(f"replication.static names {sorted(unknown)}, which replication.peers lacks")

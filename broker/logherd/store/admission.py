@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Admission"]
+__all__ = ["Admission", "DiskState"]
 
 _NEVER = 1 << 62
 """More bytes than any disk has free."""
@@ -20,3 +20,14 @@ class Admission:
         """Refuse for this reason; empty: do so no more."""
         self.reason = reason
         self.least_free_bytes = _NEVER if reason else self.reserve_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskState:
+    """`accepts_messages` is False at the reserve, and for ever after a failed write, which `stopped` holds then."""
+
+    free_bytes: int
+    reserve_bytes: int
+    accepts_messages: bool
+    log_bytes: int
+    stopped: BaseException | None

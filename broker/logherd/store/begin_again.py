@@ -1,4 +1,5 @@
-"""Giving up a replica's log, to go on in the middle of its group's: the others have deleted what it would need next.
+"""A log that begins in the middle of another one: `begin_again` gives up a replica's log, to go on in the middle of its
+group's, because the others have deleted what it would need next; `begin_at` is for a store that is not there yet.
 
 The order makes a crash harmless: the checkpoint promises only what was committed, before a segment goes; what the old
 log's queues were derived from is forgotten, before the checkpoint says that the log begins elsewhere; what lies below
@@ -14,8 +15,30 @@ from logherd.store.checkpoint import CHECKPOINT_SIZE, SLOT_OFFSETS, Checkpoint, 
 from logherd.store.errors import RawRefused, StoreDamaged, StoreInUse
 from logherd.store.files import Files
 from logherd.store.segment import segment_start
+from logherd.store.writer import CheckpointFile
 
-__all__ = ["begin_again"]
+__all__ = ["begin_again", "begin_at"]
+
+
+def begin_at(directory: Path, files: Files, *, position: int) -> None:
+    """Let a store that has no log yet begin at `position`, where a segment of another log begins. Then open it.
+    Blocks; durable when it returns, and may be repeated.
+
+    Raises: StoreInUse; InvariantError if there is a log.
+    """
+    root = str(directory)
+    files.make_directory(root)
+    lock = files.lock(f"{root}/lock")
+    if lock is None:
+        raise StoreInUse(f"another process holds {root}/lock")
+    try:
+        ensure(not files.list(f"{root}/commitlog"), "a log that is there is not moved", root)
+        CheckpointFile.create(files, root).close()
+        begun = Checkpoint(log_start=position, flushed=position, queues_dispatched=position, index_dispatched=position)
+        _put(files, root, begun)
+        files.sync_dir(root)
+    finally:
+        lock.release()
 
 
 def begin_again(directory: Path, files: Files, *, position: int, epoch: int) -> None:

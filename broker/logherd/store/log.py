@@ -78,6 +78,11 @@ class CommitLog:
         return max(self._options.record_bytes_limit, self._options.batch_bytes_max)
 
     @property
+    def bare_end(self) -> int:
+        """Below it records may be without a checksum of the whole: RocketMQ wrote them."""
+        return self._writer.checkpoint.value.bare_end
+
+    @property
     def has_room(self) -> bool:
         """Whether there is a further segment, or space for one, or no need of one for some time."""
         segment_bytes = self._options.segment_bytes
@@ -309,6 +314,19 @@ class CommitLog:
             return None
         at = position - segment.start
         return segment.view[at : at + size]
+
+    def bytes_at(self, position: int, bytes_max: int) -> memoryview:
+        """Bytes from `position` on as they lie in one of the files, the zeros behind its blank record included: at
+        least one, at most `bytes_max`. Not compared with any checksum; what is not written yet is zeros.
+
+        Raises: InvariantError for a position that is not kept, or less than one byte.
+        """
+        segment = self.segment_of(position)
+        ensure(segment is not None and bytes_max > 0, "only bytes that are kept are read", position, bytes_max)
+        if segment is None:
+            return memoryview(b"")
+        at = position - segment.start
+        return segment.view[at : min(at + bytes_max, segment.size)]
 
     def expire(
         self, options: RetentionOptions, *, now_ms: int, pinned: int, stored_at: Callable[[int], int | None],

@@ -88,6 +88,9 @@ class StoreOptions:
     retention: RetentionOptions = field(default_factory=RetentionOptions)
     replicated: bool = False
     """One replica of a group: only what the group has committed is readable, also after a restart."""
+    bare: bool = False
+    """Records are appended as a RocketMQ broker wrote them, so they may be without a checksum of the whole; when the
+    store is opened without this, its end is where such records end."""
     checkpoint_sync_ms: int = 100
     """How often the record of what was flushed reaches the disk itself; a killed process loses none of it."""
     free_space_check_ms: int = 1000

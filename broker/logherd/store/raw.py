@@ -86,8 +86,9 @@ class RawRun:
         self.blank_at = blank_at
 
 
-def decode_run(data: Buffer, start: int, segment_end: int, record_bytes_max: int) -> RawRun:
-    """Verify a run that begins at position `start`: lengths, magic, place, and both checksums of every record.
+def decode_run(data: Buffer, start: int, segment_end: int, record_bytes_max: int, *, bare_end: int = 0) -> RawRun:
+    """Verify a run that begins at position `start`: lengths, magic, place, and both checksums of every record; those
+    below `bare_end` may lack that of the whole.
 
     Raises: RecordError; the message says where.
     """
@@ -116,7 +117,7 @@ def decode_run(data: Buffer, start: int, segment_end: int, record_bytes_max: int
                 f"position {position}: a record of {size} bytes, at most {record_bytes_max} are taken here"
             )
         try:
-            record = read_record(view, at, position, 0)
+            record = read_record(view, at, position, bare_end)
             if magic == MAGIC_V1 and not record.sys_flag & _HOSTS_V6:  # of others both checksums were compared
                 _check_body(view, at)
         except RecordError as error:

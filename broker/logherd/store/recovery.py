@@ -212,7 +212,7 @@ def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lo
         write_format(files, root, wanted_format(options, known, adopted_end=0))
     segments = _prepare_segments(files, root, options, survey, tail, log_start=checkpoint.log_start)
     position = tail.position if tail is not None else segments[0].start
-    checkpoint = replace(checkpoint, bare_end=min(checkpoint.bare_end, position))
+    checkpoint = replace(checkpoint, bare_end=_EVERYTHING if options.bare else min(checkpoint.bare_end, position))
     sizes = tuple({*known, *(segment.size for segment in segments)})
     wanted = wanted_format(options, sizes, adopted_end=checkpoint.bare_end)
     if found.format != wanted:

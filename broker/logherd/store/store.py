@@ -8,14 +8,13 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/DefaultMe
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from logherd.kit.clock import Clock
 from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
 from logherd.model.record_run import run_encoder
-from logherd.store.admission import Admission
+from logherd.store.admission import Admission, DiskState
 from logherd.store.append_run import RunMessage, append_run
 from logherd.store.consume_queue import DELETED, UNIT, QueueLog, topic_hash
 from logherd.store.errors import RawRefused, RecordTooLarge, StoreDamaged, StoreFull
@@ -30,17 +29,6 @@ from logherd.store.recovery import Recovered, Recovery, recover
 from logherd.store.writer import WriteBatch
 
 __all__ = ["DiskState", "MessageStore"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskState:
-    """`accepts_messages` is False at the reserve, and for ever after a failed write, which `stopped` holds then."""
-
-    free_bytes: int
-    reserve_bytes: int
-    accepts_messages: bool
-    log_bytes: int
-    stopped: BaseException | None
 
 
 _pack_unit = UNIT.pack
@@ -272,7 +260,7 @@ class MessageStore:
         ensure(after == log.end_position, "records are appended at the end", after, log.end_position)
         log.refuse(reserve=True)
         try:
-            run = decode_run(data, after, log.active.end, log.raw_bytes_limit)
+            run = decode_run(data, after, log.active.end, log.raw_bytes_limit, bare_end=log.bare_end)
             plan = plan_run(run.records, self._derived.table, from_start=not log.min_position)
         except RecordError as error:
             raise RawRefused(f"records of another replica were refused: {error}") from error
@@ -296,6 +284,10 @@ class MessageStore:
         data, end = self._log.read_raw(after, bytes_max)
         self._reader.check_raw(data, after)
         return data, end
+
+    def committed_bytes(self, position: int, bytes_max: int) -> memoryview:
+        """See CommitLog.bytes_at, for `position` < committed_position."""
+        return self._log.bytes_at(position, min(bytes_max, self.committed_position - position))
 
     def truncate(self, at: int) -> None:
         """Drop every record at or above `at`, where one begins or the log ends; nothing that `advance` was told of is

@@ -1,16 +1,19 @@
 """`logherd up`, `down` and `status`: arguments to calls of this room, errors to one sentence and an exit code."""
 
 import json
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from logherd_operator.local.signals import stopping_signals
+
+if TYPE_CHECKING:
+    from logherd_operator.local.watching import Watching
 
 __all__ = ["down", "status", "up"]
 
@@ -26,8 +29,9 @@ DataOption = Annotated[
 ]
 
 
-def _port(variable: str) -> Any:
-    return typer.Option(min=0, max=65535, envvar=variable, help="0: any free one.")
+def _port(variable: str, whose: str) -> Any:
+    said = f"Of the {whose}; those of the others follow from it, ten apart. 0: any that is free."
+    return typer.Option(min=0, max=65535, envvar=variable, help=said)
 
 
 class Output(StrEnum):
@@ -44,30 +48,35 @@ def up_command(
     *,
     detach: Annotated[bool, typer.Option("--detach", help="Return when it serves; logs go to a file.")] = False,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    name_service_port: Annotated[int, _port("LOGHERD_NAME_SERVICE_PORT")] = 9876,
-    broker_port: Annotated[int, _port("LOGHERD_BROKER_PORT")] = 10911,
-    admin_port: Annotated[int, _port("LOGHERD_ADMIN_PORT")] = 10913,
-    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time to become ready.")] = 60,
+    name_service_port: Annotated[int, _port("LOGHERD_NAME_SERVICE_PORT", "first name service")] = 9876,
+    broker_port: Annotated[int, _port("LOGHERD_BROKER_PORT", "first broker")] = 10911,
+    admin_port: Annotated[int, _port("LOGHERD_ADMIN_PORT", "first broker's admin HTTP")] = 10913,
+    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time until clients are answered.")] = 120,
 ) -> None:
-    """Run a BrokerGroup on this machine, in the foreground or (--detach) behind it."""
-    from logherd_operator.local.ports import Ports
-    from logherd_operator.local.start import StartOptions
-    from logherd_operator.local.up import bring_up
+    """Run a BrokerGroup on this machine, in the foreground or (--detach) behind it; apply the file when it is saved."""
+    from logherd_operator.local.addresses import Ports
+    from logherd_operator.local.up import UpOptions, bring_up
 
     ports = Ports(name_service=name_service_port, broker=broker_port, admin=admin_port)
-    options = StartOptions(host=host, ports=ports, detach=detach, wait_seconds=wait)
-    with _sentences("up"), _term_as_interrupt():
-        raise typer.Exit(bring_up(file, data, options, say=typer.echo))
+    options = UpOptions(host=host, ports=ports, detach=detach, wait_seconds=wait)
+    with _sentences("up"), stopping_signals():
+        raise typer.Exit(bring_up(file, data, options, _watching(detach=detach)))
+
+
+def _watching(*, detach: bool) -> "Watching":
+    from logherd_operator.local.watching import LiveTable, Watching
+
+    return LiveTable() if sys.stdout.isatty() and not detach else Watching(typer.echo)
 
 
 @down.command()
 def down_command(
     data: DataOption = None,
-    wait: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time to stop before it is killed.")] = 30,
+    wait: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time to stop before they are killed.")] = 30,
 ) -> None:
     """Stop the group's processes; its data stays."""
     from logherd_operator.local.down import bring_down
-    from logherd_operator.local.state import find_folder
+    from logherd_operator.local.folder import find_folder
 
     with _sentences("down"):
         folder, state = find_folder(data)
@@ -80,13 +89,12 @@ def status_command(
     data: DataOption = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print.")] = Output.TEXT,
 ) -> None:
-    """Show the group's leader, brokers and positions; the exit code is 1 if it does not serve."""
-    from logherd_operator.local.state import find_folder
+    """Show the group's leader, processes and positions; the exit code is 1 if it does not serve."""
+    from logherd_operator.local.folder import find_folder
     from logherd_operator.local.status import observe, serves, to_text
 
     with _sentences("status"):
-        _, state = find_folder(data)
-        document = observe(state)
+        document = observe(*find_folder(data))
     typer.echo(json.dumps(document, indent=2) if output is Output.JSON else to_text(document))
     raise typer.Exit(0 if serves(document) else FAILED)
 
@@ -102,17 +110,3 @@ def _sentences(command: str) -> Iterator[None]:
     except OperatorError as error:
         sys.stderr.write(f"logherd {command}: {error}\n")
         raise typer.Exit(FAILED if isinstance(error, LocalError) else USAGE) from None
-
-
-@contextmanager
-def _term_as_interrupt() -> Iterator[None]:
-    """A service manager's SIGTERM means what a person's Ctrl-C means: stop in order."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -1,11 +1,18 @@
 """`logherd down`: stop what was started here, and nothing else."""
 
+import signal
+import time
 from collections.abc import Iterator
 
-from logherd_operator.local.processes import stop_process
-from logherd_operator.local.state import Folder, GroupState
+from logherd_operator.local.errors import LocalError
+from logherd_operator.local.folder import Folder
+from logherd_operator.local.places import Places
+from logherd_operator.local.processes import is_alive, signal_process
+from logherd_operator.local.state import GroupState
 
 __all__ = ["bring_down"]
+
+_KEEPER_SECONDS = 5.0
 
 
 def bring_down(folder: Folder, state: GroupState, *, seconds: float) -> Iterator[str]:
@@ -13,11 +20,28 @@ def bring_down(folder: Folder, state: GroupState, *, seconds: float) -> Iterator
 
     Raises: LocalError if another `up` or `down` is at work, or a process belongs to another user.
     """
-    with folder.locked():
-        for process in state.processes:
-            outcome = stop_process(process.pid, process.started_ticks, seconds=seconds)
-            said = {"gone": "was not running", "stopped": "stopped", "killed": "did not stop in time and was killed"}
-            yield f"{state.group}: broker {process.broker_id} (pid {process.pid}) {said[outcome]}"
-        if not state.processes:
+    _part_from_keeper(state)
+    lock = folder.lock()
+    if lock is None:
+        raise LocalError(f"{folder.path}: another logherd up or down is at work here; try again")
+    with lock:
+        state = folder.read() or state
+        places = Places(folder, state)
+        running = [each for each in state.places if each.guardian is not None]
+        for sentence in places.stop(seconds):
+            yield f"{state.group}: {sentence}"
+        if not running:
             yield f"{state.group}: nothing is running"
-        folder.write(GroupState(group=state.group, name_server=state.name_server))
+
+
+def _part_from_keeper(state: GroupState) -> None:
+    """Have the `up` that keeps the group leave it alone: it would start again what we stop."""
+    keeper = state.keeper
+    if keeper is None or not signal_process(keeper.pid, keeper.ticks, signal.SIGUSR1):
+        return
+    patience = time.monotonic() + _KEEPER_SECONDS
+    while is_alive(keeper.pid, keeper.ticks):
+        if time.monotonic() > patience:
+            # It has nothing to lose: what it knows is written down.
+            signal_process(keeper.pid, keeper.ticks, signal.SIGKILL)
+        time.sleep(0.01)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from logherd_operator.local.errors import LocalError
 
-__all__ = ["is_alive", "start_process", "started_ticks", "stop_process", "wait_for_end"]
+__all__ = ["is_alive", "signal_process", "start_process", "started_ticks", "stop_process"]
 
-_NOTICE_SECONDS = 0.5
 _START_TIME_FIELD = 19  # of the fields after the command's closing parenthesis in /proc/PID/stat
 
 
@@ -29,18 +28,37 @@ def is_alive(pid: int, ticks: int) -> bool:
     return started_ticks(pid) == ticks
 
 
-def start_process(command: list[str], *, output: Path | None) -> subprocess.Popen[bytes]:
+def start_process(command: list[str], *, output: Path, inherited: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
     """Start `command` in a session of its own, so that only we hear the terminal's Ctrl-C.
 
-    Its output goes to the end of the file `output`, or with ours. Raises: LocalError if that is not possible.
+    Its output goes to the end of the file `output`. Raises: LocalError if that is not possible.
     """
     try:
-        if output is None:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         with output.open("ab") as file:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True)
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, pass_fds=inherited
+            )  # fmt: skip
     except OSError as error:
-        raise LocalError(f"cannot start a broker: {error}") from error
+        raise LocalError(f"cannot start {' '.join(command[:4])}: {error}") from error
+
+
+def signal_process(pid: int, ticks: int, number: int) -> bool:
+    """Send a signal to exactly that process; False if it does not live. Raises: LocalError if we may not."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if not is_alive(pid, ticks):
+            return False
+        signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError as error:
+        raise LocalError(f"you may not signal process {pid}: it belongs to another user") from error
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def stop_process(pid: int, ticks: int, *, seconds: float) -> str:
@@ -68,21 +86,6 @@ def stop_process(pid: int, ticks: int, *, seconds: float) -> str:
     finally:
         os.close(descriptor)
     return "killed"
-
-
-def wait_for_end(process: subprocess.Popen[bytes]) -> int:
-    """Wait for our child's end; its exit code. Blocks.
-
-    Python runs signal handlers between its own instructions: a signal that came just before a wait without an end would
-    not be seen until the child ended. This wait returns to the interpreter twice a second.
-    """
-    descriptor = os.pidfd_open(process.pid)
-    try:
-        while not _ended(descriptor, _NOTICE_SECONDS):
-            pass
-    finally:
-        os.close(descriptor)
-    return process.wait()
 
 
 def _ended(descriptor: int, seconds: float) -> bool:

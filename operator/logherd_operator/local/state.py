@@ -1,147 +1,111 @@
-"""What one machine remembers of a group: the folder's layout, and which processes were started when.
+"""What one machine remembers of a group: how many places there are, and what was started where.
 
-DIR/group.json        this file's content; it stays after `down`, so that the folder keeps its owner
-DIR/group.lock        held while processes are started or stopped
-DIR/broker-N/         the store of broker N
-DIR/broker-N.json     its rendered configuration
-DIR/broker-N.ready    written by broker N when it serves: its real ports
-DIR/broker-N.log      its output, when it was started with --detach
+It is written before anything is started and after anything has changed, so that whoever keeps the group can be
+replaced: by a later `logherd up`, or by `logherd down`.
 """
 
-import fcntl
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-from logherd_operator.local.errors import LocalError, NotRunning
+from logherd_operator.local.addresses import Ports
+from logherd_operator.observed.slots import Component
 
-__all__ = ["Folder", "GroupState", "ProcessState", "find_folder"]
+__all__ = ["FORMAT", "GroupState", "PlaceState", "Process", "from_json", "to_json"]
 
-FORMAT = 1
-DEFAULT_PARENT = Path(".logherd")
+FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """`ticks` is the kernel's start time: with the pid it names one process for good."""
+
+    pid: int
+    ticks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessState:
-    """One started broker. `started_ticks` is the kernel's start time: with the pid it names one process for good."""
+class PlaceState:
+    """One controller or broker: its guardian, and what the process behind that was started from.
 
-    broker_id: int
-    pid: int
-    started_ticks: int
-    address: str
-    admin_address: str
+    `started_at`: seconds since 1970 of the guardian's start, or of the last order to start anew. `log_begin`: bytes of
+    the log file before that. `starts`: how often the guardian was started since it last did well.
+    `ended`: the exit code of the former one, where it is known. `learner`: it was added to a group that had data.
+    `told`: the process that was told to stop so that another one begins; it may live yet. `leaving`: the place is being
+    taken away.
+    """
+
+    component: Component
+    ordinal: int
+    revision: str
+    learner: bool = False
+    guardian: Process | None = None
+    started_at: float = 0.0
+    log_begin: int = 0
+    starts: int = 0
+    ended: int | None = None
+    told: Process | None = None
+    leaving: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the place is called: brokers are counted from 1, controllers from 0, as in all messages."""
+        return f"broker {self.ordinal + 1}" if self.component == "broker" else f"controller c{self.ordinal}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
-    """The group that owns a folder, and its processes; none after `down`."""
+    """The group that owns a folder. Counts are None before anything was made; they stay after `down`, as the data does.
+
+    `generation` counts the accepted changes of the spec. `keeper` is the `logherd up` that looks after it now.
+    """
 
     group: str
-    name_server: str = ""
-    processes: tuple[ProcessState, ...] = ()
+    host: str
+    ports: Ports
+    file: str
+    cluster: str = ""
+    name_servers: tuple[str, ...] = ()
+    brokers: int | None = None
+    controllers: int | None = None
+    founded: bool = False
+    generation: int = 1
+    keeper: Process | None = None
+    places: tuple[PlaceState, ...] = ()
+
+    def place(self, component: Component, ordinal: int) -> PlaceState | None:
+        """What is known of a place."""
+        return next((each for each in self.places if (each.component, each.ordinal) == (component, ordinal)), None)
+
+    def having(self, place: PlaceState) -> "GroupState":
+        """With this in place of what was known of that place."""
+        others = [each for each in self.places if (each.component, each.ordinal) != (place.component, place.ordinal)]
+        # Controllers first: that is the order in which they are started, and shown.
+        places = sorted([*others, place], key=lambda each: (each.component == "broker", each.ordinal))
+        return replace(self, places=tuple(places))
+
+    def without(self, place: PlaceState) -> "GroupState":
+        """Without that place."""
+        return replace(self, places=tuple(each for each in self.places if each != place))
 
 
-class Folder:
-    """One group's folder on this machine. Reads and writes block; writes are atomic."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def store(self, broker_id: int) -> Path:
-        """The data folder of one broker."""
-        return self.path / f"broker-{broker_id}"
-
-    def config(self, broker_id: int) -> Path:
-        """The rendered configuration of one broker."""
-        return self.path / f"broker-{broker_id}.json"
-
-    def ready_file(self, broker_id: int) -> Path:
-        """What one broker writes when it serves."""
-        return self.path / f"broker-{broker_id}.ready"
-
-    def log(self, broker_id: int) -> Path:
-        """The output of one detached broker."""
-        return self.path / f"broker-{broker_id}.log"
-
-    @property
-    def _state(self) -> Path:
-        return self.path / "group.json"
-
-    def prepare(self) -> None:
-        """Make the folder. Raises LocalError if that is not possible."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise LocalError(f"{self.path}: cannot be made: {error.strerror}; choose another with --data") from error
-        if not os.access(self.path, os.R_OK | os.W_OK | os.X_OK):
-            raise LocalError(f"{self.path}: you may not write here; choose another folder with --data")
-
-    def read(self) -> GroupState | None:
-        """What is remembered; None for a folder without a group.
-
-        Raises: LocalError if the file is there and cannot be understood.
-        """
-        try:
-            document = json.loads(self._state.read_bytes())
-            format_number = document.pop("format")
-            processes = tuple(ProcessState(**each) for each in document.pop("processes"))
-            state = GroupState(**document, processes=processes)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise LocalError(f"{self._state}: cannot be read: {error.strerror}") from error
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise LocalError(f"{self._state}: is not a group's state ({error}); move it away to start anew") from error
-        if format_number != FORMAT:
-            raise LocalError(f"{self._state}: has format {format_number}; this version knows {FORMAT}")
-        return state
-
-    def write(self, state: GroupState) -> None:
-        """Remember `state` in place of what was there. Raises LocalError if that is not possible."""
-        text = json.dumps({"format": FORMAT, **asdict(state)}, indent=2)
-        self.write_text(self._state, text)
-
-    def write_text(self, path: Path, text: str) -> None:
-        """Replace a file of this folder at once. Raises LocalError if that is not possible."""
-        fresh = path.with_suffix(".new")
-        try:
-            fresh.write_text(text + "\n")
-            fresh.replace(path)
-        except OSError as error:
-            raise LocalError(f"{path}: cannot be written: {error.strerror}") from error
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other `up` and `down` of this folder away. Raises LocalError if one is at work."""
-        try:
-            file = (self.path / "group.lock").open("w")
-        except OSError as error:
-            raise LocalError(f"{self.path}: cannot be locked: {error.strerror}") from error
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LocalError(f"{self.path}: another logherd up or down is at work here; try again") from None
-            yield
+def to_json(state: GroupState) -> str:
+    """The text of the state's file."""
+    return json.dumps({"format": FORMAT, **asdict(state)}, indent=2)
 
 
-def find_folder(data: Path | None) -> tuple[Folder, GroupState]:
-    """The folder that `down` and `status` mean: the given one, or the only one under `.logherd`.
+def from_json(document: dict[str, Any]) -> GroupState:
+    """The reverse, without `format`. Raises: KeyError, TypeError, ValueError, AttributeError for anything else."""
+    places = tuple(_place(each) for each in document.pop("places"))
+    keeper = _process(document.pop("keeper"))
+    ports = Ports(**document.pop("ports"))
+    name_servers = tuple(document.pop("name_servers"))
+    return GroupState(**document, places=places, keeper=keeper, ports=ports, name_servers=name_servers)
 
-    Raises: NotRunning if there is none; LocalError if there are several.
-    """
-    if data is None:
-        known = sorted(path.parent for path in DEFAULT_PARENT.glob("*/group.json"))
-        if not known:
-            raise NotRunning("no group was started from this folder; say where with --data DIR")
-        if len(known) > 1:
-            raise LocalError(f"several groups are here ({', '.join(map(str, known))}); choose one with --data DIR")
-        data = known[0]
-    folder = Folder(data)
-    state = folder.read()
-    if state is None:
-        raise NotRunning(f"{data}: no group was started in this folder")
-    return folder, state
+
+def _place(document: dict[str, Any]) -> PlaceState:
+    return PlaceState(**{**document, "guardian": _process(document["guardian"]), "told": _process(document["told"])})
+
+
+def _process(document: dict[str, int] | None) -> Process | None:
+    return None if document is None else Process(**document)

@@ -1,38 +1,118 @@
 """What a group on this machine is doing: one document for scripts, whose keys stay, and a text for people."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from logherd_operator.local.admin import ask_status
+from logherd_operator.local.addresses import Addresses
+from logherd_operator.local.folder import Folder
+from logherd_operator.local.look import Look, Page, look_at
 from logherd_operator.local.processes import is_alive
-from logherd_operator.local.state import GroupState, ProcessState
+from logherd_operator.local.state import GroupState, PlaceState
 
-__all__ = ["observe", "serves", "to_text"]
+__all__ = ["document_of", "observe", "serves", "table_of", "to_text"]
 
 Document = dict[str, Any]
 
 
-def observe(state: GroupState) -> Document:
-    """Ask every broker that lives; blocks for about 2 s for each that does not answer.
+def observe(folder: Folder, state: GroupState) -> Document:
+    """Look at everything; blocks for about 2 s for each process that lives and does not answer."""
+    return document_of(look_at(state, folder), folder.document("now.json"))
 
-    Shape: group, nameServer, leader {brokerId, address, pid, epoch} or None, inSync [ids], brokers [{brokerId, role,
-    address, pid, ready, endPosition, committedPosition}], controllers [] (this version has none). A broker that cannot
-    be asked has the role "unknown" and no positions; one that does not live has no pid either.
+
+def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
+    """Shape: group, nameServer, leader {brokerId, address, pid, epoch} or None, inSync [ids], brokers [{brokerId, role,
+    address, pid, guardian, ready, endPosition, committedPosition, why}], controllers [{id, role, address, pid,
+    guardian, term, why}], generation, keeper (pid or None), doing {type, state, message} or None, held [{code, message,
+    unblocks}], fault (of the file) or None. Who cannot be asked has the role "unknown"; who does not live has no pid.
     """
-    answers = {each.broker_id: _ask(each) for each in state.processes}
-    leader = next((answer for answer in answers.values() if answer and answer.get("role") == "leader"), None)
+    state = look.state
+    pages = dict(zip(state.places, look.pages, strict=True))
+    at = Addresses(state.host, state.ports)
+    brokers = [_broker(place, page, look, at) for place, page in pages.items() if place.component == "broker"]
+    controllers = [_controller(place, page, look, at) for place, page in pages.items() if place.component != "broker"]
+    keeper = state.keeper
+    kept = keeper is not None and is_alive(keeper.pid, keeper.ticks)
+    told = dict(now or {}) if kept else {}
     return {
         "group": state.group,
-        "nameServer": (leader or {}).get("nameServer") or state.name_server,
-        "leader": leader and {key: leader.get(key) for key in ("brokerId", "address", "pid", "epoch")},
-        "inSync": [leader["brokerId"]] if leader and leader.get("ready") else [],
-        "brokers": [_broker(each, answers[each.broker_id]) for each in state.processes],
-        "controllers": [],
+        "nameServer": ";".join(state.name_servers),
+        "leader": _leader(pages),
+        "inSync": _in_sync(look, pages),
+        "brokers": brokers,
+        "controllers": controllers,
+        "generation": told.get("generation", state.generation),
+        "keeper": keeper.pid if kept and keeper is not None else None,
+        "doing": told.get("doing"),
+        "held": told.get("held") or [],
+        "fault": told.get("fault"),
     }
 
 
 def serves(document: Document) -> bool:
     """Is there a leader that takes requests?"""
-    return bool(document["inSync"])
+    return document["leader"] is not None and bool(document["inSync"])
+
+
+def _leader(pages: Mapping[PlaceState, Page]) -> Document | None:
+    """The broker that says that it leads, and of several the one in the latest epoch."""
+    told = [page.status for page in pages.values() if page.status is not None and page.status.get("role") == "leader"]
+    leading = [each for each in told if "brokerId" in each]
+    if not leading:
+        return None
+    leader = max(leading, key=lambda each: int(each.get("epoch") or 0))
+    return {key: leader.get(key) for key in ("brokerId", "address", "pid", "epoch")}
+
+
+def _in_sync(look: Look, pages: Mapping[PlaceState, Page]) -> list[int]:
+    """As the controllers have it; if they cannot be asked, as the leader last heard."""
+    group = look.observed.group
+    if group is not None:
+        return list(group.in_sync)
+    for page in pages.values():
+        if page.status is not None and page.status.get("role") == "leader" and page.status.get("replication"):
+            return [int(each) for each in page.status["replication"]["inSync"]["members"]]
+    return []
+
+
+def _why(place: PlaceState, look: Look) -> str:
+    slots = look.observed.brokers if place.component == "broker" else look.observed.controllers
+    instance = next((each.instance for each in slots if each.ordinal == place.ordinal), None)
+    if instance is None:
+        return ""
+    return instance.failing or ("it is about to stop" if instance.terminating else "")
+
+
+def _broker(place: PlaceState, page: Page, look: Look, at: Addresses) -> Document:
+    told: Mapping[str, Any] = page.status or {}
+    return {
+        "brokerId": place.ordinal + 1,
+        "role": told.get("role", "unknown"),
+        "address": told.get("address") or at.broker(place.ordinal).listen,
+        "pid": page.child.pid if page.child is not None else None,
+        "guardian": _guardian(place),
+        "ready": bool(told.get("ready")),
+        "endPosition": told.get("endPosition"),
+        "committedPosition": told.get("committedPosition"),
+        "why": _why(place, look),
+    }
+
+
+def _controller(place: PlaceState, page: Page, look: Look, at: Addresses) -> Document:
+    told: Mapping[str, Any] = page.status or {}
+    return {
+        "id": f"c{place.ordinal}",
+        "role": told.get("role", "unknown"),
+        "address": at.controller(place.ordinal).listen,
+        "pid": page.child.pid if page.child is not None else None,
+        "guardian": _guardian(place),
+        "term": told.get("term"),
+        "why": _why(place, look),
+    }
+
+
+def _guardian(place: PlaceState) -> int | None:
+    guardian = place.guardian
+    return guardian.pid if guardian is not None and is_alive(guardian.pid, guardian.ticks) else None
 
 
 def to_text(document: Document) -> str:
@@ -40,36 +120,46 @@ def to_text(document: Document) -> str:
     leader = document["leader"]
     leading = f"broker {leader['brokerId']} at {leader['address']}, epoch {leader['epoch']}" if leader else "none"
     in_sync = ", ".join(str(each) for each in document["inSync"]) or "none"
-    rows: list[tuple[str, ...]] = [("broker", "role", "address", "pid", "ready", "end", "committed")]
-    for each in document["brokers"]:
-        ready = "yes" if each["ready"] else "no"
-        values = (each["brokerId"], each["role"], each["address"], each["pid"], ready)
-        positions = (each["endPosition"], each["committedPosition"])
-        rows.append(tuple("-" if value is None else str(value) for value in (*values, *positions)))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     head = [
         f"group        {document['group']}",
         f"name server  {document['nameServer']}",
         f"leader       {leading}",
         f"in sync      {in_sync}",
     ]
-    return "\n".join([*head, "", *table] if document["brokers"] else [*head, "", "no broker is running"])
+    if document["doing"] is not None:
+        head.append(f"doing        {document['doing']['message']}")
+    head += [f"held         {each['message']}; it takes: {each['unblocks']}" for each in document["held"]]
+    if document["fault"]:
+        head.append(f"file         {document['fault']}")
+    rows = [row for row in table_of(document) if row]
+    running = any(each["guardian"] for each in (*document["brokers"], *document["controllers"]))
+    notes = [f"{name}: {why}" for name, why in _reasons(document)]
+    return "\n".join([*head, "", *(_aligned(rows) if running else ["nothing is running"]), *notes])
 
 
-def _ask(process: ProcessState) -> Document | None:
-    return ask_status(process.admin_address) if is_alive(process.pid, process.started_ticks) else None
+def table_of(document: Document) -> list[tuple[str, ...]]:
+    """A head and one row for each place."""
+    rows: list[tuple[str, ...]] = [("process", "role", "address", "pid", "ready", "end", "committed")]
+    for each in document["controllers"]:
+        ready = "yes" if each["role"] in ("leader", "follower") else "no"
+        rows.append(_row(f"controller {each['id']}", each["role"], each["address"], each["pid"], ready, None, None))
+    for each in document["brokers"]:
+        positions = (each["endPosition"], each["committedPosition"])
+        ready = "yes" if each["ready"] else "no"
+        rows.append(_row(f"broker {each['brokerId']}", each["role"], each["address"], each["pid"], ready, *positions))
+    return rows
 
 
-def _broker(process: ProcessState, answer: Document | None) -> Document:
-    alive = is_alive(process.pid, process.started_ticks)
-    told = answer or {"role": "unknown", "ready": False, "pid": process.pid if alive else None}
-    return {
-        "brokerId": process.broker_id,
-        "role": told.get("role"),
-        "address": told.get("address") or process.address,
-        "pid": told.get("pid"),
-        "ready": bool(told.get("ready")),
-        "endPosition": told.get("endPosition"),
-        "committedPosition": told.get("committedPosition"),
-    }
+def _row(*values: object) -> tuple[str, ...]:
+    return tuple("-" if value is None else str(value) for value in values)
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _reasons(document: Document) -> list[tuple[str, str]]:
+    controllers = [(f"controller {each['id']}", each["why"]) for each in document["controllers"]]
+    brokers = [(f"broker {each['brokerId']}", each["why"]) for each in document["brokers"]]
+    return [(name, why) for name, why in [*controllers, *brokers] if why]

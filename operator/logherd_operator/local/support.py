@@ -10,21 +10,22 @@ __all__ = ["kubernetes_only", "refusals"]
 
 _KUBERNETES = (
     "image", "image_pull_policy", "image_pull_secrets", "resources", "placement", "pod_template", "advertised",
-    "cluster_domain", "termination_grace_period_seconds", "disruption", "network_policy", "monitoring", "update",
-    "reconcile", "spark",
+    "cluster_domain", "termination_grace_period_seconds", "disruption", "network_policy", "monitoring", "spark",
 )  # fmt: skip
-_KUBERNETES_STORAGE = ("size", "storage_class_name", "retention")
-_LATER = ("controllers", "failover", "runtime", "switchover_timeout_seconds")
-_LATER_REPLICATION = ("lag_timeout_ms", "unclean_election")
+_KUBERNETES_STORAGE = ("size", "storage_class_name")
+_KUBERNETES_UPDATE = ("pod_ready_timeout_seconds", "adopt_new_template")
+_LATER = ("runtime",)
+_LATER_REPLICATION = ("unclean_election",)
 
 
 def refusals(group: BrokerGroup) -> list[str]:
     """One sentence for each field that this version cannot act on; empty if it can run the group."""
     spec, replication = group.spec, group.spec.replication
     found: list[str] = []
-    if spec.replicas != 1:
-        default = "" if "replicas" in spec.model_fields_set else " (the default)"
-        found.append(f"spec.replicas: {spec.replicas}{default} is not supported yet; this version runs 1")
+    if spec.controllers.embedded is None:
+        found.append("spec.controllers.ref: is not supported on one machine; a group there has controllers of its own")
+    if spec.update.strategy != "Automatic":
+        found.append(f"spec.update.strategy: {spec.update.strategy} is not supported on one machine; leave it out")
     if replication.mode != "Controller":
         found.append(f"spec.replication.mode: {replication.mode} is not supported yet; leave it out")
     found += [
@@ -38,9 +39,14 @@ def refusals(group: BrokerGroup) -> list[str]:
 
 def kubernetes_only(group: BrokerGroup) -> list[str]:
     """Paths that the document sets and that take effect only on Kubernetes."""
-    return _set_paths(group.spec, _KUBERNETES, "spec") + _set_paths(
-        group.spec.storage, _KUBERNETES_STORAGE, "spec.storage"
-    )
+    spec = group.spec
+    own = spec.controllers.embedded
+    return [
+        *_set_paths(spec, _KUBERNETES, "spec"),
+        *_set_paths(spec.storage, _KUBERNETES_STORAGE, "spec.storage"),
+        *_set_paths(spec.update, _KUBERNETES_UPDATE, "spec.update"),
+        *(_set_paths(own, ("resources", "storage"), "spec.controllers.embedded") if own is not None else ()),
+    ]
 
 
 def _set_paths(model: BaseModel, names: tuple[str, ...], prefix: str) -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from logherd.controller.reports import Granted
-from logherd.group.inputs import Flushed, Heard, Received, Tick
+from logherd.group.inputs import Flushed, Heard, Noticed, Received, Tick
 from logherd.group.messages import Presence, Summons
 from logherd.group.output import Fenced, Following, Promise, Serving, Strange
 from logherd.group.seat import Process, replica_of
@@ -194,6 +194,14 @@ def test_a_follower_tells_whom_it_follows_and_where_that_is() -> None:
     stage.run(1_000)
     for node in followers_of(stage):
         assert node.heard(Following)[-1] == Following(Epoch(1), leader.core.ground.me.broker_id, f"b{leader.id}:10911")
+
+
+def test_a_hint_of_news_is_followed_at_once_and_not_more_often_than_it_may_be() -> None:
+    stage = Stage()
+    follower = followers_of(stage)[0]
+    now = stage.now + 50
+    asked = [len(follower.core.step(Noticed(), now + wait).asks) for wait in (0, 1, 5, 10)]
+    assert asked == [1, 0, 0, 1]
 
 
 def test_a_flush_that_was_never_asked_for_is_an_error_of_the_shell() -> None:

@@ -1,6 +1,6 @@
 """R2, R10, R21: planned switches, orderly stops, broken stores."""
 
-from logherd.controller.commands import PlanTransfer
+from logherd.controller.commands import PlanTransfer, Release
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Drain, Health
 from logherd.group.output import Closed, Drained, Draining, Fenced, Resumed
@@ -20,6 +20,15 @@ def plan(stage: Stage, target: Node) -> None:
         registration=stage.registration(target), request="switch",
     )  # fmt: skip
     assert stage.desk.submit(command, stage.now).refusal is None
+
+
+def report_exit(stage: Stage, node: Node) -> None:
+    """What its guardian does."""
+    seat = node.core.ground.seat
+    exited = Release(
+        group=KEY, broker_id=seat.broker_id, store_id=seat.store_id, incarnation=seat.incarnation, exited=True
+    )
+    assert stage.desk.submit(exited, stage.now).refusal is None
 
 
 def test_a_planned_switch_takes_under_a_second_and_answers_every_write() -> None:
@@ -102,6 +111,25 @@ def test_a_process_that_stops_takes_no_leadership() -> None:
     stage.kill(leader)
     stage.run(6_000)
     assert others[0].core.leading is None
+
+
+def test_when_all_stop_at_once_nobody_waits_for_somebody_to_hand_over_to() -> None:
+    stage, leader, _ = settled()
+    end = leader.append()
+    stage.run(20)
+    staying = list(stage.nodes.values())
+    for each in staying:
+        each.feed(Drain())
+    since, epoch = stage.now, leader.core.ground.epoch
+    while staying:
+        assert stage.now - since < 1_500, [each.id for each in staying]
+        stage.run(1)
+        for each in [each for each in staying if each.heard(Drained)]:
+            assert each.core.ground.log.end >= end
+            staying.remove(each)
+            stage.kill(each)
+            report_exit(stage, each)
+    assert stage.desk.group.epoch <= epoch + 3
 
 
 def test_a_broken_store_lets_go_at_once() -> None:

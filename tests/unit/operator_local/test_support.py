@@ -9,10 +9,11 @@ from logherd_operator.spec.machine import Storage
 from logherd_operator.spec.replication import Replication
 
 ACTED_ON = {"replicas", "clusterName", "nameService", "config", "storage", "replication", "compatibilityLevel"}
+ACTED_ON |= {"controllers", "failover", "switchoverTimeoutSeconds", "reconcile", "update"}
 ACTED_ON |= {"tls", "auth"}  # their one supported mode is what they are without
 EXAMPLES = {
     "image": "'a'", "imagePullSecrets": "[]", "imagePullPolicy": "Never", "terminationGracePeriodSeconds": "100",
-    "switchoverTimeoutSeconds": "20", "clusterDomain": "a.b", "reconcile": "'Off'", "controllers": "{embedded: {}}",
+    "clusterDomain": "a.b",
 }  # fmt: skip
 
 
@@ -33,14 +34,13 @@ def test_every_field_is_acted_on_refused_or_named(alias: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        ("{}", "spec.replicas: 3 (the default) is not supported yet; this version runs 1"),
-        ("{replicas: 5}", "spec.replicas: 5 is not supported yet; this version runs 1"),
+        ("{controllers: {ref: {name: a}}}", "spec.controllers.ref: is not supported on one machine; a group there has"),
+        ("{update: {strategy: Manual}}", "spec.update.strategy: Manual is not supported on one machine; leave it out"),
         ("{replicas: 1, replication: {mode: Raft}}", "spec.replication.mode: Raft is not supported yet; leave it out"),
         ("{replicas: 1, replication: {uncleanElection: false}}", "spec.replication.uncleanElection: is not supported"),
-        ("{replicas: 1, replication: {lagTimeoutMs: 900}}", "spec.replication.lagTimeoutMs: is not supported yet"),
         ("{replicas: 1, tls: {mode: Required, secretName: a}}", "spec.tls.mode: Required is not supported yet"),
         ("{replicas: 1, auth: {mode: Permissive}}", "spec.auth.mode: Permissive is not supported yet"),
-        ("{replicas: 1, failover: {}}", "spec.failover: is not supported yet; leave it out"),
+        ("{runtime: {}}", "spec.runtime: is not supported yet; leave it out"),
     ],
 )
 def test_a_refusal_names_the_field_and_what_is_supported(spec: str, expected: str) -> None:
@@ -56,18 +56,24 @@ def test_what_one_broker_can_do_is_not_refused() -> None:
 
 
 def test_every_replication_field_is_acted_on_or_refused() -> None:
-    acted_on = {"flush", "minInSyncReplicas"}
+    acted_on = {"flush", "minInSyncReplicas", "lagTimeoutMs"}
     for field in Replication.model_fields.values():
         if field.alias in acted_on:
             continue
-        value = {"mode": "Static", "lagTimeoutMs": "900"}.get(str(field.alias), "true")
+        value = {"mode": "Static"}.get(str(field.alias), "true")
         assert len(refusals(group(f"{{replicas: 1, replication: {{{field.alias}: {value}}}}}"))) == 1
 
 
 def test_every_storage_field_is_acted_on_or_named() -> None:
     for field in Storage.model_fields.values():
-        if field.alias == "reservedPercent":
+        if field.alias in ("reservedPercent", "retention"):
             continue
         value = {"size": "1Gi", "storageClassName": "a"}.get(str(field.alias), "{}")
         asked = group(f"{{replicas: 1, storage: {{{field.alias}: {value}}}}}")
         assert kubernetes_only(asked) == [f"spec.storage.{field.alias}"]
+
+
+def test_what_of_an_update_matters_on_kubernetes_only_is_named() -> None:
+    asked = group("{update: {podReadyTimeoutSeconds: 100, soakSeconds: 3}, controllers: {embedded: {storage: {}}}}")
+    assert kubernetes_only(asked) == ["spec.update.podReadyTimeoutSeconds", "spec.controllers.embedded.storage"]
+    assert refusals(asked) == []

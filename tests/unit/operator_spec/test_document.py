@@ -24,9 +24,9 @@ def complaint(spec: str) -> str:
     return str(caught.value)
 
 
-def test_the_example_is_valid_and_names_one_broker() -> None:
+def test_the_example_is_valid_and_names_three_brokers() -> None:
     example = parse_group((ROOT / "examples/group.yaml").read_text(), source="example")
-    assert (example.metadata.name, example.spec.replicas, example.spec.min_in_sync) == ("demo", 1, 1)
+    assert (example.metadata.name, example.spec.replicas, example.spec.min_in_sync) == ("demo", 3, 2)
 
 
 def test_defaults_are_the_amended_ones() -> None:

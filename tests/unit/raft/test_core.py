@@ -317,3 +317,18 @@ def test_only_the_answer_to_the_doubt_of_this_life_ends_it_and_only_once_the_rec
         assert core.ground.doubtful
     core.step(mail(Trusted(held.number, Position(0)), term=1), 3)
     assert log.hard_state() == HardState(CLUSTER, A, Epoch(1))
+
+
+def time_of_standing(core: RaftCore) -> int:
+    return next(now for now in range(0, 6_000, 10) if core.step(Tick(), now) and core.role is Role.PRE_CANDIDATE)
+
+
+def test_where_nobody_can_have_led_an_election_begins_early_and_only_there() -> None:
+    early = RaftOptions(first_election_ms=50)
+    assert time_of_standing(new_core(A, B, C, options=early)[0]) <= 50
+    assert time_of_standing(new_core(A, B, C)[0]) >= 1_000
+    core, _ = new_core(A, B, C, options=early)
+    out = core.step(mail(VoteRequest(ORIGIN), term=1), 0)
+    assert out.flush is not None
+    core.step(Flushed(out.flush), 0)
+    assert time_of_standing(core) >= 1_000

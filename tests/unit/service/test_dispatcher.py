@@ -48,7 +48,7 @@ def test_every_refusal_names_the_request_and_why(code: RequestCode) -> None:
 @pytest.mark.parametrize(
     ("code", "feature"),
     [
-        (36, "retry by delay level"), (37, "transactions"), (370, "recall of timed messages"), (45, "delayed delivery"),
+        (36, "retry by delay level"), (37, "transactions"), (370, "recall of timed messages"), (60, "delayed delivery"),
         (200050, "POP"), (200051, "POP"), (200151, "POP"), (400, "POP"), (513, "static topics"),
         (3001, "access control"),
     ],

@@ -44,6 +44,9 @@ __all__ = ["Member", "PromisesLost"]
 
 _FILES = OsFiles()
 
+_FIRST_ELECTION_MS = 200
+"""A quorum that was founded a moment ago has nobody to wait for."""
+
 _log = Log("logherd.quorum")
 
 
@@ -267,6 +270,7 @@ def _node_options(options: ControllerOptions) -> NodeOptions:
     election = options.election
     raft = RaftOptions(
         election_ms=election.timeout_ms, election_spread_ms=election.spread_ms,
+        first_election_ms=min(_FIRST_ELECTION_MS, election.timeout_ms),
         ship=ShipOptions(heartbeat_ms=election.heartbeat_ms),
     )  # fmt: skip
     return NodeOptions(raft=raft, image_records=options.snapshot_records, image_bytes=options.snapshot_bytes)

@@ -30,7 +30,7 @@ from logherd.service.controllers.asking import (
 )
 from logherd.settings.options import Endpoint
 from logherd.telemetry.log import Log
-from logherd.wire.codes import ResponseCode
+from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.errors import WireError
 from logherd.wire.frame import Frame
 from logherd.wire.headers import encode_header
@@ -57,12 +57,16 @@ class ControllersClient:
 
     def __init__(
         self, addresses: Sequence[Endpoint], *, now_ms: Callable[[], int],
-        on_answer: Callable[[Ask, Answered, int], None],
+        on_answer: Callable[[Ask, Answered, int], None], on_notice: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        """`on_answer(question, answer, sent)`: `sent` is when the question left, by `now_ms`; leases count from it."""
+        """`on_answer(question, answer, sent)`: `sent` is when the question left, by `now_ms`; leases count from it.
+
+        `on_notice`: a controller says that there is news of this broker's group (1008).
+        """
         self._addresses = tuple((each.host, each.port) for each in addresses)
         self._now_ms = now_ms
         self._on_answer = on_answer
+        self._on_notice = on_notice
         self._target = self._addresses[0]
         self._connection: Connection | None = None
         self._waiting: dict[type[Ask], Ask] = {}
@@ -164,6 +168,10 @@ class ControllersClient:
             _log.info("controllers answer", controller=self.controller)
         self._told = reason
 
+    def _asked(self, _connection: Connection, frame: Frame) -> None:
+        if frame.code == RequestCode.NOTIFY_BROKER_ROLE_CHANGED and not self._stopped:
+            self._on_notice()
+
     async def _keep_connected(self) -> None:
         wait = _RETRY_SECONDS
         while True:
@@ -174,8 +182,9 @@ class ControllersClient:
             host, port = self._target
             try:
                 self._connection = await connect(
-                    host, port, seconds=_CONNECT_SECONDS, on_lost=lambda _connection: self._wanted.set()
-                )
+                    host, port, seconds=_CONNECT_SECONDS, on_request=self._asked,
+                    on_lost=lambda _connection: self._wanted.set(),
+                )  # fmt: skip
             except NetError as error:
                 self._tell(str(error))
                 self._next()

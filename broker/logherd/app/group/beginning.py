@@ -4,6 +4,10 @@ What it would need next is deleted everywhere: it begins where the others' logs 
 records that are committed here, or what is here is damaged: everything is set aside, and it begins with nothing, to be
 copied from the leader; what is damaged is never cut. In each case it is another store from then on, so that nothing it
 ever acknowledged is counted; and another process than one that had the log open, so that nothing in memory survives.
+
+One exception: who votes (raft mode) and begins at a point keeps its name, for its vote may be needed to have a leader
+at all. Everything that it acknowledged and that counts is below that point; only while the files are replaced the log
+may be shorter than that, so for this time it is in doubt (raft/doubt.py), also after a crash.
 """
 
 from pathlib import Path
@@ -22,7 +26,7 @@ __all__ = ["LogContradicted", "MustStartAgain", "begin_anew", "failure_of", "set
 
 _log = Log("logherd.group")
 
-_KEPT = ("replica.json", "lock")
+_KEPT = ("replica.json", "roles.json", "lock")
 
 
 class LogContradicted(LogHerdError):
@@ -60,9 +64,15 @@ def begin_anew(files: Files, file: ReplicaFile, why: MustStartAgain) -> None:
     Durable: the new identity before anything of the old log goes. Raises: StoreError, OSError.
     """
     if why.point is not None:
-        file.renew()
+        doubtful = file.promise.doubtful
+        if file.mode == "raft":
+            file.doubt(doubtful=True)
+        else:
+            file.renew()
         _log.warning("this replica begins anew", position=why.point.position, reason=why)
         begin_again(Path(file.directory), files, position=why.point.position, epoch=why.point.epoch)
+        if file.mode == "raft":
+            file.doubt(doubtful=doubtful)
         return
     set_aside(files, file, str(why))
 

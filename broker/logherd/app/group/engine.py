@@ -6,7 +6,6 @@ means for everything that is derived from the log, and for clients.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
@@ -14,6 +13,8 @@ from logherd.app.engine import BrokerFailed, Flushes
 from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of, set_aside
 from logherd.app.group.leadership import GroupLeadership
 from logherd.app.group.links import GroupLinks
+from logherd.app.group.making import Opened, make_mode
+from logherd.app.group.mode import Host, Mode
 from logherd.app.group.news import log_event
 from logherd.app.group.replica import Replica
 from logherd.app.group.replica_file import ReplicaFile
@@ -21,7 +22,6 @@ from logherd.app.group.standing import Standing
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.opening import open_store
 from logherd.controller.values import BrokerId, GroupKey, Rules
-from logherd.group.options import GroupOptions
 from logherd.group.output import (
     Cut,
     Drained,
@@ -38,7 +38,6 @@ from logherd.group.seat import Seat
 from logherd.kit.clock import Clock
 from logherd.model.names import Epoch, Position
 from logherd.peers.options import PeerView
-from logherd.replica import ReplicaStore
 from logherd.service.metadata import Metadata, StoreLog, barriers
 from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
 from logherd.settings.options import BrokerOptions
@@ -46,7 +45,7 @@ from logherd.store import MessageStore, QueueLog, StoreDamaged, StoreError
 from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
 
-__all__ = ["GroupEngine", "group_options"]
+__all__ = ["GroupEngine"]
 
 _log = Log("logherd.group")
 
@@ -72,11 +71,9 @@ class GroupEngine:
             trusted=options.flush == "sync", priority=options.replication.priority,
             rules=Rules(replicas=options.replication.replicas, min_in_sync=options.replication.min_in_sync),
         )  # fmt: skip
-        self.replica = Replica(
-            seat, group_options(options), ReplicaStore(store, barriers(log)), file,
-            controllers=options.replication.controllers, duties=self,
-        )  # fmt: skip
-        self.standing = Standing(GroupLeadership(self._expire), keeper, store)
+        made = make_mode(options, seat, file, Opened(store, barriers(log), clock, store_host), keeper=keeper)
+        self.replica = Replica(made.mode, made.log, file, duties=self)
+        self.standing = Standing(GroupLeadership(self._expire), keeper, store, made.mode)
         self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes)
         self._on_commit = on_commit
         self._on_failure = on_failure
@@ -100,13 +97,15 @@ class GroupEngine:
         except StoreDamaged as error:
             if options.replication.replicas == 1:
                 raise
-            file = ReplicaFile.open(_FILES, options.data_dir, group, options.broker_id, log_empty=False)
+            file = ReplicaFile.open(
+                _FILES, options.data_dir, group, options.broker_id, log_empty=False, mode=options.replication.mode
+            )  # fmt: skip
             set_aside(_FILES, file, str(error))
             store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
         try:
             file = ReplicaFile.open(
                 _FILES, options.data_dir, group, options.broker_id,
-                log_empty=store.end_position == store.min_position == 0,
+                log_empty=store.end_position == store.min_position == 0, mode=options.replication.mode,
             )  # fmt: skip
             return GroupEngine(
                 options, store, file, address=address, store_host=store_host, clock=clock, keeper=keeper,
@@ -121,7 +120,12 @@ class GroupEngine:
     @property
     def healthy(self) -> bool:
         """Whether writing goes on."""
-        return self.replica.failure is None and not self.replica.core.ground.stalled
+        return self.replica.failure is None and not self.mode.stalled
+
+    @property
+    def mode(self) -> Mode:
+        """What differs between the modes of a group."""
+        return self.replica.mode
 
     @property
     def leadership(self) -> GroupLeadership:
@@ -135,7 +139,7 @@ class GroupEngine:
     @property
     def epoch(self) -> int:
         """The highest epoch that is known here."""
-        return self.replica.core.ground.epoch
+        return self.replica.machine.epoch
 
     @property
     def flushes(self) -> Flushes:
@@ -147,14 +151,11 @@ class GroupEngine:
         return self._links.views()
 
     async def begin(self, guard: TaskGuard) -> None:
-        """Listen for the other replicas and look for the controllers. Raises: CannotListen."""
-        seat = self.replica.core.ground.seat
-        await self._links.open(bind(self._options.replication.peer_listen, "replication.peerListen"), guard)
-        self.standing.keeper.identify(
-            cluster=seat.group.cluster, group=seat.group.name, broker_id=seat.broker_id, store_id=seat.store_id
-        )
-        self.replica.controllers.start(guard)
-        self.replica.start()
+        """Listen for the other replicas and look for whoever tells who leads. Raises: CannotListen."""
+        links, replica = self._links, self.replica
+        await links.open(bind(self._options.replication.peer_listen, "replication.peerListen"), guard)
+        self.mode.start(Host(replica.step, replica.fail, links.join, links.announce, links.linked), guard)
+        replica.start()
 
     @property
     def peer_address(self) -> str:
@@ -174,13 +175,15 @@ class GroupEngine:
     def tick(self) -> None:
         """About once a second: what follows time instead of traffic."""
         self.store.tick()
+        self.mode.tick()
         self.schedule()
 
     def apply_retention(self, now_ms: int) -> None:
         """Every 2 s or so: let old segments go, and make room for that when metadata holds them (H2)."""
         log, metadata = self.replica.log, self.metadata
         first = self.store.min_position
-        count = log.apply_retention(now_ms, Position(metadata.pinned_position))
+        needed, pinned = metadata.pinned_position, self.mode.pinned
+        count = log.apply_retention(now_ms, Position(needed) if pinned is None else min(Position(needed), pinned))
         if count:
             self.segments_deleted += count
             metadata.topics.forget_deletions(self.store.min_position)
@@ -224,11 +227,6 @@ class GroupEngine:
         """See Duties."""
         self.metadata.end_pass()
 
-    def registered(self, registration: int) -> None:
-        """See Duties."""
-        self.standing.keeper.registered()
-        self._links.go_by(registration)
-
     def committed(self, touched: list[QueueLog], position: Position) -> None:
         """See Duties: what is derived first, then whoever waits."""
         self.metadata.advance(position)
@@ -249,7 +247,7 @@ class GroupEngine:
                 self.standing.will_lead(event.epoch)
             case Fenced():
                 self.standing.fence()
-                if self.replica.core.leading is None:
+                if self.replica.machine.leads is None:
                     self.metadata.demote()
             case Draining():
                 self.standing.drain()
@@ -270,7 +268,7 @@ class GroupEngine:
         if self.replica.failure is not None:
             self._settle_failure()
             return
-        self.standing.settle(self.replica.core)
+        self.standing.settle()
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
@@ -295,15 +293,3 @@ class GroupEngine:
         self._failure = failure_of(error)
         self.standing.fence()
         self._on_failure()
-
-
-def group_options(options: BrokerOptions) -> GroupOptions:
-    """Whatever the settings allow fits the invariants of GroupOptions."""
-    replication, normal = options.replication, GroupOptions()
-    beat_ms, lag_ms = replication.heartbeat_ms, replication.lag_timeout_ms
-    alone_ms = max(normal.alone_ms, 4 * lag_ms)
-    return GroupOptions(
-        beat_ms=beat_ms, urgent_ms=min(normal.urgent_ms, beat_ms), lag_ms=lag_ms, alone_ms=alone_ms,
-        alone_ms_max=max(normal.alone_ms_max, alone_ms),
-        ship=replace(normal.ship, heartbeat_ms=min(normal.ship.heartbeat_ms, lag_ms // 5)),
-    )  # fmt: skip

@@ -1,6 +1,7 @@
-"""The connections to the other replicas of the group, made once this process has the number that is in its name."""
+"""The connections to the other replicas of the group, made once this process has the name that they know it by."""
 
 import socket
+from collections.abc import Sequence
 from importlib.metadata import version
 from secrets import randbits
 
@@ -9,13 +10,14 @@ from logherd.app.group.replica import Replica
 from logherd.peers.hello import Hello
 from logherd.peers.links import PeerLinks
 from logherd.peers.options import PeerView
+from logherd.replication.messages import ReplicaId
 from logherd.settings.options import Endpoint, ReplicationOptions
 
 __all__ = ["GroupLinks"]
 
 
 class GroupLinks:
-    """Owns the listening socket until the first registration, and the links from then on."""
+    """Owns the listening socket until this process has its name, and the links from then on."""
 
     def __init__(self, replica: Replica, options: ReplicationOptions, segment_bytes: int) -> None:
         self._replica = replica
@@ -24,7 +26,7 @@ class GroupLinks:
         self._software = version("logherd")
         peers = {str(number): (each.host, each.port) for number, each in options.peers.items()}
         self._links = PeerLinks(
-            self._hello, peers, on_envelopes=replica.receive, on_linked=replica.linked, on_hello=lambda _: None,
+            self._hello, peers, on_envelopes=replica.receive, on_linked=replica.linked, on_hello=replica.mode.heard,
             on_unlinked=replica.unlinked,
         )  # fmt: skip
         self._listening: socket.socket | None = None
@@ -41,14 +43,23 @@ class GroupLinks:
         host, port = listening.getsockname()[:2]
         self.address = str(Endpoint(host=host, port=port))
 
-    def go_by(self, registration: int) -> None:
-        """This process has another number from now on: whoever was linked with the former one must ask again."""
+    def join(self, reason: str) -> None:
+        """This process has its name from now on: whoever was linked with a former one asks again, for this reason."""
         if self._listening is None or self._guard is None:
-            self._links.renew(f"registered anew as {registration}")
+            self._links.renew(reason)
             return
         listening, self._listening = self._listening, None
         self._replica.links = self._links
         self._guard.start("peers", self._begin(listening, self._guard), eternal=False)
+
+    def announce(self) -> None:
+        """Say hello again to all: it says something else now."""
+        if self._listening is None:
+            self._links.announce()
+
+    def linked(self) -> Sequence[ReplicaId]:
+        """To whom messages can be sent."""
+        return [view.identity for view in self._links.views() if view.connected and view.identity is not None]
 
     async def stop(self) -> None:
         """Close everything."""
@@ -61,8 +72,9 @@ class GroupLinks:
         self._links.start(guard)
 
     def _hello(self) -> Hello:
-        standing = self._replica.core.ground.standing
+        machine, greeting = self._replica.machine, self._replica.mode.greet()
         return Hello(
-            cluster=standing.cluster, sender=standing.identity, instance=self._instance,
-            segment_bytes=self._segment_bytes, software=self._software,
+            cluster=machine.cluster, sender=machine.identity, instance=self._instance,
+            segment_bytes=self._segment_bytes, software=self._software, founded=greeting.founded,
+            nodes=greeting.nodes, about=greeting.about,
         )  # fmt: skip

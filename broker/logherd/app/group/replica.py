@@ -1,4 +1,4 @@
-"""One replica of a group as it runs: `GroupCore`, and around it the log, the disk, the peers and the controllers.
+"""One replica of a group as it runs: the machine of its mode, and around it the log, the disk and the peers.
 
 The order of duties is that of group/output.py. A pass of the loop handles what has arrived; at its end everything that
 the services have appended is shipped, then handed to the writer thread.
@@ -12,35 +12,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from logherd.app.group.asking import Answered, ControllersClient
 from logherd.app.group.flushing import Flushing
+from logherd.app.group.mode import Mode
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.quorum.node import boot_ms
-from logherd.controller.commands import AlterSyncSet
-from logherd.controller.reports import Granted, Withheld
-from logherd.group.core import GroupCore
-from logherd.group.inputs import (
-    Appended,
-    Drain,
-    Flushed,
-    Health,
-    Heard,
-    Input,
-    Linked,
-    Received,
-    Registered,
-    SetAnswered,
-    Tick,
-    Unlinked,
-)
-from logherd.group.options import GroupOptions
-from logherd.group.output import Ask, Event, Output
-from logherd.group.seat import Seat
+from logherd.group.inputs import Appended, Drain, Flushed, Health, Input, Linked, Received, Tick, Unlinked
+from logherd.group.machine import GroupMachine
+from logherd.group.output import Event, Output
 from logherd.model.names import Epoch, Position
 from logherd.replica import ReplicaStore
 from logherd.replication.messages import Envelope, ReplicaId
-from logherd.service.controllers.asking import Joined, SetChanged
-from logherd.settings.options import Endpoint
 from logherd.store import QueueLog
 
 __all__ = ["Duties", "Replica"]
@@ -63,9 +44,6 @@ class Duties(Protocol):
     def settle(self) -> None:
         """A step has been carried out whole."""
 
-    def registered(self, registration: int) -> None:
-        """This process goes by another number from now on."""
-
 
 class Links(Protocol):
     """The way to the other replicas."""
@@ -75,7 +53,7 @@ class Links(Protocol):
 
 
 class _NoLinks:
-    """Before this process is registered: nobody knows it."""
+    """Before this process has its name: nobody knows it."""
 
     def send(self, envelope: Envelope) -> bool:
         del envelope
@@ -85,23 +63,25 @@ class _NoLinks:
 class Replica:
     """Belongs to the loop on which it is made. After a failure it does nothing any more."""
 
-    def __init__(
-        self, seat: Seat, options: GroupOptions, log: ReplicaStore, file: ReplicaFile, *,
-        controllers: Sequence[Endpoint], duties: Duties,
-    ) -> None:  # fmt: skip
-        """`log` is as it was opened: all of it is durable."""
+    def __init__(self, mode: Mode, log: ReplicaStore, file: ReplicaFile, *, duties: Duties) -> None:
+        """`log` is as it was opened: all of it is durable, and the mode's machine knows it."""
+        self.mode = mode
         self.log = log
         self.links: Links = _NoLinks()
         self.failure: BaseException | None = None
         self._duties = duties
-        commit = Position(log.store.committed_position)
-        self.core = GroupCore(seat, options, log, epoch=file.promise.epoch, commit=commit, now=boot_ms())
-        self.controllers = ControllersClient(controllers, now_ms=boot_ms, on_answer=self._answered)
+        self._seen = log.end
+        """The log's end after the latest step."""
         self.disk = Flushing(log, file, send=self._send, on_flushed=self._flushed, on_failure=self.fail)
         self._health = Health()
         self._idle: list[asyncio.Future[None]] = []
         self._pass_due = False
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def machine(self) -> GroupMachine:
+        """Whoever leads this replica, to be asked."""
+        return self.mode.machine
 
     # ---- life ---------------------------------------------------------------------------------------------------
 
@@ -113,7 +93,7 @@ class Replica:
     async def stop(self, seconds: float) -> bool:
         """End the writer after the batch in flight; whether it has ended in time."""
         self.end()
-        await self.controllers.stop()
+        await self.mode.stop()
         return await self.disk.stop(seconds)
 
     def end(self) -> None:
@@ -135,7 +115,7 @@ class Replica:
 
     def serving(self) -> Epoch | None:
         """The epoch in which this replica may answer as the leader at this very moment."""
-        return self.core.serving(boot_ms()) if self.failure is None else None
+        return self.machine.serving(boot_ms()) if self.failure is None else None
 
     def drain(self) -> None:
         """The process is about to stop: hand over, or leave the in-sync set."""
@@ -154,6 +134,7 @@ class Replica:
         """Messages of other replicas have arrived."""
         for envelope in envelopes:
             self.step(Received(envelope))
+            self.mode.received(envelope)
 
     def linked(self, peer: ReplicaId) -> None:
         """There is a new connection to a replica."""
@@ -178,7 +159,9 @@ class Replica:
         if self.failure is not None:
             return
         try:
-            self._carry_out(self.core.step(event, boot_ms()))
+            output = self.machine.step(event, boot_ms())
+            self._seen = self.log.end
+            self._carry_out(output)
         except Exception as error:  # a broken rule, or a log that cannot go on
             self.fail(error)
 
@@ -189,7 +172,7 @@ class Replica:
         if self.failure is not None:
             return
         self._duties.before_batch()
-        if self.core.ground.grown:
+        if self.log.end != self._seen:
             self.step(Appended())
         self.disk.submit()
         if self._idle and self.log.store.flushed_position >= self.log.store.end_position:
@@ -220,25 +203,13 @@ class Replica:
     def _send(self, envelope: Envelope) -> bool:
         return self.links.send(envelope)
 
-    # ---- the controllers ----------------------------------------------------------------------------------------
-
-    def _answered(self, question: Ask, answer: Answered, sent: int) -> None:
-        match answer:
-            case Granted() | Withheld():
-                self.step(Heard(answer, sent))
-            case Joined():
-                self.step(Registered(answer.registration))
-                self._duties.registered(answer.registration)
-            case SetChanged():
-                if isinstance(question, AlterSyncSet):
-                    self.step(SetAnswered(question.request, answer.members, answer.version))
-
     # ---- what a step wants --------------------------------------------------------------------------------------
 
     def _carry_out(self, output: Output) -> None:
         appended = False
         for event in output.events:
             appended |= self._duties.take(event)
+            self.mode.told(event)
         for envelope in output.messages:
             self.links.send(envelope)
         if output.flush is not None:
@@ -247,7 +218,7 @@ class Replica:
         if output.commit is not None:
             self._duties.committed(self.log.advance(output.commit), output.commit)
         for question in output.asks:
-            self.controllers.ask(question)
+            self.mode.ask(question)
         self._duties.settle()
         if appended:
             self.step(Appended())

@@ -1,14 +1,15 @@
 """What one replica must remember beside its log.
 
     replica.json {"format":1,"group":"DefaultCluster/orders","brokerId":2,"storeId":"9f0c...","epoch":7,"vote":null,
-                  "doubtful":false}
+                  "doubtful":false,"mode":"controller","founders":null,"starts":0}
 
 `storeId` is drawn with the directory: a wiped replica comes back as another store, and the controllers do not count
 what the former one acknowledged. `epoch` is the highest one that this replica has seen, `vote` whom it has voted for in
-it (raft mode); what it says in an epoch, and the vote, wait until that is in the file (R4).
+it (raft mode); what it says in an epoch, and the vote, wait until that is in the file (R4). `founders` of its group are
+kept for good once they are known (raft mode); `starts` is the number of the latest process (static mode).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from secrets import token_hex
 
 import msgspec
@@ -39,11 +40,15 @@ class _Content(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     epoch: int
     vote: str | None = None
     doubtful: bool = False
+    mode: str = "controller"
+    founders: tuple[str, ...] | None = None
+    starts: int = 0
 
 
 @dataclass(slots=True)
 class ReplicaFile:
-    """The file as it was read or made. `keep` may run on another thread; nothing else writes."""
+    """The file as it was read or made. `keep` may run on another thread once the replica runs; nothing else then
+    writes."""
 
     files: Files
     directory: str
@@ -51,9 +56,14 @@ class ReplicaFile:
     broker_id: int
     store_id: str
     promise: Promise
+    mode: str = "controller"
+    founders: tuple[ReplicaId, ...] | None = None
+    starts: int = 0
 
     @staticmethod
-    def open(files: Files, directory: str, group: GroupKey, broker_id: int, *, log_empty: bool) -> "ReplicaFile":
+    def open(
+        files: Files, directory: str, group: GroupKey, broker_id: int, *, log_empty: bool, mode: str = "controller"
+    ) -> "ReplicaFile":
         """Read the file, or make it, durably, in a directory whose log is empty. Blocks.
 
         Raises: ReplicaFileError, StoreFull, OSError.
@@ -66,7 +76,7 @@ class ReplicaFile:
                     f"{path} is not there, but the log beside it has records: a broker alone, or another program, "
                     "wrote them. Start this replica with an empty dataDir"
                 )
-            made = ReplicaFile(files, directory, group, broker_id, token_hex(16), Promise())
+            made = ReplicaFile(files, directory, group, broker_id, token_hex(16), Promise(), mode)
             made.keep(Promise())
             return made
         files.sync_dir(directory)
@@ -79,9 +89,16 @@ class ReplicaFile:
             raise ReplicaFileError(f"{path} belongs to the group {content.group}, not to {group}")
         if content.broker_id != broker_id:
             raise ReplicaFileError(f"{path} belongs to the broker {content.broker_id}, not to {broker_id}")
+        if content.mode != mode:
+            raise ReplicaFileError(
+                f"{path} belongs to a group in mode {content.mode}, replication.mode is {mode}: a group keeps its mode"
+            )
+        founders = tuple(map(ReplicaId, content.founders)) if content.founders is not None else None
         vote = ReplicaId(content.vote) if content.vote is not None else None
         promise = Promise(Epoch(content.epoch), vote, content.doubtful)
-        return ReplicaFile(files, directory, group, broker_id, content.store_id, promise)
+        return ReplicaFile(
+            files, directory, group, broker_id, content.store_id, promise, mode, founders, content.starts
+        )  # fmt: skip
 
     def keep(self, promise: Promise) -> None:
         """Make a promise durable. Blocks. Raises: StoreFull, OSError."""
@@ -93,10 +110,28 @@ class ReplicaFile:
         self.store_id = token_hex(16)
         self._write()
 
+    def found(self, founders: tuple[ReplicaId, ...]) -> None:
+        """Know the group's founders from now on. Blocks. Raises: StoreFull, OSError."""
+        self.founders = founders
+        self._write()
+
+    def count_start(self, now_ms: int) -> int:
+        """A number for this process, above that of any earlier one, also of one with a store that was lost: so it is
+        the time if that is more. Blocks. Raises: StoreFull, OSError."""
+        self.starts = max(self.starts + 1, now_ms)
+        self._write()
+        return self.starts
+
+    def doubt(self, *, doubtful: bool) -> None:
+        """Whether what was acknowledged may be gone although this stays the same store. Blocks. Raises: StoreFull,
+        OSError."""
+        self.keep(replace(self.promise, doubtful=doubtful))
+
     def _write(self) -> None:
         content = _Content(
             format=_FORMAT, group=str(self.group), broker_id=self.broker_id, store_id=self.store_id,
-            epoch=self.promise.epoch, vote=self.promise.vote, doubtful=self.promise.doubtful,
+            epoch=self.promise.epoch, vote=self.promise.vote, doubtful=self.promise.doubtful, mode=self.mode,
+            founders=self.founders, starts=self.starts,
         )  # fmt: skip
         replace_file(self.files, self.directory, _NAME, (msgspec.json.encode(content),))
 

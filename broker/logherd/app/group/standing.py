@@ -7,10 +7,10 @@ answer hears that it is unknown before this replica's log may be cut.
 from typing import Protocol
 
 from logherd.app.group.leadership import GroupLeadership
+from logherd.app.group.mode import Lease, Mode
 from logherd.app.guarded.keeper import LeaseKeeper
+from logherd.app.quorum.node import boot_ms
 from logherd.app.requests import WaitingAnswers
-from logherd.group.core import GroupCore
-from logherd.group.leader import Leader
 from logherd.group.output import Following
 from logherd.model.names import Epoch
 from logherd.service.forwarding.roles import Following as FollowingRole
@@ -27,7 +27,6 @@ _log = Log("logherd.group")
 _UNKNOWN = Reply(
     ResponseCode.SYSTEM_ERROR, remark="unknown: this broker ceased to lead before the message was committed"
 )
-_TOO_FEW = "fewer replicas are in sync than replication.minInSync asks for"
 _STUCK_MS = 2_500
 """Nothing committed for so long: later sends are refused, because their clients would give up before they hear."""
 
@@ -43,14 +42,18 @@ class Routes(Protocol):
 class Standing:
     """Loop thread only."""
 
-    def __init__(self, leadership: GroupLeadership, keeper: LeaseKeeper, store: MessageStore) -> None:
+    def __init__(self, leadership: GroupLeadership, keeper: LeaseKeeper, store: MessageStore, mode: Mode) -> None:
         self.leadership = leadership
         self.keeper = keeper
+        self._mode = mode
         self._store = store
         self._answers: WaitingAnswers | None = None
         self._routes: Routes | None = None
         self._next: Role | None = None
-        self._leased_until: int | None = None
+        self._following: Following | None = None
+        """Whom to follow, while nobody leads here; the address may become known later, or change."""
+        self._routed: Role | None = None
+        self._lease: Lease | None = None
         self.shut = ""
         """Why messages are refused though this replica leads; empty if they are not."""
         self._progress = (0, 0)
@@ -64,36 +67,48 @@ class Standing:
 
     def will_lead(self, epoch: Epoch) -> None:
         """Serve once this step has been carried out."""
-        self._next = Leading(epoch)
+        self._next, self._following = Leading(epoch), None
 
     def will_follow(self, following: Following) -> None:
-        """Forward from then on, if it is known where to."""
-        known = following.leader is not None and following.address
-        self._next = FollowingRole(following.address, following.epoch) if known else Nobody()
+        """Forward from then on, as soon as it is known where to."""
+        self._following = following
 
-    def settle(self, core: GroupCore) -> None:
+    def settle(self) -> None:
         """The step has been carried out whole."""
         role, self._next = self._next, None
+        if self._following is not None:
+            role = self._followed(self._following)
         if role is not None:
-            if self._routes is not None:
-                if isinstance(role, Leading):
-                    self._routes.lead(role.epoch)
-                else:
-                    self._routes.follow()
+            self._route(role)
             self.leadership.set(role)
-        self._report_lease(core)
-        self._mind_set(core)
+        self._report_lease()
+        self._mind_set()
+
+    def _route(self, role: Role) -> None:
+        if role == self._routed or self._routes is None:
+            return
+        self._routed = role
+        if isinstance(role, Leading):
+            self._routes.lead(role.epoch)
+        else:
+            self._routes.follow()
+
+    def _followed(self, following: Following) -> Role:
+        if following.leader is None:
+            return Nobody()
+        address = following.address or self._mode.address_of(following.leader)
+        return FollowingRole(address, following.epoch) if address else Nobody()
 
     # ---- at once ---------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
         """Take no more requests; those that are running are answered."""
-        self._next = None
+        self._next = self._following = None
         self.leadership.set(Nobody())
 
     def fence(self) -> None:
         """Every duty of a leader ends here and now."""
-        self._next = self._leased_until = None
+        self._next = self._following = self._lease = None
         if self._answers is not None and (count := self._answers.give_up(_UNKNOWN)):
             _log.warning("sends whose outcome is unknown", count=count)
         self.leadership.set(Nobody())
@@ -101,29 +116,29 @@ class Standing:
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 
-    def _report_lease(self, core: GroupCore) -> None:
+    def _report_lease(self) -> None:
         """The guardian watches over the lease, too (H16)."""
-        until = core.ground.holder.until
-        if until != self._leased_until and until is not None and core.leading is not None:
-            self._leased_until = until
-            self.keeper.lease(core.leading.epoch, until)
+        lease = self._mode.lease
+        if lease is not None and lease != self._lease:
+            self._lease = lease
+            self.keeper.lease(lease.epoch, lease.until)
 
-    def _mind_set(self, core: GroupCore) -> None:
+    def _mind_set(self) -> None:
         """While nothing can be committed (H5): say so at once instead of at the time-out, and let nothing pile up."""
-        reason = "" if core.leading is None else self._obstacle(core, core.leading)
+        reason = "" if self._mode.machine.leads is None else self._obstacle()
         if reason != self.shut:
             (_log.warning if reason else _log.info)("sends", refused_because=reason or None)
             self.shut = reason
             self._store.shut(reason)
 
-    def _obstacle(self, core: GroupCore, leader: Leader) -> str:
-        if not leader.insync.enough:
-            return _TOO_FEW
-        store, now = self._store, core.ground.now
+    def _obstacle(self) -> str:
+        if reason := self._mode.obstacle:
+            return reason
+        store, now = self._store, boot_ms()
         committed, since = self._progress
         if store.committed_position != committed or store.end_position == committed:
             self._progress = (store.committed_position, now)
             return ""
         if now - since < _STUCK_MS:
             return ""
-        return f"in-sync replicas do not acknowledge: {', '.join(map(str, leader.insync.members))} are needed"
+        return f"in-sync replicas do not acknowledge: {', '.join(map(str, self._mode.awaited))} are needed"

@@ -6,7 +6,7 @@ Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/offset/
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/topic/TopicConfigManager.java
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from logherd.service.metadata.changes import Version
@@ -23,7 +23,15 @@ from logherd.wire.bodies.configs import (
 from logherd.wire.bodies.progress import ConsumerOffsets
 from logherd.wire.errors import BodyError
 
-__all__ = ["CONFIG_FILES", "Adopted", "AdoptionError", "adopt_config", "export_config"]
+__all__ = [
+    "CONFIG_FILES",
+    "Adopted",
+    "AdoptionError",
+    "adopt_config",
+    "check_config",
+    "configured_names",
+    "export_config",
+]
 
 TOPICS = "topics.json"
 GROUPS = "subscriptionGroup.json"
@@ -46,32 +54,60 @@ class Adopted(NamedTuple):
     offsets: int
 
 
-def adopt_config(metadata: Metadata, files: Mapping[str, bytes]) -> Adopted:
+def check_config(files: Mapping[str, bytes]) -> None:
+    """Raises: AdoptionError for what `adopt_config` would not understand."""
+    _read_all(files)
+
+
+def configured_names(files: Mapping[str, bytes]) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the topics and of the groups that the files hold. Raises: AdoptionError."""
+    tables = _read_all(files)
+    topics = (topic.to_model().name for topic in tables.topics.values())
+    return frozenset(topics), frozenset(group.to_model().name for group in tables.groups.values())
+
+
+def adopt_config(
+    metadata: Metadata, files: Mapping[str, bytes], *, end_of: Callable[[str, int], int] | None = None
+) -> Adopted:
     """Take over what a RocketMQ broker kept beside its store. A file that is missing counts as empty.
 
-    Meant for a store that holds no metadata of ours yet (`metadata.is_new`); what is there already is replaced.
+    Meant for a store that holds no metadata of ours yet (`metadata.is_new`); what is there already is replaced, and
+    what is not in the files stays. With `end_of` (topic, queue) no offset is taken that lies beyond a queue's end: a
+    message that is stored there later would never be consumed.
     Durable: no; once the log is committed up to `metadata.position`.
     Raises: AdoptionError; MetadataRefusedError, after which a part may be taken over and the call is to be repeated.
     """
-    topics = _read(files, TOPICS, TopicConfigTable).topics
-    groups = _read(files, GROUPS, GroupConfigTable).groups
-    offsets = _read(files, OFFSETS, ConsumerOffsets).offsets
-    keys = {key: key.partition("@") for key in offsets}
-    wrong = next((key for key, parts in keys.items() if not parts[0] or not parts[2]), None)
-    if wrong is not None:
-        raise AdoptionError(f"{OFFSETS}: the key {wrong!a} is not topic@group")
+    topics, groups, offsets = _read_all(files)
     for topic in topics.values():
         metadata.topics.put(topic.to_model())
     for group in groups.values():
         metadata.groups.put(group.to_model())
     count = 0
     for key, queues in offsets.items():
-        topic_name, _, group_name = keys[key]
+        topic_name, _, group_name = key.partition("@")
         for queue_id, offset in queues.items():
-            metadata.offsets.commit(group_name, topic_name, queue_id, offset)
+            most = offset if end_of is None else end_of(topic_name, queue_id)
+            metadata.offsets.commit(group_name, topic_name, queue_id, min(offset, most))
             count += 1
     metadata.flush_pending()
     return Adopted(len(topics), len(groups), count)
+
+
+class _Tables(NamedTuple):
+    topics: Mapping[str, TopicConfigBody]
+    groups: Mapping[str, GroupConfigBody]
+    offsets: Mapping[str, Mapping[int, int]]
+
+
+def _read_all(files: Mapping[str, bytes]) -> _Tables:
+    topics = _read(files, TOPICS, TopicConfigTable).topics
+    groups = _read(files, GROUPS, GroupConfigTable).groups
+    offsets = _read(files, OFFSETS, ConsumerOffsets).offsets
+    for key in offsets:
+        topic, _, group = key.partition("@")
+        if not topic or not group:
+            raise AdoptionError(f"{OFFSETS}: the key {key!a} is not topic@group")
+    return _Tables(topics, groups, offsets)
 
 
 def export_config(metadata: Metadata) -> dict[str, bytes]:

@@ -125,12 +125,14 @@ class LocalRegistration:
     """
 
     def __init__(
-        self, routes: RouteTable, identity: BrokerIdentity, metadata: Metadata, clock: Clock, *, alone: bool = True
-    ) -> None:
+        self, routes: RouteTable, identity: BrokerIdentity, metadata: Metadata, clock: Clock, *,
+        ha_address: str = "", alone: bool = True,
+    ) -> None:  # fmt: skip
         self._routes = routes
         self._identity = identity if alone else identity._replace(broker_id=LEADER_ID)
         self._metadata = metadata
         self._clock = clock
+        self._ha_address = ha_address
         self._permission: int = Permission.READ_WRITE
         self._leads = alone
         self._epoch: int | None = None
@@ -156,7 +158,9 @@ class LocalRegistration:
         topics = {topic.name: _permitted(topic, self._permission) for topic in self._metadata.topics}
         told = self._metadata.version
         version = TableVersion(told.counter, told.state_version, told.timestamp)
-        registration = Registration(self._identity, topics, version, complete=True, epoch=self._epoch)
+        registration = Registration(
+            self._identity, topics, version, ha_address=self._ha_address, complete=True, epoch=self._epoch
+        )
         self._routes.register(registration, self._clock.monotonic_ms())
 
     def set_permission(self, permission: int) -> None:

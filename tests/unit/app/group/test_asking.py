@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from logherd.aiokit.tasks import TaskGuard
@@ -33,9 +33,10 @@ class Controller:
     """Where it sends others; "" if it leads itself."""
     silent: bool = False
     heard: list[int] = field(default_factory=list)
+    sessions: list[NetSession] = field(default_factory=list)
 
     def on_open(self, session: NetSession) -> None:
-        pass
+        self.sessions.append(session)
 
     def on_close(self, session: NetSession) -> None:
         pass
@@ -62,6 +63,8 @@ class Scene:
     addresses: list[Endpoint]
     servers: list[Server]
     answers: list[tuple[Ask, Answered, int]]
+    notices: list[None]
+    news: asyncio.Event
 
     async def asked(self, question: Ask) -> Answered:
         """Ask again and again, as the machine does, until there is an answer."""
@@ -69,8 +72,15 @@ class Scene:
         async with asyncio.timeout(30):
             while len(self.answers) == count:
                 self.client.ask(question)
-                await asyncio.sleep(0.02)
+                await self.something(0.3)
         return self.answers[count][1]
+
+    async def something(self, seconds: float) -> None:
+        """Wait for an answer or a notice, so long at most."""
+        self.news.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.news.wait()
 
 
 @asynccontextmanager
@@ -81,11 +91,22 @@ async def scene(*controllers: Controller) -> AsyncIterator[Scene]:
         host, port = await server.listen("127.0.0.1", 0)
         addresses.append(Endpoint(host=host, port=port))
     answers: list[tuple[Ask, Answered, int]] = []
-    client = ControllersClient(addresses, now_ms=lambda: 1234, on_answer=lambda *answered: answers.append(answered))
+    notices: list[None] = []
+    news = asyncio.Event()
+
+    def answered(question: Ask, answer: Answered, sent: int) -> None:
+        answers.append((question, answer, sent))
+        news.set()
+
+    def noticed() -> None:
+        notices.append(None)
+        news.set()
+
+    client = ControllersClient(addresses, now_ms=lambda: 1234, on_answer=answered, on_notice=noticed)
     guard = TaskGuard()
     client.start(guard)
     try:
-        yield Scene(client, addresses, servers, answers)
+        yield Scene(client, addresses, servers, answers, notices, news)
     finally:
         await client.stop()
         await guard.stop(5)
@@ -110,7 +131,7 @@ async def test_a_question_waits_for_a_connection_and_only_the_latest_of_its_kind
             at.client.ask(REGISTER)
         async with asyncio.timeout(30):
             while not at.answers:
-                await asyncio.sleep(0.01)
+                await at.something(30)
         assert leader.heard == [RequestCode.CONTROLLER_REGISTER_BROKER]
 
 
@@ -147,3 +168,13 @@ async def test_a_release_is_answered_by_silence() -> None:
         await at.asked(REGISTER)
         assert RequestCode.LEASE_RELEASE in leader.heard
         assert all(not isinstance(question, Release) for question, _, _ in at.answers)
+
+
+async def test_news_of_the_group_are_heard_from_the_controller_that_is_asked() -> None:
+    leader = Controller()
+    async with scene(leader) as at:
+        await at.asked(REGISTER)
+        leader.sessions[0].notify(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, {}, b"")
+        async with asyncio.timeout(30):
+            while not at.notices:
+                await at.something(30)

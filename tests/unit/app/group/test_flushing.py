@@ -27,9 +27,11 @@ class Disk:
 
     happened: list[str] = field(default_factory=list)
     may_write: threading.Event = field(default_factory=threading.Event)
+    asked: threading.Event = field(default_factory=threading.Event)
     error: OSError | None = None
 
     def did(self, what: str) -> None:
+        self.asked.set()
         self.may_write.wait(10)
         if self.error is not None:
             raise self.error
@@ -90,7 +92,7 @@ class Bench:
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
             while not holds():
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
 
 
 @asynccontextmanager
@@ -117,7 +119,7 @@ async def test_an_acknowledgement_leaves_after_the_flush_of_what_it_acknowledges
         bench.log.appended = 1
         bench.flushing.want(Output(flush=1, held=(message(1),)))
         bench.flushing.submit()
-        await asyncio.sleep(0.02)
+        await bench.until(bench.disk.asked.is_set)
         assert bench.disk.happened == []
         bench.disk.may_write.set()
         await bench.until(lambda: "token 1" in bench.disk.happened)

@@ -1,0 +1,148 @@
+"""The port for RocketMQ slaves: sockets around `SlaveFeed`.
+
+A slave is given nothing before the length of its files is known: bytes for files of another length would spoil its
+store without a word. The protocol does not tell; so the group's slaves at the name service are asked (`SlaveInquiry`).
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, cast
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.classic.slave_feed import CommittedLog, SlaveFeed, SlaveOptions, SlaveOutput
+from logherd.telemetry.log import Log
+
+__all__ = ["ClassicPort", "Inquiry", "SlaveView"]
+
+_SLAVES_MAX = 8
+_TICK_SECONDS = 1.0
+
+_log = Log("logherd.classic")
+
+
+class Inquiry(Protocol):
+    """Finds out whether the group's slaves can take the bytes of this log."""
+
+    async def ask(self) -> str | None:
+        """None: they can; "": not known yet, ask again; else why they cannot."""
+
+
+class SlaveView(NamedTuple):
+    """A slave as `GET /status` shows it. What it acknowledged is in its memory."""
+
+    remote: str
+    admitted: bool
+    sent: int | None
+    acknowledged: int
+
+
+class ClassicPort:
+    """Belongs to the loop. `now_ms` is monotonic."""
+
+    def __init__(
+        self, log: CommittedLog, inquiry: Inquiry, *, now_ms: Callable[[], int], options: SlaveOptions | None = None
+    ) -> None:
+        self.log = log
+        self.inquiry = inquiry
+        self.now_ms = now_ms
+        self.options = options or SlaveOptions()
+        self.slaves: set[_Slave] = set()
+        self._listener: asyncio.Server | None = None
+        self.guard: TaskGuard | None = None
+
+    async def open(self, listening: socket.socket, guard: TaskGuard) -> None:
+        """Accept slaves on a socket that was bound, and take it over."""
+        self.guard = guard
+        self._listener = await asyncio.get_running_loop().create_server(lambda: _Slave(self), sock=listening)
+        guard.start("classic HA ticks", self._tick())
+
+    def committed(self) -> None:
+        """The committed log has grown."""
+        for slave in tuple(self.slaves):
+            slave.step()
+
+    def views(self) -> list[SlaveView]:
+        """The slaves that are connected."""
+        return [slave.view() for slave in self.slaves]
+
+    def close(self) -> None:
+        """Accept nobody, and let the slaves go: they look for their master again. Idempotent."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        for slave in tuple(self.slaves):
+            slave.end()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            self.committed()
+
+
+class _Slave(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, port: ClassicPort) -> None:
+        self._port = port
+        self._feed = SlaveFeed(port.log, port.options, port.now_ms())
+        self._transport: asyncio.Transport | None = None
+        self._admitted = False
+        self._remote = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
+        self._remote = f"{host}:{port}"
+        guard = self._port.guard
+        if guard is None or len(self._port.slaves) >= _SLAVES_MAX:
+            _log.warning("slave refused", remote=self._remote, reason="too many are connected")
+            self.end()
+            return
+        self._port.slaves.add(self)
+        _log.info("slave connected", remote=self._remote)
+        guard.start(f"inquiry {self._remote}", self._inquire(), eternal=False)
+
+    def data_received(self, data: bytes) -> None:
+        self.step(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self in self._port.slaves:
+            _log.info("slave left", remote=self._remote, cause=exc, acknowledged=self._feed.acknowledged)
+        self._port.slaves.discard(self)
+        self._transport = None
+
+    def step(self, data: bytes = b"") -> None:
+        """Something has arrived, or there is more to give, or time has passed."""
+        if self._transport is not None:
+            self._carry_out(self._feed.step(data, self._port.now_ms()))
+
+    def view(self) -> SlaveView:
+        return SlaveView(self._remote, self._admitted, self._feed.sent, self._feed.acknowledged)
+
+    def end(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _carry_out(self, output: SlaveOutput) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        if output.data:
+            transport.writelines(output.data)
+        if output.refusal:
+            _log.warning("slave refused", remote=self._remote, reason=output.refusal)
+            transport.close()
+
+    async def _inquire(self) -> None:
+        while self._transport is not None:
+            reason = await self._port.inquiry.ask()
+            if reason is None:
+                self._admitted = True
+                self._feed.admit()
+                self.step()
+                return
+            if reason:
+                self._carry_out(self._feed.refuse(reason))
+                return
+            await asyncio.sleep(_TICK_SECONDS)

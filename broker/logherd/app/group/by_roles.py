@@ -1,0 +1,258 @@
+"""Static mode: a table says who leads and whose copies count; an operator gives the next one, at the broker to lead.
+
+The first table is that of the configuration. Each replica keeps the latest one that it has heard of, and tells it to
+whoever it is linked with. There is no place where all promotions are compared: an order names the table that it
+replaces, and a broker that knows another one refuses it. Two orders that replace the same table on two brokers that do
+not hear each other are an operator's mistake; no record of one is ever taken for the other's (H7).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.app.group.about import About, decode_about, encode_about, recorded_of, shape_of
+from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
+from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.group.roles_file import RolesFile
+from logherd.app.group.timing import group_options
+from logherd.app.quorum.node import boot_ms
+from logherd.controller.values import BrokerId, Registration
+from logherd.group.inputs import Assigned, Registered
+from logherd.group.output import Ask, Event, Serving
+from logherd.group.seat import Seat, process_of
+from logherd.group.static_core import StaticCore
+from logherd.group.table import Promotion, PromotionRefusedError, Recorded, Table, found, promote, served, table_number
+from logherd.kit.errors import InvariantError, ensure
+from logherd.model.names import Position
+from logherd.peers.hello import Hello
+from logherd.replica import ReplicaStore
+from logherd.replication.epochs import NOWHERE
+from logherd.replication.messages import Append, Envelope, Heartbeat
+from logherd.service.replica_view import InSyncView, PendingView
+from logherd.settings.options import ReplicationOptions, RolesOptions
+from logherd.telemetry.log import Log
+
+__all__ = ["ByRoles", "first_roles"]
+
+_log = Log("logherd.group")
+
+
+def first_roles(options: RolesOptions) -> Recorded:
+    """Table number 1, as configured."""
+    synchronous = tuple(map(BrokerId, options.synchronous))
+    return found(Table(number=1, leader=BrokerId(options.leader), synchronous=synchronous, copies=options.copies))
+
+
+class ByRoles:
+    """See Mode."""
+
+    def __init__(
+        self, seat: Seat, options: ReplicationOptions, log: ReplicaStore, file: ReplicaFile, roles: RolesFile
+    ) -> None:
+        self.name: ModeName = "static"
+        self.seat = seat
+        self._log = log
+        self._roles = roles
+        self._host: Host | None = None
+        self._registration = Registration(file.starts)
+        self._addresses: dict[BrokerId, str] = {}
+        self.machine = StaticCore(
+            seat, group_options(options), log, epoch=file.promise.epoch,
+            commit=Position(log.store.committed_position), now=boot_ms(),
+        )  # fmt: skip
+
+    # ---- what it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def recorded(self) -> Recorded:
+        """The latest table that is known here."""
+        return self._roles.recorded
+
+    @property
+    def stalled(self) -> bool:
+        """See Mode."""
+        return self.machine.ground.stalled
+
+    @property
+    def pinned(self) -> Position | None:
+        """See Mode."""
+        return None
+
+    @property
+    def lease(self) -> Lease | None:
+        """Nobody waits for the end of a lease but an operator. The guardian need not know."""
+        return None
+
+    @property
+    def obstacle(self) -> str:
+        """See Mode."""
+        leading = self.machine.leading
+        if leading is None or leading.enough:
+            return ""
+        return f"synchronous followers do not keep up: {', '.join(map(str, leading.behind))}"
+
+    @property
+    def awaited(self) -> Sequence[int]:
+        """See Mode."""
+        return self.recorded.table.synchronous
+
+    @property
+    def leader(self) -> BrokerId | None:
+        """See Mode."""
+        return self.recorded.table.leader
+
+    # ---- life ------------------------------------------------------------------------------------------------------
+
+    def start(self, host: Host, guard: TaskGuard) -> None:
+        """See Mode."""
+        del guard
+        self._host = host
+        host.step(Registered(self._registration))
+        host.step(Assigned(self.recorded.table))
+        host.join("")
+
+    async def stop(self) -> None:
+        """Nobody is asked."""
+
+    def ask(self, question: Ask) -> None:
+        """Nobody is there to be asked."""
+        ensure(False, "static mode asks nobody", question)  # noqa: FBT003
+
+    @property
+    def why_not(self) -> str:
+        """Why a promotion of this broker may lose what was acknowledged; empty if it cannot."""
+        eligible = self.recorded.eligible
+        if self.seat.broker_id not in eligible:
+            return f"what was acknowledged is with {', '.join(f'broker {each}' for each in eligible) or 'nobody known'}"
+        return "" if self._roles.complete else "this store has not had everything yet that was acknowledged"
+
+    def promote(self, *, after: int, synchronous: Sequence[int], copies: int, loss: bool) -> Table:
+        """An operator's order to lead from now on, in place of table `after`. Blocks for a flush.
+
+        Raises: PromotionRefusedError, and nothing has changed; StoreFull, OSError.
+        """
+        me, recorded = self.seat.broker_id, self.recorded
+        if after == recorded.table.number and not loss and self.why_not:
+            raise PromotionRefusedError(self.why_not)
+        if loss and after > recorded.table.number:
+            # Of the tables between nothing is known here, so of what was committed under them neither.
+            recorded = Recorded(replace(recorded.table, number=after), ())
+        order = Promotion(
+            after=after, leader=me, synchronous=tuple(map(BrokerId, synchronous)), copies=copies, loss=loss,
+            holds=self._log.epochs.point_at(Position(self._log.store.flushed_position)),
+        )  # fmt: skip
+        try:
+            promoted = promote(recorded, order)
+        except InvariantError as error:
+            raise PromotionRefusedError(f"these roles do not fit together: {error}") from error
+        self._take(promoted)
+        return promoted.table
+
+    def _take(self, recorded: Recorded) -> None:
+        """Another table is in force: it is kept before anything is done about it."""
+        self._roles.record(recorded)
+        table = recorded.table
+        _log.info(
+            "roles", table=table.number, leader=table.leader, synchronous=",".join(map(str, table.synchronous)) or None,
+            copies=table.copies, loss_accepted=table.forgiven == table.number or None,
+        )  # fmt: skip
+        if self._host is not None:
+            self._host.step(Assigned(table))
+            self._host.announce()
+
+    # ---- what others say and are told --------------------------------------------------------------------------------
+
+    def greet(self) -> Greeting:
+        """See Mode."""
+        about = About(
+            mode=self.name, address=self.seat.address, learner=self.seat.learner, roles=shape_of(self.recorded)
+        )
+        return Greeting(about=encode_about(about))
+
+    def heard(self, hello: Hello) -> None:
+        """See Mode."""
+        process, about, host = process_of(hello.sender), decode_about(hello.about), self._host
+        if process is None or about is None or about.roles is None or host is None:
+            _log.error("a replica of another mode", replica=hello.sender)
+            return
+        self._addresses[process.broker_id] = about.address
+        try:
+            theirs = recorded_of(about.roles)
+        except ValueError as error:
+            _log.error("a replica tells no table of roles", replica=hello.sender, reason=error)
+            return
+        try:
+            self._compare(process.broker_id, theirs)
+        except Exception as error:  # the file could not be written: the process ends and says why
+            host.fail(error)
+
+    def _compare(self, broker_id: BrokerId, theirs: Recorded) -> None:
+        ours = self.recorded
+        if theirs.table.number > ours.table.number:
+            self._take(theirs)
+        elif theirs.table.number == ours.table.number and theirs.table != ours.table:
+            _log.error("two tables of one number", ours=str(ours.table), theirs=str(theirs.table), replica=broker_id)
+        elif theirs.table == ours.table and broker_id == ours.table.leader and theirs.eligible != ours.eligible:
+            self._roles.record(theirs)
+
+    def received(self, envelope: Envelope) -> None:
+        """Whoever has had all that its leader has committed is complete, for the leader commits nothing without it."""
+        body = envelope.body
+        if self._roles.complete or not isinstance(body, (Append, Heartbeat)) or self._host is None:
+            return
+        table = self.recorded.table
+        of_table = envelope.epoch == self.machine.epoch and table_number(envelope.epoch) == table.number
+        awaited = table.everybody and self.seat.broker_id in table.synchronous
+        here = min(self.machine.commit, self._log.store.flushed_position)
+        if of_table and awaited and 0 < body.commit <= here:
+            self._be_complete()
+
+    def told(self, event: Event) -> None:
+        """See Mode: who serves has everything, and whoever it waits for has had its barrier."""
+        if not isinstance(event, Serving) or table_number(event.epoch) != self.recorded.table.number:
+            return
+        recorded = served(self.recorded)
+        if recorded != self.recorded:
+            self._roles.record(recorded)
+            if self._host is not None:
+                self._host.announce()
+        if not self._roles.complete:
+            self._be_complete()
+
+    def _be_complete(self) -> None:
+        self._roles.be_complete()
+        _log.info("this store has everything that the group has acknowledged", table=self.recorded.table.number)
+
+    def tick(self) -> None:
+        """The machine needs no help."""
+
+    def address_of(self, broker_id: BrokerId) -> str:
+        """See Mode."""
+        return self._addresses.get(broker_id, "")
+
+    # ---- how it looks ----------------------------------------------------------------------------------------------
+
+    def members(self) -> InSyncView:
+        """See Mode."""
+        table, leading = self.recorded.table, self.machine.leading
+        behind = leading.behind if leading is not None else ()
+        members = sorted({table.leader, *table.synchronous} - {*behind})
+        return InSyncView(members=members, version=table.number, min_in_sync=table.copies)
+
+    def followers(self) -> Sequence[FollowerState]:
+        """See Mode."""
+        leading, found = self.machine.leading, []
+        if leading is None:
+            return ()
+        for each in leading.attendance:
+            broker_id = each.process.broker_id
+            state = leading.follower_state(broker_id)
+            flushed = state[1] if state is not None and state[1] != NOWHERE else None
+            follows = broker_id in leading.table.synchronous and broker_id not in leading.behind
+            found.append(FollowerState(broker_id, follows, flushed, each.in_step_at))
+        return found
+
+    def pending(self, now: int) -> PendingView | None:
+        """The set changes by promotion alone."""
+        del now
+        return None

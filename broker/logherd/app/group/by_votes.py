@@ -1,0 +1,258 @@
+"""Raft mode: the brokers of the group elect their leader among themselves, over their own log.
+
+    not founded --every configured founder has said hello, none founded: the first decides--> founded
+                --somebody says who has founded the group--------------------------------> founded, or joined
+
+Who founded the group is in each replica's file for good. A replica that is not among them (a new broker, or one whose
+store was lost) begins without a vote; the leader makes it a learner, and a voter once it has everything, in place of
+the former store of that broker. Who is not in `replication.peers` loses its vote.
+"""
+
+from collections.abc import Sequence
+from secrets import randbits
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.app.engine import BrokerFailed
+from logherd.app.group.about import About, decode_about, encode_about
+from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
+from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.group.timing import voting_options
+from logherd.app.group.unfounded import Unfounded
+from logherd.app.quorum.node import boot_ms
+from logherd.controller.values import BrokerId
+from logherd.group.inputs import Linked, MembersWanted
+from logherd.group.machine import GroupMachine
+from logherd.group.output import Ask, Event
+from logherd.group.seat import Seat, cluster_of, process_of, voter_of
+from logherd.group.voting_core import VotingCore
+from logherd.kit.errors import ensure
+from logherd.model.names import Position
+from logherd.peers.founding import Founding, Lost, Step
+from logherd.peers.hello import Hello
+from logherd.peers.identity import Identity, name_of
+from logherd.replica import NotedStore
+from logherd.replication.epochs import NOWHERE
+from logherd.replication.messages import Envelope, ReplicaId
+from logherd.service.replica_view import InSyncView, PendingView
+from logherd.settings.options import ReplicationOptions
+from logherd.telemetry.log import Log
+
+__all__ = ["ByVotes"]
+
+_log = Log("logherd.group")
+
+
+class ByVotes:
+    """See Mode."""
+
+    def __init__(self, seat: Seat, options: ReplicationOptions, log: NotedStore, file: ReplicaFile) -> None:
+        self.name: ModeName = "raft"
+        self.seat = seat
+        self._options = options
+        self._log = log
+        self._file = file
+        self._host: Host | None = None
+        self._identity = voter_of(seat.broker_id, seat.store_id)
+        self._met: dict[BrokerId, tuple[ReplicaId, About]] = {}
+        """The latest store of each other broker, and what it says of itself."""
+        self._wanted: MembersWanted | None = None
+        self._names = tuple(map(str, options.raft.founders))
+        if str(seat.broker_id) not in self._names:
+            self._names = (*self._names, str(seat.broker_id))
+        identity = Identity(
+            cluster=str(seat.group), replica=self._identity, founders=file.founders, founded=file.founders is not None
+        )
+        self._founding = Founding(identity, self._names)
+        self.machine: GroupMachine = Unfounded(
+            cluster_of(seat.group), self._identity, file.promise.epoch, Position(log.store.committed_position)
+        )
+        if file.founders is not None:
+            self.machine = self._core(file.founders)
+
+    def _core(self, founders: tuple[ReplicaId, ...]) -> VotingCore:
+        return VotingCore(
+            self.seat, voting_options(self._options.raft.election), self._log, promise=self._file.promise,
+            founders=founders if self._identity in founders else (),
+            commit=Position(self._log.store.committed_position), seed=randbits(64), now=boot_ms(),
+        )  # fmt: skip
+
+    @property
+    def core(self) -> VotingCore | None:
+        """The machine, once the group is founded."""
+        return self.machine if isinstance(self.machine, VotingCore) else None
+
+    # ---- what it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def stalled(self) -> bool:
+        """See Mode."""
+        return self.core is not None and self.core.raft.ground.stalled
+
+    @property
+    def pinned(self) -> Position | None:
+        """See Mode."""
+        return self.core.pinned if self.core is not None else Position(0)
+
+    @property
+    def lease(self) -> Lease | None:
+        """Nobody waits for the end of a lease: the others vote. The guardian need not know."""
+        return None
+
+    @property
+    def obstacle(self) -> str:
+        """Without a majority there is no lease either."""
+        return ""
+
+    @property
+    def awaited(self) -> Sequence[int]:
+        """See Mode."""
+        return self.members().members
+
+    @property
+    def leader(self) -> BrokerId | None:
+        """See Mode."""
+        leader = self.core.raft.leader if self.core is not None else None
+        return _broker(leader) if leader is not None else None
+
+    # ---- life ------------------------------------------------------------------------------------------------------
+
+    def start(self, host: Host, guard: TaskGuard) -> None:
+        """See Mode."""
+        del guard
+        self._host = host
+        host.join("")
+        step = self._founding.start()
+        if step is not None:
+            self._settle(step)
+        elif self.core is None:
+            _log.info("the group is not founded yet", waits_for=", ".join(self._founding.missing))
+
+    async def stop(self) -> None:
+        """Nobody is asked."""
+
+    def ask(self, question: Ask) -> None:
+        """Nobody is there to be asked."""
+        ensure(False, "raft mode asks nobody", question)  # noqa: FBT003
+
+    def _settle(self, step: Step) -> None:
+        """Carry out a step of founding: the file is written and flushed, once in the life of a store."""
+        host = self._host
+        if host is None:
+            return
+        if isinstance(step, Lost):
+            host.fail(BrokerFailed(step.reason))
+            return
+        self._file.found(step.founders)
+        self._founding.kept()
+        voter = self._identity in step.founders
+        _log.info("group founded" if voter else "joining without a vote", founders=", ".join(step.founders))
+        self.machine = self._core(step.founders)
+        host.announce()
+        for peer in host.linked():
+            host.step(Linked(peer))
+        self.tick()
+
+    # ---- what others say and are told --------------------------------------------------------------------------------
+
+    def greet(self) -> Greeting:
+        """See Mode. Nodes are compared until the group is founded; who joins it later has none to compare."""
+        about = About(mode=self.name, address=self.seat.address, learner=self.seat.learner)
+        founder = self.seat.broker_id in self._options.raft.founders
+        return Greeting(self._founding.founded, self._names if founder else (), encode_about(about))
+
+    def heard(self, hello: Hello) -> None:
+        """See Mode."""
+        broker_id, about, host = _broker(hello.sender), decode_about(hello.about), self._host
+        if broker_id is None or about is None or about.mode != self.name or host is None:
+            _log.error("a replica of another mode", replica=hello.sender)
+            return
+        self._met[broker_id] = (hello.sender, about)
+        try:
+            step = self._founding.heard(hello)
+            if step is not None:
+                self._settle(step)
+        except Exception as error:  # the file could not be written: the process ends and says why
+            host.fail(error)
+            return
+        self.tick()
+
+    def received(self, envelope: Envelope) -> None:
+        """The machine needs no help."""
+
+    def told(self, event: Event) -> None:
+        """The machine needs no help."""
+
+    def tick(self) -> None:
+        """Tell the machine who should belong to the group, if that is news."""
+        if self.core is None or self._host is None:
+            return
+        wanted = self._members_wanted(self.core)
+        if wanted != self._wanted and wanted.voters:
+            self._wanted = wanted
+            self._host.step(wanted)
+
+    def _members_wanted(self, core: VotingCore) -> MembersWanted:
+        """Of each configured broker the store that it has now; of one that was not heard the store that is known."""
+        current = core.raft.ground.members.current
+        # A broker's former store keeps its vote until the new one is there to take it: voters come last.
+        stores = {_broker(each): (each, each not in current.voters) for each in reversed(current.members)}
+        stores |= {number: (store, about.learner) for number, (store, about) in self._met.items()}
+        stores[self.seat.broker_id] = (self._identity, self.seat.learner)
+        wanted = [stores[number] for each in sorted(self._options.peers) if (number := BrokerId(each)) in stores]
+        return MembersWanted(
+            tuple(store for store, learner in wanted if not learner),
+            tuple(store for store, learner in wanted if learner),
+        )
+
+    def address_of(self, broker_id: BrokerId) -> str:
+        """See Mode."""
+        met = self._met.get(broker_id)
+        return met[1].address if met is not None else ""
+
+    # ---- how it looks ----------------------------------------------------------------------------------------------
+
+    def members(self) -> InSyncView:
+        """At the leader the voters that have all that is committed; elsewhere all voters."""
+        core = self.core
+        if core is None:
+            return InSyncView(members=(), version=0, min_in_sync=0)
+        ground = core.raft.ground
+        current = ground.members.current
+        voters = sorted(each for each in map(_broker, current.voters) if each is not None)
+        if core.leads is not None:
+            present = {each.broker_id for each in self.followers() if each.in_sync} | {self.seat.broker_id}
+            voters = [each for each in voters if each in present]
+        return InSyncView(members=voters, version=ground.members.since, min_in_sync=len(current.voters) // 2 + 1)
+
+    def followers(self) -> Sequence[FollowerState]:
+        """See Mode."""
+        core = self.core
+        leading = core.raft.leading if core is not None else None
+        if core is None or leading is None:
+            return ()
+        ground, ship, found = core.raft.ground, leading.shipper, []
+        patient_from = ground.clock.now - ground.options.election_ms
+        for member in ground.members.current.members:
+            broker_id, flushed, heard = _broker(member), ship.match(member), ship.rounds.heard_at(member)
+            if broker_id is None or member == self._identity:
+                continue
+            recent = heard is not None and heard >= patient_from
+            follows = recent and flushed >= ground.progress.commit and ground.members.current.is_voter(member)
+            step_at = heard if flushed >= self._log.end else None
+            found.append(FollowerState(broker_id, follows, flushed if flushed != NOWHERE else None, step_at))
+        return found
+
+    def pending(self, now: int) -> PendingView | None:
+        """Of a change that is on its way the voters, and why; since when is not known."""
+        del now
+        core = self.core
+        leading = core.raft.leading if core is not None else None
+        if core is None or leading is None or not leading.changing or self._wanted is None:
+            return None
+        wanted = [int(name_of(each)) for each in self._wanted.voters]
+        return PendingView(members=sorted(wanted), why="members change one store for another", age_ms=0)
+
+
+def _broker(replica: ReplicaId) -> BrokerId | None:
+    process = process_of(replica)
+    return process.broker_id if process is not None else None

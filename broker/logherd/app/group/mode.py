@@ -1,0 +1,139 @@
+"""What differs between the modes of a group, for the one shell that runs a replica: which machine leads it, whom that
+machine asks, what it lets others know, and how its group looks from here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.controller.values import BrokerId
+from logherd.group.inputs import Input
+from logherd.group.machine import GroupMachine
+from logherd.group.output import Ask, Event
+from logherd.group.seat import Seat
+from logherd.model.names import Epoch, Position
+from logherd.peers.hello import Hello
+from logherd.replication.messages import Envelope, ReplicaId
+from logherd.service.replica_view import InSyncView, PendingView
+
+__all__ = ["FollowerState", "Greeting", "Host", "Lease", "Mode", "ModeName"]
+
+ModeName = Literal["controller", "raft", "static"]
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """The part of a hello that the mode decides; see peers.hello."""
+
+    founded: tuple[ReplicaId, ...] | None = None
+    nodes: tuple[str, ...] = ()
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Until when, by CLOCK_BOOTTIME in milliseconds, the guardian may expect this process to lead an epoch."""
+
+    epoch: Epoch
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerState:
+    """A follower as its leader knows it. `in_step_at`: when it last had everything; None: not yet, or not known."""
+
+    broker_id: BrokerId
+    in_sync: bool
+    flushed: Position | None
+    in_step_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a mode may do with the replica that it belongs to."""
+
+    step: Callable[[Input], None]
+    fail: Callable[[BaseException], None]
+    join: Callable[[str], None]
+    """This process has its name: link up with the others, or link up anew, for this reason."""
+    announce: Callable[[], None]
+    """What a hello says has changed."""
+    linked: Callable[[], Sequence[ReplicaId]]
+    """To whom there is a connection."""
+
+
+class Mode(Protocol):
+    """Belongs to the replica's loop. Nothing here waits but `stop`."""
+
+    @property
+    def name(self) -> ModeName:
+        """As in the settings."""
+
+    @property
+    def machine(self) -> GroupMachine:
+        """Whoever leads this replica. It may become another one, once, when the group is founded."""
+
+    @property
+    def seat(self) -> Seat:
+        """What this process knows of itself."""
+
+    @property
+    def stalled(self) -> bool:
+        """Whether a flush has been waiting for too long."""
+
+    @property
+    def pinned(self) -> Position | None:
+        """Records that end above this must be kept; None: the mode needs none."""
+
+    @property
+    def lease(self) -> Lease | None:
+        """What the guardian is told while this replica leads."""
+
+    @property
+    def obstacle(self) -> str:
+        """Why a leader can commit nothing at this moment, so that sends are refused at once; empty if it can."""
+
+    @property
+    def awaited(self) -> Sequence[int]:
+        """Whose acknowledgements a leader needs."""
+
+    @property
+    def leader(self) -> BrokerId | None:
+        """Who leads, as far as is known here; asked of who does not lead itself."""
+
+    def start(self, host: Host, guard: TaskGuard) -> None:
+        """The port for the others is bound. Raises: what ends the process."""
+
+    async def stop(self) -> None:
+        """Ask nobody any more."""
+
+    def ask(self, question: Ask) -> None:
+        """The machine wants to know."""
+
+    def greet(self) -> Greeting:
+        """What a hello says at this moment."""
+
+    def heard(self, hello: Hello) -> None:
+        """Another replica has said who it is."""
+
+    def received(self, envelope: Envelope) -> None:
+        """The machine has taken this message."""
+
+    def told(self, event: Event) -> None:
+        """The machine has reported this, and the shell has done about it what it must."""
+
+    def tick(self) -> None:
+        """About once a second."""
+
+    def address_of(self, broker_id: BrokerId) -> str:
+        """Where clients reach a broker of the group; empty while that is not known."""
+
+    def members(self) -> InSyncView:
+        """Who is in sync, or has a vote."""
+
+    def followers(self) -> Sequence[FollowerState]:
+        """At the leader."""
+
+    def pending(self, now: int) -> PendingView | None:
+        """A change of the set that is on its way."""

@@ -1,0 +1,130 @@
+"""`logherd replica`: orders to the brokers of a group that lead themselves, without controllers.
+
+Mode raft: hand leadership over. Mode static: promote a broker. Each order names what it was thought of for, an epoch or
+a table of roles, so that it does nothing once something else is in force.
+"""
+
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+
+from logherd.cli.arguments import Output, OutputOption, cell, show, show_table
+from logherd.cli.controllers import Controllers, ControllersError, TokenOption
+from logherd.service.replica_orders import HandingOver, RolesPage
+
+__all__ = ["replica"]
+
+replica = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="Say who leads a group whose mode is raft or static."
+)
+
+AdminsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--admin", envvar="LOGHERD_BROKER_ADMIN", metavar="HOST:PORT",
+        help="Admin addresses of the group's brokers; those that live suffice.",
+    ),
+]  # fmt: skip
+_LOOK_SECONDS = 0.1
+_HEAD = ("broker", "table", "leads", "synchronous", "copies", "loses nothing", "why")
+
+
+@replica.command("hand-over")
+def hand_over(
+    admin: AdminsOption,
+    to: Annotated[
+        int | None, typer.Option("--to", min=1, help="The broker that is to lead; default: who has most.")
+    ] = None,
+    token_file: TokenOption = None,
+    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time until another leader serves.")] = 30,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Mode raft: let another broker lead, without loss, and wait until it serves."""
+    address, leads = _leader(admin)
+    if leads["brokerId"] == to:
+        show(output, leads, f"broker {to} leads already, in epoch {leads['epoch']}")
+        return
+    started = time.monotonic()
+    body: dict[str, Any] = {"expectedEpoch": leads["epoch"]} | ({} if to is None else {"brokerId": to})
+    Controllers([address], token_file).change_each("/replica/hand-over", body, HandingOver)
+    while True:
+        after = next((each for each in _serving(admin).values() if each["epoch"] > leads["epoch"]), None)
+        if after is not None:
+            break
+        if time.monotonic() > started + wait:
+            raise ControllersError(
+                f"nobody has led after epoch {leads['epoch']} within {wait:g} s; look before repeating"
+            )
+        time.sleep(_LOOK_SECONDS)
+    if to is not None and after["brokerId"] != to:
+        raise ControllersError(f"broker {after['brokerId']} leads in epoch {after['epoch']}, and not broker {to}")
+    seconds = time.monotonic() - started
+    show(output, after, f"broker {after['brokerId']} leads in epoch {after['epoch']}, after {seconds:.1f} s")
+
+
+@replica.command("roles")
+def roles(admin: AdminsOption, output: OutputOption = Output.TEXT) -> None:
+    """Mode static: show which table of roles each broker knows, and who can be promoted without loss."""
+    _show(output, [page for each in admin for page in Controllers([each]).read_each("/replica/roles", RolesPage)])
+
+
+@replica.command("promote")
+def promote(
+    admin: Annotated[
+        str, typer.Option("--admin", metavar="HOST:PORT", help="Admin address of the broker that is to lead.")
+    ],
+    after: Annotated[int, typer.Option("--after", min=1, help="Number of the table of roles that this replaces.")],
+    synchronous: Annotated[
+        list[int] | None, typer.Option("--synchronous", min=1, metavar="BROKER", help="Whom sends then wait for.")
+    ] = None,
+    copies: Annotated[
+        int | None,
+        typer.Option("--copies", min=1, help="Disks that hold a message before it is answered; default: all."),
+    ] = None,
+    token_file: TokenOption = None,
+    output: OutputOption = Output.TEXT,
+    *,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Even if it lacks acknowledged messages, which are lost then.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether the loss is meant.")] = False,
+) -> None:
+    """Mode static: let a broker lead, in place of a table of roles that it names. The former leader must not serve any
+    more, or must be synchronous."""
+    if accept_loss and not yes:
+        _confirm_loss(admin)
+    body: dict[str, Any] = {"after": after, "synchronous": synchronous or [], "loss": accept_loss}
+    body |= {} if copies is None else {"copies": copies}
+    _show(output, Controllers([admin], token_file).change_each("/replica/promote", body, RolesPage))
+
+
+def _serving(admins: list[str]) -> dict[str, dict[str, Any]]:
+    """What those say of themselves who lead and serve, by admin address."""
+    pages = zip(admins, Controllers(admins).statuses(), strict=True)
+    return {admin: page for admin, page in pages if page is not None and (page.get("replication") or {}).get("serving")}
+
+
+def _leader(admins: list[str]) -> tuple[str, dict[str, Any]]:
+    found = _serving(admins)
+    if not found:
+        raise ControllersError(f"none of {', '.join(admins)} leads and serves")
+    return max(found.items(), key=lambda item: int(item[1]["epoch"]))
+
+
+def _confirm_loss(admin: str) -> None:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("such a promotion loses messages; say --yes if that is meant")
+    typer.confirm(f"Messages that the broker at {admin} does not have will be lost. Promote it?", abort=True)
+
+
+def _show(output: Output, pages: list[RolesPage]) -> None:
+    rows = [
+        (
+            page.broker_id, page.table, f"broker {page.leader}", ",".join(map(str, page.synchronous)) or "none",
+            page.copies, cell(page.eligible), page.why,
+        )
+        for page in pages
+    ]  # fmt: skip
+    show_table(output, pages, _HEAD, rows)

@@ -1,0 +1,36 @@
+"""The process that `logherd up --detach` leaves behind: `python -m logherd_operator.local DIR LOCK_FD`."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from logherd_operator.local.folder import Folder
+from logherd_operator.local.signals import stopping_signals
+from logherd_operator.local.up import keep_on
+from logherd_operator.spec.errors import OperatorError
+
+__all__: list[str] = []
+
+
+def _say(line: str) -> None:
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    sys.stdout.write(f"{stamp} {line}\n")
+    sys.stdout.flush()
+
+
+def main(arguments: list[str]) -> int:
+    """Keep the group of a folder until SIGTERM; the result is the exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    folder, descriptor = Path(arguments[0]), int(arguments[1])
+    try:
+        with stopping_signals(), os.fdopen(descriptor, "w") as lock:
+            return keep_on(Folder(folder), lock, _say)
+    except OperatorError as error:
+        _say(str(error))
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

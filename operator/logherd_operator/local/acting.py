@@ -1,0 +1,110 @@
+"""Actions of a plan, carried out on this machine: by processes, or by orders to the controllers.
+
+A refused or lost order is no error: the next look decides anew.
+"""
+
+import shutil
+
+from logherd_operator.cluster.calls import At, calls_of
+from logherd_operator.local.admin import order
+from logherd_operator.local.files import Files
+from logherd_operator.local.folder import Folder
+from logherd_operator.local.look import Look, child_of
+from logherd_operator.local.places import Places
+from logherd_operator.local.state import PlaceState
+from logherd_operator.plan import actions as plan
+from logherd_operator.resources.site import Site
+from logherd_operator.spec.group import BrokerGroup
+
+__all__ = ["Acting", "worded"]
+
+_DONE = (200, 202)
+
+
+class Acting:
+    """What can be done for one group."""
+
+    def __init__(self, group: BrokerGroup, folder: Folder, places: Places, files: Files) -> None:
+        self._folder = folder
+        self._places = places
+        self._files = files
+        site = Site(group=group, namespace="", uid="", image="", operator_image="", operator_version="")
+        self._at = At(site=site, versions={})
+
+    def carry_out(self, action: plan.Action, look: Look) -> str | None:
+        """Do it, or begin to. The result says why it was not done, if somebody said so. Raises: LocalError."""
+        match action:
+            case plan.SetMembers():
+                self._places.add(action.component, action.count, self._files)
+            case plan.RemoveMember() | plan.Restart():
+                return self._at_place(action)
+            case plan.DeleteVolume():
+                shutil.rmtree(self._folder.path / f"broker-{action.ordinal + 1}", ignore_errors=True)
+            case plan.Rebuild():
+                return f"move {self._folder.path / f'broker-{action.ordinal + 1}'} away while the group is down"
+            case _:
+                return self._order(action, look)
+        return None
+
+    def _at_place(self, action: plan.RemoveMember | plan.Restart) -> str | None:
+        component = action.component if isinstance(action, plan.Restart) else "broker"
+        place = self._places.state.place(component, action.ordinal)
+        if place is None or action.uid not in ("", self._uid(place)):
+            return "it is another one by now"
+        if isinstance(action, plan.RemoveMember):
+            self._places.take_away(place, action.count)
+        else:
+            self._places.start_anew(place, self._files)
+        return None
+
+    def _uid(self, place: PlaceState) -> str:
+        child = child_of(place, self._folder)
+        return f"{place.guardian.pid if place.guardian else 0}-{child.pid if child else 0}"
+
+    def _order(self, action: plan.Action, look: Look) -> str | None:
+        if look.leading is None:
+            return "nobody leads the controllers"
+        for call in calls_of(action, self._at):
+            answer = order(look.leading, call.path, call.body, self._folder.token())
+            if answer is None:
+                return "the controllers did not answer"
+            if answer[0] not in _DONE:
+                return str(answer[1].get("error") or f"status {answer[0]}")
+        return None
+
+
+def worded(action: plan.Action) -> str:
+    """What is done and why, in one sentence for people."""
+    match action:
+        case plan.SetMembers():
+            return _added(action)
+        case plan.SetRules():
+            return f"the controllers are told: {action.reason}"
+        case plan.RemoveMember():
+            return f"broker {action.ordinal + 1} is taken away: {action.reason}"
+        case plan.Restart():
+            name = f"broker {action.ordinal + 1}" if action.component == "broker" else f"controller c{action.ordinal}"
+            return f"{name} is restarted: {_RESTARTS.get(action.why, action.reason)}"
+        case plan.Switchover():
+            return f"broker {action.target} is to lead: {action.reason}"
+        case plan.Promote():
+            return f"broker {action.broker_id} becomes a full member: {action.reason}"
+        case plan.Demote():
+            return f"broker {action.broker_id} counts no more: {action.reason}"
+        case plan.Forget():
+            return f"the controllers forget broker {action.broker_id}: {action.reason}"
+        case _:
+            return f"{type(action).__name__}: {action.reason}"
+
+
+_RESTARTS = {
+    plan.RestartReason.SPEC_CHANGED: "what it is started from has changed",
+    plan.RestartReason.MANUAL: "that was ordered",
+}
+
+
+def _added(action: plan.SetMembers) -> str:
+    component, count = action.component, action.count
+    if action.before is None:
+        return f"1 {component} is started" if count == 1 else f"{count} {component}s are started"
+    return f"{component} {count if component == 'broker' else f'c{count - 1}'} is added: {action.reason}"

@@ -1,0 +1,101 @@
+"""The BrokerGroup's file while the group runs: read again when it was saved, taken over only whole and only if this
+machine can do what it says.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from logherd_operator.local.files import Files
+from logherd_operator.local.folder import Folder
+from logherd_operator.local.state import PlaceState
+from logherd_operator.local.support import refusals
+from logherd_operator.spec.document import parse_group
+from logherd_operator.spec.errors import SpecError
+from logherd_operator.spec.group import BrokerGroup
+
+__all__ = ["GroupFile", "check_change", "check_settings", "read_group"]
+
+_CHECK_SECONDS = 30
+
+
+def read_group(file: Path) -> BrokerGroup:
+    """The group in `file`, if this version can run it.
+
+    Raises: SpecError if it cannot be read, is wrong or asks for more.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SpecError(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    group = parse_group(text, source=str(file))
+    refused = refusals(group)
+    if refused:
+        raise SpecError("\n".join([f"{file}: this version cannot run it", *refused]))
+    return group
+
+
+class GroupFile:
+    """Notices when the file was saved."""
+
+    def __init__(self, path: Path, *, seen: bool = True) -> None:
+        """`seen`: what stands in it now is known."""
+        self.path = path
+        self._seen = self._mark() if seen else None
+
+    def _mark(self) -> tuple[int, int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def saved(self) -> bool:
+        """Was it saved since the last question? A file that is away was not: editors write a new one."""
+        mark = self._mark()
+        if mark is None or mark == self._seen:
+            return False
+        self._seen = mark
+        return True
+
+
+def check_change(before: BrokerGroup, after: BrokerGroup, *, source: str) -> None:
+    """What may never change, because data or other processes depend on it.
+
+    Raises: SpecError that names each field, what it is and what it should be again.
+    """
+    old, new = before.spec, after.spec
+    owners = (old.controllers.embedded, new.controllers.embedded)
+    counts = tuple(each.replicas if each is not None else None for each in owners)
+    pairs = (
+        ("metadata.name", before.metadata.name, after.metadata.name),
+        ("spec.clusterName", old.cluster_name, new.cluster_name),
+        ("spec.replication.mode", old.replication.mode, new.replication.mode),
+        ("spec.controllers.embedded.replicas", *counts),
+    )
+    faults = [f"{path}: {now} cannot stand here; it was {was}, and it stays" for path, was, now in pairs if was != now]
+    if faults:
+        raise SpecError("\n".join([f"{source}: this cannot be changed", *faults]))
+
+
+def check_settings(files: Files, folder: Folder, *, source: str) -> None:
+    """Would a broker start with these settings? Asked of the program itself, before anything running is touched.
+
+    Raises: SpecError with what it says.
+    """
+    document: dict[str, Any] = files.render(PlaceState(component="broker", ordinal=0, revision=""))
+    path = folder.path / "wanted.json"
+    folder.write_text(path, json.dumps(document))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "logherd.settings", "broker", str(path)], capture_output=True,
+            text=True, check=False, timeout=_CHECK_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise SpecError(f"{source}: the settings could not be checked in {_CHECK_SECONDS} s") from error
+    if done.returncode != 0:
+        raise SpecError(f"{source}: a broker would not start with this\n{done.stderr.strip()}")

@@ -1,0 +1,165 @@
+"""The folder of one group on this machine.
+
+DIR/group.json           what is remembered (`state.py`); it stays after `down`, so that the folder keeps its owner
+DIR/group.lock           held by the `logherd up` that keeps the group, and while `down` works
+DIR/spec.json            the BrokerGroup that is in force
+DIR/now.json             what the keeper saw and is doing, for `logherd status`
+DIR/admin-token          the secret of the controllers' admin port
+DIR/up.log               what a keeper says that nobody watches
+DIR/broker-N/ ...        the store of broker N, from 1 on; controller-N/ the log of controller N, from 0 on
+DIR/broker-N.json        its rendered configuration; .ready its real addresses and pid; .log its output
+"""
+
+import fcntl
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import IO, Any
+
+from logherd_operator.local.errors import LocalError, NotRunning
+from logherd_operator.local.state import FORMAT, GroupState, PlaceState, from_json, to_json
+
+__all__ = ["DEFAULT_PARENT", "Folder", "find_folder"]
+
+DEFAULT_PARENT = Path(".logherd")
+_TOKEN_BYTES = 24
+
+
+class Folder:
+    """One group's folder on this machine. Reads and writes block; writes are atomic."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def of(self, place: PlaceState, suffix: str = "") -> Path:
+        """A file of a place; without a suffix the folder of its data."""
+        number = place.ordinal + 1 if place.component == "broker" else place.ordinal
+        return self.path / f"{place.component}-{number}{suffix}"
+
+    @property
+    def token_file(self) -> Path:
+        """The secret for changes at the controllers."""
+        return self.path / "admin-token"
+
+    @property
+    def own_log(self) -> Path:
+        """Of a keeper that nobody watches."""
+        return self.path / "up.log"
+
+    @property
+    def _state(self) -> Path:
+        return self.path / "group.json"
+
+    def prepare(self) -> None:
+        """Make the folder and the secret. Raises LocalError if that is not possible."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LocalError(f"{self.path}: cannot be made: {error.strerror}; choose another with --data") from error
+        if not os.access(self.path, os.R_OK | os.W_OK | os.X_OK):
+            raise LocalError(f"{self.path}: you may not write here; choose another folder with --data")
+        if not self.token_file.exists():
+            fresh = self.token_file.with_suffix(".new")
+            self._guarded(fresh, lambda: fresh.unlink(missing_ok=True))
+            self._guarded(fresh, lambda: fresh.touch(mode=0o600))
+            self._guarded(fresh, lambda: fresh.write_text(secrets.token_urlsafe(_TOKEN_BYTES)))
+            self._guarded(fresh, lambda: fresh.replace(self.token_file))
+
+    @staticmethod
+    def _guarded(path: Path, act: Any) -> None:
+        try:
+            act()
+        except OSError as error:
+            raise LocalError(f"{path}: cannot be written: {error.strerror}") from error
+
+    def token(self) -> str:
+        """The secret. Raises: LocalError."""
+        try:
+            return self.token_file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise LocalError(f"{self.token_file}: the secret cannot be read: {error}") from error
+
+    def read(self) -> GroupState | None:
+        """What is remembered; None for a folder without a group.
+
+        Raises: LocalError if the file is there and cannot be understood.
+        """
+        try:
+            document = json.loads(self._state.read_bytes())
+            format_number = document.pop("format")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise LocalError(f"{self._state}: cannot be read: {error.strerror}") from error
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise self._unreadable(error) from error
+        if format_number != FORMAT:
+            raise LocalError(f"{self._state}: has format {format_number}; this version knows {FORMAT}")
+        try:
+            return from_json(document)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> LocalError:
+        return LocalError(f"{self._state}: is not a group's state ({error}); move it away to start anew")
+
+    def write(self, state: GroupState) -> None:
+        """Remember `state` in place of what was there. Raises LocalError if that is not possible."""
+        self.write_text(self._state, to_json(state))
+
+    def document(self, name: str) -> dict[str, Any] | None:
+        """A JSON file of this folder; None if there is none that can be understood."""
+        try:
+            document = json.loads((self.path / name).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return document if isinstance(document, dict) else None
+
+    def write_document(self, name: str, document: dict[str, Any]) -> None:
+        """Replace a JSON file of this folder at once. Raises LocalError if that is not possible."""
+        self.write_text(self.path / name, json.dumps(document, indent=2))
+
+    def write_text(self, path: Path, text: str) -> None:
+        """Replace a file of this folder at once. Raises LocalError if that is not possible."""
+        fresh = path.with_name(path.name + ".new")
+        try:
+            fresh.write_text(text + "\n")
+            fresh.replace(path)
+        except OSError as error:
+            raise LocalError(f"{path}: cannot be written: {error.strerror}") from error
+
+    def lock(self) -> IO[str] | None:
+        """Keep others from keeping or stopping this group until the file is closed; None if somebody has it.
+
+        Whoever inherits the descriptor holds the lock, too. Raises: LocalError.
+        """
+        try:
+            file = (self.path / "group.lock").open("w")
+        except OSError as error:
+            raise LocalError(f"{self.path}: cannot be locked: {error.strerror}") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        return file
+
+
+def find_folder(data: Path | None) -> tuple[Folder, GroupState]:
+    """The folder that `down` and `status` mean: the given one, or the only one under `.logherd`.
+
+    Raises: NotRunning if there is none; LocalError if there are several.
+    """
+    if data is None:
+        known = sorted(path.parent for path in DEFAULT_PARENT.glob("*/group.json"))
+        if not known:
+            raise NotRunning("no group was started from this folder; say where with --data DIR")
+        if len(known) > 1:
+            raise LocalError(f"several groups are here ({', '.join(map(str, known))}); choose one with --data DIR")
+        data = known[0]
+    folder = Folder(data)
+    state = folder.read()
+    if state is None:
+        raise NotRunning(f"{data}: no group was started in this folder")
+    return folder, state

@@ -1,0 +1,150 @@
+"""One look at a group of this machine: processes by their pids, brokers and controllers by their admin ports, the rest
+from files. Changes nothing; blocks for some seconds for each process that lives and does not answer.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from logherd_operator.local.addresses import Addresses
+from logherd_operator.local.admin import ask
+from logherd_operator.local.folder import Folder
+from logherd_operator.local.processes import is_alive, started_ticks
+from logherd_operator.local.state import GroupState, PlaceState, Process
+from logherd_operator.local.words import cannot_start, last_words
+from logherd_operator.observed.documents import group_of, quorum_of, report_of, unknown_group
+from logherd_operator.observed.observed import Observed, Platform
+from logherd_operator.observed.quorum import Group, Quorum
+from logherd_operator.observed.slots import Component, Instance, Slot, Volume
+
+__all__ = ["Look", "Page", "child_of", "look_at"]
+
+Document = Mapping[str, Any]
+_STOP_SECONDS = 60.0
+_HTTP_OK, _HTTP_NOT_FOUND = 200, 404
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What stands at a place: the process behind the guardian, and its status page; None if there is none."""
+
+    child: Process | None
+    status: Document | None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """For the planner, and for people: `pages` are of the places of `state`, which was looked at, in their order."""
+
+    state: GroupState
+    observed: Observed
+    pages: tuple[Page, ...]
+    leading: str | None = field(default=None)
+    """Admin address of the controller that leads."""
+
+
+def look_at(state: GroupState, folder: Folder) -> Look:
+    """Ask everybody once. Revisions are left empty."""
+    addresses = Addresses(state.host, state.ports)
+    pages = tuple(_page(place, folder, _admin(place, addresses)) for place in state.places)
+    leading = _leading(state, pages, addresses)
+    group, quorum = (None, None) if leading is None else _asked(leading, state)
+    observed = Observed(
+        platform=Platform(brokers=state.brokers, controllers=state.controllers),
+        brokers=_slots("broker", state, folder, pages),
+        controllers=_slots("controller", state, folder, pages),
+        group=group, quorum=quorum,
+    )  # fmt: skip
+    return Look(state, observed, pages, leading)
+
+
+def child_of(place: PlaceState, folder: Folder) -> Process | None:
+    """The process behind the place's guardian that served last, if it lives."""
+    if place.guardian is None:
+        return None
+    try:
+        told = json.loads(folder.of(place, ".ready").read_bytes())
+        pid, guardian = int(told["pid"]), int(told["guardian"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    ticks = started_ticks(pid) if guardian == place.guardian.pid else None
+    # Of an earlier life the file says a pid that may be anybody's now, but nobody's who is older than the guardian.
+    return None if ticks is None or ticks < place.guardian.ticks else Process(pid, ticks)
+
+
+def _admin(place: PlaceState, addresses: Addresses) -> str:
+    if place.component == "broker":
+        return addresses.broker(place.ordinal).admin
+    return addresses.controller(place.ordinal).admin
+
+
+def _page(place: PlaceState, folder: Folder, admin: str) -> Page:
+    child = child_of(place, folder)
+    answer = None if child is None else ask(admin, "/status")
+    known = answer is not None and answer[0] == _HTTP_OK and child is not None and answer[1].get("pid") == child.pid
+    return Page(child, answer[1] if known and answer is not None else None)
+
+
+def _leading(state: GroupState, pages: tuple[Page, ...], addresses: Addresses) -> str | None:
+    for place, page in zip(state.places, pages, strict=True):
+        if place.component == "controller" and page.status is not None and page.status.get("role") == "leader":
+            return addresses.controller(place.ordinal).admin
+    return None
+
+
+def _asked(leading: str, state: GroupState) -> tuple[Group | None, Quorum | None]:
+    quorum = ask(leading, "/quorum")
+    answer = ask(leading, f"/groups/{state.cluster}/{state.group}")
+    group = None
+    if answer is not None and answer[0] == _HTTP_OK:
+        group = group_of(answer[1])
+    elif answer is not None and answer[0] == _HTTP_NOT_FOUND and answer[1].get("confirmed"):
+        group = unknown_group(state.brokers or 1, 1)
+    return group, quorum_of(quorum[1]) if quorum is not None and quorum[0] == _HTTP_OK else None
+
+
+def _slots(component: Component, state: GroupState, folder: Folder, pages: tuple[Page, ...]) -> tuple[Slot, ...]:
+    found = {
+        place.ordinal: Slot(
+            ordinal=place.ordinal, instance=_instance(place, page, folder), volume=_volume(place, folder),
+            report=report_of(page.status) if component == "broker" and page.status is not None else None,
+        )
+        for place, page in zip(state.places, pages, strict=True)
+        if place.component == component
+    }  # fmt: skip
+    for path in folder.path.glob("broker-*") if component == "broker" else ():
+        number = path.name.removeprefix("broker-")
+        if path.is_dir() and number.isdigit() and int(number) - 1 not in found:
+            ordinal = int(number) - 1
+            found[ordinal] = Slot(ordinal=ordinal, volume=Volume(uid=str(path)))
+    return tuple(found[ordinal] for ordinal in sorted(found))
+
+
+def _volume(place: PlaceState, folder: Folder) -> Volume | None:
+    path = folder.of(place)
+    return Volume(uid=str(path)) if path.exists() else None
+
+
+def _instance(place: PlaceState, page: Page, folder: Folder) -> Instance | None:
+    guardian, child = place.guardian, page.child
+    if guardian is None:
+        return None
+    lives = is_alive(guardian.pid, guardian.ticks)
+    log = folder.of(place, ".log")
+    instance = Instance(
+        uid=f"{guardian.pid}-{child.pid if child else 0}", revision=place.revision, started_at=place.started_at
+    )
+    if not lives:
+        if place.leaving:
+            return None
+        code = "" if place.ended is None else f" with code {place.ended}"
+        said = last_words(log, place.log_begin)
+        return replace(instance, failing=said or f"its guardian has ended{code} and said nothing")
+    told = place.told is not None and is_alive(place.told.pid, place.told.ticks)
+    if place.leaving or told:
+        return replace(instance, leaves_by=time.time() + _STOP_SECONDS)
+    if page.status is not None:
+        return replace(instance, ready=bool(page.status.get("ready")))
+    return replace(instance, failing="" if child else cannot_start(log, place.log_begin))

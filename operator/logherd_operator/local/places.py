@@ -1,0 +1,207 @@
+"""The platform's part, which on Kubernetes others play: at every place that is to be there a guardian runs, and one
+that ended is started again, later each time. Guardians care for the processes behind them.
+"""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from logherd_operator.local.files import STOP_SECONDS, Files
+from logherd_operator.local.folder import Folder
+from logherd_operator.local.look import child_of
+from logherd_operator.local.processes import is_alive, signal_process, start_process, started_ticks
+from logherd_operator.local.state import GroupState, PlaceState, Process
+from logherd_operator.observed.slots import Component
+
+__all__ = ["Places"]
+
+_FIRST_SECONDS = 0.5
+_LONGEST_SECONDS = 15.0
+_HEALTHY_SECONDS = 20.0
+_DOUBLINGS_MAX = 6
+_MANY = 2
+_ADDRESSES = ("listen", "nameService", "guardian")
+"""Of a configuration: what the guardian has to know, too."""
+
+
+class Places:
+    """Holds the state of a group; each change of it is written before it is acted on. Blocks for files only."""
+
+    def __init__(self, folder: Folder, state: GroupState) -> None:
+        self.state = state
+        self._folder = folder
+        self._own: dict[int, subprocess.Popen[bytes]] = {}
+
+    def remember(self, state: GroupState) -> None:
+        """Go on from this state. Raises: LocalError if it cannot be written."""
+        if state != self.state:
+            self.state = state
+            self._folder.write(state)
+
+    # ---- what is to be there ---------------------------------------------------------------------------------------
+
+    def add(self, component: Component, count: int, files: Files) -> None:
+        """Let there be so many places. Places that come to a group with data begin as learners."""
+        state = self.state
+        state = replace(state, brokers=count) if component == "broker" else replace(state, controllers=count)
+        learner = component == "broker" and state.founded
+        for ordinal in range(count):
+            if state.place(component, ordinal) is None:
+                place = PlaceState(
+                    component=component, ordinal=ordinal, learner=learner, revision=files.revision(component)
+                )  # fmt: skip
+                state = state.having(place)
+        self.remember(state)
+
+    def take_away(self, place: PlaceState, count: int) -> None:
+        """Stop the highest broker for good; its data stays."""
+        self.remember(replace(self.state.having(replace(place, leaving=True)), brokers=count))
+        self._stop_guardian(place)
+
+    def start_anew(self, place: PlaceState, files: Files) -> None:
+        """Have what stands here end in order, and its successor begin with the configuration of now.
+
+        The guardian stays, and with it the port of clients, unless what it was told has changed or it is of no use.
+        """
+        before = self._folder.document(self._folder.of(place, ".json").name) or {}
+        document = files.render(place)
+        child = child_of(place, self._folder)
+        stays = child is not None and all(before.get(each) == document.get(each) for each in _ADDRESSES)
+        self._folder.write_document(self._folder.of(place, ".json").name, document)
+        fresh = replace(
+            place, revision=files.revision(place.component), started_at=time.time(), told=child, starts=0,
+            log_begin=self._log_size(place),
+        )  # fmt: skip
+        self.remember(self.state.having(fresh))
+        if stays and child is not None:
+            signal_process(child.pid, child.ticks, signal.SIGTERM)
+        else:
+            self._stop_guardian(place)
+
+    def refresh(self, files: Files) -> None:
+        """Write down what a place would be started from, where that needs no restart: whoever restarts by itself, as
+        after a crash, then begins with it."""
+        for place in self.state.places:
+            path = self._folder.of(place, ".json")
+            if place.revision == files.revision(place.component) and self._folder.document(path.name):
+                document = files.render(place)
+                if self._folder.document(path.name) != document:
+                    self._folder.write_document(path.name, document)
+
+    # ---- what is there ---------------------------------------------------------------------------------------------
+
+    def tend(self, files: Files) -> Iterator[str]:
+        """Start what does not run and should; forget what has gone and was to go. Yields a sentence for each start
+        that is not a first one."""
+        self._reap()
+        self._check_first_starts(files)
+        for place in self.state.places:
+            guardian = place.guardian
+            if guardian is not None and is_alive(guardian.pid, guardian.ticks):
+                continue
+            if place.leaving:
+                self.remember(self.state.without(place))
+            elif time.time() >= place.started_at + _delay(place):
+                yield from self._start(place, files)
+
+    def _check_first_starts(self, files: Files) -> None:
+        """Have the settings of several places checked together: each process would do that for itself, at length."""
+        fresh = [each for each in self.state.places if each.guardian is None and not each.leaving]
+        if len(fresh) < _MANY:
+            return
+        command = [sys.executable, "-m", "logherd.settings", "--keep"]
+        for place in fresh:
+            config = self._folder.of(place, ".json")
+            self._folder.write_document(config.name, files.render(place))
+            command += [place.component, str(config)]
+        # What is wrong with them is said again by each process that does not start for it.
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       check=False)  # fmt: skip
+
+    def _start(self, place: PlaceState, files: Files) -> Iterator[str]:
+        if place.guardian is not None and place.told is None:
+            yield f"{place.name}: its guardian (pid {place.guardian.pid}) has ended and is started again"
+        ordered = place.told is not None
+        lived = place.guardian is not None and time.time() - place.started_at > _HEALTHY_SECONDS
+        config, ready = self._folder.of(place, ".json"), self._folder.of(place, ".ready")
+        self._folder.write_document(config.name, files.render(place))
+        ready.unlink(missing_ok=True)
+        log = self._folder.of(place, ".log")
+        begin = self._log_size(place)
+        command = [sys.executable, "-m", "logherd", place.component, "--guarded", "--config", str(config)]
+        process = start_process([*command, "--ready-file", str(ready)], output=log)
+        self._own[process.pid] = process
+        guardian = Process(process.pid, started_ticks(process.pid) or 0)
+        fresh = replace(
+            place, guardian=guardian, started_at=time.time(), log_begin=begin, told=None,
+            starts=0 if lived or ordered else place.starts + 1, revision=files.revision(place.component),
+        )  # fmt: skip
+        self.remember(self.state.having(fresh))
+
+    def _log_size(self, place: PlaceState) -> int:
+        try:
+            return self._folder.of(place, ".log").stat().st_size
+        except OSError:
+            return 0
+
+    def _reap(self) -> None:
+        """Our own children leave an exit code behind, for which nobody else waits."""
+        for pid in [pid for pid, process in self._own.items() if process.poll() is not None]:
+            code = self._own.pop(pid).returncode
+            for place in self.state.places:
+                if place.guardian is not None and place.guardian.pid == pid:
+                    self.remember(self.state.having(replace(place, ended=code)))
+
+    # ---- the end ---------------------------------------------------------------------------------------------------
+
+    def stop(self, seconds: float) -> Iterator[str]:
+        """Stop everything, in order: brokers at once, so that nobody waits for one that stops, too; then the
+        controllers. Yields a sentence for each process. Raises: LocalError if one is another user's."""
+        for component in ("broker", "controller"):
+            places = [each for each in self.state.places if each.component == component]
+            yield from self._stop_all(places, seconds)
+        staying = [each for each in self.state.places if not each.leaving]
+        ended = tuple(replace(each, guardian=None, told=None, starts=0) for each in staying)
+        self.remember(replace(self.state, places=ended, keeper=None))
+
+    def _stop_all(self, places: list[PlaceState], seconds: float) -> Iterator[str]:
+        said = {each.name: child_of(each, self._folder) for each in places}
+        asked = {each.name for each in places if self._stop_guardian(each)}
+        patience = time.monotonic() + max(seconds, 0)
+        for place in places:
+            guardian, child = place.guardian, said[place.name]
+            if guardian is None:
+                continue
+            pid = child.pid if child is not None else guardian.pid
+            if place.name not in asked:
+                yield f"{place.name} (pid {pid}) was not running"
+                continue
+            while is_alive(guardian.pid, guardian.ticks) and time.monotonic() < patience:
+                self._reap()
+                time.sleep(0.01)
+            if signal_process(guardian.pid, guardian.ticks, signal.SIGKILL):
+                yield f"{place.name} (pid {pid}) did not stop in time and was killed"
+                _await_end([guardian, *([child] if child is not None else [])])
+            else:
+                yield f"{place.name} (pid {pid}) stopped"
+        self._reap()
+
+    def _stop_guardian(self, place: PlaceState) -> bool:
+        guardian = place.guardian
+        return guardian is not None and signal_process(guardian.pid, guardian.ticks, signal.SIGTERM)
+
+
+def _await_end(processes: list[Process]) -> None:
+    """The kernel kills a process with its guardian, which takes it a moment."""
+    patience = time.monotonic() + STOP_SECONDS
+    while any(is_alive(each.pid, each.ticks) for each in processes) and time.monotonic() < patience:
+        time.sleep(0.01)
+
+
+def _delay(place: PlaceState) -> float:
+    if place.guardian is None or place.told is not None:
+        return 0.0
+    return float(min(_FIRST_SECONDS * 2 ** min(place.starts, _DOUBLINGS_MAX), _LONGEST_SECONDS))

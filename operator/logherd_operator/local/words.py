@@ -1,0 +1,49 @@
+"""Why a place does not serve, from the end of its log: what its process said last and what its guardian makes of it."""
+
+from pathlib import Path
+
+__all__ = ["cannot_start", "last_words"]
+
+_TAIL_BYTES = 16_384
+_TAIL_LINES = 5
+_GUARDIAN = "logherd-guardian: "
+_HOPELESS = "which means that it cannot start"
+
+
+def cannot_start(log: Path, begin: int) -> str:
+    """The sentence of a process that ended because it cannot start, and is tried again only after a while; "" if the
+    latest one is not of that kind, or none has ended since the log was `begin` bytes long.
+    """
+    lines = _lines(log, begin)
+    for index in range(len(lines) - 1, -1, -1):
+        line = lines[index]
+        if not line.startswith(_GUARDIAN):
+            continue
+        if _HOPELESS in line:
+            return _sentence(lines[:index])
+        if line.removeprefix(_GUARDIAN).startswith(("the child", "killed")):
+            return ""
+    return ""
+
+
+def last_words(log: Path, begin: int) -> str:
+    """The last sentence that was said for people; "" if there is none."""
+    return _sentence(_lines(log, begin))
+
+
+def _sentence(lines: list[str]) -> str:
+    said = [line for line in lines if line.startswith(("logherd broker: ", "logherd controller: "))]
+    if said:
+        return said[-1].partition(": ")[2]
+    others = [line for line in lines if line and not line.startswith(_GUARDIAN)]
+    return " / ".join(others[-_TAIL_LINES:])
+
+
+def _lines(log: Path, begin: int) -> list[str]:
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(begin, file.tell() - _TAIL_BYTES))
+            return file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []

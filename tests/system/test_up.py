@@ -1,0 +1,148 @@
+"""`logherd up` with real processes: a group comes up, outlives each of its parts, and goes without a trace."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from system.local_group import FREE, LOGHERD, LocalGroup, await_true, left_over
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(900)]
+
+KEYS = [
+    "group", "nameServer", "leader", "inSync", "brokers", "controllers", "generation", "keeper", "doing", "held",
+    "fault",
+]  # fmt: skip
+BROKER_KEYS = [
+    "brokerId", "role", "address", "pid", "guardian", "ready", "endPosition", "committedPosition", "why",
+]  # fmt: skip
+CONTROLLER_KEYS = ["id", "role", "address", "pid", "guardian", "term", "why"]
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def broker(status: dict[str, Any], number: int) -> dict[str, Any]:
+    found = next(each for each in status["brokers"] if each["brokerId"] == number)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_group_comes_up_outlives_its_parts_and_goes_without_a_trace(tmp_path: Path) -> None:
+    with LocalGroup(tmp_path) as group:
+        started = group.up()
+        assert started.returncode == 0, started.stderr
+        assert started.stdout.splitlines()[2].startswith("herd is ready: 3 brokers, 3 controllers, name server at ")
+        sent = group.client("send", "t", "one", "--queue-key", "same")
+        assert sent.returncode == 0, sent.stderr
+
+        status = group.settle(1, 3)
+        assert list(status) == KEYS
+        assert [list(each) for each in status["brokers"]] == [BROKER_KEYS] * 3
+        assert [list(each) for each in status["controllers"]] == [CONTROLLER_KEYS] * 3
+        assert sorted(each["role"] for each in status["controllers"]) == ["follower", "follower", "leader"]
+        leader = status["leader"]
+        assert leader["pid"] == broker(status, leader["brokerId"])["pid"]
+        assert group.status()["keeper"] == status["keeper"]
+
+        kill(leader["pid"])
+        await_true(lambda: (group.status()["leader"] or leader)["epoch"] > leader["epoch"], group.status)
+        assert group.client("send", "t", "two", "--queue-key", "same").returncode == 0
+        status = group.settle(1, 3)
+
+        other = next(each for each in status["brokers"] if each["brokerId"] != status["leader"]["brokerId"])
+        kill(other["guardian"])
+        await_true(
+            lambda: broker(group.status(), other["brokerId"])["guardian"] not in (None, other["guardian"]), group.said
+        )
+        assert f"broker {other['brokerId']}: its guardian (pid {other['guardian']}) has ended and is started again" in (
+            group.said()
+        )
+        kill(next(each for each in status["controllers"] if each["role"] == "leader")["pid"])
+        status = group.settle(1, 3)
+        received = group.client("receive", "t", "--from", "first", "--count", "2")
+        assert [line.split()[-1] for line in received.stdout.splitlines()] == ["one", "two"]
+
+        stopped = group.logherd("down")
+        assert stopped.returncode == 0
+        assert [line.rpartition(" ")[2] for line in stopped.stdout.splitlines()] == ["stopped"] * 6
+        await_true(lambda: not left_over(tmp_path), lambda: left_over(tmp_path))
+        assert group.logherd("down").stdout == "herd: nothing is running\n"
+        assert group.logherd("status").returncode == 1
+
+        again = group.up()
+        assert again.returncode == 0, again.stderr
+        received = group.client("receive", "t", "--from", "first", "--count", "2", "--group", "again")
+        assert [line.split()[-1] for line in received.stdout.splitlines()] == ["one", "two"]
+
+
+def test_what_runs_goes_on_without_a_keeper_and_the_next_one_takes_it_over(tmp_path: Path) -> None:
+    with LocalGroup(tmp_path, replicas=1) as group:
+        assert group.up().returncode == 0
+        before = group.settle(1, 1)
+        refused = group.up()
+        assert refused.returncode == 1
+        assert f"herd is already running, kept by pid {before['keeper']}: what is saved in" in refused.stderr
+        kill(before["keeper"])
+        await_true(lambda: group.status()["keeper"] is None, group.status)
+        assert group.client("send", "t", "one").returncode == 0
+        again = group.up()
+        assert again.returncode == 0, again.stderr
+        after = group.settle(1, 1)
+        assert after["keeper"] not in (None, before["keeper"])
+        assert [each["pid"] for each in after["brokers"]] == [each["pid"] for each in before["brokers"]]
+        assert after["leader"] == before["leader"]
+
+
+def test_a_foreground_group_tells_what_happens_and_stops_in_order_on_a_signal(tmp_path: Path) -> None:
+    with LocalGroup(tmp_path, replicas=1) as group:
+        command = [LOGHERD, "up", "-f", str(group.file), "--data", str(group.data), *FREE, "--wait", "200"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                lines = []
+                for line in process.stdout:
+                    lines.append(line)
+                    if line == "Ctrl-C stops it.\n":
+                        break
+                assert lines[:2] == ["3 controllers are started\n", "1 broker is started\n"]
+                assert group.logherd("status").returncode == 0
+                process.send_signal(signal.SIGTERM)
+                said = process.stdout.read().splitlines()
+                assert [line.rpartition(" ")[2] for line in said[:-1]] == ["stopped"] * 4
+                assert said[-1] == f"herd: data stays in {group.data}"
+                assert process.wait(60) == 0
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+        assert left_over(tmp_path / "data") == {}
+
+
+def test_what_is_in_the_way_is_said_in_one_sentence_and_nothing_is_left(tmp_path: Path) -> None:
+    with LocalGroup(tmp_path, replicas=1) as group:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            refused = group.up("--broker-port", str(port))
+        assert (refused.returncode, refused.stderr) == (
+            1, f"logherd up: port {port} of 127.0.0.1 is in use by another program; change it: --broker-port\n",
+        )  # fmt: skip
+        store = group.data / "broker-1"
+        store.mkdir(parents=True)
+        (store / "replica.json").write_text("no replica's")
+        refused = group.up()
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("logherd up: broker 1 cannot start: ")
+        assert "replica.json" in refused.stderr
+        assert refused.stderr.count("\n") == 1
+        assert left_over(tmp_path / "data") == {}
+        assert json.loads(group.logherd("status", "-o", "json").stdout)["keeper"] is None
+        group.file.write_text(group.file.read_text().replace("name: herd", "name: flock"))
+        refused = group.up()
+        assert "belongs to the group herd; choose another folder for flock: --data" in refused.stderr

@@ -1,0 +1,267 @@
+"""Following over real sockets, from a master that the test writes; and the port for slaves, with a slave like that."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.app.binding import bind
+from logherd.app.classic import following as following_module
+from logherd.app.classic.following import Following
+from logherd.app.classic.port import ClassicPort
+from logherd.app.classic.side_files import SideFiles
+from logherd.app.clock import SystemClock
+from logherd.classic.frames import TransferReader, encode_head, encode_report
+from logherd.net.server import Server
+from logherd.net.session import NetSession
+from logherd.settings.load import load_broker_options
+from logherd.settings.options import Endpoint
+from logherd.store.files_os import OsFiles
+from logherd.wire.bodies import encode_body
+from logherd.wire.bodies.routes import KVTable
+from logherd.wire.frame import Flag, Frame
+from unit.app.classic.test_promotion import config
+from unit.classic.logs import MemoryLog
+from unit.store.bare import bare_record
+
+SEGMENT = 8 << 20
+CLOCK = SystemClock()
+
+
+class FakeMaster:
+    """Answers as a RocketMQ broker, and sends its log from where it is told."""
+
+    def __init__(self) -> None:
+        self.log = b""
+        self.count = 0
+        self.settings = {
+            "brokerName": "g", "brokerClusterName": "DefaultCluster", "brokerRole": "ASYNC_MASTER",
+            "mappedFileSizeCommitLog": str(SEGMENT),
+        }  # fmt: skip
+        self.reports: list[int] = []
+        self.address = ""
+        self.wires: set[asyncio.StreamWriter] = set()
+
+    def grow(self, count: int, *, body: bytes = b"b" * 100) -> None:
+        for _ in range(count):
+            self.log += bare_record(len(self.log), queue_offset=self.count, body=body)
+            self.count += 1
+
+    def on_open(self, session: NetSession) -> None:
+        pass
+
+    def on_close(self, session: NetSession) -> None:
+        pass
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        files = config("T")
+        bodies = {
+            26: "".join(f"{name}={value}\n" for name, value in self.settings.items()).encode(),
+            28: encode_body(KVTable(table={"commitLogMinOffset": "0", "commitLogMaxOffset": str(len(self.log))})),
+            21: files["topics.json"].encode(), 201: files["subscriptionGroup.json"].encode(),
+            43: files["consumerOffset.json"].encode(), 45: files["delayOffset.json"].encode(),
+        }  # fmt: skip
+        for frame in frames:
+            session.send_answer(frame, Frame(0, frame.opaque, flag=Flag.RESPONSE, body=bodies[frame.code]))
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.wires.add(writer)
+        sent = -1
+        try:
+            while data := await reader.read(8):
+                self.reports.append(int.from_bytes(data))
+                sent = max(sent, self.reports[-1])
+                while sent < len(self.log):
+                    part = self.log[sent : sent + 500]
+                    writer.write(encode_head(sent, len(part)) + part)
+                    sent += len(part)
+        finally:
+            self.wires.discard(writer)
+            writer.close()
+
+    async def drop(self) -> None:
+        for wire in tuple(self.wires):
+            wire.close()
+            await wire.wait_closed()
+
+
+@asynccontextmanager
+async def running_master() -> AsyncIterator[FakeMaster]:
+    master = FakeMaster()
+    server = Server(master)
+    host, port = await server.listen("127.0.0.1", 0)
+    transfer = await asyncio.start_server(master.serve, "127.0.0.1", 0)
+    master.address = f"{host}:{port}"
+    master.settings["haListenPort"] = str(transfer.sockets[0].getsockname()[1])
+    try:
+        yield master
+    finally:
+        transfer.close()
+        await master.drop()
+        await transfer.wait_closed()
+        await server.stop(0)
+
+
+@asynccontextmanager
+async def running_follower(directory: Path, master: FakeMaster) -> AsyncIterator[Following]:
+    path = directory / "broker.yaml"
+    path.write_text(
+        f"brokerGroup: g\ndataDir: {directory / 'store'}\nstore: {{segmentSize: 8MiB, reservedPercent: 0}}\n"
+        f"replication: {{classicHa: {{master: '{master.address}', metadataInterval: 100ms}}}}\n"
+    )
+    failures: list[BaseException] = []
+    follower = Following(load_broker_options(path), CLOCK, on_failure=failures.append)
+    follower.start()
+    try:
+        yield follower
+    finally:
+        await follower.close(orderly=True, seconds=5)
+    assert failures == []
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+def has_all(follower: Following, master: FakeMaster) -> bool:
+    return follower.log is not None and follower.log.store.committed_position == len(master.log)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following_module, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(following_module, "_REFUSED_SECONDS", 0.01)
+
+
+def test_a_follower_goes_on_after_lost_connections_and_after_its_own_restart(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with running_master() as master:
+            master.grow(30)
+            async with running_follower(tmp_path, master) as follower:
+                await until(lambda: has_all(follower, master))
+                await until(lambda: master.reports[-1] == len(master.log))
+                master.grow(30)
+                await master.drop()
+                await until(lambda: has_all(follower, master))
+                await until(lambda: follower.follows and follower.progress.metadata_ms > 0)
+            master.grow(30)
+            async with running_follower(tmp_path, master) as follower:
+                await until(lambda: has_all(follower, master))
+                assert follower.log is not None
+                assert follower.log.store.committed_bytes(0, 1 << 20) == master.log
+        pulled = SideFiles(OsFiles(), tmp_path / "store").pulled()
+        assert pulled is not None
+        assert pulled.files == config("T")
+
+    asyncio.run(run())
+
+
+def test_a_master_whose_log_is_another_is_not_followed_and_nothing_is_appended(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with running_master() as master:
+            master.grow(30)
+            async with running_follower(tmp_path, master) as follower:
+                await until(lambda: has_all(follower, master))
+        async with running_master() as other:
+            other.grow(25)
+            other.grow(10, body=b"c" * 100)
+            async with running_follower(tmp_path, other) as follower:
+                await until(lambda: follower.progress.state == "refused")
+                assert "differs at position" in follower.progress.reason
+                assert not follower.follows
+                assert follower.log is not None
+                assert follower.log.store.end_position == len(master.log)
+                other.log = other.log[: len(bare_record(0)) * 25]
+                await until(lambda: "lost its end in a crash" in follower.progress.reason and
+                            "log ends at" in follower.progress.reason)  # fmt: skip
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("brokerName", "h", "is a broker of DefaultCluster/h, not of DefaultCluster/g"),
+        ("brokerRole", "SLAVE", "is a slave itself"),
+        ("enableControllerMode", "true", "does not speak the classic HA protocol"),
+        ("mappedFileSizeCommitLog", "1073741824", "store.segmentSize is 8388608, set it to that"),
+        ("haListenPort", None, "does not tell haListenPort"),
+    ],
+)
+def test_a_master_that_cannot_be_followed_is_refused_by_name(
+    tmp_path: Path, name: str, value: str | None, told: str
+) -> None:
+    async def run() -> None:
+        async with running_master() as master:
+            if value is None:
+                del master.settings[name]
+            else:
+                master.settings[name] = value
+            async with running_follower(tmp_path, master) as follower:
+                await until(lambda: told in follower.progress.reason)
+                assert follower.log is None
+
+    asyncio.run(run())
+
+
+class Verdict:
+    """What the inquiry of a port says; may be changed."""
+
+    def __init__(self, said: str | None) -> None:
+        self.said = said
+
+    async def ask(self) -> str | None:
+        return self.said
+
+
+@asynccontextmanager
+async def connected(log: MemoryLog, verdict: Verdict) -> AsyncIterator[tuple[ClassicPort, asyncio.StreamReader]]:
+    """A port, and a slave with an empty log that has reported."""
+    guard = TaskGuard()
+    port = ClassicPort(log, verdict, now_ms=CLOCK.monotonic_ms)
+    listening = bind(Endpoint(host="127.0.0.1", port=0), "here")
+    await port.open(listening, guard)
+    reader, writer = await asyncio.open_connection(*listening.getsockname())
+    writer.write(encode_report(0))
+    try:
+        yield port, reader
+    finally:
+        writer.close()
+        port.close()
+        await guard.stop(5)
+
+
+def test_a_slave_on_the_port_gets_the_log_and_what_is_committed_later() -> None:
+    async def run() -> None:
+        log = MemoryLog().fill(20)
+        async with connected(log, Verdict(None)) as (port, reader):
+            transfer, data = TransferReader(), b""
+            while len(data) < len(log.data):
+                data += b"".join(piece.data for piece in transfer.feed(await reader.read(1 << 16)))
+            assert data == log.data
+            log.fill(5)
+            port.committed()
+            while len(data) < len(log.data):
+                data += b"".join(piece.data for piece in transfer.feed(await reader.read(1 << 16)))
+            assert data == log.data
+            assert [(view.admitted, view.sent) for view in port.views()] == [(True, log.end)]
+
+    asyncio.run(run())
+
+
+def test_a_slave_waits_until_it_is_known_and_leaves_if_it_is_unfit() -> None:
+    async def run() -> None:
+        verdict = Verdict("")
+        async with connected(MemoryLog().fill(3), verdict) as (port, reader):
+            await until(lambda: [view.sent for view in port.views()] == [0])
+            assert not port.views()[0].admitted
+            verdict.said = "its files have another length"
+            assert await reader.read(1) == b""
+            await until(lambda: port.views() == [])
+
+    asyncio.run(run())

@@ -1,0 +1,117 @@
+"""Static mode in the shell: which table of roles is in force here, and who may be promoted."""
+
+import pytest
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.app.group.about import About, RolesShape, shape_of
+from logherd.app.group.by_roles import ByRoles, first_roles
+from logherd.app.group.roles_file import RolesFile
+from logherd.controller.values import BrokerId
+from logherd.group.inputs import Assigned, Registered
+from logherd.group.output import Serving
+from logherd.group.table import PromotionRefusedError, Recorded, Table, first_epoch
+from logherd.model.names import Epoch
+from unit.app.group.stand import Stand, options_of, seat_of
+from unit.store.helpers import ROOT
+
+GUARD = TaskGuard(on_end=lambda _: None)
+OPTIONS = options_of("static", static={"leader": 1, "synchronous": [2]})
+PROCESS = "1.0000000000000001"
+
+
+def roles_of(stand: Stand) -> RolesFile:
+    assert OPTIONS.static is not None
+    return RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first_roles(OPTIONS.static))
+
+
+def started(stand: Stand, roles: RolesFile | None = None) -> ByRoles:
+    stand.file.count_start(7)
+    mode = ByRoles(seat_of(stand.file), OPTIONS, stand.log, stand.file, roles or roles_of(stand))
+    mode.start(stand.host, GUARD)
+    return mode
+
+
+def told(stand: Stand, mode: ByRoles, roles: RolesShape | None, sender: str = PROCESS) -> None:
+    mode.heard(stand.hello(sender, About(mode="static", address="b1:1", roles=roles)))
+
+
+def test_a_process_has_a_number_of_its_own_and_the_configured_table() -> None:
+    stand = Stand("static")
+    mode = started(stand)
+    assert stand.steps == [Registered(stand.file.starts), Assigned(mode.recorded.table)]  # type: ignore[arg-type]
+    first = stand.file.starts
+    assert stand.opened(log_empty=False).count_start(3) == first + 1, "it rises though the clock does not"
+
+
+def test_a_later_table_is_kept_before_it_is_told_on() -> None:
+    stand = Stand("static")
+    mode = started(stand)
+    later = Recorded(Table(number=2, leader=BrokerId(3)), (BrokerId(3),))
+    told(stand, mode, shape_of(later))
+    assert stand.steps[-1] == Assigned(later.table)
+    assert roles_of(stand).recorded == later
+    assert stand.announced == 1
+    told(stand, mode, shape_of(first_roles(OPTIONS.static)))  # type: ignore[arg-type]
+    assert mode.recorded == later, "an earlier table changes nothing"
+
+
+def test_two_tables_of_one_number_leave_the_own_one_in_force() -> None:
+    stand = Stand("static")
+    mode = started(stand)
+    ours = mode.recorded
+    told(stand, mode, shape_of(Recorded(Table(number=1, leader=BrokerId(3)), (BrokerId(3),))))
+    assert mode.recorded == ours
+    told(stand, mode, None)
+    assert mode.recorded == ours
+
+
+def test_a_store_that_never_had_everything_is_promoted_only_with_loss() -> None:
+    stand = Stand("static")
+    mode = started(stand)
+    with pytest.raises(PromotionRefusedError, match="this store has not had everything"):
+        mode.promote(after=1, synchronous=(3,), copies=2, loss=False)
+    table = mode.promote(after=1, synchronous=(3,), copies=2, loss=True)
+    assert (table.number, table.leader, table.forgiven) == (2, 2, 2)
+    assert roles_of(stand).recorded.table == table
+
+
+def test_a_complete_synchronous_follower_is_promoted_after_the_table_in_force_alone() -> None:
+    stand = Stand("static")
+    roles = roles_of(stand)
+    roles.be_complete()
+    mode = started(stand, roles)
+    with pytest.raises(PromotionRefusedError, match="table 1 is in force"):
+        mode.promote(after=2, synchronous=(), copies=1, loss=False)
+    with pytest.raises(PromotionRefusedError, match="do not fit together"):
+        mode.promote(after=1, synchronous=(2,), copies=2, loss=False)
+    assert mode.promote(after=1, synchronous=(), copies=1, loss=False).forgiven == 0
+    assert mode.recorded.eligible == (2,)
+
+
+def test_a_table_that_was_never_heard_of_is_replaced_only_with_loss() -> None:
+    """The operator knows of table 4, this broker of table 1: of what was acknowledged between it knows nothing."""
+    stand = Stand("static")
+    roles = roles_of(stand)
+    roles.be_complete()
+    mode = started(stand, roles)
+    assert mode.promote(after=4, synchronous=(), copies=1, loss=True).number == 5
+
+
+def test_completeness_goes_with_the_store() -> None:
+    stand = Stand("static")
+    roles = roles_of(stand)
+    roles.be_complete()
+    assert roles_of(stand).complete
+    stand.file.renew()
+    assert not roles_of(stand).complete
+
+
+def test_a_leader_that_serves_says_who_has_everything() -> None:
+    stand = Stand("static", broker_id=2)
+    roles = roles_of(stand)
+    roles.record(Recorded(Table(number=2, leader=BrokerId(2), synchronous=(BrokerId(3),), copies=2), (BrokerId(2),)))
+    mode = started(stand, roles)
+    mode.told(Serving(Epoch(first_epoch(2) + 1)))
+    assert mode.recorded.eligible == (2, 3)
+    assert stand.announced == 1
+    assert roles_of(stand).complete

@@ -1,0 +1,113 @@
+"""Raft mode in the shell: how a group is founded, and who should belong to it."""
+
+import pytest
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.app.group.about import About
+from logherd.app.group.by_votes import ByVotes
+from logherd.app.group.replica_file import ReplicaFileError
+from logherd.app.group.unfounded import Unfounded
+from logherd.controller.values import BrokerId
+from logherd.group.inputs import MembersWanted
+from logherd.group.seat import voter_of
+from logherd.group.voting_core import VotingCore
+from logherd.replication.messages import ReplicaId
+from unit.app.group.stand import Stand, options_of, seat_of
+
+ABOUT = About(mode="raft", address="b:10911")
+GUARD = TaskGuard(on_end=lambda _: None)
+
+
+def voter(number: int, store: str = "s") -> ReplicaId:
+    return voter_of(BrokerId(number), f"{store}{number}")
+
+
+def started(stand: Stand, **more: object) -> ByVotes:
+    mode = ByVotes(seat_of(stand.file), options_of("raft", **more), stand.log, stand.file)
+    mode.start(stand.host, GUARD)
+    return mode
+
+
+def own(stand: Stand) -> ReplicaId:
+    return voter_of(BrokerId(stand.broker_id), stand.file.store_id)
+
+
+def test_the_first_founder_waits_for_all_and_decides_durably() -> None:
+    stand = Stand("raft", broker_id=1)
+    mode = started(stand)
+    assert isinstance(mode.machine, Unfounded)
+    mode.heard(stand.hello(voter(2), ABOUT))
+    assert mode.greet().founded is None
+    mode.heard(stand.hello(voter(3), ABOUT))
+    assert isinstance(mode.machine, VotingCore)
+    assert mode.greet().founded == (own(stand), voter(2), voter(3))
+    assert stand.opened(log_empty=False).founders == mode.greet().founded
+    assert stand.announced == 1
+
+
+def test_the_others_found_with_whom_they_are_told() -> None:
+    stand = Stand("raft")
+    mode = started(stand)
+    mode.heard(stand.hello(voter(3), ABOUT))
+    assert isinstance(mode.machine, Unfounded)
+    founders = (voter(1), own(stand), voter(3))
+    mode.heard(stand.hello(voter(1), ABOUT, founders))
+    assert mode.core is not None
+    assert mode.core.raft.ground.members.current.voters == founders
+    again = ByVotes(seat_of(stand.file), options_of("raft"), stand.log, stand.opened(log_empty=False))
+    assert isinstance(again.machine, VotingCore), "a restart needs nobody to know its founders"
+
+
+def test_a_store_that_was_lost_joins_without_a_vote() -> None:
+    stand = Stand("raft")
+    mode = started(stand)
+    founders = (voter(1), voter(2, "former"), voter(3))
+    mode.heard(stand.hello(voter(1), ABOUT, founders))
+    assert mode.core is not None
+    assert mode.core.raft.ground.members.current.voters == ()
+    assert stand.file.founders == founders
+
+
+def test_a_lost_store_gives_its_place_to_the_new_one_and_an_unheard_one_keeps_it() -> None:
+    stand = Stand("raft")
+    mode = started(stand)
+    founders = (voter(1), own(stand), voter(3))
+    mode.heard(stand.hello(voter(1), ABOUT, founders))
+    assert stand.steps[-1] == MembersWanted(founders)
+    mode.heard(stand.hello(voter(3, "new"), ABOUT, founders))
+    assert stand.steps[-1] == MembersWanted((voter(1), own(stand), voter(3, "new")))
+    count = len(stand.steps)
+    mode.tick()
+    assert len(stand.steps) == count, "what was said is not said again"
+
+
+def test_who_is_a_learner_by_its_own_word_gets_no_vote() -> None:
+    stand = Stand("raft")
+    mode = started(stand, replicas=2, raft={"founders": [1, 2]})
+    founders = (voter(1), own(stand))
+    mode.heard(stand.hello(voter(1), ABOUT, founders))
+    mode.heard(stand.hello(voter(3), About(mode="raft", address="b3:1", learner=True), founders))
+    assert stand.steps[-1] == MembersWanted(founders, (voter(3),))
+    assert mode.address_of(BrokerId(3)) == "b3:1"
+
+
+def test_a_founder_that_lost_its_memory_ends_its_process() -> None:
+    stand = Stand("raft", broker_id=1)
+    mode = started(stand)
+    mode.heard(stand.hello(voter(2), ABOUT, (own(stand), voter(2), voter(3))))
+    assert "has founded its group" in str(stand.failures[0])
+    assert isinstance(mode.machine, Unfounded)
+
+
+def test_a_replica_of_another_mode_is_not_listened_to() -> None:
+    stand = Stand("raft")
+    mode = started(stand)
+    mode.heard(stand.hello(voter(1), About(mode="static", address="b:1"), (voter(1), own(stand), voter(3))))
+    assert isinstance(mode.machine, Unfounded)
+
+
+def test_a_group_keeps_its_mode() -> None:
+    stand = Stand("raft")
+    stand.mode = "static"
+    with pytest.raises(ReplicaFileError, match="a group in mode raft"):
+        stand.opened(log_empty=True)

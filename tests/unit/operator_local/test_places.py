@@ -1,0 +1,164 @@
+"""Processes of a place: found again, started again later each time, and never mistaken for somebody else's."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from logherd_operator.local.addresses import Addresses, Ports, choose_ports
+from logherd_operator.local.files import Files
+from logherd_operator.local.folder import Folder
+from logherd_operator.local.look import child_of, look_at
+from logherd_operator.local.places import Places
+from logherd_operator.local.processes import started_ticks
+from logherd_operator.local.state import GroupState, PlaceState, Process, from_json, to_json
+from logherd_operator.spec.document import parse_group
+from logherd_operator.spec.group import BrokerGroup
+
+HEAD = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: orders}\n"
+PORTS = Ports(name_service=20_000, broker=21_000, admin=21_002)
+STATE = GroupState(group="orders", host="127.0.0.1", ports=PORTS, file="group.yaml", cluster="orders")
+
+
+def group(spec: str = "{}") -> BrokerGroup:
+    return parse_group(f"{HEAD}spec: {spec}\n", source="test")
+
+
+def files(folder: Path, spec: str = "{}") -> Files:
+    return Files(group(spec), Addresses("127.0.0.1", PORTS), folder, controllers=3)
+
+
+def myself() -> Process:
+    return Process(os.getpid(), started_ticks(os.getpid()) or 0)
+
+
+@pytest.fixture
+def sleeper() -> Iterator[Process]:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
+        try:
+            yield Process(process.pid, started_ticks(process.pid) or 0)
+        finally:
+            process.kill()
+
+
+def test_a_state_is_read_as_it_was_written() -> None:
+    place = PlaceState(component="broker", ordinal=2, revision="r", guardian=Process(1, 2), told=Process(3, 4))
+    state = replace(STATE, keeper=Process(5, 6), name_servers=("a:1", "b:2"), places=(place,))
+    document = json.loads(to_json(state))
+    assert document.pop("format") == 2
+    assert from_json(document) == state
+
+
+def test_a_revision_changes_with_what_needs_a_restart_and_only_with_that(tmp_path: Path) -> None:
+    one = files(tmp_path).revision("broker")
+    for same in ("{replicas: 5}", "{replicas: 1}", "{replication: {minInSyncReplicas: 3}}"):
+        assert files(tmp_path, same).revision("broker") == one
+    for other in ("{replication: {lagTimeoutMs: 900}}", "{config: {maxMessageSize: '65536'}}"):
+        assert files(tmp_path, other).revision("broker") != one
+        assert files(tmp_path, other).revision("controller") == files(tmp_path).revision("controller")
+
+
+def test_all_files_of_a_group_agree_about_addresses_that_no_two_share(tmp_path: Path) -> None:
+    rendered = files(tmp_path)
+    brokers = [rendered.render(PlaceState(component="broker", ordinal=n, revision="")) for n in range(7)]
+    controllers = [rendered.render(PlaceState(component="controller", ordinal=n, revision="")) for n in range(3)]
+    own = [each[key] for each in (*brokers, *controllers) for key in ("listen", "adminListen")]
+    own += [each["replication"]["peerListen"] for each in brokers] + [each["peerListen"] for each in controllers]
+    own += [each["guardian"]["relayListen"] for each in brokers] + [
+        each["nameService"]["listen"] for each in controllers
+    ]
+    assert len(set(own)) == len(own) == 7 * 4 + 3 * 4
+    for each in brokers:
+        assert each["replication"]["controllers"] == [controller["listen"] for controller in controllers]
+        assert each["nameService"]["addresses"] == [controller["nameService"]["listen"] for controller in controllers]
+        assert list(each["replication"]["peers"].values()) == [other["replication"]["peerListen"] for other in brokers]
+
+
+def test_any_port_means_one_that_outgoing_connections_are_not_given() -> None:
+    chosen = choose_ports("127.0.0.1", Ports(name_service=0, broker=0, admin=0))
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert 0 < chosen.broker < first
+    assert chosen.admin == chosen.broker + 2
+    assert choose_ports("127.0.0.1", Ports(name_service=7, broker=0, admin=9)).admin == 9
+
+
+def test_the_process_behind_a_guardian_is_the_one_of_its_ready_file(tmp_path: Path, sleeper: Process) -> None:
+    folder = Folder(tmp_path)
+    place = PlaceState(component="broker", ordinal=0, revision="r", guardian=myself())
+    assert child_of(place, folder) is None
+    folder.write_document("broker-1.ready", {"pid": sleeper.pid, "guardian": os.getpid()})
+    assert child_of(place, folder) == sleeper
+    folder.write_document("broker-1.ready", {"pid": sleeper.pid, "guardian": os.getpid() + 1})
+    assert child_of(place, folder) is None
+    folder.write_document("broker-1.ready", {"pid": 1, "guardian": os.getpid()})  # older than its guardian
+    assert child_of(place, folder) is None
+
+
+def test_a_place_whose_process_cannot_start_says_why(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    place = PlaceState(component="broker", ordinal=0, revision="r", guardian=myself())
+    log = folder.of(place, ".log")
+    log.write_text(
+        "logherd broker: an older reason\nlogherd broker: store damaged: at 12; look\nsome line\n"
+        "logherd-guardian: the child has exited: code=3, which means that it cannot start\n"
+        "logherd-guardian: next start in 1000 ms\n"
+    )
+    state = replace(STATE, brokers=1, places=(place,))
+
+    def failing() -> str:
+        instance = look_at(state, folder).observed.brokers[0].instance
+        assert instance is not None
+        return instance.failing
+
+    assert failing() == "store damaged: at 12; look"
+    with log.open("a") as file:
+        file.write("logherd-guardian: the child serves\n")
+    assert failing() == ""
+
+
+def test_places_of_a_group_with_data_begin_as_learners(tmp_path: Path) -> None:
+    places = Places(Folder(tmp_path), STATE)
+    places.add("broker", 2, files(tmp_path))
+    assert [each.learner for each in places.state.places] == [False, False]
+    places.remember(replace(places.state, founded=True))
+    places.add("broker", 3, files(tmp_path))
+    assert [each.learner for each in places.state.places] == [False, False, True]
+    assert Folder(tmp_path).read() == places.state
+
+
+def test_what_needs_no_restart_is_written_down_for_the_next_life(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    places = Places(folder, STATE)
+    before, after = files(tmp_path, "{replicas: 1}"), files(tmp_path, "{replicas: 3, replication: {flush: Async}}")
+    places.add("broker", 1, before)
+    folder.write_document("broker-1.json", before.render(places.state.places[0]))
+    places.refresh(after)
+    assert (folder.document("broker-1.json") or {})["replication"]["replicas"] == 1
+    places.refresh(files(tmp_path, "{replicas: 3}"))
+    assert (folder.document("broker-1.json") or {})["replication"]["replicas"] == 3
+
+
+def test_a_process_that_took_over_a_pid_is_never_stopped(tmp_path: Path, sleeper: Process) -> None:
+    forged = PlaceState(component="broker", ordinal=0, revision="r", guardian=replace(sleeper, ticks=sleeper.ticks - 1))
+    places = Places(Folder(tmp_path), replace(STATE, brokers=1, places=(forged,)))
+    assert list(places.stop(1)) == [f"broker 1 (pid {sleeper.pid}) was not running"]
+    assert started_ticks(sleeper.pid) == sleeper.ticks
+
+
+def test_a_process_that_does_not_stop_in_time_is_killed(tmp_path: Path) -> None:
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        guardian = Process(process.pid, started_ticks(process.pid) or 0)
+        place = PlaceState(component="controller", ordinal=0, revision="r", guardian=guardian)
+        places = Places(Folder(tmp_path), replace(STATE, controllers=1, places=(place,)))
+        expected = f"controller c0 (pid {process.pid}) did not stop in time and was killed"
+        assert list(places.stop(0)) == [expected]
+        assert process.wait(10) < 0
+    assert places.state.places[0].guardian is None

@@ -1,0 +1,65 @@
+"""What was checked once is believed for exactly that, and for nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from logherd.settings.__main__ import main
+from logherd.settings.aside import CheckAside
+from logherd.settings.errors import SettingsError
+from logherd.settings.kept import recall_checked
+from logherd.settings.load import load_broker_options
+from logherd.settings.options import BrokerOptions
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "broker.json"
+    path.write_text(json.dumps({"brokerGroup": "bg", "dataDir": str(tmp_path / "data")}))
+    return path
+
+
+def test_a_kept_check_gives_the_same_options_without_a_process(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert recall_checked("broker", config, ()) is None
+    assert main(["--keep", "broker", str(config)]) == 0
+    monkeypatch.setattr("sys.executable", "/nothing/here")
+    assert CheckAside("broker", config).result(BrokerOptions) == load_broker_options(config, ())
+
+
+def test_nothing_else_than_what_was_checked_is_believed(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main(["--keep", "broker", str(config)])
+    assert recall_checked("broker", config, ()) is not None
+    assert recall_checked("controller", config, ()) is None
+    assert recall_checked("broker", config, ("flush=async",)) is None
+    monkeypatch.chdir(tmp_path / "..")
+    assert recall_checked("broker", config, ()) is None
+    monkeypatch.undo()
+    config.write_text(config.read_text().replace("bg", "gb"))
+    assert recall_checked("broker", config, ()) is None
+    assert CheckAside("broker", config).result(BrokerOptions).broker_group == "gb"
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"of": 1}'])
+def test_what_is_kept_and_cannot_be_understood_is_checked_again(config: Path, text: str) -> None:
+    main(["--keep", "broker", str(config)])
+    config.with_name("broker.json.checked").write_text(text)
+    assert CheckAside("broker", config).result(BrokerOptions).broker_group == "bg"
+
+
+def test_options_of_another_shape_are_checked_again(config: Path) -> None:
+    main(["--keep", "broker", str(config)])
+    kept = config.with_name("broker.json.checked")
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), "options": {"other": 1}}))
+    assert CheckAside("broker", config).result(BrokerOptions).broker_group == "bg"
+
+
+def test_a_wrong_file_is_not_kept(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text(json.dumps({"brokerGroup": "bg", "dataDir": "d", "flush": "never"}))
+    assert main(["--keep", "broker", str(config)]) == 2
+    assert "flush" in capsys.readouterr().err
+    assert recall_checked("broker", config, ()) is None
+    with pytest.raises(SettingsError, match="flush"):
+        CheckAside("broker", config).result(BrokerOptions)
