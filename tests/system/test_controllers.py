@@ -17,7 +17,7 @@ import pytest
 from checkers.leadership import Sighting, check_leases, check_terms, percentile
 from checkers.linear import Floor, build_judge, judge
 from checkers.mutants import controller_mutants
-from checkers.operations import Operation, Recorder, read_operations
+from checkers.operations import Operation, Outcome, Recorder, read_operations
 from system.controller_client import ControllerClient
 from system.controllers import (
     CLIENT_PORT,
@@ -104,8 +104,11 @@ class Traffic:
         return ControllerClient(connect_from(self._network), names_by_address(self._network), recorder)
 
     def history(self) -> list[Operation]:
-        """What all clients have recorded; they must have stopped."""
-        return read_operations(recorder.path for recorder in self._recorders)
+        """What all clients have recorded; they must have stopped. A group that was begun in vain shows nothing: none of
+        its requests was answered, so nobody can have read what became of them."""
+        operations = read_operations(recorder.path for recorder in self._recorders)
+        answered = {each.key for each in operations if each.outcome is Outcome.OK}
+        return [each for each in operations if each.key in answered]
 
     def _group(self, lane: int) -> GroupFacts | None:
         if self._stopped:
