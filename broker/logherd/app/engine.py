@@ -12,12 +12,13 @@ from typing import NamedTuple
 from logherd.app.foreground import ServerFailed
 from logherd.app.forwarding.leadership import SettableLeadership
 from logherd.app.opening import open_store
+from logherd.app.option_values import defaults_options
 from logherd.app.pipeline import CommitPipeline
 from logherd.app.writer import Writer
 from logherd.kit.clock import Clock
 from logherd.service.forwarding.roles import Leading
 from logherd.service.metadata import Metadata
-from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
+from logherd.service.metadata.defaults import ensure_defaults
 from logherd.service.metadata.rocketmq import CONFIG_FILES, adopt_config
 from logherd.service.metadata.store_log import StoreLog
 from logherd.settings.options import BrokerOptions
@@ -119,9 +120,7 @@ class Engine:
         Raises: BrokerFailed, MetadataRefusedError.
         """
         self._writer.start()
-        queues = options.topics.default_queues if options.topics.auto_create else 0
-        defaults = DefaultsOptions(options.cluster_name, options.broker_group, auto_create_queues=queues)
-        ensure_defaults(self.metadata, defaults)
+        ensure_defaults(self.metadata, defaults_options(options))
         await self._pipeline.drained()
         self.check()
 

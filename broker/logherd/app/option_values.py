@@ -2,13 +2,14 @@
 
 from logherd.model.host import encode_host
 from logherd.net.limits import AdmissionLimits, FlowLimits, NetLimits, PatienceLimits
+from logherd.service.metadata.defaults import DefaultsOptions
 from logherd.service.pull.options import PullOptions
 from logherd.service.send.options import SendOptions
 from logherd.settings.options import BrokerOptions, LimitOptions
 from logherd.store import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.wire.limits import WireLimits
 
-__all__ = ["net_limits", "pull_options", "send_options", "store_options"]
+__all__ = ["defaults_options", "net_limits", "pull_options", "send_options", "store_options"]
 
 _RECORD_OVERHEAD = 128 * 1024
 """What a record may need beside its body: properties (32 KiB), topic, fixed fields."""
@@ -36,6 +37,12 @@ def store_options(options: BrokerOptions, *, store_host: bytes, disk_bytes: int,
         retention=RetentionOptions(age_ms=storage.retention.age_ms, bytes_max=storage.retention.size_bytes),
         replicated=options.replication.mode != "alone",
     )
+
+
+def defaults_options(options: BrokerOptions) -> DefaultsOptions:
+    """What a new broker group begins with."""
+    queues = options.topics.default_queues if options.topics.auto_create else 0
+    return DefaultsOptions(options.cluster_name, options.broker_group, auto_create_queues=queues)
 
 
 def send_options(options: BrokerOptions, *, store_host: bytes) -> SendOptions:

@@ -21,6 +21,7 @@ from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.standing import Standing
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.opening import open_store
+from logherd.app.option_values import defaults_options
 from logherd.controller.values import BrokerId, GroupKey, Rules
 from logherd.group.output import (
     Cut,
@@ -39,7 +40,7 @@ from logherd.kit.clock import Clock
 from logherd.model.names import Epoch, Position
 from logherd.peers.options import PeerView
 from logherd.service.metadata import Metadata, StoreLog, barriers
-from logherd.service.metadata.defaults import DefaultsOptions, ensure_defaults
+from logherd.service.metadata.defaults import ensure_defaults
 from logherd.settings.options import BrokerOptions
 from logherd.store import MessageStore, QueueLog, StoreDamaged, StoreError
 from logherd.store.files_os import OsFiles
@@ -212,12 +213,12 @@ class GroupEngine:
                 _log.warning("stopping although not everything here is flushed", seconds=seconds)
         self.standing.keeper.release()
         ended = await self.replica.stop(seconds)
-        again = isinstance(self._failure, MustStartAgain)
-        if ended and (orderly or again):
+        again = self._failure if isinstance(self._failure, MustStartAgain) else None
+        if ended and (orderly or again is not None):
             try:
                 self.store.close()
-                if isinstance(self._failure, MustStartAgain):
-                    begin_anew(_FILES, self._file, self._failure)
+                if again is not None:
+                    begin_anew(_FILES, self._file, again)
             except (StoreError, OSError) as error:
                 self._failure = BrokerFailed(f"{type(error).__name__}: {error}")
 
@@ -276,10 +277,7 @@ class GroupEngine:
         """Append the barrier, and the defaults of a new group behind it."""
         self.replica.log.begin_epoch(epoch)
         self.metadata.promote(epoch, incarnation=self._file.store_id)
-        options = self._options
-        queues = options.topics.default_queues if options.topics.auto_create else 0
-        defaults = DefaultsOptions(options.cluster_name, options.broker_group, auto_create_queues=queues)
-        ensure_defaults(self.metadata, defaults)
+        ensure_defaults(self.metadata, defaults_options(self._options))
         return True
 
     def _expire(self) -> None:
