@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -202,6 +203,34 @@ def test_a_lost_peer_ends_its_connections_and_the_next_go_elsewhere(tmp_path: Pa
             assert ended == 2
             assert [guardian.ask() for _ in range(10)] == [b"peer hello"] * 10
             assert f"peer does not serve: {first.address}" in guardian.log
+
+
+def test_a_peer_that_dies_resets_its_clients_and_so_does_a_guardian(tmp_path: Path) -> None:
+    """With FIN the Java client may wait three seconds for what was on its way."""
+    ready, go = threading.Event(), threading.Event()
+
+    def dies(connection: socket.socket) -> None:
+        connection.recv(10)
+        ready.set()
+        go.wait(10)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # as a broker's is set
+        connection.close()
+
+    with passing(tmp_path, serve=dies) as (_, guardian), guardian.connect() as first, guardian.connect() as second:
+        first.sendall(b"x")
+        assert ready.wait(10)
+        second.sendall(b"x")
+        go.set()
+        with pytest.raises(ConnectionResetError):
+            first.recv(10)
+    again = tmp_path / "again"
+    again.mkdir()
+    with passing(again, serve=serve_echo) as (_, guardian), guardian.connect() as client:
+        client.sendall(b"x")
+        assert client.recv(10) == b"x"
+        guardian.process.kill()
+        with pytest.raises(ConnectionResetError):
+            client.recv(10)
 
 
 def test_clients_that_hang_up_or_say_nothing_take_no_place_for_ever(tmp_path: Path) -> None:
