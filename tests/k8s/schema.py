@@ -1,8 +1,9 @@
 """What Kubernetes' own kinds look like, by the types of its client: what an API server refuses, or drops in silence."""
 
+import json
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from kubernetes.aio.client import models
@@ -18,8 +19,15 @@ def faults(document: dict[str, Any]) -> list[str]:
     """Every unknown field with its path, and what is missing or of a wrong type. Kinds that are not Kubernetes' own
     have none.
     """
+    return list(_faults_of_text(json.dumps(document)))
+
+
+@lru_cache(maxsize=1000)
+def _faults_of_text(text: str) -> tuple[str, ...]:
+    # Seeded histories write the same documents thousands of times.
+    document = json.loads(text)
     kind = document["kind"]
-    return _faults(_OF_KIND.get(kind, f"V1{kind}"), document)
+    return tuple(_faults(_OF_KIND.get(kind, f"V1{kind}"), document))
 
 
 def faults_of_pod_template(template: dict[str, Any]) -> list[str]:
