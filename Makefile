@@ -17,16 +17,19 @@ SOURCES := broker operator spark tests bench tools
 
 ##@ First
 
-.PHONY: help install demo test
+.PHONY: help install demo tour test java
 help: ## Print this list
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z-]+:.*##/ {printf "  make %-17s%s\n", $$1, $$2}' Makefile
 
 install: $(READY) ## Make .venv with the command logherd in it
 
-demo: $(READY) ## Start a group of brokers, send and receive with a stock Java client, show what happened
-	@tools/need jdk maven
+demo: java $(SPARK_READY) ## 336,776 real events through Spark and three brokers, the leader killed meanwhile; needs Java 17
 	@$(BIN)/python tools/demo.py
+
+tour: $(READY) ## Start a group of brokers, send and receive with a stock Java client, show what happened
+	@tools/need jdk maven
+	@$(BIN)/python tools/tour.py
 
 test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, compat, system, spark
 	@tools/need --say jdk maven go ip nft
@@ -123,6 +126,9 @@ crds: $(READY) ## Renew the CustomResourceDefinition from the models
 
 clean: ## Remove the environment and all caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+java: # asked for before anything is installed
+	@tools/need --install java
 
 UNIT_TESTS = $(filter-out tests/spark tests/compat tests/system tests/README.md,$(wildcard tests/*))
 
