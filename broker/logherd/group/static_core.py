@@ -123,6 +123,14 @@ class StaticCore(Grounded):
         """Why a client's write may not be appended at this moment; None if it may."""
         return self._role.closed(now) if isinstance(self._role, StaticLeader) else Closed.NOT_SERVING
 
+    # ---- what an operator changes while it runs ----------------------------------------------------------------------
+
+    def retime(self, options: GroupOptions) -> None:
+        """Go by other times from now on; what has begun to count goes on counting."""
+        self._ground.retime(options)
+        if isinstance(self._role, StaticLeader):
+            self._role.retime()
+
     # ---- the one entry ---------------------------------------------------------------------------------------------
 
     def step(self, event: Input, now: int) -> Output:
