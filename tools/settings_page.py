@@ -57,7 +57,8 @@ CONTROLLER = """
 ## A controller's file: what `logherd controller --config FILE` reads
 
 Written in the same way. `controllers`, `clusterName`, `leaseMs` and `election` should be the same in the files of all
-controllers; `controllers[].name` stands for that key of each entry of the list.
+controllers; `controllers[].name` stands for that key of each entry of the list. A controller takes what is marked
+`live` by `POST /config/process`, as a broker does; its `/config` is about the decisions of all controllers together.
 """
 PROPERTIES = """
 ## RocketMQ's names
