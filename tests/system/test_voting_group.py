@@ -143,8 +143,9 @@ def has_new_vote(leader: GuardedReplica, number: int, before: int) -> bool:
 
 def test_leadership_is_handed_over_by_order_and_no_send_fails(tmp_path: Path) -> None:
     token = token_file(tmp_path)
-    replication = {**RAFT, "adminTokenFile": str(token)}
-    with GuardedGroup(tmp_path, replication=replication, guarded=False, store=STORE) as group:
+    with GuardedGroup(
+        tmp_path, replication=RAFT, guarded=False, store=STORE, adminTokenFile=str(token)
+    ) as group:  # fmt: skip
         leader, epoch = group.leader()
         target, witness = others(group, leader)
         eventually(lambda: len(leader.replication()["inSync"]["members"]) == 3, "not in sync", SECONDS)

@@ -449,6 +449,15 @@ class MessageStore:
         """Refuse messages with StoreFull for this reason until it is called with none; metadata is taken as before."""
         self._admission.shut(reason)
 
+    def keep_free(self, reserve_bytes: int) -> None:
+        """Refuse messages below so many free bytes from now on; the next append goes by it."""
+        self._admission.keep_free(reserve_bytes)
+        self._log.keep_free(reserve_bytes)
+
+    def flush_every(self, milliseconds: int) -> None:
+        """With flush "async": how often from now on. The wait that has begun ends as before."""
+        self._writer.flush_every(milliseconds)
+
     def _refuse(self, *, reserve: bool) -> None:
         """Raise if an append of this kind is refused now."""
         if self._admission.reason and not reserve and self._writer.failure is None:

@@ -37,6 +37,7 @@ def broker_files(site: Site, shape: Shape) -> dict[str, dict[str, Any]]:
             advertised=f"{site.broker_host(ordinal)}:{Ports.CLIENT}",
             admin_listen=f"{_ANY}:{Ports.ADMIN}",
             data_dir=f"{DATA_DIR}/store",
+            admin_token_file=ADMIN_TOKEN_FILE,
             replica=replica,
             guardian=GuardianPlace(
                 relay_listen=f"{_ANY}:{Ports.RELAY}",

@@ -224,6 +224,10 @@ class ByRoles:
         self._roles.be_complete()
         _log.info("this store has everything that the group has acknowledged", table=self.recorded.table.number)
 
+    def retime(self, options: ReplicationOptions) -> None:
+        """See Mode."""
+        self.machine.retime(group_options(options))
+
     def tick(self) -> None:
         """The machine needs no help."""
 

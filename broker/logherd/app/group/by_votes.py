@@ -188,6 +188,9 @@ class ByVotes:
     def told(self, event: Event) -> None:
         """The machine needs no help."""
 
+    def retime(self, options: ReplicationOptions) -> None:
+        """The times of elections are the same at all replicas, and fixed."""
+
     def tick(self) -> None:
         """Tell the machine who should belong to the group, if that is news."""
         if self.core is None or self._host is None:
