@@ -1,7 +1,9 @@
 """A group in raft mode, as real processes without controllers of its own: who leads is decided by its brokers alone."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -76,6 +78,20 @@ def test_clients_of_a_killed_leader_under_a_guardian_are_served_on_at_its_own_ad
             leader.wait_for_another(child)
         judge(group, load, leader, ok_sends_min=400)
     assert [each for each in outcomes if each.startswith("not connected")] == []
+
+
+def test_a_leader_that_hangs_is_killed_by_its_guardian_once_its_lease_is_over(tmp_path: Path) -> None:
+    with GuardedGroup(tmp_path, replication=RAFT, store=STORE) as group:
+        leader, epoch = group.leader()
+        with Load(leader, senders=2) as load:
+            load.wait_for(Outcome.OK, 100, seconds=SECONDS)
+            child = leader.child
+            os.kill(child, signal.SIGSTOP)
+            group.leader(after=epoch)
+            leader.wait_for_another(child)
+            load.wait_for(Outcome.OK, 100, seconds=SECONDS)
+        judge(group, load, leader, ok_sends_min=200)
+        assert f"killed: lease over and not released, epoch={epoch}" in leader.log()
 
 
 def test_a_group_whose_brokers_all_died_goes_on_with_what_it_had(tmp_path: Path) -> None:
