@@ -41,7 +41,7 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 
 ##@ Parts
 
-.PHONY: fmt lint types imports unit compat system spark chaos sim failover
+.PHONY: fmt lint types imports unit compat system e2e spark chaos sim failover
 .PHONY: bench bench-raft bench-heartbeats bench-replicated
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
@@ -64,6 +64,10 @@ compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ again
 
 system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hostile peers at a live port
 	@$(PYTEST) --no-header tests/system
+
+e2e: $(READY) ## A real Kubernetes of two nodes, built from packages, as root on Linux; the first time takes half an hour
+	@tools/need jdk maven go ip containerd runc cni debootstrap conntrack
+	@$(PYTEST) --no-header -p no:randomly tests/e2e
 
 spark: $(SPARK_READY) ## A real Spark reads and writes through a real broker; installs PySpark, needs Java 17 or newer
 	@tools/need java
@@ -130,7 +134,7 @@ clean: ## Remove the environment and all caches
 java: # asked for before anything is installed
 	@tools/need --install java
 
-UNIT_TESTS = $(filter-out tests/spark tests/compat tests/system tests/README.md,$(wildcard tests/*))
+UNIT_TESTS = $(filter-out tests/spark tests/compat tests/system tests/e2e tests/README.md,$(wildcard tests/*))
 
 $(SPARK_READY): $(READY) requirements-spark.lock
 	@tools/bootstrap $(VENV) requirements-spark.lock
