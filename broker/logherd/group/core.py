@@ -108,6 +108,15 @@ class GroupCore(Grounded):
         """Up to where this follower may answer reads itself at this moment; None: the leader must."""
         return self._role.reading.readable(now) if isinstance(self._role, Follows) else None
 
+    # ---- what an operator changes while it runs ----------------------------------------------------------------------
+
+    def retime(self, options: GroupOptions) -> None:
+        """Go by other times from now on; what has begun to count goes on counting."""
+        self._ground.retime(options)
+        self._solitude.retime(options)
+        if isinstance(self._role, Leader):
+            self._role.retime()
+
     # ---- the one entry ---------------------------------------------------------------------------------------------
 
     def step(self, event: Input, now: int) -> Output:

@@ -46,6 +46,10 @@ class Leadership(ABC):
         self._serving = False
         self._summoned_at: int | None = None
 
+    def retime(self) -> None:
+        """The ground's options have changed."""
+        self._ship.retime(self._ground.options.ship)
+
     # ---- what differs ----------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -117,6 +117,11 @@ class Leader:
         return self._ready and self._lease.valid_at(now)
 
     @property
+    def leased_until(self) -> int:
+        """When that ends unless more is heard; 0 if it may not serve."""
+        return self._lease.until() if self._ready else 0
+
+    @property
     def handing_over(self) -> ReplicaId | None:
         """To whom leadership is being handed."""
         return self._handover.target
