@@ -71,6 +71,9 @@ def _founding(group: Group, office: Office, now: int) -> str:
     if wait > 0 and (group.epoch > 0 or any(each.end != ORIGIN for each in group.replicas)):
         return f"The brokers have logs of a leadership that is not known here; its lease may run for {wait} ms more."
     if len(present) >= group.rules.replicas:
+        reasons = [_unfit(group, each, office, now) for each in present if not _fit(group, each, office, now)]
+        if len(reasons) == len(present):
+            return f"The first election waits for a broker that can lead: {'; '.join(reasons)}."
         return "The first election is under way."
     patience = office.options.bootstrap_ms
     also = f", or after {patience} ms if their logs are empty" if patience else ""
@@ -100,6 +103,11 @@ def _without(group: Group, office: Office, now: int) -> str:
         return "No broker has everything that was acknowledged; only an unclean election, which loses data, helps."
     reasons = "; ".join(_unfit(group, each, office, now) for each in trusted)
     return f"Nobody can be elected without loss: {reasons}."
+
+
+def _fit(group: Group, broker_id: BrokerId, office: Office, now: int) -> bool:
+    replica = group.replica(broker_id)
+    return replica is not None and unfit(replica, office.seen(replica, group.key, now)) is None
 
 
 def _unfit(group: Group, broker_id: BrokerId, office: Office, now: int) -> str:
