@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from secrets import randbits
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.clock import boot_ms
 from logherd.app.engine import BrokerFailed
 from logherd.app.group.about import About, decode_about, encode_about
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.timing import voting_options
 from logherd.app.group.unfounded import Unfounded
-from logherd.app.quorum.node import boot_ms
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Linked, MembersWanted, Rebuild
 from logherd.group.machine import GroupMachine

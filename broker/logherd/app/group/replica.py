@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from logherd.app.clock import boot_ms
 from logherd.app.group.flushing import Flushing
 from logherd.app.group.mode import Mode
 from logherd.app.group.replica_file import ReplicaFile
-from logherd.app.quorum.node import boot_ms
 from logherd.group.inputs import Appended, Drain, Flushed, Health, Input, Linked, Received, Tick, Unlinked
 from logherd.group.machine import GroupMachine
 from logherd.group.output import Event, Output
