@@ -48,6 +48,8 @@ class _Pages:
         path = request.path
         if path.startswith("/admin/"):
             return await self._admin(request)
+        if "/proxy/" in path:
+            return await self._proxy(request)
         found = described(path)
         if found is not None:
             return web.json_response(found)
@@ -87,6 +89,14 @@ class _Pages:
             "metadata": {name: found["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion")},
             "status": {"replicas": (found.get("status") or {}).get("replicas", 0)},
         })  # fmt: skip
+
+    async def _proxy(self, request: web.Request) -> web.Response:
+        """What kubectl does for who may `get` `pods/proxy`; pods are asked by their names in the cluster."""
+        assert self._admins is not None
+        where, _, inner = request.path.partition("/proxy/")
+        pod = where.rsplit("/", 1)[1].partition(":")[0]
+        reply = await self._admins.ask(f"{pod}.pods.svc", f"/{inner}")
+        return web.Response(status=502) if reply is None else web.json_response(reply.document, status=reply.status)
 
     async def _list(self, request: web.Request) -> web.Response:
         self._api._count("list", request.path)

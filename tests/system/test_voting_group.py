@@ -1,7 +1,9 @@
 """A group in raft mode, as real processes without controllers of its own: who leads is decided by its brokers alone."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -78,6 +80,20 @@ def test_clients_of_a_killed_leader_under_a_guardian_are_served_on_at_its_own_ad
     assert [each for each in outcomes if each.startswith("not connected")] == []
 
 
+def test_a_leader_that_hangs_is_killed_by_its_guardian_once_its_lease_is_over(tmp_path: Path) -> None:
+    with GuardedGroup(tmp_path, replication=RAFT, store=STORE) as group:
+        leader, epoch = group.leader()
+        with Load(leader, senders=2) as load:
+            load.wait_for(Outcome.OK, 100, seconds=SECONDS)
+            child = leader.child
+            os.kill(child, signal.SIGSTOP)
+            group.leader(after=epoch)
+            leader.wait_for_another(child)
+            load.wait_for(Outcome.OK, 100, seconds=SECONDS)
+        judge(group, load, leader, ok_sends_min=200)
+        assert f"killed: lease over and not released, epoch={epoch}" in leader.log()
+
+
 def test_a_group_whose_brokers_all_died_goes_on_with_what_it_had(tmp_path: Path) -> None:
     with GuardedGroup(tmp_path, replication=RAFT, guarded=False, store=STORE) as group:
         leader, epoch = group.leader()
@@ -127,8 +143,9 @@ def has_new_vote(leader: GuardedReplica, number: int, before: int) -> bool:
 
 def test_leadership_is_handed_over_by_order_and_no_send_fails(tmp_path: Path) -> None:
     token = token_file(tmp_path)
-    replication = {**RAFT, "adminTokenFile": str(token)}
-    with GuardedGroup(tmp_path, replication=replication, guarded=False, store=STORE) as group:
+    with GuardedGroup(
+        tmp_path, replication=RAFT, guarded=False, store=STORE, adminTokenFile=str(token)
+    ) as group:  # fmt: skip
         leader, epoch = group.leader()
         target, witness = others(group, leader)
         eventually(lambda: len(leader.replication()["inSync"]["members"]) == 3, "not in sync", SECONDS)

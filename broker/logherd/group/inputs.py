@@ -19,6 +19,7 @@ __all__ = [
     "Linked",
     "MembersWanted",
     "Noticed",
+    "ReadWanted",
     "Received",
     "Registered",
     "SetAnswered",
@@ -133,7 +134,12 @@ class MembersWanted:
     learners: tuple[ReplicaId, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ReadWanted:
+    """Somebody reads from this follower: ask the leader whether what is here is new enough."""
+
+
 Input = (
     Tick | Received | Linked | Unlinked | Flushed | Appended | Registered | Heard | SetAnswered | Health | Drain
-    | Assigned | HandOver | MembersWanted | Noticed
+    | Assigned | HandOver | MembersWanted | Noticed | ReadWanted
 )  # fmt: skip

@@ -27,6 +27,7 @@ from logherd.group.inputs import (
     Linked,
     MembersWanted,
     Noticed,
+    ReadWanted,
     Received,
     Registered,
     SetAnswered,
@@ -52,6 +53,7 @@ from logherd.group.output import (
 )
 from logherd.group.seat import Seat, cluster_of, process_of, voter_of
 from logherd.group.voting_log import NotedLog, VotingLog
+from logherd.group.voting_reads import VotedReads
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.raft import inputs as raft_inputs
@@ -114,6 +116,7 @@ class VotingCore:
         self._out = Outbox()
         self._told = _Told(members=self._members())
         self._wishes = _Wishes()
+        self._reads = VotedReads(commit)
 
     # ---- what the shell asks ---------------------------------------------------------------------------------------
 
@@ -168,22 +171,30 @@ class VotingCore:
             return Closed.DRAINING
         return None if self._wishes.health.space else Closed.NO_SPACE
 
+    def readable(self, now: int) -> Position | None:
+        """Up to where this follower may answer reads itself at this moment; None: the leader must."""
+        return self._reads.readable(self.epoch, now) if self._raft.leading is None else None
+
     # ---- the one entry ---------------------------------------------------------------------------------------------
 
     def step(self, event: Input, now: int) -> Output:
         """Take one input; see output.py. Raises: what the log raises."""
         ensure(not isinstance(event, _OTHERS), "an input of another mode", event)
         commit = None
-        for each in self._meant(event):
+        for each in self._meant(event, now):
             commit = self._take(self._raft.step(each, now)) or commit
         if isinstance(event, Tick):
             for each in self._due():
                 commit = self._take(self._raft.step(each, now)) or commit
+        if commit is not None:
+            self._reads.shown(commit)
+            if self._reads.waits:
+                self._take(self._raft.step(raft_inputs.Applied(commit), now))
         self._mind_service(now)
         self._out.keep, self._log.keep = self._log.keep, None
         return self._out.drain(commit)
 
-    def _meant(self, event: Input) -> Sequence[raft_inputs.Input]:
+    def _meant(self, event: Input, now: int) -> Sequence[raft_inputs.Input]:
         """What the input is for the core."""
         match event:
             case Tick():
@@ -199,6 +210,8 @@ class VotingCore:
                 return (raft_inputs.DiskFull(not event.room), raft_inputs.StoreBroken(not event.healthy))
             case HandOver():
                 return self._hand_over(event)
+            case ReadWanted():
+                return self._reads.want(self._request(), self.epoch, now) if self._raft.leading is None else ()
             case Drain():
                 self._wishes.stopping = True
             case MembersWanted():
@@ -259,6 +272,7 @@ class VotingCore:
         out.held += done.held
         out.flush = done.flush if done.flush is not None else out.flush
         for answer in done.answers:
+            self._reads.on_answer(answer)
             if isinstance(answer, raft_output.Refused) and answer.request == self._wishes.switch:
                 self._report(Strange(self.identity, f"leadership was not handed over: {answer.reason.value}"))
         return done.apply_to

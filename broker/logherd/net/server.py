@@ -80,6 +80,10 @@ class Server:
         budget = self._hub.budget
         return budget.full and sum(session.unsent for session in self._hub.sessions) * 2 > budget.used
 
+    def relimit(self, limits: NetLimits) -> None:
+        """Go by these limits from now on, also on open connections; a frame's largest size only on new ones."""
+        self._hub.relimit(limits)
+
     @property
     def sessions(self) -> tuple[NetSession, ...]:
         """The open connections."""

@@ -120,7 +120,6 @@ class ReplicationOptions(Options, frozen=True):
     mode: Literal["alone", "controller", "raft", "static"]
     raft: VotingOptions
     static: RolesOptions | None
-    admin_token_file: str | None
     controllers: tuple[Endpoint, ...]
     peer_listen: Endpoint
     peers: dict[int, Endpoint]
@@ -143,6 +142,7 @@ class BrokerOptions(Options, frozen=True):
     listen: Endpoint
     advertised: Endpoint | None
     admin_listen: Endpoint
+    admin_token_file: str | None
     data_dir: str
     name_service: NameServiceOptions
     flush: Literal["sync", "async"]

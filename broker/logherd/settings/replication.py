@@ -131,12 +131,6 @@ class ReplicationSettings(Group):
     )
     raft: VotingSettings = Field(default_factory=VotingSettings, description="Mode raft.")
     static: RolesSettings | None = Field(default=None, description="Mode static: the roles at the group's begin.")
-    admin_token_file: str | None = Field(
-        default=None,
-        min_length=1,
-        description="File with the secret that orders about who leads (raft, static) must bring on the admin HTTP; "
-        "none: they are refused.",
-    )
 
     @model_validator(mode="after")
     def _fits_mode(self) -> "ReplicationSettings":

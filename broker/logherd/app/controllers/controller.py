@@ -23,6 +23,7 @@ from logherd.app.controllers.site import ControllerSite
 from logherd.app.descriptors import grant_descriptors, relays_for, share_descriptors
 from logherd.app.guarded.lent import NAMES, REMOTING, Lent
 from logherd.app.guarded.relay import open_relay
+from logherd.app.live_settings import LiveSettings
 from logherd.app.metrics.controller import read_board, read_quorum
 from logherd.app.metrics.parts import read_names, read_port, read_requests
 from logherd.app.metrics.text import scrape_of
@@ -59,9 +60,13 @@ class Controller:
         self._port = DeskPort(self._board, self._reports.quorum_view, boot_ms)
         self._server: Server | None = None
         self._names: EmbeddedNames | None = None
+        self._connections = options.limits.connections
+        self._live = LiveSettings("controller", options, self._guard)
+        self._live.applied_by.append(self._relimit)
         token = options.admin_token_file
+        place = self._reports.place(self._port.renewed_from)
         self._admin = AdminHttp(
-            ControllerSite(self._board, self._reports.place(self._port.renewed_from), scrape=scrape_of(self._collect)),
+            ControllerSite(self._board, place, scrape=scrape_of(self._collect), settings=self._live),
             token_file=None if token is None else Path(token),
         )
 
@@ -129,7 +134,8 @@ class Controller:
         bound["peer"] = str(await self._member.start(peers, self._guard))
         port = self._port
         self._decisions.hooks.append(port.applied)
-        self._server = Server(port, net_limits(options.limits, connections=shares.broker_connections))
+        self._connections = shares.broker_connections
+        self._server = Server(port, net_limits(options.limits, connections=self._connections))
         bound["address"] = str(_endpoint(await self._server.listen_on(listening)))
         if names is not None:
             self._names = EmbeddedNames.prepare(
@@ -155,6 +161,10 @@ class Controller:
         self._admin.close()
         await self._guard.stop(STOP_SECONDS)
         await self._member.stop(STOP_SECONDS)
+
+    def _relimit(self, options: ControllerOptions) -> None:
+        if self._server is not None:
+            self._server.relimit(net_limits(options.limits, connections=self._connections))
 
     def _collect(self) -> Readings:
         readings = Readings()

@@ -136,6 +136,10 @@ class ByControllers:
     def told(self, event: Event) -> None:
         """The machine needs no help."""
 
+    def retime(self, options: ReplicationOptions) -> None:
+        """See Mode."""
+        self.machine.retime(group_options(options))
+
     def tick(self) -> None:
         """The machine needs no help."""
 

@@ -95,8 +95,14 @@ class ByVotes:
 
     @property
     def lease(self) -> Lease | None:
-        """Nobody waits for the end of a lease: the others vote. The guardian need not know."""
-        return None
+        """While this replica may serve without asking: nobody else is elected before the end. The only voter of a
+        group has none, for nobody would ever be elected in its place."""
+        core, now = self.core, boot_ms()
+        leading = core.raft.leading if core is not None else None
+        if core is None or leading is None or core.raft.ground.members.current.voters == (self._identity,):
+            return None
+        until = leading.leased_until
+        return Lease(core.epoch, until) if now < until else None
 
     @property
     def obstacle(self) -> str:
@@ -181,6 +187,9 @@ class ByVotes:
 
     def told(self, event: Event) -> None:
         """The machine needs no help."""
+
+    def retime(self, options: ReplicationOptions) -> None:
+        """The times of elections are the same at all replicas, and fixed."""
 
     def tick(self) -> None:
         """Tell the machine who should belong to the group, if that is news."""

@@ -119,6 +119,18 @@ class GroupEngine:
     # ---- life -----------------------------------------------------------------------------------------------------
 
     @property
+    def store_id(self) -> str:
+        """What the data directory drew when it was made."""
+        return self._file.store_id
+
+    @property
+    def fault(self) -> str:
+        """Why this replica cannot write; empty if it can."""
+        if self.replica.failure is not None:
+            return f"the store has failed: {self.replica.failure}"
+        return "a flush has been waiting for too long" if self.mode.stalled else ""
+
+    @property
     def healthy(self) -> bool:
         """Whether writing goes on."""
         return self.replica.failure is None and not self.mode.stalled
@@ -178,6 +190,10 @@ class GroupEngine:
         self.store.tick()
         self.mode.tick()
         self.schedule()
+
+    def follow_settings(self, options: BrokerOptions) -> None:
+        """Go by the settings of these options that can change while a replica runs."""
+        self.mode.retime(options.replication)
 
     def apply_retention(self, now_ms: int) -> None:
         """Every 2 s or so: let old segments go, and make room for that when metadata holds them (H2)."""
