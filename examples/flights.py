@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -22,7 +23,7 @@ import flights_page
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, parquet
-from pyspark.sql import DataFrame, SparkSession, Window, functions
+from pyspark.sql import SparkSession, Window, functions
 
 FIELDS = "id long, tail string, carrier string, route string, scheduled timestamp, delay double"
 PARTS = 4
@@ -51,8 +52,11 @@ class Outcome:
     def pause(self, since_ms: int = 0) -> float:
         """The longest time, in seconds, in which no row was stored; of those that ended after `since_ms`."""
         moments = [moment for moment, _ in self.times]
-        pauses = [after - before for before, after in zip(moments, moments[1:], strict=False) if after > since_ms]
+        pauses = [after - before for before, after in pairwise(moments) if after > since_ms]
         return max(pauses, default=0) / 1000
+
+    def stored_after(self, moment_ms: int) -> int:
+        return sum(count for moment, count in self.times if moment > moment_ms)
 
     @property
     def right(self) -> bool:
@@ -147,14 +151,18 @@ def delays(spark: SparkSession, options: dict[str, str], topic: str) -> list[fli
     return sorted(flights_page.Mean(row.route, row.m, row.delay or 0.0, row.n) for row in rows)
 
 
-def shown(outcome: Outcome, routes: Iterable[flights_page.Route]) -> list[tuple[str, str]]:
+def shown(outcome: Outcome) -> list[tuple[str, str]]:
     """What a person wants to know, in two columns."""
     rows: list[tuple[str, Any]] = [
         ("rows sent", outcome.sent), ("rows stored", outcome.stored), ("lost", outcome.lost),
         ("duplicated", outcome.duplicated), ("out of order", outcome.misplaced),
     ]  # fmt: skip
-    late = [(f"{each.name}, {each.flights:,} flights", f"{each.delay:.1f} min late") for each in routes]
-    return [(name, f"{number:,}") for name, number in rows] + late
+    return [(name, f"{number:,}") for name, number in rows]
+
+
+def shown_routes(routes: Iterable[flights_page.Route]) -> list[tuple[str, str]]:
+    """The same of the routes that were late most."""
+    return [(f"{each.name}, {each.flights:,} flights", f"{each.delay:.1f} min late") for each in routes]
 
 
 def main() -> int:
@@ -178,7 +186,7 @@ def main() -> int:
         finally:
             spark.stop()
     routes = flights_page.worst(means)
-    rows = shown(outcome, routes)
+    rows = [*shown(outcome), *shown_routes(routes)]
     width = max(len(name) for name, _ in rows)
     print("\n".join(f"{name:<{width}}  {value:>14}" for name, value in rows))
     given.report.write_text(flights_page.page(rows, means, routes, outcome.times))

@@ -100,7 +100,7 @@ def _late(means: Sequence[Mean], routes: Sequence[Route]) -> str:
     chosen = [each for each in means if each.route in names]
     if not chosen:
         return "<p>none</p>"
-    top = max(max(each.delay for each in chosen), 1.0)
+    top = max(1.0, *(each.delay for each in chosen))
     drawn = []
     for number, name in enumerate(names):
         points = " ".join(

@@ -112,7 +112,10 @@ def keep_leader(
     """Keep the endpoint of a group's leader, beside one of its controllers, until told to stop."""
     import logging
     import platform
+    import signal
 
+    # The kernel sends the first process of a container no signal that it does not handle.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     from logherd_operator.keeper.keeping import Keeping
     from logherd_operator.keeper.keeping import keep_leader as keep
     from logherd_operator.keeper.slices import pod_place

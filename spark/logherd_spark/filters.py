@@ -4,50 +4,44 @@ Spark applies every filter again, so that this may be coarser than the filter, n
 """
 
 from collections.abc import Iterable
-
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    LessThan,
-    LessThanOrEqual,
-)
+from typing import Any
 
 from logherd_spark.ranges import Range
 
-__all__ = ["narrowed"]
+__all__ = ["Filter", "narrowed"]
+
+Filter = Any
+"""One of `pyspark.sql.datasource`, by the name of its class: Spark 4.0 has none of them."""
 
 
 def narrowed(ranges: Iterable[Range], filters: Iterable[Filter]) -> list[Range]:
     """What of the ranges can pass all filters."""
     found = list(ranges)
     for each in filters:
-        column = getattr(each, "attribute", ())
+        column, kind = getattr(each, "attribute", ()), type(each).__name__
         if column == ("offset",):
-            found = [_by_offset(span, each) for span in found]
-        elif column in (("queue",), ("topic",)) and isinstance(each, (EqualTo, In)):
-            values = {each.value} if isinstance(each, EqualTo) else set(each.value)
+            found = [_by_offset(span, kind, getattr(each, "value", None)) for span in found]
+        elif column in (("queue",), ("topic",)) and kind in ("EqualTo", "In"):
+            values = {each.value} if kind == "EqualTo" else set(each.value)
             found = [
                 span for span in found if (span.queue.queue_id if column == ("queue",) else span.queue.topic) in values
             ]
     return [span for span in found if span.length > 0]
 
 
-def _by_offset(span: Range, condition: Filter) -> Range:
+def _by_offset(span: Range, kind: str, value: object) -> Range:
     start, end = span.start, span.end
-    match condition:
-        case EqualTo(value=int(value)):
-            start, end = max(start, value), min(end, value + 1)
-        case GreaterThan(value=int(value)):
-            start = max(start, value + 1)
-        case GreaterThanOrEqual(value=int(value)):
-            start = max(start, value)
-        case LessThan(value=int(value)):
-            end = min(end, value)
-        case LessThanOrEqual(value=int(value)):
-            end = min(end, value + 1)
+    match kind, value:
+        case "EqualTo", int(number):
+            start, end = max(start, number), min(end, number + 1)
+        case "GreaterThan", int(number):
+            start = max(start, number + 1)
+        case "GreaterThanOrEqual", int(number):
+            start = max(start, number)
+        case "LessThan", int(number):
+            end = min(end, number)
+        case "LessThanOrEqual", int(number):
+            end = min(end, number + 1)
         case _:
             return span
     return Range(span.queue, start, max(start, end))

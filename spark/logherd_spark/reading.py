@@ -5,24 +5,19 @@ from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from logherd_spark.bounds import latest, queues_of, ranges_between, resolve
 from logherd_spark.calls import min_offset
 from logherd_spark.cluster import Cluster
 from logherd_spark.errors import SourceError, in_one_sentence
-from logherd_spark.filters import narrowed
+from logherd_spark.filters import Filter, narrowed
 from logherd_spark.options import ReadOptions
 from logherd_spark.pulling import RangePuller
 from logherd_spark.ranges import Offsets, Range, from_checkpoint, limited, split, to_checkpoint
 from logherd_spark.schema import column_names
+from logherd_spark.versions import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 __all__ = ["FilteringReader", "LogHerdReader", "LogHerdStreamReader"]
 

@@ -10,13 +10,14 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from logherd_spark.cluster import Cluster
 from logherd_spark.encoding import RowShape
 from logherd_spark.errors import SourceError, in_one_sentence
 from logherd_spark.options import WriteOptions
+from logherd_spark.versions import StreamArrowWriter
 from logherd_spark.writers import Identity, Place, Sent, close_writer, confirm, open_writer, write_rows
 
 __all__ = ["LogHerdStreamWriter", "LogHerdWriter"]
@@ -75,7 +76,7 @@ class LogHerdWriter(DataSourceArrowWriter):
         return Cluster(self._options.bootstrap, self._options.patience, any_broker=self._options.exactly_once)
 
 
-class LogHerdStreamWriter(DataSourceStreamArrowWriter):
+class LogHerdStreamWriter(StreamArrowWriter):
     """A streaming query. Its writer is pipelineId and the query's id, which its checkpoint keeps; a start is a run."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:

@@ -173,7 +173,8 @@ class ApiServer:
             return _error(404, "not found")
         if self._conflicts(found, body):
             return _error(409, "the object has been modified")
-        return Reply(200, self._store(path, {**body, "metadata": {**found["metadata"]}}))
+        said = {name: value for name, value in body["metadata"].items() if name in ("labels", "annotations")}
+        return Reply(200, self._store(path, {**body, "metadata": {**found["metadata"], **said}}))
 
     def _apply(self, path: str, body: Document, manager: str) -> Reply:
         path, status = path.removesuffix("/status"), path.endswith("/status")
@@ -235,7 +236,7 @@ class ApiServer:
 
     def _count(self, verb: str, path: str) -> None:
         parts = path.strip("/").split("/")
-        group = "" if parts[0] == "api" else parts[1]
+        group = "" if parts[0] == "api" else "/".join(parts[1:2])
         inner = parts[parts.index("namespaces") + 2 :] if "namespaces" in parts else parts[-1:]
         resource = "/".join([inner[0], *inner[2:]]) if inner else "namespaces"
         self.seen[group, resource, verb] += 1

@@ -21,6 +21,7 @@ from logherd.app.engine import Engine
 from logherd.app.external_names import ExternalNames
 from logherd.app.forwarding.assembly import Forwarding, Surroundings
 from logherd.app.group.engine import GroupEngine
+from logherd.app.group.reads import follower_pulls
 from logherd.app.group.view import GroupView
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.guarded.lent import NAMES, REMOTING, Lent
@@ -74,8 +75,9 @@ class Broker:
         )
         alone = isinstance(self._engine, Engine) and leadership is None
         around = Surroundings(
-            place.identity, leadership or self._engine.leadership, alone, clock, self._guard, self._engine.schedule
-        )
+            place.identity, leadership or self._engine.leadership, alone, clock, self._guard, self._engine.schedule,
+            follower_pulls(options, self._engine, self._services) if isinstance(self._engine, GroupEngine) else None,
+        )  # fmt: skip
         self._forwarding = Forwarding(around, self._services, WaitingAnswers(self._engine.store))
         self._server: Server | None = None
         self._names = self._name_service(names_socket, shares.name_connections)
@@ -184,7 +186,8 @@ class Broker:
                 ha_address=ha_address(self._options, identity),
                 alone=isinstance(self._engine, Engine),
             )  # fmt: skip
-            names = ExternalNames(self._options.name_service.addresses, registrar)
+            follower = identity if self._options.replication.follower_reads else None
+            names = ExternalNames(self._options.name_service.addresses, registrar, follower=follower)
             self._engine.metadata.on_topic_change.append(names.topic_changed)
             self._services.permission_hooks += [registrar.set_permission, names.permission_changed]
             return names
@@ -213,7 +216,7 @@ class Broker:
         gate = self._forwarding.gate
         if not isinstance(self._engine, GroupEngine):
             return None
-        return GroupView(self._engine, lambda: RequestsView(forwarded=gate.taken, held=gate.held))
+        return GroupView(self._engine, lambda: RequestsView(forwarded=gate.taken, held=gate.held, read=gate.read))
 
     async def _serve(self, listening: socket.socket, address: str, connections: int) -> None:
         if isinstance(self._engine, Engine):

@@ -114,7 +114,14 @@ class RolesOptions(Options, frozen=True):
     copies: int
 
 
-class ReplicationOptions(Options, frozen=True):
+class FollowerReadOptions(Options, frozen=True):
+    """Whether followers answer pulls, and of which consumers; bytes."""
+
+    follower_reads: bool
+    follower_reads_behind: int
+
+
+class ReplicationOptions(FollowerReadOptions, frozen=True):
     """`peers` may hold this broker's own address; in raft and static mode all have the same."""
 
     mode: Literal["alone", "controller", "raft", "static"]

@@ -44,8 +44,10 @@ def status_text(document: Document) -> str:
         f"group        {document['namespace']}/{document['name']}: {document['phase'] or 'not seen yet'}{paused}",
         f"leader       {leading}",
         f"in sync      {document['inSync'] or 'unknown'}",
-        f"controllers  {controllers.get('readyReplicas', 0)} of {controllers.get('replicas', 0)} ready, "
-        f"{controllers.get('leader') or 'nobody'} leads",
+        (
+            f"controllers  {controllers.get('readyReplicas', 0)} of {controllers.get('replicas', 0)} ready, "
+            f"{controllers.get('leader') or 'nobody'} leads"
+        ),
     ]
     if not document["current"]:
         head.append("note         the operator has not seen the last change of the spec yet")

@@ -15,13 +15,14 @@ __all__ = [
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaPlace:
     """What makes a broker one of several: addresses are `host:port`. `peers` names all replicas by broker id, also
-    those that do not run yet, so that nobody has to be told when they do.
+    those that do not run yet, so that nobody has to be told when they do. `leader_address` follows the leader.
     """
 
     controllers: tuple[str, ...]
     name_servers: tuple[str, ...]
     peer_listen: str
     peers: Mapping[int, str]
+    leader_address: str | None = None
     learner: bool = False
 
 
@@ -122,6 +123,7 @@ def _replication(group: BrokerGroup, place: ReplicaPlace) -> dict[str, Any]:
         "controllers": list(place.controllers),
         "peerListen": place.peer_listen,
         "peers": {str(broker_id): address for broker_id, address in sorted(place.peers.items())},
+        **({"leaderAddress": place.leader_address} if place.leader_address is not None else {}),
         "replicas": spec.replicas,
         "minInSync": spec.min_in_sync,
         "lagTimeout": f"{spec.replication.lag_timeout_ms}ms",

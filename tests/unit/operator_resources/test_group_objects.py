@@ -155,7 +155,6 @@ def test_a_newer_operator_restarts_nothing() -> None:
         ({"failover": {"heartbeatIntervalMs": 700}}, False),
         ({"config": {"flushIntervalCommitLog": "50"}}, False),
         ({"config": {"maxMessageSize": "65536"}}, True),
-        ({"replication": {"flush": "Async"}}, True),
         ({"placement": {"hostSpread": "Required"}}, False),
         ({"resources": {"limits": {"memory": "2Gi"}}}, True),
     ],

@@ -22,7 +22,9 @@ from logherd.app.group.standing import Standing
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.opening import open_store
 from logherd.app.option_values import defaults_options
+from logherd.app.quorum.node import boot_ms
 from logherd.controller.values import BrokerId, GroupKey, Rules
+from logherd.group.inputs import ReadWanted
 from logherd.group.output import (
     Cut,
     Drained,
@@ -253,6 +255,15 @@ class GroupEngine:
     def may_answer(self) -> bool:
         """Whether an answer about something committed may leave at this moment (R1)."""
         return self.replica.serving() is not None
+
+    def may_read(self) -> bool:
+        """Whether this follower may answer pulls itself at this moment, from all that its store shows."""
+        replica = self.replica
+        if replica.failure is not None:
+            return False
+        position = replica.machine.readable(boot_ms())
+        replica.step(ReadWanted())
+        return position is not None and self.store.committed_position >= position
 
     def take(self, event: Event) -> bool:
         """See Duties."""
