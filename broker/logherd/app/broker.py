@@ -66,7 +66,6 @@ class Broker:
     ) -> None:
         self._guard = TaskGuard(on_end=self._task_ended)
         self._live = LiveSettings("broker", options, self._guard)
-        self._options = options
         self._place = place
         self._clock = clock
         self._slaves = ClassicLeading.prepare(options)
@@ -81,7 +80,6 @@ class Broker:
         )  # fmt: skip
         self._forwarding = Forwarding(around, self._services, WaitingAnswers(self._engine.store))
         self._server: Server | None = None
-        self._connections = options.limits.connections
         self._names = self._name_service(names_socket, shares.name_connections)
         if isinstance(self._engine, GroupEngine):
             self._engine.standing.attach(self._forwarding.answers, self._names)
@@ -127,6 +125,10 @@ class Broker:
             await broker.abandon()
             raise
         return broker
+
+    @property
+    def _options(self) -> BrokerOptions:
+        return self._live.options
 
     def addresses(self) -> dict[str, str]:
         """What was bound: address, admin, nameServer and, if there is one, relay, each "host:port"."""
@@ -219,7 +221,6 @@ class Broker:
     async def _serve(self, listening: socket.socket, address: str, connections: int) -> None:
         if isinstance(self._engine, Engine):
             await self._engine.begin(self._options)
-        self._connections = connections
         limits = net_limits(self._options.limits, connections=connections)
         if connections < self._options.limits.connections:
             _log.warning(
@@ -266,7 +267,7 @@ class Broker:
 
     def _relimit(self, options: BrokerOptions) -> None:
         if self._server is not None:
-            self._server.relimit(net_limits(options.limits, connections=self._connections))
+            self._server.relimit(net_limits(options.limits, connections=self._server.connections_max))
 
     def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
         if isinstance(self._engine, Engine) or self._engine.may_answer():

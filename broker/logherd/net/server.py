@@ -80,6 +80,11 @@ class Server:
         budget = self._hub.budget
         return budget.full and sum(session.unsent for session in self._hub.sessions) * 2 > budget.used
 
+    @property
+    def connections_max(self) -> int:
+        """How many connections may be open."""
+        return self._hub.limits.admission.connections_max
+
     def relimit(self, limits: NetLimits) -> None:
         """Go by these limits from now on, also on open connections; a frame's largest size only on new ones."""
         self._hub.relimit(limits)

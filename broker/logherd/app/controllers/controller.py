@@ -59,7 +59,6 @@ class Controller:
         self._port = DeskPort(self._board, self._reports.quorum_view, boot_ms)
         self._server: Server | None = None
         self._names: EmbeddedNames | None = None
-        self._connections = options.limits.connections
         self._live = LiveSettings("controller", options, self._guard)
         self._live.applied_by.append(self._relimit)
         token = options.admin_token_file
@@ -133,8 +132,7 @@ class Controller:
         bound["peer"] = str(await self._member.start(peers, self._guard))
         port = self._port
         self._decisions.hooks.append(port.applied)
-        self._connections = shares.broker_connections
-        self._server = Server(port, net_limits(options.limits, connections=self._connections))
+        self._server = Server(port, net_limits(options.limits, connections=shares.broker_connections))
         bound["address"] = str(_endpoint(await self._server.listen_on(listening)))
         if names is not None:
             self._names = EmbeddedNames.prepare(
@@ -163,7 +161,7 @@ class Controller:
 
     def _relimit(self, options: ControllerOptions) -> None:
         if self._server is not None:
-            self._server.relimit(net_limits(options.limits, connections=self._connections))
+            self._server.relimit(net_limits(options.limits, connections=self._server.connections_max))
 
     def _collect(self) -> Readings:
         readings = Readings()
