@@ -105,11 +105,6 @@ def _without(group: Group, office: Office, now: int) -> str:
     return f"Nobody can be elected without loss: {reasons}."
 
 
-def _fit(group: Group, broker_id: BrokerId, office: Office, now: int) -> bool:
-    replica = group.replica(broker_id)
-    return replica is not None and unfit(replica, office.seen(replica, group.key, now)) is None
-
-
 def _unfit(group: Group, broker_id: BrokerId, office: Office, now: int) -> str:
     replica = group.replica(broker_id)
     wrong = unfit(replica, office.seen(replica, group.key, now) if replica is not None else None)
