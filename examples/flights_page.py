@@ -64,7 +64,7 @@ def page(
         for number, each in enumerate(routes)
     )
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Flights from New York, 2013</title>\n'
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"/><title>Flights from New York, 2013</title>\n'
         f"<style>{STYLE}</style></head><body>\n<h1>Flights from New York, 2013</h1>\n<table>\n{cells}\n</table>\n"
         f"<h2>Rows stored, each {BUCKET_MS} ms</h2>\n{_stored(times, killed_ms)}\n"
         f'<h2>Mean delay at departure in minutes, each 30 days</h2>\n<p class="key">{key}</p>\n'

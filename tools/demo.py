@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT / "examples"))
 
 import flights as example  # noqa: E402 -- the path has to be there first
 import flights_page  # noqa: E402
+from pyspark.errors import PySparkException  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
 from logherd_spark.bounds import latest, queues_of  # noqa: E402
@@ -183,8 +184,6 @@ def demonstrate(rows_max: int | None, report: Path, told: Path | None, screen: S
                 means = watched(lambda: example.delays(spark, options, topic), tasks_of(spark, move))
         finally:
             spark.stop()
-        with screen.step("stop everything"):
-            pass
     outage = outcome.pause(kill.at_ms)
     routes = flights_page.worst(means, flights_min=min(300, rows // 200))
     lines = [*example.shown(outcome), ("outage", f"{outage:.2f} s"), *example.shown_routes(routes)]
@@ -238,8 +237,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is stopped then, too
     try:
         right = demonstrate(given.rows, given.report, given.json, Screen(Console(highlight=False)), log)
-    except (Trouble, SourceError) as error:
-        print(f"make demo: {error}\nwhat Spark said is in {log}", file=sys.stderr)
+    except (Trouble, SourceError, PySparkException) as error:
+        print(f"make demo: {str(error).partition(chr(10))[0]}\nwhat Spark said is in {log}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
