@@ -36,8 +36,8 @@ def _stop_disk(disk: LoopDisk, name: str) -> None:
 
 
 def _revived(disk: LoopDisk) -> bool:
-    """A process that a guardian has begun and that is dying still holds the file system that was stopped, in its own
-    namespace: then it is that one which is mounted again."""
+    """A mount namespace that somebody on this machine made meanwhile has a copy of the mount, so that it is the stopped
+    file system which is mounted again, until that namespace ends."""
     disk.mount()
     if not disk.is_dead():
         return True
