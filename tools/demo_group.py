@@ -1,5 +1,6 @@
 """A broker group of its own for a demonstration, and its leader's death."""
 
+import json
 import os
 import shutil
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import yaml
+
 from logherd_operator.local.folder import find_folder
 from logherd_operator.local.status import observe, serves
 
@@ -20,6 +23,8 @@ __all__ = ["DemoGroup", "Trouble"]
 ROOT = Path(__file__).resolve().parents[1]
 LOGHERD = str(Path(sys.executable).with_name("logherd"))
 SECONDS = 120.0
+SMALL = {"mappedFileSizeCommitLog": str(64 << 20)}
+"""For a disk that is nearly full, and for some hundred megabytes in all."""
 
 
 class Trouble(Exception):
@@ -36,7 +41,7 @@ class Leader:
 
 
 class DemoGroup:
-    """Three brokers on free ports, in a folder that is removed with them, unless something went wrong."""
+    """Three brokers on free ports, in a folder that is removed with them; after an error their logs stay."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="logherd-demo-"))
@@ -45,9 +50,12 @@ class DemoGroup:
         self._began = time.monotonic()
 
     def __enter__(self) -> "DemoGroup":
-        shutil.copy(ROOT / "examples/group.yaml", self.folder)
+        group = yaml.safe_load((ROOT / "examples/group.yaml").read_text())
+        group["spec"].setdefault("config", {}).update(SMALL)
+        group["spec"]["storage"] = {"reservedPercent": 2}
+        (self.folder / "group.json").write_text(json.dumps(group))
         free = ["--name-service-port", "0", "--broker-port", "0", "--admin-port", "0"]
-        command = [LOGHERD, "up", "-f", "group.yaml", "--data", str(self._data), "--detach", *free]
+        command = [LOGHERD, "up", "-f", "group.json", "--data", str(self._data), "--detach", *free]
         self._starting = subprocess.Popen(
             command, cwd=self.folder, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -63,7 +71,7 @@ class DemoGroup:
         subprocess.run(
             [LOGHERD, "down", "--data", str(self._data)], capture_output=True, check=False, timeout=SECONDS
         )  # fmt: skip
-        if error is None:
+        if error is None or isinstance(error, KeyboardInterrupt):
             shutil.rmtree(self.folder)
 
     def await_ready(self) -> float:

@@ -8,7 +8,7 @@ from e2e.cluster.kube import eventually
 from e2e.orders import GROUP
 from e2e.scene import BAD, SECOND, Scene
 
-pytestmark = [pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.timeout(1200, func_only=True)]
 
 
 def test_an_image_rolls_leader_last(scene: Scene) -> None:

@@ -2,9 +2,13 @@
 
 import json
 
+import pytest
+
 from compat.driver import message
 from e2e.orders import GROUP, NAMES, NAMESPACE
 from e2e.scene import Scene
+
+pytestmark = [pytest.mark.timeout(300, func_only=True)]
 
 
 def test_a_stock_client_in_a_pod_sends_and_receives_through_the_leaders_service(scene: Scene) -> None:

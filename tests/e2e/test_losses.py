@@ -11,7 +11,7 @@ from e2e.cluster.kube import eventually
 from e2e.orders import GROUP
 from e2e.scene import Scene
 
-pytestmark = [pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.timeout(900, func_only=True)]
 _LEASE_SECONDS = 3
 
 

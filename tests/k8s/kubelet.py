@@ -180,8 +180,8 @@ class Kubelet:
     def delete(self, path: str, found: Document) -> bool:
         """How the API server lets things go: pods take their grace, claims go with their pods."""
         kind, name = path.split("/")[-2:]
-        if kind == "pods":
-            component, _, number = name.removeprefix(f"{self.name}-").rpartition("-")
+        component, _, number = name.removeprefix(f"{self.name}-").rpartition("-")
+        if kind == "pods" and number.isdigit():
             pod = (self.world.controllers if component == "controller" else self.world.pods).get(int(number))
             if pod is not None and pod.uid == found["metadata"]["uid"]:
                 self.world._stop(pod)

@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.service.errors import RequestError
 from logherd.settings.aside import change_aside
-from logherd.settings.errors import SettingsError
+from logherd.settings.errors import SettingsError, SettingsUncheckedError
 from logherd.settings.hot import digest_of, hot_values, keys_of
 from logherd.settings.options import BrokerOptions, ControllerOptions
 from logherd.telemetry.log import Log, set_level
+from logherd.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from logherd.settings.load import Kind
@@ -82,25 +84,30 @@ class LiveSettings(Generic[_Options]):
                 _log.info("setting changed", name=name, before=before[name], now=after[name], asker=asker)
         return names
 
-    def submit(self, wanted: Mapping[str, str], told: Callable[[str | None], None]) -> None:
+    def submit(self, wanted: Mapping[str, str], told: Callable[[RequestError | None], None]) -> None:
         """The same for who cannot wait: `told` hears what was wrong, None for nothing."""
         self._guard.start("change of settings", self._submitted(wanted, told), eternal=False)
 
-    async def _submitted(self, wanted: Mapping[str, str], told: Callable[[str | None], None]) -> None:
+    async def _submitted(self, wanted: Mapping[str, str], told: Callable[[RequestError | None], None]) -> None:
         try:
             await self.change(wanted, asker="mqadmin")
+        except SettingsUncheckedError as error:
+            told(RequestError(ResponseCode.SYSTEM_BUSY, str(error)))
         except SettingsError as error:
-            told(str(error))
+            told(RequestError(ResponseCode.INVALID_PARAMETER, str(error)))
         else:
             told(None)
 
     async def action(self, document: Mapping[str, object], _parts: Mapping[str, str]) -> tuple[int, object]:
-        """`POST /config` with `{"values": {name: value}}`: 200 and what is in force now, or 400 and what is wrong."""
+        """`POST /config` with `{"values": {name: value}}`: 200 and what is in force now, 400 and what is wrong,
+        503 if nobody could say in time."""
         wanted = wanted_of(document)
         if isinstance(wanted, str):
             return 400, {"error": wanted, "field": "values"}
         try:
             changed = await self.change(wanted, asker="admin port")
+        except SettingsUncheckedError as error:
+            return 503, {"error": str(error)}
         except SettingsError as error:
             name = str(error).partition(":")[0]
             return 400, {"error": str(error), **({"field": name, "value": wanted[name]} if name in wanted else {})}

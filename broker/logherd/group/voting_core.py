@@ -6,7 +6,7 @@ the record with which a term begins is the barrier that the services append on `
 votes for anybody else (raft/lease.py).
 
 Who votes: a broker with its store (`seat.voter_of`). The founders are configured; who comes or goes later is a record
-of the log, by joint majorities, towards what `MembersWanted` says. Recovery of a lost majority is not offered here.
+of the log, by joint majorities, towards what `MembersWanted` says; or `Rebuild` after a majority was lost.
 
 Source: raft-log 5; controller-ha R1, R3, R4, R8, R10, R13, R14.
 """
@@ -28,6 +28,7 @@ from logherd.group.inputs import (
     MembersWanted,
     Noticed,
     ReadWanted,
+    Rebuild,
     Received,
     Registered,
     SetAnswered,
@@ -63,6 +64,7 @@ from logherd.raft.leader import Leader
 from logherd.raft.members import Goal
 from logherd.raft.options import RaftOptions
 from logherd.raft.store import HardState
+from logherd.raft.voting import hears_leader
 from logherd.replication.messages import ClusterId, ReplicaId
 from logherd.replication.shipping import LostData, RefusedAck
 
@@ -109,7 +111,8 @@ class VotingCore:
         """Start as a follower. `commit`: up to where the log is known to be committed."""
         self._me = seat.broker_id
         identity = voter_of(seat.broker_id, seat.store_id)
-        hard = HardState(cluster_of(seat.group), identity, promise.epoch, promise.vote, promise.doubtful)
+        cluster = cluster_of(seat.group, promise.reset)
+        hard = HardState(cluster, identity, promise.epoch, promise.vote, promise.doubtful)
         self._log = VotingLog(log, hard, founders)
         options = replace(options, owner_appends=True)
         self._raft = RaftCore(self._log, options, hard=hard, seed=seed, now=now, commit=commit)
@@ -144,6 +147,11 @@ class VotingCore:
     def commit(self) -> Position:
         """See GroupMachine."""
         return self._raft.ground.progress.commit
+
+    @property
+    def hears_leader(self) -> bool:
+        """Whether this replica leads, or has heard a leader so lately that no other one may be elected."""
+        return self._raft.leading is not None or hears_leader(self._raft.ground)
 
     @property
     def leads(self) -> Epoch | None:
@@ -212,6 +220,8 @@ class VotingCore:
                 return self._hand_over(event)
             case ReadWanted():
                 return self._reads.want(self._request(), self.epoch, now) if self._raft.leading is None else ()
+            case Rebuild():
+                return (raft_inputs.RecoverQuorum(self._request(), event.reset, event.epoch, event.survivors),)
             case Drain():
                 self._wishes.stopping = True
             case MembersWanted():
@@ -289,7 +299,7 @@ class VotingCore:
             case raft_output.StorageStalled():
                 self._report(StorageStalled(news.since))
             case raft_output.DoubtEnded() | raft_output.QuorumRecovered():
-                pass  # The first shows in what is kept, the second is never asked for.
+                pass  # Both show in what is kept.
             case LostData() | RefusedAck() | _:
                 self._report(news)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from logherd.settings.checked import check_change
 from logherd.settings.errors import SettingsError
-from logherd.settings.kept import keep_checked
+from logherd.settings.kept import keep_checked, recall_checked
 from logherd.settings.load import Kind, load_checked_values
 
 EXIT_WRONG = 2
@@ -37,6 +37,8 @@ def _kind(text: str) -> Kind:
 
 
 def _keep(kind: Kind, path: Path) -> None:
+    if recall_checked(kind, path, ()) is not None:
+        return  # as when a group starts again
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -59,11 +59,11 @@ class CheckAside:
 def change_aside(kind: "Kind", options: _Checked, wanted: Mapping[str, object], *, seconds: float) -> _Checked:
     """The options with what is wanted, checked as a whole in a process of its own; blocks until that has ended.
 
-    Raises: SettingsError with what it says, or that it did not end within `seconds`.
+    Raises: SettingsError with what it says; SettingsUncheckedError if it did not end within `seconds`.
     """
     import msgspec
 
-    from logherd.settings.errors import SettingsError
+    from logherd.settings.errors import SettingsError, SettingsUncheckedError
 
     asked = msgspec.json.encode({"options": options, "wanted": dict(wanted)})
     command = [sys.executable, "-m", "logherd.settings", "--change", kind]
@@ -72,7 +72,7 @@ def change_aside(kind: "Kind", options: _Checked, wanted: Mapping[str, object], 
             command, input=asked, capture_output=True, env=_environment(), timeout=seconds, check=False
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
-        raise SettingsError(f"the settings could not be checked within {seconds:g} s; nothing was changed") from error
+        raise SettingsUncheckedError(f"not checked within {seconds:g} s, so nothing was changed; try again") from error
     if done.returncode != 0:
         raise SettingsError(done.stderr.decode(errors="replace").strip())
     return msgspec.json.decode(done.stdout, type=type(options))

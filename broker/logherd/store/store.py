@@ -465,11 +465,16 @@ class MessageStore:
         self._log.refuse(reserve=reserve)
 
     @property
+    def accepts_messages(self) -> bool:
+        """Whether the disk works and its reserve is whole, as of the last look."""
+        return self._writer.failure is None and self._writer.free_bytes >= self._admission.reserve_bytes
+
+    @property
     def disk(self) -> DiskState:
         """Space and refusals as of the last look, for `status` and health."""
         free, reserve = self._writer.free_bytes, self._admission.reserve_bytes
         return DiskState(
-            free_bytes=free, reserve_bytes=reserve, accepts_messages=self._writer.failure is None and free >= reserve,
+            free_bytes=free, reserve_bytes=reserve, accepts_messages=self.accepts_messages,
             log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,
         )  # fmt: skip
 

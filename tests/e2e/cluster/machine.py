@@ -152,7 +152,8 @@ class Machine:
         self._holder.stdout.close()
         for service in self.services.values():
             service.stop(how=signal.SIGKILL)
-        for hierarchy in self._hierarchies():
+        # runc makes one in the unified hierarchy, too, where that is mounted beside the others.
+        for hierarchy in (path for path in CGROUPS.iterdir() if path.is_dir() and not path.is_symlink()):
             _remove_group(hierarchy / self.cgroup)
 
 

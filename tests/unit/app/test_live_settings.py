@@ -10,6 +10,7 @@ import pytest
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.live_settings import LiveSettings
+from logherd.service.errors import RequestError
 from logherd.settings.load import load_broker_options
 from logherd.settings.options import BrokerOptions
 
@@ -34,6 +35,12 @@ def live_of(options: BrokerOptions) -> tuple[LiveSettings[BrokerOptions], list[B
     live, applied = LiveSettings("broker", options, TaskGuard()), list[BrokerOptions]()
     live.applied_by.append(applied.append)
     return live, applied
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes long to start a process."""
+    monkeypatch.setattr("logherd.app.live_settings._CHECK_SECONDS", 100.0)
 
 
 async def test_a_change_is_in_force_when_it_is_answered(options: BrokerOptions) -> None:
@@ -100,12 +107,25 @@ async def test_a_call_of_another_shape_is_refused(
     assert (status, said["error"].startswith(words), applied) == (400, True, [])
 
 
+async def test_what_nobody_could_check_in_time_is_no_refusal(
+    options: BrokerOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live, applied = live_of(options)
+    monkeypatch.setattr("logherd.app.live_settings._CHECK_SECONDS", 0.001)
+    status, said = await live.action({"values": {"log.level": "error"}}, {})
+    assert status == 503
+    assert "try again" in str(said)
+    assert (applied, live.version) == ([], 0)
+
+
 async def test_who_cannot_wait_is_told_later(options: BrokerOptions) -> None:
     guard = TaskGuard()
-    live, told = LiveSettings("broker", options, guard), asyncio.Queue[str | None]()
+    live, told = LiveSettings("broker", options, guard), asyncio.Queue[RequestError | None]()
     live.submit({"fileReservedTime": "48"}, told.put_nowait)
     assert await told.get() is None
     live.submit({"fileReservedTime": "no"}, told.put_nowait)
-    assert str(await told.get()).startswith("fileReservedTime: 'no' is not right")
+    fault = await told.get()
+    assert fault is not None
+    assert (fault.code, fault.remark.startswith("fileReservedTime: 'no' is not right")) == (29, True)
     assert live.options.store.retention.age_ms == 172_800_000
     await guard.stop(5)

@@ -9,6 +9,7 @@ from logherd.model.topic import Permission
 from logherd.service.admin.runtime import DiskSpace, RuntimeSource
 from logherd.service.admin.settings import broker_settings
 from logherd.service.admin.state import StateAdmin
+from logherd.service.errors import RequestError
 from logherd.service.routing import Role
 from logherd.service.stats import BrokerStats
 from logherd.wire.codes import RequestCode, ResponseCode
@@ -27,9 +28,9 @@ class Configuration:
 
     def __init__(self) -> None:
         self.values = {"autoCreateTopicEnable": "true", "fileReservedTime": "72"}
-        self.asked: list[tuple[Mapping[str, str], Callable[[str | None], None]]] = []
+        self.asked: list[tuple[Mapping[str, str], Callable[[RequestError | None], None]]] = []
 
-    def change(self, wanted: Mapping[str, str], told: Callable[[str | None], None]) -> None:
+    def change(self, wanted: Mapping[str, str], told: Callable[[RequestError | None], None]) -> None:
         self.asked.append((wanted, told))
 
 
@@ -91,7 +92,7 @@ def test_what_the_configuration_refuses_changes_nothing(admin: Admin) -> None:
     session = FakeSession()
     text = b"fileReservedTime=0\nbrokerPermission=4\n"
     assert admin.desk.park(RequestCode.UPDATE_BROKER_CONFIG, None, text, session=session) is None
-    admin.configuration.asked[0][1]("fileReservedTime: '0' is not right: ...")
+    admin.configuration.asked[0][1](RequestError(29, "fileReservedTime: '0' is not right: ..."))
     (reply,) = session.replies
     assert (reply.code, reply.remark) == (
         ResponseCode.INVALID_PARAMETER, "fileReservedTime: '0' is not right: ...",

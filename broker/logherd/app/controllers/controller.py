@@ -13,7 +13,7 @@ from pathlib import Path
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
 from logherd.app.binding import CannotListen, bind
-from logherd.app.clock import SystemClock
+from logherd.app.clock import SystemClock, boot_ms
 from logherd.app.controllers.board import Board
 from logherd.app.controllers.decisions import Decisions
 from logherd.app.controllers.member import Member
@@ -29,7 +29,6 @@ from logherd.app.metrics.parts import read_names, read_port, read_requests
 from logherd.app.metrics.text import scrape_of
 from logherd.app.names import EmbeddedNames
 from logherd.app.option_values import net_limits
-from logherd.app.quorum.node import boot_ms
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.settings import OfficeOptions
 from logherd.net.server import Server

@@ -17,9 +17,9 @@ from logherd.app.admin_routes import (
     Wanted,
     wrong_method,
 )
+from logherd.app.clock import boot_ms
 from logherd.app.controllers.board import Asker, Board
 from logherd.app.live_settings import LiveSettings
-from logherd.app.quorum.node import boot_ms
 from logherd.service.controllers.documents import Document
 from logherd.service.controllers.pages import ask
 from logherd.service.controllers.place import Place

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.clock import boot_ms
 from logherd.app.group.asking import Answered, ControllersClient
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.timing import group_options
 from logherd.app.guarded.keeper import LeaseKeeper
-from logherd.app.quorum.node import boot_ms
 from logherd.controller.commands import AlterSyncSet
 from logherd.controller.reports import Granted, Withheld
 from logherd.controller.values import BrokerId

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.clock import boot_ms
 from logherd.app.group.about import About, decode_about, encode_about, recorded_of, shape_of
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.roles_file import RolesFile
 from logherd.app.group.timing import group_options
-from logherd.app.quorum.node import boot_ms
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Assigned, Registered
 from logherd.group.output import Ask, Event, Serving

@@ -6,10 +6,10 @@ answer hears that it is unknown before this replica's log may be cut.
 
 from typing import Protocol
 
+from logherd.app.clock import boot_ms
 from logherd.app.group.leadership import GroupLeadership
 from logherd.app.group.mode import Lease, Mode
 from logherd.app.guarded.keeper import LeaseKeeper
-from logherd.app.quorum.node import boot_ms
 from logherd.app.requests import WaitingAnswers
 from logherd.group.output import Following
 from logherd.model.names import Epoch

@@ -23,7 +23,7 @@ from logherd.wire.headers.admin import BrokerConfigResponse, BrokerStatsHeader
 
 __all__ = ["Configure", "StateAdmin"]
 
-Configure = Callable[[Mapping[str, str], Callable[[str | None], None]], None]
+Configure = Callable[[Mapping[str, str], Callable[[RequestError | None], None]], None]
 """Has settings of the process' configuration changed, all or none; later tells what was wrong, None for nothing."""
 
 
@@ -56,10 +56,10 @@ class StateAdmin:
         self._configure(divided.configured, partial(self._configured, request, session, divided))
         return PARKED
 
-    def _configured(self, request: Request, session: Session, divided: Divided, fault: str | None) -> None:
+    def _configured(self, request: Request, session: Session, divided: Divided, fault: RequestError | None) -> None:
         if fault is None:
             self._settings.take(divided)
-        session.reply(request, Reply() if fault is None else Reply(ResponseCode.INVALID_PARAMETER, remark=fault))
+        session.reply(request, Reply() if fault is None else Reply(fault.code, remark=fault.remark))
 
     def settings(self, _request: Request, _session: Session) -> Answer:
         """26."""

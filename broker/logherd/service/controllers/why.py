@@ -1,6 +1,6 @@
 """One sentence on a group: why nobody leads it, or what is pending. For whoever looks at it in the night."""
 
-from logherd.controller.choosing import absent_members, choose, founders, unfit
+from logherd.controller.choosing import absent_members, best_of, choose, founders, unfit
 from logherd.controller.office import Office
 from logherd.controller.reports import Seen
 from logherd.controller.values import BrokerId, Group, Replica
@@ -71,6 +71,9 @@ def _founding(group: Group, office: Office, now: int) -> str:
     if wait > 0 and (group.epoch > 0 or any(each.end != ORIGIN for each in group.replicas)):
         return f"The brokers have logs of a leadership that is not known here; its lease may run for {wait} ms more."
     if len(present) >= group.rules.replicas:
+        if best_of(group, present, lambda replica: office.seen(replica, group.key, now)) is None:
+            reasons = "; ".join(_unfit(group, each, office, now) for each in present)
+            return f"The group is new, and nobody can lead it: {reasons}."
         return "The first election is under way."
     patience = office.options.bootstrap_ms
     also = f", or after {patience} ms if their logs are empty" if patience else ""

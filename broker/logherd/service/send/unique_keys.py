@@ -12,7 +12,6 @@ from logherd.kit.clock import Clock
 
 __all__ = ["UniqueKeys"]
 
-_TAIL = Struct(">IH")
 _NUMBERS = Struct(">HI")
 
 
@@ -24,6 +23,7 @@ class UniqueKeys:
         self._prefix = (host[:-4] + _NUMBERS.pack(process & 0xFFFF, start & 0xFFFFFFFF)).hex().upper()
         self._counter = 0
         self._newest_ms = 0
+        self._written_ms, self._written = -1, self._prefix
 
     def next(self) -> str:
         """A new id: upper-case hex, 32 or 56 characters."""
@@ -32,7 +32,14 @@ class UniqueKeys:
             # The counter starts again: a later millisecond keeps the ids apart.
             self._newest_ms += 1
         self._newest_ms = max(self._newest_ms, self._clock.now_ms())
+        if self._newest_ms != self._written_ms:
+            self._write_time()
+        return f"{self._written}{self._counter & 0xFFFF:04X}"
+
+    def _write_time(self) -> None:
+        """Once for all ids of a millisecond."""
         now = datetime.fromtimestamp(self._newest_ms / 1000, UTC)
         month = datetime(now.year, now.month, 1, tzinfo=UTC)
         elapsed_ms = self._newest_ms - int(month.timestamp() * 1000)
-        return self._prefix + _TAIL.pack(elapsed_ms & 0xFFFFFFFF, self._counter & 0xFFFF).hex().upper()
+        self._written = f"{self._prefix}{elapsed_ms & 0xFFFFFFFF:08X}"
+        self._written_ms = self._newest_ms
