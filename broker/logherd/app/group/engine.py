@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
+from logherd.app.clock import boot_ms
 from logherd.app.engine import BrokerFailed, Flushes
 from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of, set_aside
 from logherd.app.group.leadership import GroupLeadership
@@ -22,7 +23,6 @@ from logherd.app.group.standing import Standing
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.opening import open_store
 from logherd.app.option_values import defaults_options
-from logherd.app.quorum.node import boot_ms
 from logherd.controller.values import BrokerId, GroupKey, Rules
 from logherd.group.inputs import ReadWanted
 from logherd.group.output import (
