@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from compat.conftest import needs
-from compat.toolchain import HERE, build_go
 from k8s.api_http import served
 from k8s.api_server import ApiServer, stamp
 from k8s.driving import GROUP_PATH, Drive
@@ -144,12 +142,6 @@ async def run(command: str, folder: Path, variables: dict[str, str]) -> str:
         raise AssertionError(f"$ {command}\nhas not ended after {SECONDS_EACH:g} s") from None
     assert process.returncode == 0, f"$ {command}\n{printed.decode()}"
     return printed.decode()
-
-
-@pytest.fixture(scope="session")
-def kubectl_program() -> Path:
-    found = shutil.which("kubectl")
-    return Path(found) if found is not None else needs(lambda: build_go(HERE / "kubectl"))
 
 
 def lose_volume(cluster: Cluster) -> None:
