@@ -11,7 +11,7 @@ from pathlib import Path
 
 __all__ = ["BrokerProcess"]
 
-_START_SECONDS_MAX = 20.0
+_START_SECONDS_MAX = 60.0
 
 
 class BrokerProcess:
