@@ -56,6 +56,6 @@ def test_a_failing_seed_prints_what_repeats_it(
     from logherd.group.ground import Ground
 
     monkeypatch.setattr(Ground, "shown", property(lambda self: self.commit))
-    monkeypatch.setattr(sys, "argv", ["run", "0"])
+    monkeypatch.setattr(sys, "argv", ["run", "1"])
     assert main() == 1
-    assert "python -m sim.groups.run 0" in capsys.readouterr().out
+    assert "python -m sim.groups.run 0x1" in capsys.readouterr().out
