@@ -179,8 +179,9 @@ def hand_over(group: GuardedGroup, *options: str) -> subprocess.CompletedProcess
 
 def test_what_is_left_of_a_lost_majority_goes_on_by_order_and_takes_in_new_stores(tmp_path: Path) -> None:
     token = token_file(tmp_path)
-    replication = {**RAFT, "adminTokenFile": str(token)}
-    with GuardedGroup(tmp_path, replication=replication, guarded=False, store=STORE) as group:
+    with GuardedGroup(
+        tmp_path, replication=RAFT, guarded=False, store=STORE, adminTokenFile=str(token)
+    ) as group:  # fmt: skip
         leader, epoch = group.leader()
         left, lost = others(group, leader)[0], [leader, others(group, leader)[1]]
         recover = ("recover", *admins([left]), "--token-file", str(token), "--yes")
