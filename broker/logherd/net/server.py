@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from logherd.aiokit.listening import begin_to_listen
 from logherd.net.hub import FrameHandler, Hub
 from logherd.net.limits import NetLimits
 from logherd.net.session import NetSession
@@ -104,7 +105,11 @@ class Server:
         )
 
     async def listen_on(self, listening: socket.socket) -> tuple[str, int]:
-        """Accept connections on a socket that someone else bound, and take it over."""
+        """Accept connections on a socket that someone else bound, and take it over.
+
+        Raises: OSError if somebody has begun to listen on its port since it was bound.
+        """
+        begin_to_listen(listening, LISTEN_BACKLOG)
         return self._add(await self._loop.create_server(self._make_session, sock=listening, backlog=LISTEN_BACKLOG))
 
     def close_with(self, listener: Listener) -> None:

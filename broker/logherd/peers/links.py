@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from logherd.aiokit.listening import begin_to_listen
 from logherd.aiokit.tasks import TaskGuard, cancel_and_wait
 from logherd.peers.codec import envelope_parts
 from logherd.peers.dialer import keep_dialled
@@ -25,6 +26,7 @@ from logherd.telemetry.log import Log
 __all__ = ["PeerLinks"]
 
 _BULK = (Append, CopyChunk)
+_BACKLOG = 100
 _SWEEPS = 8
 _STOP_SECONDS = 1.0
 _STRANGERS_MAX = 64
@@ -103,7 +105,11 @@ class PeerLinks:
         self._work = _Work()
 
     async def listen_on(self, listening: socket.socket) -> tuple[str, int]:
-        """Accept connections on a socket that someone else bound, and take it over; gives its address."""
+        """Accept connections on a socket that someone else bound, and take it over; gives its address.
+
+        Raises: OSError if somebody has begun to listen on its port since it was bound.
+        """
+        begin_to_listen(listening, _BACKLOG)
         listener = await self._loop.create_server(self._make_accepted, sock=listening)
         self._work.listeners.append(listener)
         self._sweep_later()

@@ -104,6 +104,17 @@ async def test_a_listening_socket_can_be_taken_over() -> None:
     await server.stop(1)
 
 
+async def test_a_port_that_somebody_took_meanwhile_is_told() -> None:
+    with socket.socket() as bound, socket.socket() as other:
+        for each in (bound, other):
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", 0))
+        other.bind(bound.getsockname())
+        other.listen()
+        with pytest.raises(OSError, match=f"127.0.0.1:{bound.getsockname()[1]}: Address already in use"):
+            await Server(Recorder(), log=Lines()).listen_on(bound)
+
+
 async def test_a_stop_answers_what_runs_and_takes_nothing_new() -> None:
     handler = Recorder()
     server = Server(handler, log=Lines())
