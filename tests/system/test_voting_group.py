@@ -216,14 +216,17 @@ def test_what_is_left_of_a_lost_majority_goes_on_by_order_and_takes_in_new_store
         # Who votes is decided when it is committed, and then those who vote know it. A change that was begun for the
         # lost stores is given up after a minute.
         eventually(lambda: all(voters(each) == 3 for each in group.brokers), "they do not vote", 3 * SECONDS)
+        with Load(left, senders=2, first=4) as between:  # a new store votes when the leader has heard it and said so
+            between.wait_for(Outcome.OK, 50, seconds=SECONDS)
+        group.agree()
         left.kill()
         another, _ = group.leader(after=target_epoch(done))
         assert another in lost
         left.start()
-        with Load(left, senders=2, first=4) as last:
+        with Load(left, senders=2, first=6) as last:
             last.wait_for(Outcome.OK, 50, seconds=SECONDS)
         group.agree()
-        verdict = check_log(drained_history(left, load, more, last), ok_sends_min=150)
+        verdict = check_log(drained_history(left, load, more, between, last), ok_sends_min=150)
         assert verdict.name == "valid", verdict
 
 
