@@ -17,16 +17,19 @@ SOURCES := broker operator spark tests bench tools
 
 ##@ First
 
-.PHONY: help install demo test
+.PHONY: help install demo tour test java
 help: ## Print this list
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z-]+:.*##/ {printf "  make %-17s%s\n", $$1, $$2}' Makefile
 
 install: $(READY) ## Make .venv with the command logherd in it
 
-demo: $(READY) ## Start a group of brokers, send and receive with a stock Java client, show what happened
-	@tools/need jdk maven
+demo: java $(SPARK_READY) ## 336,776 real events through Spark and three brokers, the leader killed meanwhile; needs Java 17
 	@$(BIN)/python tools/demo.py
+
+tour: $(READY) ## Start a group of brokers, send and receive with a stock Java client, show what happened
+	@tools/need jdk maven
+	@$(BIN)/python tools/tour.py
 
 test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, compat, system, spark
 	@tools/need --say jdk maven go ip nft
@@ -38,7 +41,7 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 
 ##@ Parts
 
-.PHONY: fmt lint types imports unit compat system spark chaos sim failover
+.PHONY: fmt lint types imports unit compat system e2e spark chaos sim failover
 .PHONY: bench bench-raft bench-heartbeats bench-replicated bench-spark
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
@@ -61,6 +64,10 @@ compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ again
 
 system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hostile peers at a live port
 	@$(PYTEST) --no-header tests/system
+
+e2e: $(READY) ## A real Kubernetes of two nodes, built from packages, as root on Linux; the first time takes half an hour
+	@tools/need jdk maven go ip containerd runc cni debootstrap conntrack
+	@$(PYTEST) --no-header -p no:randomly tests/e2e
 
 spark: $(SPARK_READY) ## A real Spark reads and writes through a real broker; installs PySpark, needs Java 17 or newer
 	@tools/need java
@@ -128,7 +135,10 @@ crds: $(READY) ## Renew the CustomResourceDefinition from the models
 clean: ## Remove the environment and all caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-UNIT_TESTS = $(filter-out tests/spark tests/compat tests/system tests/README.md,$(wildcard tests/*))
+java: # asked for before anything is installed
+	@tools/need --install java
+
+UNIT_TESTS = $(filter-out tests/spark tests/compat tests/system tests/e2e tests/README.md,$(wildcard tests/*))
 
 $(SPARK_READY): $(READY) requirements-spark.lock
 	@tools/bootstrap $(VENV) requirements-spark.lock

@@ -49,11 +49,7 @@ _MOVED = (Limit("leader cut off", 6.0, excused=True),)
 
 
 def run(directory: Path, limits: tuple[Limit, ...], count: int, *, moved: bool) -> Rounds:
-    """So many rounds of each shape.
-
-    One more kill comes first and is not judged: a client whose connection breaks for the first time loads classes while
-    it finds out which of its requests were lost, and forgets some.
-    """
+    """So many rounds of each shape."""
     directory.mkdir()
     address = LEADER_ADDRESS if moved else None
     with network_of_group() as network, ReplicatedGroup(network, directory, leader_address=address) as group:
@@ -63,7 +59,6 @@ def run(directory: Path, limits: tuple[Limit, ...], count: int, *, moved: bool) 
             follows,
             Driver(bench_classes(), directory / "client", main="dev.logherd.compat.Driver", under=under) as driver,
         ):
-            run_rounds(group, driver, "Warm", [("leader killed", 1)])
             return run_rounds(group, driver, _TOPIC, [(limit.shape, count) for limit in limits])
 
 

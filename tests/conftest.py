@@ -1,16 +1,21 @@
 """For every test: a skip is a failure in CI, and property tests print how to repeat what they found."""
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 IN_CI = os.environ.get("CI") == "true"
 
 # Shared processors make single examples slow now and then; that is no finding.
-settings.register_profile("logherd", deadline=None, print_blob=True)
+# How fast examples are made is the machine's affair, as is how long they take.
+settings.register_profile("logherd", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("logherd")
+
+# Whoever ends a run with `timeout` wants its processes ended, too: fixtures must be left as on ctrl-C.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -3,7 +3,7 @@
 import json
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
@@ -15,8 +15,10 @@ from pydantic import BaseModel  # noqa: E402 -- the path has to be there first
 from pydantic.fields import FieldInfo  # noqa: E402
 
 from logherd.settings.controller_models import ControllerSettings  # noqa: E402
+from logherd.settings.hot import HOT, hot_properties  # noqa: E402
 from logherd.settings.models import BrokerSettings  # noqa: E402
 from logherd.settings.properties import property_names  # noqa: E402
+from logherd_operator.spec.effects import effect_of  # noqa: E402
 from logherd_operator.spec.group import BrokerGroupSpec  # noqa: E402
 
 HEAD = """# Settings
@@ -44,20 +46,26 @@ BROKER = """
 
 `logherd up` writes this file. YAML or JSON; sizes as `64MiB`, times as `72h`, addresses as `host:port`. With
 `--set path.to.key=value` one key wins over the file.
+
+A running broker takes what is marked `live`: by `POST /config` of the admin port with an object like
+`{"values": {"log.level": "debug"}}` and the secret of `adminTokenFile`. All values of a call are checked together with
+everything that is in force; then all are applied or none, and the answer tells what is in force. That holds until the
+process ends: the next start goes by the file. `GET /config` and `GET /status` tell all of them (`hot`), and which were
+changed since the start (`config`). All other settings need a restart.
 """
 CONTROLLER = """
 ## A controller's file: what `logherd controller --config FILE` reads
 
 Written in the same way. `controllers`, `clusterName`, `leaseMs` and `election` should be the same in the files of all
-controllers; `controllers[].name` stands for that key of each entry of the list.
+controllers; `controllers[].name` stands for that key of each entry of the list. A controller takes what is marked
+`live` by `POST /config/process`, as a broker does; its `/config` is about the decisions of all controllers together.
 """
 PROPERTIES = """
 ## RocketMQ's names
 
 Under `properties` (and in a BrokerGroup under `config`) settings can be given by these RocketMQ names, in RocketMQ's
-units. `mqadmin getBrokerConfig` shows them. `mqadmin updateBrokerConfig` can change `brokerPermission`,
-`autoCreateTopicEnable`, `autoCreateSubscriptionGroup` and `fileReservedTime` until the next start; the others need a
-start with another file.
+units. `mqadmin getBrokerConfig` shows them. `mqadmin updateBrokerConfig` changes those marked `live` in the same way as
+`POST /config`, and `brokerPermission`, which stands in no file; the others need a start with another file.
 
 """
 
@@ -136,18 +144,25 @@ def choices(field: FieldInfo) -> str:
     return f" From {quantity(low or 0, kind)} to {quantity(high, kind)}."
 
 
-def table(model: type[BaseModel]) -> str:
-    lines = ["", "| key | default | meaning |", "| --- | --- | --- |"]
+def table(model: type[BaseModel], change: Callable[[str], str]) -> str:
+    """`change` says of a key how another value comes into force."""
+    lines = ["", "| key | default | change | meaning |", "| --- | --- | --- | --- |"]
     for path, field, default in rows(model):
         meaning = f"{field.description or ''}{choices(field)}".replace("|", "\\|")
-        lines.append(f"| `{path}` | {default_text(field, default)} | {meaning} |")
+        lines.append(f"| `{path}` | {default_text(field, default)} | {change(path)} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
+def change_of(kind: str) -> Callable[[str], str]:
+    return lambda path: "live" if path in HOT[kind] else "restart"
+
+
 def main() -> None:
-    properties = "".join(f"- `{name}`\n" for name in property_names())
-    sys.stdout.write(HEAD + table(BrokerGroupSpec) + BROKER + table(BrokerSettings) + PROPERTIES + properties)
-    sys.stdout.write(CONTROLLER + table(ControllerSettings))
+    hot = hot_properties()
+    properties = "".join(f"- `{name}`{', live' if name in hot else ''}\n" for name in property_names())
+    sys.stdout.write(HEAD + table(BrokerGroupSpec, effect_of))
+    sys.stdout.write(BROKER + table(BrokerSettings, change_of("broker")) + PROPERTIES + properties)
+    sys.stdout.write(CONTROLLER + table(ControllerSettings, change_of("controller")))
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ class Door:
                 spare.close()
                 self._spares.remove(spare)
         for relay in [each for each in self._relays if self._is_over(each, now)]:
-            relay.close()
+            relay.close(reset=now - relay.moved_at < _QUIET_MS)
             self._forget(relay)
         self._arrange(now)
 

@@ -3,11 +3,15 @@
 Holds no bytes of its own: it looks at what one side has sent, gives the other as much as that takes, and only then
 takes exactly this from the first. So what waits, waits in the kernel, bounded by its socket buffers, and a side that
 does not read stops the other from being read.
+
+What one side did to its connection is done to the other: a peer that died resets its client, as a broker that dies
+does (a stock client forgets requests on a connection that ends with FIN). So does the death of this process.
 """
 
 import selectors
 import socket
 from collections.abc import Callable
+from struct import Struct
 
 from logherd_guardian.clock import clock_ms
 
@@ -16,6 +20,9 @@ __all__ = ["BUFFER_BYTES", "Relay"]
 BUFFER_BYTES = 64 << 10
 _ROUNDS_MAX = 4
 """So many buffers are moved before others have their turn."""
+_LINGER = Struct("ii")
+_RESET, _FIN = _LINGER.pack(1, 0), _LINGER.pack(0, 0)
+"""How the kernel ends a connection: see tcp_close in Linux."""
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
@@ -45,14 +52,18 @@ class Relay:
         self._ways = (_Way(client, peer), _Way(peer, client))
         self._buffer = buffer
         self._ended = ended
+        for side in self._sides:
+            side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._watch()
 
     @property
     def half_ended(self) -> bool:
         return any(way.ended for way in self._ways)
 
-    def close(self) -> None:
+    def close(self, *, reset: bool = True) -> None:
+        """End both connections: with a reset, so that a client looks at once for what was on its way, or with FIN."""
         for side in self._sides:
+            side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET if reset else _FIN)
             if side.fileno() >= 0 and side in self._selector.get_map():
                 self._selector.unregister(side)
             side.close()
@@ -81,10 +92,10 @@ class Relay:
                 if not way.ended:
                     self._move(way)
         except OSError:
-            self._end()
+            self._end(reset=True)
             return
         if all(way.ended for way in self._ways):
-            self._end()
+            self._end(reset=False)
         else:
             self._watch()
 
@@ -108,6 +119,6 @@ class Relay:
             way.blocked = sent < count
             self.moved_at = clock_ms()
 
-    def _end(self) -> None:
-        self.close()
+    def _end(self, *, reset: bool) -> None:
+        self.close(reset=reset)
         self._ended(self)

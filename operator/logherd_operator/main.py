@@ -1,10 +1,14 @@
 """`logherd operator`: what the operator is started with, and what it can print without a cluster."""
 
 import sys
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from logherd_operator.resources.site import Site
 
 __all__ = ["operator"]
 
@@ -14,11 +18,9 @@ operator = typer.Typer(add_completion=False, no_args_is_help=True, help="The Kub
 @operator.command()
 def crd() -> None:
     """Print the CustomResourceDefinition of BrokerGroup."""
-    import yaml
-
     from logherd_operator.spec.crd import group_crd
 
-    yaml.safe_dump(group_crd(), sys.stdout, sort_keys=False, width=120)
+    _print(group_crd())
 
 
 @operator.command()
@@ -28,21 +30,45 @@ def render(
     operator_image: Annotated[str, typer.Option(help="Image of the operator.")] = "logherd-operator:latest",
 ) -> None:
     """Print every object that the operator would make for a new group."""
-    import yaml
-
     from logherd_operator.resources.group_objects import render_group
-    from logherd_operator.resources.site import Shape, Site
-    from logherd_operator.spec.document import parse_group
+    from logherd_operator.resources.site import Shape
 
-    group = parse_group(file.read_text(encoding="utf-8"), source=str(file))
-    embedded = group.spec.controllers.embedded
-    controllers = embedded.replicas if embedded is not None else 3
-    site = Site(
-        group=group, namespace=group.metadata.namespace or "default", uid="", image=group.spec.image or image,
-        operator_image=operator_image, operator_version="", controller_count=controllers,
-    )  # fmt: skip
-    rendered = render_group(site, Shape(brokers=group.spec.replicas, controllers=controllers))
-    yaml.safe_dump_all([*rendered.made_once, *rendered.kept], sys.stdout, sort_keys=False, width=120)
+    site = _site(file, image, operator_image)
+    rendered = render_group(site, Shape(brokers=site.group.spec.replicas, controllers=site.controller_count))
+    _print(*rendered.made_once, *rendered.kept)
+
+
+@operator.command("spark-job")
+def spark_job(
+    file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The BrokerGroup to write to.")],
+    way: Annotated[str, typer.Option(help="submit (a Job with spark-submit), kubeflow or apache.")] = "submit",
+    name: Annotated[str, typer.Option(help="Of the job; none: GROUP-flights.")] = "",
+    namespace: Annotated[str, typer.Option(help="Of the job; none: the group's.")] = "",
+    image: Annotated[str, typer.Option(help="Of driver and executors; none: as the spec says.")] = "",
+    topic: Annotated[str, typer.Option(help="LOGHERD_TOPIC of the job.")] = "flights",
+    executors: Annotated[int, typer.Option(min=1, help="How many.")] = 2,
+    script: Annotated[Path | None, typer.Option(metavar="FILE", help="The job; none: flights, as an example.")] = None,
+    checkpoint: Annotated[str, typer.Option(metavar="URI", help="Where streams keep theirs.")] = "",
+) -> None:
+    """Print all that a Spark job needs to write to a group, for `kubectl apply -f -`."""
+    from dataclasses import replace
+
+    from logherd_operator.resources.spark_template import job_objects, spark_job_of
+    from logherd_operator.spec.errors import OperatorError
+
+    try:
+        job = spark_job_of(_site(file))
+        name = name or job.name
+        text = script.read_text(encoding="utf-8") if script is not None else job.script
+        job = replace(
+            job, name=name, config_map=f"{name}-job", namespace=namespace or job.namespace, image=image or job.image,
+            topic=topic, executors=executors, script=text, checkpoint=checkpoint,
+        )  # fmt: skip
+        objects = job_objects(job, way)
+    except (OperatorError, OSError) as error:
+        typer.echo(f"logherd operator spark-job: {error}", err=True)
+        raise typer.Exit(2) from None
+    _print(*objects)
 
 
 @operator.command()
@@ -86,7 +112,10 @@ def keep_leader(
     """Keep the endpoint of a group's leader, beside one of its controllers, until told to stop."""
     import logging
     import platform
+    import signal
 
+    # The kernel sends the first process of a container no signal that it does not handle.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     from logherd_operator.keeper.keeping import Keeping
     from logherd_operator.keeper.keeping import keep_leader as keep
     from logherd_operator.keeper.slices import pod_place
@@ -100,3 +129,34 @@ def keep_leader(
 @operator.callback()
 def _group() -> None:
     """The Kubernetes operator, and what it writes."""
+
+
+def _site(file: Path, image: str = "", operator_image: str = "") -> "Site":
+    """Where a group from a file would be built. Raises: SpecError, OSError."""
+    from logherd_operator.resources.site import Site
+    from logherd_operator.spec.document import parse_group
+
+    group = parse_group(file.read_text(encoding="utf-8"), source=str(file))
+    embedded = group.spec.controllers.embedded
+    return Site(
+        group=group, namespace=group.metadata.namespace or "default", uid="", image=group.spec.image or image,
+        operator_image=operator_image, operator_version=version("logherd"),
+        controller_count=embedded.replicas if embedded is not None else 3,
+    )  # fmt: skip
+
+
+def _print(*documents: dict[str, Any]) -> None:
+    """As YAML, in which texts of several lines stand as they are."""
+    import yaml
+
+    class Readable(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            """What stands in two places is written twice."""
+            del data
+            return True
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Readable.add_representer(str, text)
+    yaml.dump_all(documents, sys.stdout, Dumper=Readable, sort_keys=False, width=120)

@@ -5,6 +5,7 @@ tested. A missing tool skips with its name and purpose; with `CI=true` it fails.
 """
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +17,9 @@ from compat.logherd_server import LogHerd, start_logherd
 from compat.rocketmq import RocketMQ, start_rocketmq
 from compat.server import Server
 from compat.toolchain import HERE, JAVA_DIRECTORY, MissingTool, build_go, build_helm, compile_java
+from k8s.conftest import pytest_pyfunc_call
+
+__all__ = ["pytest_pyfunc_call"]
 
 T = TypeVar("T")
 
@@ -49,6 +53,12 @@ def crd_judge() -> Path:
 @pytest.fixture(scope="session")
 def helm_program() -> Path:
     return needs(build_helm)
+
+
+@pytest.fixture(scope="session")
+def kubectl_program() -> Path:
+    found = shutil.which("kubectl")
+    return Path(found) if found is not None else needs(lambda: build_go(HERE / "kubectl"))
 
 
 @pytest.fixture(scope="session")

@@ -70,10 +70,12 @@ def binary_header(data: bytes) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def ask(port: int, code: int, fields: dict[str, str], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
+def ask(
+    port: int, code: int, fields: dict[str, str], body: bytes = b"", *, seconds: float = 5
+) -> tuple[dict[str, Any], bytes]:  # fmt: skip
     """Header and body of the answer. Raises OSError."""
     header = {"code": code, "extFields": fields, "flag": 0, "language": "OTHER", "opaque": 1, "version": 479}
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as stream:
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as stream:
         stream.sendall(frame(header, body))
         kind, text, answer = split_frame(read_frame(stream))
     return binary_header(text) if kind else json.loads(text), answer

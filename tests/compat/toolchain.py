@@ -7,6 +7,7 @@ because each builds aside and renames.
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -15,7 +16,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["JAVA_DIRECTORY", "MissingTool", "build_go", "build_helm", "class_path", "compile_java", "find_tool"]
+__all__ = [
+    "JAVA_DIRECTORY",
+    "MissingTool",
+    "build_go",
+    "build_helm",
+    "class_path",
+    "compile_java",
+    "find_tool",
+    "module_folder",
+]
 
 HERE = Path(__file__).parent
 JAVA_DIRECTORY = HERE / "java"
@@ -135,3 +145,12 @@ def build_helm() -> Path:
         run([go, "install", f"-ldflags={flags}", version], aside, {"GOBIN": str(aside)})
 
     return built_once(f"helm-{digest_of(version, flags)}", build) / "helm"
+
+
+def module_folder(module: str) -> Path:
+    """The source of a Go module, PATH@VERSION, fetched and checked by Go."""
+    done = subprocess.run(
+        [find_tool("go"), "mod", "download", "-json", module], capture_output=True, text=True, timeout=300, check=True,
+        cwd=tempfile.gettempdir(),
+    )  # fmt: skip
+    return Path(json.loads(done.stdout)["Dir"])

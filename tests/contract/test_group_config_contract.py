@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from logherd.settings.hot import HOT, hot_properties, hot_values
 from logherd.settings.load import load_broker_options, load_controller_options
+from logherd_operator.resources.broker_config import hot_settings
 from logherd_operator.resources.member_files import broker_files, controller_files
-from logherd_operator.resources.pinning import HOT_KEYS
 from logherd_operator.resources.site import Shape
+from logherd_operator.spec.effects import CONFIG_LIVE
 from unit.operator_resources.examples import EXAMPLES, site_of
 
 NAMES = sorted(EXAMPLES)
@@ -50,7 +52,21 @@ def test_any_lease_leaves_time_for_an_election(tmp_path: Path, failover: dict[st
     load_broker_options(path)
 
 
-def test_hot_keys_are_properties_of_a_broker() -> None:
-    from logherd.settings.properties import property_names
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {}, {"storage": {"reservedPercent": 7}, "replication": {"lagTimeoutMs": 2500}},
+        {"config": {"fileReservedTime": "096", "autoCreateTopicEnable": "false", "flushIntervalCommitLog": "50"}},
+        {"config": {"diskMaxUsedSpaceRatio": "80"}, "failover": {"heartbeatIntervalMs": 700}},
+    ],
+)  # fmt: skip
+def test_a_broker_tells_hot_settings_as_the_operator_wants_them(tmp_path: Path, spec: dict[str, object]) -> None:
+    site, path = site_of(spec), tmp_path / "b.json"
+    path.write_text(json.dumps(broker_files(site, Shape(brokers=3, controllers=3))["orders-broker-0.json"]))
+    assert hot_settings(site.group).items() <= hot_values("broker", load_broker_options(path)).items()
 
-    assert set(property_names()) >= HOT_KEYS
+
+def test_what_the_operator_takes_for_live_is_hot_at_a_broker() -> None:
+    assert hot_properties().keys() == CONFIG_LIVE.keys()
+    keys = {**hot_settings(site_of({}).group)}
+    assert keys.keys() <= {*HOT["broker"], *hot_properties()}

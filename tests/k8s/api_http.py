@@ -6,25 +6,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import yaml
 from aiohttp import web
 
+from k8s import protobuf
+from k8s.api_kinds import KINDS, described
 from k8s.api_server import ApiServer
 from logherd_operator.clients.admin import Admins
 from logherd_operator.clients.errors import Unreachable
 
 __all__ = ["served"]
 
-_RESOURCES = {
-    "/api/v1": [
-        ("namespaces", "Namespace", False), ("pods", "Pod", True),
-        ("persistentvolumeclaims", "PersistentVolumeClaim", True), ("events", "Event", True),
-    ],
-    "/apis/apps/v1": [("statefulsets", "StatefulSet", True)],
-    "/apis/logherd.dev/v1alpha1": [("brokergroups", "BrokerGroup", True)],
-}  # fmt: skip
-
-
-_LISTED = {plural for kinds in _RESOURCES.values() for plural, _, _ in kinds}
+_LISTED = {plural for kinds in KINDS.values() for plural, _, _ in kinds}
 
 
 @asynccontextmanager
@@ -55,14 +48,18 @@ class _Pages:
         path = request.path
         if path.startswith("/admin/"):
             return await self._admin(request)
-        found = _discovery(path)
+        if "/proxy/" in path:
+            return await self._proxy(request)
+        found = described(path)
         if found is not None:
             return web.json_response(found)
+        if path.endswith("/scale"):
+            return await self._scale(request)
         plural = path.rsplit("/", 1)[1]
         if request.method == "GET" and plural in _LISTED:
             return await (self._watch(request) if "watch" in request.query else self._list(request))
-        text = await request.text()
-        body = json.loads(text) if text else None
+        raw = await request.read()
+        body = _body(raw, request.content_type)
         try:
             reply = self._api.handle(request.method, request.path_qs, body, request.content_type)
         except Unreachable:
@@ -80,11 +77,34 @@ class _Pages:
             reply = await self._admins.tell(host, f"/{inner}", await request.json(), token)
         return web.Response(status=502) if reply is None else web.json_response(reply.document, status=reply.status)
 
+    async def _scale(self, request: web.Request) -> web.Response:
+        path = request.path.removesuffix("/scale")
+        if request.method != "GET":
+            count = (await request.json())["spec"]["replicas"]
+            body = {"spec": {"replicas": count}}
+            self._api.handle("PATCH", path, body, "application/merge-patch+json")
+        found = self._api.find(path) or {}
+        return web.json_response({
+            "apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": found["spec"].get("replicas", 3)},
+            "metadata": {name: found["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion")},
+            "status": {"replicas": (found.get("status") or {}).get("replicas", 0)},
+        })  # fmt: skip
+
+    async def _proxy(self, request: web.Request) -> web.Response:
+        """What kubectl does for who may `get` `pods/proxy`; pods are asked by their names in the cluster."""
+        assert self._admins is not None
+        where, _, inner = request.path.partition("/proxy/")
+        pod = where.rsplit("/", 1)[1].partition(":")[0]
+        reply = await self._admins.ask(f"{pod}.pods.svc", f"/{inner}")
+        return web.Response(status=502) if reply is None else web.json_response(reply.document, status=reply.status)
+
     async def _list(self, request: web.Request) -> web.Response:
         self._api._count("list", request.path)
         items = [each for _, each in self._api.listed(request.path) if _fits(each, request)]
+        kind, version = _kind_of(request.path)
         return web.json_response({
-            "kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": str(self._api.version)}, "items": items,
+            "kind": f"{kind}List", "apiVersion": version, "metadata": {"resourceVersion": str(self._api.version)},
+            "items": items,
         })  # fmt: skip
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
@@ -116,27 +136,27 @@ class _Pages:
         return response
 
 
+def _body(raw: bytes, content_type: str) -> Any:
+    if content_type == protobuf.CONTENT_TYPE:
+        return protobuf.read(raw)
+    try:
+        return json.loads(raw) if raw else None
+    except ValueError:
+        return yaml.safe_load(raw)
+
+
 def _fits(document: dict[str, Any], request: web.Request) -> bool:
     labels = document["metadata"].get("labels") or {}
     wanted = [each.split("=") for each in request.query.get("labelSelector", "").split(",") if each]
-    return all(labels.get(name) == value for name, value in wanted)
+    name = request.query.get("fieldSelector", "").removeprefix("metadata.name=")
+    return name in ("", document["metadata"]["name"]) and all(labels.get(key) == value for key, value in wanted)
 
 
-def _discovery(path: str) -> dict[str, Any] | None:
-    if path == "/api":
-        return {"versions": ["v1"]}
-    if path == "/apis":
-        groups = [each.removeprefix("/apis/").split("/") for each in _RESOURCES if each.startswith("/apis/")]
-        return {"groups": [
-            {"name": name, "preferredVersion": {"version": version}, "versions": [{"version": version}]}
-            for name, version in groups
-        ]}  # fmt: skip
-    found = _RESOURCES.get(path)
-    if found is None:
-        return None
-    verbs = ["get", "list", "watch", "create", "patch", "delete"]
-    return {"resources": [
-        {"name": plural, "kind": kind, "singularName": kind.lower(), "namespaced": spaced, "verbs": verbs,
-         "shortNames": [], "categories": []}
-        for plural, kind, spaced in found
-    ]}  # fmt: skip
+def _kind_of(path: str) -> tuple[str, str]:
+    """Kind and version of a collection."""
+    plural = path.rsplit("/", 1)[1]
+    for root, kinds in KINDS.items():
+        for found, kind, _ in kinds:
+            if found == plural and path.startswith(f"{root}/"):
+                return kind, root.removeprefix("/apis/").removeprefix("/api/")
+    return "", "v1"

@@ -1,4 +1,4 @@
-"""An API server in memory: versions and their conflicts, server-side apply by field managers, subresources, watches.
+"""An API server in memory: schemas, versions and their conflicts, server-side apply by field managers, watches.
 
 `Transport` of the operator's client at the same time, so that thousands of requests need no socket; `api_http` serves
 the same over HTTP.
@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from k8s.fields import Fields, applied, merged
+from k8s.schema import faults
 from logherd_operator.clients.api import APPLY, Reply
 from logherd_operator.clients.errors import Unreachable
 
@@ -134,6 +135,9 @@ class ApiServer:
     def _create(self, path: str, body: Document) -> Reply:
         if path.endswith("/eviction"):
             return self._evict(path.removesuffix("/eviction"), body)
+        wrong = faults(body)
+        if wrong:
+            return _error(422, "; ".join(wrong))
         name = body["metadata"]["name"]
         if f"{path}/{name}" in self.objects:
             return _error(409, f"{name} exists already")
@@ -169,10 +173,14 @@ class ApiServer:
             return _error(404, "not found")
         if self._conflicts(found, body):
             return _error(409, "the object has been modified")
-        return Reply(200, self._store(path, {**body, "metadata": {**found["metadata"]}}))
+        said = {name: value for name, value in body["metadata"].items() if name in ("labels", "annotations")}
+        return Reply(200, self._store(path, {**body, "metadata": {**found["metadata"], **said}}))
 
     def _apply(self, path: str, body: Document, manager: str) -> Reply:
         path, status = path.removesuffix("/status"), path.endswith("/status")
+        wrong = [] if status else faults(body)
+        if wrong:
+            return _error(422, "; ".join(wrong))
         found = self.objects.get(path)
         if found is None and (status or body["metadata"].get("resourceVersion")):
             return _error(404 if status else 409, "not found")
@@ -228,7 +236,7 @@ class ApiServer:
 
     def _count(self, verb: str, path: str) -> None:
         parts = path.strip("/").split("/")
-        group = "" if parts[0] == "api" else parts[1]
+        group = "" if parts[0] == "api" else "/".join(parts[1:2])
         inner = parts[parts.index("namespaces") + 2 :] if "namespaces" in parts else parts[-1:]
         resource = "/".join([inner[0], *inner[2:]]) if inner else "namespaces"
         self.seen[group, resource, verb] += 1

@@ -12,6 +12,7 @@ from typing import Any
 from k8s.api_server import ApiServer, stamp
 from logherd_operator.clients.api import Reply
 from logherd_operator.plan import actions as act
+from logherd_operator.spec.effects import CONFIG_LIVE
 from logherd_operator.spec.group import BrokerGroupSpec
 from logherd_operator.spec.machine import quantity_value
 from unit.operator_plan.world import Disk, Pod, World
@@ -84,7 +85,7 @@ class Kubelet:
             world.controllers = {n: world._pod() for n in range(int(controllers["spec"]["replicas"]))}
         config = self.api.find(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{self.name}-broker-config")
         if config is not None:
-            world.files = json.loads(config["data"][f"{self.name}-broker-0.json"])["properties"]
+            world.files = hot_of(json.loads(config["data"][f"{self.name}-broker-0.json"]))
 
     def _workload(self, component: str) -> Document | None:
         path = _sets(f"{self.name}-{component}")
@@ -179,8 +180,8 @@ class Kubelet:
     def delete(self, path: str, found: Document) -> bool:
         """How the API server lets things go: pods take their grace, claims go with their pods."""
         kind, name = path.split("/")[-2:]
-        if kind == "pods":
-            component, _, number = name.removeprefix(f"{self.name}-").rpartition("-")
+        component, _, number = name.removeprefix(f"{self.name}-").rpartition("-")
+        if kind == "pods" and number.isdigit():
             pod = (self.world.controllers if component == "controller" else self.world.pods).get(int(number))
             if pod is not None and pod.uid == found["metadata"]["uid"]:
                 self.world._stop(pod)
@@ -289,3 +290,16 @@ class Kubelet:
         elif verb == "config":
             ordinal = int(host.partition(".")[0].rpartition("-")[2])
             world._do_pushconfig(act.PushConfig(ordinal=ordinal, values=body["values"], reason=""))
+
+
+def hot_of(document: Document) -> dict[str, str]:
+    """What a broker that starts from this file has in force, as its status page tells it."""
+    defaults = {name: value for name, value in CONFIG_LIVE.items() if value is not None}
+    properties = {name: value for name, value in document["properties"].items() if name in CONFIG_LIVE}
+    return {
+        "replication.heartbeat": document["replication"]["heartbeat"],
+        "replication.lagTimeout": document["replication"]["lagTimeout"],
+        "store.reservedPercent": str(document["store"]["reservedPercent"]),
+        **defaults,
+        **properties,
+    }

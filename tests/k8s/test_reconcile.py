@@ -199,13 +199,31 @@ async def test_volumes_grow_and_no_pod_is_touched() -> None:
 async def test_hot_settings_reach_running_brokers() -> None:
     drive = await founded()
     before = uids(drive)
-    drive.set_spec({**SPEC, "config": {"fileReservedTime": "96"}})
+    drive.set_spec({
+        **SPEC, "config": {"fileReservedTime": "96"}, "storage": {"reservedPercent": 12},
+        "replication": {"lagTimeoutMs": 2000}, "failover": {"heartbeatIntervalMs": 500},
+    })  # fmt: skip
     await drive.settle()
     assert {pod: path for pod, path in drive.kubelet.told if path == "/config"}.keys() == {
         f"orders-broker-{n}" for n in range(3)
     }
     assert drive.condition("ConfigApplied")["status"] == "True"
     assert uids(drive) == before
+    drive.set_spec(SPEC)  # what was given is given no more: the defaults come back, live too
+    await drive.settle()
+    assert {each["fileReservedTime"] for each in drive.kubelet.world.hot.values()} == {"72"}
+    assert uids(drive) == before
+
+
+async def test_a_setting_that_needs_a_restart_restarts_one_after_the_other() -> None:
+    drive = await founded()
+    before = uids(drive)
+    drive.set_spec({**SPEC, "config": {"maxMessageSize": "65536", "fileReservedTime": "96"}})
+    await drive.settle()
+    brokers = [each for each in before if each not in uids(drive)]
+    assert len(brokers) == 3
+    assert drive.condition("ConfigApplied")["status"] == "True"
+    assert drive.kubelet.world.faults == []
 
 
 async def test_a_spec_that_cannot_be_read_changes_nothing_but_what_is_said() -> None:

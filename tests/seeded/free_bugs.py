@@ -10,6 +10,7 @@ import pytest
 from logherd.group import static_core, voting_core
 from logherd.group.ground import Ground
 from logherd.group.output import Promise
+from logherd.group.reading import Granted
 from logherd.group.static_core import StaticCore
 from logherd.group.static_leader import StaticLeader
 from logherd.group.table import first_epoch
@@ -162,6 +163,14 @@ RAFT = {
         60,
     ),
 }
+
+
+def _reads_on_when_cut_off(patch: Patch) -> None:
+    patch.setattr(Granted, "counts", lambda self, now, applied: applied >= self.position)
+
+
+for _bugs in (STATIC, RAFT):
+    _bugs["read-cut-off"] = Bug("a follower that hears nobody lets read on", _reads_on_when_cut_off, ("F2",), 40)
 
 
 def _named_for(broker_id: int) -> ReplicaId:

@@ -15,8 +15,10 @@ from logherd.group.ground import Ground
 from logherd.group.handover import Handover
 from logherd.group.insync import InSync
 from logherd.group.leader import Leader
+from logherd.group.leading import Leadership
+from logherd.group.reading import READ_MS, Granted, Reading
 from logherd.model.names import Epoch, Position
-from logherd.replication.messages import ReplicaId
+from logherd.replication.messages import ReadAsk, ReadGrant, ReplicaId
 from sim.groups.run import Result, run_seed
 
 __all__ = ["BUGS", "Bug", "search"]
@@ -100,6 +102,30 @@ def _no_greeting(patch: Patch) -> None:
     patch.setattr(Follows, "_greet", lambda self: None)
 
 
+def _reads_up_to_the_end(patch: Patch) -> None:
+    true = Reading.readable
+
+    def readable(self: Reading, now: int) -> Position | None:
+        return None if true(self, now) is None else self._ground.log.end
+
+    patch.setattr(Reading, "readable", readable)
+
+
+def _reads_on_when_cut_off(patch: Patch) -> None:
+    patch.setattr(Granted, "counts", lambda self, now, applied: applied >= self.position)
+
+
+def _reads_what_it_lacks(patch: Patch) -> None:
+    patch.setattr(Granted, "counts", lambda self, now, applied: now - self.asked_at < READ_MS)
+
+
+def _grants_reads_after_its_lease(patch: Patch) -> None:
+    def on_read_ask(self: Leadership, sender: ReplicaId, ask: ReadAsk) -> None:
+        self._ground.send(sender, ReadGrant(ask.number, self._ground.commit))
+
+    patch.setattr(Leadership, "on_read_ask", on_read_ask)
+
+
 BUGS = {
     "union": Bug("a proposed set does not count (#5663)", _pending_does_not_count, ("L3", "W1", "R1"), 40),
     "gone": Bug("a removal counts before it is accepted", _removal_before_its_answer, ("L3", "W1", "R1"), 20),
@@ -129,6 +155,10 @@ BUGS = {
     "hasty": Bug(
         "leadership is released before everybody has an answer", _release_before_everything_is_told, ("R10",), 20
     ),
+    "read-all": Bug("a follower lets read all that it has", _reads_up_to_the_end, ("F1",), 5),
+    "read-cut-off": Bug("a follower that hears nobody lets read on", _reads_on_when_cut_off, ("F2",), 10),
+    "read-less": Bug("a follower lets read though it lacks records", _reads_what_it_lacks, ("F2",), 20),
+    "read-leaseless": Bug("a leader lets read after its lease", _grants_reads_after_its_lease, ("F2",), 40),
     "silent": Bug("a follower does not say where it is", _no_greeting, ("liveness",), 10),
 }
 

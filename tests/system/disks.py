@@ -66,6 +66,12 @@ class LoopDisk:
                 time.sleep(0.02)
 
     @property
+    def device(self) -> str:
+        """Major and minor number of what is mounted."""
+        number = self.mount_point.stat().st_dev
+        return f"{os.major(number)}:{os.minor(number)}"
+
+    @property
     def free_bytes(self) -> int:
         return shutil.disk_usage(self.mount_point).free
 

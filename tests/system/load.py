@@ -47,8 +47,9 @@ class _Sender(threading.Thread):
 class Load:
     """Several senders at once. Use as a context manager: on leaving, all of them have stopped."""
 
-    def __init__(self, broker: BrokerProcess, *, senders: int = 8) -> None:
-        self._senders = [_Sender(number, broker) for number in range(senders)]
+    def __init__(self, broker: BrokerProcess, *, senders: int = 8, first: int = 0) -> None:
+        """`first`: the number of the first sender, by which it names what it sends."""
+        self._senders = [_Sender(first + number, broker) for number in range(senders)]
 
     def __enter__(self) -> "Load":
         for sender in self._senders:
@@ -80,10 +81,10 @@ class Load:
             time.sleep(0.01)
 
 
-def drained_history(broker: BrokerProcess, load: Load) -> History:
-    """The history of a load with the final content of its queues, read from the broker."""
+def drained_history(broker: BrokerProcess, *loads: Load) -> History:
+    """The history of loads with the final content of its queues, read from the broker."""
     client = BlockingClient(broker.port, host=broker.host)
-    history = History(load.sends)
+    history = History([send for load in loads for send in load.sends])
     try:
         for queue_id in range(QUEUES):
             history.final[(TOPIC, queue_id)] = drain_queue(client, TOPIC, queue_id)

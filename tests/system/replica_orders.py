@@ -11,7 +11,7 @@ __all__ = ["admins", "replica_command", "token_file"]
 
 
 def token_file(directory: Path) -> Path:
-    """A secret, as `replication.adminTokenFile` names it."""
+    """A secret, as `adminTokenFile` names it."""
     path = directory / "token"
     path.write_text("secret\n")
     path.chmod(0o600)

@@ -54,6 +54,20 @@ def running(tmp_path: Path) -> Iterator[Running]:
         yield Running(controllers, tmp_path / "nodes")
 
 
+def test_each_controller_takes_settings_of_its_own_while_it_runs(running: Running) -> None:
+    one, other = running.followers
+    wanted = {"limits.idleTime": "5m", "log.level": "warning"}
+    # A machine that is too busy to have it checked says so.
+    until(lambda: running.call(one, "/config/process", values=wanted)[0] == 200, seconds=60, what="the change")
+    said = running.call(one, "/config/process")[1]
+    assert said["hot"]["limits.idleTime"] == "300000ms"
+    assert said["config"]["changed"] == {"limits.idleTime": 1, "log.level": 1}
+    assert running.call(other, "/config/process")[1]["hot"]["limits.idleTime"] == "120000ms"
+    status, said = running.call(one, "/config/process", values={"leaseMs": 5000})
+    assert (status, said["field"]) == (400, "leaseMs")
+    assert running.call(one, "/config/process", token="another", values={"log.level": "info"})[0] == 403
+
+
 def test_a_group_is_shown_everywhere_and_led_from_the_leader(running: Running) -> None:
     brokers = [FakeBroker(number, running.controllers) for number in (1, 2, 3)]
     for broker in brokers:

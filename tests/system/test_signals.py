@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -97,5 +98,25 @@ def test_kill_9_in_the_middle_of_starts_loses_nothing(tmp_path: Path) -> None:
         assert len(list((tmp_path / "data" / "commitlog").iterdir())) > 2
         verdict = check_log(drained_history(broker, load), ok_sends_min=500)
         assert verdict.name == "valid", verdict
+    finally:
+        broker.kill()
+
+
+def test_a_broker_that_is_killed_resets_its_clients_and_one_that_stops_does_not(tmp_path: Path) -> None:
+    """With FIN the Java client may wait three seconds for what was on its way (`net.parting`)."""
+    broker = BrokerProcess(tmp_path, store=STORE)
+    broker.start()
+    try:
+        with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as made:
+            BlockingClient(broker.port, made=made).send(TOPIC, 0, "x")
+            os.kill(broker.pid, signal.SIGKILL)
+            with pytest.raises(ConnectionResetError):
+                made.recv(1)
+        broker.kill()
+        broker.start()
+        with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as made:
+            BlockingClient(broker.port, made=made).send(TOPIC, 0, "x")
+            os.kill(broker.pid, signal.SIGTERM)
+            assert made.recv(1) == b""
     finally:
         broker.kill()

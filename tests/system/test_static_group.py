@@ -26,10 +26,9 @@ SECONDS = 60.0
 
 def static_group(tmp_path: Path, *, guarded: bool = False) -> GuardedGroup:
     roles = {"leader": 1, "synchronous": [2]}
-    replication = {
-        "mode": "static", "controllers": [], "static": roles, "adminTokenFile": str(token_file(tmp_path)),
-    }  # fmt: skip
-    return GuardedGroup(tmp_path, replication=replication, guarded=guarded, store=STORE)
+    replication = {"mode": "static", "controllers": [], "static": roles}
+    token = str(token_file(tmp_path))
+    return GuardedGroup(tmp_path, replication=replication, guarded=guarded, store=STORE, adminTokenFile=token)
 
 
 def promote(tmp_path: Path, broker: GuardedReplica, *options: str) -> subprocess.CompletedProcess[str]:

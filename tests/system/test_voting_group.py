@@ -1,9 +1,12 @@
 """A group in raft mode, as real processes without controllers of its own: who leads is decided by its brokers alone."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +81,20 @@ def test_clients_of_a_killed_leader_under_a_guardian_are_served_on_at_its_own_ad
     assert [each for each in outcomes if each.startswith("not connected")] == []
 
 
+def test_a_leader_that_hangs_is_killed_by_its_guardian_once_its_lease_is_over(tmp_path: Path) -> None:
+    with GuardedGroup(tmp_path, replication=RAFT, store=STORE) as group:
+        leader, epoch = group.leader()
+        with Load(leader, senders=2) as load:
+            load.wait_for(Outcome.OK, 100, seconds=SECONDS)
+            child = leader.child
+            os.kill(child, signal.SIGSTOP)
+            group.leader(after=epoch)
+            leader.wait_for_another(child)
+            load.wait_for(Outcome.OK, 100, seconds=SECONDS)
+        judge(group, load, leader, ok_sends_min=200)
+        assert f"killed: lease over and not released, epoch={epoch}" in leader.log()
+
+
 def test_a_group_whose_brokers_all_died_goes_on_with_what_it_had(tmp_path: Path) -> None:
     with GuardedGroup(tmp_path, replication=RAFT, guarded=False, store=STORE) as group:
         leader, epoch = group.leader()
@@ -127,8 +144,9 @@ def has_new_vote(leader: GuardedReplica, number: int, before: int) -> bool:
 
 def test_leadership_is_handed_over_by_order_and_no_send_fails(tmp_path: Path) -> None:
     token = token_file(tmp_path)
-    replication = {**RAFT, "adminTokenFile": str(token)}
-    with GuardedGroup(tmp_path, replication=replication, guarded=False, store=STORE) as group:
+    with GuardedGroup(
+        tmp_path, replication=RAFT, guarded=False, store=STORE, adminTokenFile=str(token)
+    ) as group:  # fmt: skip
         leader, epoch = group.leader()
         target, witness = others(group, leader)
         eventually(lambda: len(leader.replication()["inSync"]["members"]) == 3, "not in sync", SECONDS)
@@ -157,3 +175,48 @@ def target_epoch(done: subprocess.CompletedProcess[str]) -> int:
 
 def hand_over(group: GuardedGroup, *options: str) -> subprocess.CompletedProcess[str]:
     return replica_command("hand-over", *admins(group.brokers), *options)
+
+
+def test_what_is_left_of_a_lost_majority_goes_on_by_order_and_takes_in_new_stores(tmp_path: Path) -> None:
+    token = token_file(tmp_path)
+    replication = {**RAFT, "adminTokenFile": str(token)}
+    with GuardedGroup(tmp_path, replication=replication, guarded=False, store=STORE) as group:
+        leader, epoch = group.leader()
+        left, lost = others(group, leader)[0], [leader, others(group, leader)[1]]
+        recover = ("recover", *admins([left]), "--token-file", str(token), "--yes")
+        given_up = [part for broker in lost for part in ("--give-up", str(group.number(broker)))]
+        with Load(left, senders=2) as load:
+            load.wait_for(Outcome.OK, 100, seconds=SECONDS)
+            eventually(lambda: votes(left)["leader"] is not None, "no leader is heard", SECONDS)
+            works = replica_command(*recover, *given_up, "--accept-loss")
+            assert "a leader is heard here" in works.stderr
+        group.agree()
+        for broker in lost:
+            broker.kill()
+            (broker.directory / "data").rename(broker.directory / "lost")
+        eventually(lambda: votes(left)["leader"] is None, "a leader is heard", SECONDS)
+        assert "are lost, although they were acknowledged" in replica_command(*recover, *given_up).stderr
+        assert "name them" in replica_command(*recover, *given_up[:2], "--accept-loss").stderr
+        done = replica_command(*recover, *given_up, "--accept-loss")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["epoch"] > epoch
+        with Load(left, senders=2, first=2) as more:
+            more.wait_for(Outcome.OK, 50, seconds=SECONDS)
+            for broker in lost:
+                broker.start()
+            eventually(lambda: len(left.replication()["inSync"]["members"]) == 3, "they do not vote", SECONDS)
+            left.kill()
+            another, _ = group.leader(after=target_epoch(done))
+            assert another in lost
+            left.start()
+            more.wait_for(Outcome.OK, 50, seconds=SECONDS)
+        group.agree()
+        verdict = check_log(drained_history(left, load, more), ok_sends_min=150)
+        assert verdict.name == "valid", verdict
+
+
+def votes(broker: GuardedReplica) -> dict[str, Any]:
+    """What a broker knows of who votes and leads."""
+    page = json.loads(replica_command("votes", *admins([broker])).stdout)[0]
+    assert isinstance(page, dict)
+    return page

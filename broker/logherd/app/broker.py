@@ -21,10 +21,12 @@ from logherd.app.engine import Engine
 from logherd.app.external_names import ExternalNames
 from logherd.app.forwarding.assembly import Forwarding, Surroundings
 from logherd.app.group.engine import GroupEngine
+from logherd.app.group.reads import follower_pulls
 from logherd.app.group.view import GroupView
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.guarded.lent import NAMES, REMOTING, Lent
 from logherd.app.guarded.relay import open_relay
+from logherd.app.live_settings import LiveSettings
 from logherd.app.names import EmbeddedNames
 from logherd.app.option_values import net_limits
 from logherd.app.requests import WaitingAnswers
@@ -62,17 +64,20 @@ class Broker:
         leadership: Leadership | None,
         keeper: LeaseKeeper,
     ) -> None:
-        self._options = options
+        self._guard = TaskGuard(on_end=self._task_ended)
+        self._live = LiveSettings("broker", options, self._guard)
         self._place = place
         self._clock = clock
         self._slaves = ClassicLeading.prepare(options)
         self._engine = self._open(shares.cached_files, keeper, on_failure)
-        self._services = Services(options, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock)
-        self._guard = TaskGuard(on_end=self._task_ended)
+        self._services = Services(
+            self._live, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock
+        )
         alone = isinstance(self._engine, Engine) and leadership is None
         around = Surroundings(
-            place.identity, leadership or self._engine.leadership, alone, clock, self._guard, self._engine.schedule
-        )
+            place.identity, leadership or self._engine.leadership, alone, clock, self._guard, self._engine.schedule,
+            follower_pulls(options, self._engine, self._services) if isinstance(self._engine, GroupEngine) else None,
+        )  # fmt: skip
         self._forwarding = Forwarding(around, self._services, WaitingAnswers(self._engine.store))
         self._server: Server | None = None
         self._names = self._name_service(names_socket, shares.name_connections)
@@ -80,7 +85,8 @@ class Broker:
             self._engine.standing.attach(self._forwarding.answers, self._names)
         self._bound: dict[str, str] = {}
         self._services.replication = self._replication()
-        token = options.replication.admin_token_file
+        self._live.applied_by += [self._services.follow_settings, self._engine.follow_settings, self._relimit]
+        token = options.admin_token_file
         self._admin = AdminHttp(self._pages().routes(), token_file=None if token is None else Path(token))
 
     @staticmethod
@@ -119,6 +125,10 @@ class Broker:
             await broker.abandon()
             raise
         return broker
+
+    @property
+    def _options(self) -> BrokerOptions:
+        return self._live.options
 
     def addresses(self) -> dict[str, str]:
         """What was bound: address, admin, nameServer and, if there is one, relay, each "host:port"."""
@@ -176,7 +186,8 @@ class Broker:
                 ha_address=ha_address(self._options, identity),
                 alone=isinstance(self._engine, Engine),
             )  # fmt: skip
-            names = ExternalNames(self._options.name_service.addresses, registrar)
+            follower = identity if self._options.replication.follower_reads else None
+            names = ExternalNames(self._options.name_service.addresses, registrar, follower=follower)
             self._engine.metadata.on_topic_change.append(names.topic_changed)
             self._services.permission_hooks += [registrar.set_permission, names.permission_changed]
             return names
@@ -197,7 +208,7 @@ class Broker:
             BrokerParts(
                 place=self._place, data_dir=self._options.data_dir, started_ms=self._clock.now_ms(),
                 engine=self._engine, services=self._services, forwarding=self._forwarding,
-                server=lambda: self._server, names=names, bound=self._bound, slaves=self._slaves,
+                server=lambda: self._server, names=names, live=self._live, bound=self._bound, slaves=self._slaves,
             )
         )  # fmt: skip
 
@@ -205,7 +216,7 @@ class Broker:
         gate = self._forwarding.gate
         if not isinstance(self._engine, GroupEngine):
             return None
-        return GroupView(self._engine, lambda: RequestsView(forwarded=gate.taken, held=gate.held))
+        return GroupView(self._engine, lambda: RequestsView(forwarded=gate.taken, held=gate.held, read=gate.read))
 
     async def _serve(self, listening: socket.socket, address: str, connections: int) -> None:
         if isinstance(self._engine, Engine):
@@ -253,6 +264,10 @@ class Broker:
         await self._engine.close(orderly=orderly, seconds=STOP_SECONDS)
 
     # ---- while it runs
+
+    def _relimit(self, options: BrokerOptions) -> None:
+        if self._server is not None:
+            self._server.relimit(net_limits(options.limits, connections=self._server.connections_max))
 
     def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
         if isinstance(self._engine, Engine) or self._engine.may_answer():

@@ -5,18 +5,21 @@ import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
-from logherd.app.admin_routes import Page, Routes
+from logherd import __version__
+from logherd.app.admin_routes import Action, Page, Routes
 from logherd.app.classic.leading import ClassicLeading
 from logherd.app.engine import Engine
 from logherd.app.forwarding.assembly import Forwarding
 from logherd.app.group.engine import GroupEngine
 from logherd.app.group.orders import Orders
+from logherd.app.live_settings import LiveSettings
 from logherd.app.metrics.broker import read_replication, read_services, read_store
 from logherd.app.metrics.parts import read_build, read_names, read_port, read_requests
 from logherd.app.metrics.text import scrape_of
 from logherd.app.names import EmbeddedNames
 from logherd.app.services import Place, Services
 from logherd.net.server import Server
+from logherd.settings.options import BrokerOptions
 from logherd.telemetry import metrics
 from logherd.telemetry.metrics import Readings
 
@@ -36,6 +39,7 @@ class BrokerParts(NamedTuple):
     names: EmbeddedNames | None
     bound: dict[str, str]
     slaves: ClassicLeading | None
+    live: LiveSettings[BrokerOptions]
 
 
 class BrokerPages:
@@ -46,12 +50,16 @@ class BrokerPages:
 
     def routes(self) -> Routes:
         """The admin port's site."""
-        pages: dict[str, Page] = {"/status": self.status, "/health": self.health, "/ready": self.ready}
-        engine = self._parts.engine
-        orders = Orders(engine) if isinstance(engine, GroupEngine) else None
-        if orders is None:
-            return Routes(pages, scrape=scrape_of(self.collect))
-        return Routes({**pages, **orders.pages()}, actions=orders.actions(), scrape=scrape_of(self.collect))
+        engine, live = self._parts.engine, self._parts.live
+        pages: dict[str, Page] = {
+            "/status": self.status, "/health": self.health, "/ready": self.ready, "/config": live.page,
+        }  # fmt: skip
+        actions: dict[str, Action] = {"/config": live.action}
+        if isinstance(engine, GroupEngine):
+            orders = Orders(engine)
+            pages |= orders.pages()
+            actions |= orders.actions()
+        return Routes(pages, actions=actions, scrape=scrape_of(self.collect))
 
     def status(self) -> tuple[int, object]:
         parts = self._parts
@@ -62,6 +70,8 @@ class BrokerPages:
             "cluster": identity.cluster,
             "epoch": parts.engine.epoch,
             "brokerId": identity.broker_id,
+            "storeId": parts.engine.store_id,
+            "version": __version__,
             "role": parts.forwarding.role_name,
             "address": identity.address,
             "pid": os.getpid(),
@@ -71,6 +81,10 @@ class BrokerPages:
             "nameServer": parts.bound.get("nameServer", ""),
             "startedAt": parts.started_ms,
             "connections": server.connections if server is not None else 0,
+            "fault": parts.engine.fault,
+            # Who answers has recovered: this port opens after that.
+            "recoveringBytes": None,
+            **parts.live.about(),
             "replication": parts.services.replication_view(),
             **classic,
         }

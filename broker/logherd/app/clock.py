@@ -2,7 +2,12 @@
 
 import time
 
-__all__ = ["SystemClock"]
+__all__ = ["SystemClock", "boot_ms"]
+
+
+def boot_ms() -> int:
+    """Milliseconds of a clock that never goes back and counts suspension (leases and elections need both)."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
 class SystemClock:

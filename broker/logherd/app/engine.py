@@ -110,6 +110,17 @@ class Engine:
         return self.metadata.epoch
 
     @property
+    def store_id(self) -> str:
+        """A broker alone has no other copies to be told from."""
+        return ""
+
+    @property
+    def fault(self) -> str:
+        """Why this broker cannot write; empty if it can."""
+        failure = self._writer.failure
+        return "" if failure is None else f"the store has failed: {failure}"
+
+    @property
     def healthy(self) -> bool:
         """Whether writing goes on."""
         return self._writer.failure is None
@@ -139,6 +150,9 @@ class Engine:
         """About once a second: what follows time instead of traffic."""
         self.store.tick()
         self.schedule()
+
+    def follow_settings(self, _options: BrokerOptions) -> None:
+        """Nothing of it changes while it runs."""
 
     def apply_retention(self, now_ms: int) -> None:
         """Every 2 s or so: let old segments go, and make room for that when metadata holds them (H2)."""

@@ -7,6 +7,7 @@ from logherd.aiokit.tasks import TaskGuard
 from logherd.net.connection import Connection, connect
 from logherd.net.errors import NetError
 from logherd.net.server import Server
+from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import TopicChange
 from logherd.service.names.registration import OutgoingRequest, Registrar
 from logherd.settings.options import Endpoint
@@ -20,6 +21,8 @@ __all__ = ["ExternalNames"]
 REGISTER_SECONDS = 30.0
 RETRY_SECONDS = 1.0
 ANSWER_SECONDS = 3.0
+ATTEND_SECONDS = 15.0
+"""Longer than a former leader stays in routes."""
 
 _log = Log("logherd.names")
 
@@ -29,10 +32,16 @@ class ExternalNames:
 
     Invariants: (1) a registration is repeated every 30 s, at once when anything changed or the connection was lost, and
     every second while it fails; (2) while this broker follows, nothing is registered, and what it had registered at a
-    name service is withdrawn there once that can be reached.
+    name service is withdrawn there once that can be reached; (3) with `follower`, it is registered under that name
+    while it follows, but not so soon after it led that its address is still the leader's in routes.
     """
 
-    def __init__(self, addresses: Sequence[Endpoint], registrar: Registrar) -> None:
+    def __init__(
+        self, addresses: Sequence[Endpoint], registrar: Registrar, *, follower: BrokerIdentity | None = None
+    ) -> None:
+        self._follower = follower
+        self._attended: set[Endpoint] = set()
+        self._attend_at = 0.0
         self._addresses = tuple(addresses)
         self._registrar = registrar
         self._changed = {address: asyncio.Event() for address in addresses}
@@ -56,6 +65,8 @@ class ExternalNames:
 
     def follow(self) -> None:
         """This broker leads no more: withdraw what was registered."""
+        if self._registrar.register() is not None:
+            self._attend_at = asyncio.get_running_loop().time() + ATTEND_SECONDS
         self._registrar.follow()
         self._register_soon()
 
@@ -67,15 +78,21 @@ class ExternalNames:
     async def leave(self) -> None:
         """The broker is about to stop: unregister where a connection stands."""
         self._registrar.follow()
+        self._attend_at = float("inf")
         async with asyncio.TaskGroup() as group:
             for address in tuple(self._connections):
-                group.create_task(self._try(address, self._registrar.unregister()))
+                group.create_task(self._leave(address))
 
     async def stop(self) -> None:
         """Close the connections."""
         for connection in self._connections.values():
             await connection.close()
         self._connections.clear()
+
+    async def _leave(self, address: Endpoint) -> None:
+        await self._depart(address)
+        if self._registrar.ever_led:
+            await self._try(address, self._registrar.unregister())
 
     def _register_soon(self) -> None:
         for event in self._changed.values():
@@ -89,8 +106,11 @@ class ExternalNames:
             leads = request is not None
             if request is None and registered:
                 request = self._registrar.unregister()
+            if leads:
+                await self._depart(address)
             reason = "" if request is None else await self._try(address, request)
             registered = leads if not reason else registered or leads  # a lost answer may stand for a registration
+            reason = reason or await self._attend(address)
             if bool(reason) != failing:
                 failing = bool(reason)
                 _log_change(address, reason, leads=leads)
@@ -98,6 +118,21 @@ class ExternalNames:
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 await self._wait(changed)
+
+    async def _attend(self, address: Endpoint) -> str:
+        """Register as a follower, if it is time for that; as `_try`."""
+        due = self._follower is not None and asyncio.get_running_loop().time() >= self._attend_at
+        request = self._registrar.attend(self._follower) if due and self._follower is not None else None
+        if request is None:
+            return ""
+        self._attended.add(address)
+        return await self._try(address, request)
+
+    async def _depart(self, address: Endpoint) -> None:
+        """Withdraw what was registered as a follower, before anything is registered as a leader."""
+        if address in self._attended and self._follower is not None:
+            self._attended.discard(address)
+            await self._try(address, self._registrar.depart(self._follower))
 
     async def _wait(self, changed: asyncio.Event) -> None:
         try:

@@ -5,11 +5,14 @@ from logherd.net.limits import AdmissionLimits, FlowLimits, NetLimits, PatienceL
 from logherd.service.metadata.defaults import DefaultsOptions
 from logherd.service.pull.options import PullOptions
 from logherd.service.send.options import SendOptions
-from logherd.settings.options import BrokerOptions, LimitOptions
+from logherd.settings.options import BrokerOptions, LimitOptions, StorageOptions
 from logherd.store import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.wire.limits import WireLimits
 
-__all__ = ["defaults_options", "net_limits", "pull_options", "send_options", "store_options"]
+__all__ = [
+    "defaults_options", "host_of", "net_limits", "pull_options", "reserve_bytes", "retention_options", "send_options",
+    "store_options",
+]  # fmt: skip
 
 _RECORD_OVERHEAD = 128 * 1024
 """What a record may need beside its body: properties (32 KiB), topic, fixed fields."""
@@ -26,7 +29,7 @@ def store_options(options: BrokerOptions, *, store_host: bytes, disk_bytes: int,
             batch_bytes_max=storage.batch_bytes_max,
             flush=options.flush,
             async_flush_ms=storage.async_flush_interval_ms,
-            reserve_bytes=disk_bytes * storage.reserved_percent // 100,
+            reserve_bytes=reserve_bytes(storage, disk_bytes),
         ),
         derived=DerivedOptions(
             queue_file_units=storage.queue_file_entries,
@@ -34,9 +37,19 @@ def store_options(options: BrokerOptions, *, store_host: bytes, disk_bytes: int,
             index_entries=storage.index_entries,
             open_files_max=cached_files,
         ),
-        retention=RetentionOptions(age_ms=storage.retention.age_ms, bytes_max=storage.retention.size_bytes),
+        retention=retention_options(storage),
         replicated=options.replication.mode != "alone",
     )
+
+
+def reserve_bytes(storage: StorageOptions, disk_bytes: int) -> int:
+    """What clients' messages leave free."""
+    return disk_bytes * storage.reserved_percent // 100
+
+
+def retention_options(storage: StorageOptions) -> RetentionOptions:
+    """What may be deleted."""
+    return RetentionOptions(age_ms=storage.retention.age_ms, bytes_max=storage.retention.size_bytes)
 
 
 def defaults_options(options: BrokerOptions) -> DefaultsOptions:

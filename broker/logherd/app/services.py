@@ -4,11 +4,11 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from logherd.app.option_values import host_of, pull_options, send_options
+from logherd.app.live_settings import LiveSettings
+from logherd.app.option_values import host_of, pull_options, reserve_bytes, retention_options, send_options
 from logherd.app.shown_settings import shown_settings
 from logherd.kit.clock import Clock
 from logherd.service.admin.groups import GroupAdmin
@@ -41,6 +41,7 @@ from logherd.service.send.reply import ReplyHandler
 from logherd.service.send.targets import Targets
 from logherd.service.send.unique_keys import UniqueKeys
 from logherd.service.stats import BrokerStats
+from logherd.settings.hot import hot_properties
 from logherd.settings.options import BrokerOptions, Endpoint
 from logherd.store import MessageStore, QueueLog
 from logherd.wire.codes import RequestCode
@@ -66,27 +67,13 @@ class Place(NamedTuple):
         return Place(identity, str(routed), host_of(routed.host, routed.port))
 
 
-class _Age:
-    """The age limit of a store's messages, as something that can be set; ms, 0 for none."""
-
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
-
-    @property
-    def age_ms(self) -> int:
-        return self._store.retention.age_ms or 0
-
-    @age_ms.setter
-    def age_ms(self, value: int) -> None:
-        self._store.retention = replace(self._store.retention, age_ms=value)
-
-
 class Services:
     """All request handlers of one broker over one store. Loop thread only."""
 
     def __init__(
-        self, options: BrokerOptions, place: Place, *, store: MessageStore, metadata: Metadata, clock: Clock
+        self, live: LiveSettings[BrokerOptions], place: Place, *, store: MessageStore, metadata: Metadata, clock: Clock
     ) -> None:
+        options = live.options
         self.registry = ClientRegistry()
         self.stats = BrokerStats(now_ms=clock.monotonic_ms(), wall_ms=clock.now_ms())
         self.heartbeats = Heartbeats(
@@ -110,7 +97,7 @@ class Services:
         self._store = store
         self._metadata = metadata
         self._place = place
-        self._options = options
+        self._live = live
         self.replication: ReplicationSource | None = None
         """How this replica sees its group; None while it is alone."""
         self.permission_hooks: list[Callable[[int], None]] = []
@@ -140,6 +127,15 @@ class Services:
             raw={**self.send.raw_handlers(), **self.pull.raw_handlers()},
             runs=self.send.handle_run,
         )
+
+    def follow_settings(self, options: BrokerOptions) -> None:
+        """Go by the settings of these options that can change while a broker runs."""
+        store, topics = self._store, options.topics
+        store.retention = retention_options(options.store)
+        store.keep_free(reserve_bytes(options.store, self._disk().total))
+        store.flush_every(options.store.async_flush_interval_ms)
+        self.targets.auto_create = topics.auto_create
+        self.heartbeats.auto_create_groups = self.pull.auto_create_groups = topics.auto_create_groups
 
     def committed(self, touched: Iterable[QueueLog]) -> None:
         """Messages became visible in these queues."""
@@ -186,7 +182,7 @@ class Services:
             TopicAdmin(metadata, store, registry, self.stats, identity=identity).handlers(),
             GroupAdmin(metadata, self.stats).handlers(),
             ProgressAdmin(metadata, store, registry, self.stats, identity=identity, clock=clock).handlers(),
-            SlaveAdmin(_delay_progress(self._options)).handlers(),
+            SlaveAdmin(_delay_progress(self._live.options)).handlers(),
             self._state().handlers(),
         )
         return {int(code): handler for family in families for code, handler in family.items()}
@@ -196,18 +192,20 @@ class Services:
         settings = broker_settings(
             identity,
             permitted=(self.send, self.pull),
-            creation=self.targets,
-            groups=(self.heartbeats, self.pull),
-            retention=_Age(self._store),
             on_permission=self._permission_changed,
-            fixed=shown_settings(self._options, identity),
+            fixed=shown_settings(self._live.options, identity),
+            configured=self._configured,
         )
         started_ms = self._clock.now_ms()
         runtime = RuntimeSource(self._store, self.stats, self._clock, started_ms, self._disk, self.replication_view)
-        return StateAdmin(settings, runtime, identity=identity)
+        return StateAdmin(settings, runtime, identity=identity, configure=self._live.submit)
+
+    def _configured(self) -> Mapping[str, str]:
+        values = self._live.values
+        return {name: values[name] for name in hot_properties()}
 
     def _disk(self) -> DiskSpace:
-        usage = shutil.disk_usage(self._options.data_dir)
+        usage = shutil.disk_usage(self._live.options.data_dir)
         return DiskSpace(usage.total, usage.free)
 
     def _permission_changed(self, permission: int) -> None:

@@ -1,7 +1,8 @@
 """`logherd replica`: orders to the brokers of a group that lead themselves, without controllers.
 
-Mode raft: hand leadership over. Mode static: promote a broker. Each order names what it was thought of for, an epoch or
-a table of roles, so that it does nothing once something else is in force.
+Mode raft: hand leadership over; go on without a majority that is lost for good. Mode static: promote a broker. Each
+order names what it was thought of for, an epoch or a table of roles, so that it does nothing once something else is in
+force.
 """
 
 import sys
@@ -12,7 +13,7 @@ import typer
 
 from logherd.cli.arguments import Output, OutputOption, cell, show, show_table
 from logherd.cli.controllers import Controllers, ControllersError, TokenOption
-from logherd.service.replica_orders import HandingOver, RolesPage
+from logherd.service.replica_orders import HandingOver, RolesPage, VotesPage
 
 __all__ = ["replica"]
 
@@ -28,6 +29,7 @@ AdminsOption = Annotated[
     ),
 ]  # fmt: skip
 _LOOK_SECONDS = 0.1
+_VOTES_HEAD = ("broker", "hears", "epoch", "voters", "log epoch", "log end", "rebuilt")
 _HEAD = ("broker", "table", "leads", "synchronous", "copies", "loses nothing", "why")
 
 
@@ -49,19 +51,52 @@ def hand_over(
     started = time.monotonic()
     body: dict[str, Any] = {"expectedEpoch": leads["epoch"]} | ({} if to is None else {"brokerId": to})
     Controllers([address], token_file).change_each("/replica/hand-over", body, HandingOver)
-    while True:
-        after = next((each for each in _serving(admin).values() if each["epoch"] > leads["epoch"]), None)
-        if after is not None:
-            break
-        if time.monotonic() > started + wait:
-            raise ControllersError(
-                f"nobody has led after epoch {leads['epoch']} within {wait:g} s; look before repeating"
-            )
-        time.sleep(_LOOK_SECONDS)
+    after = _await_service(admin, int(leads["epoch"]), wait)
     if to is not None and after["brokerId"] != to:
         raise ControllersError(f"broker {after['brokerId']} leads in epoch {after['epoch']}, and not broker {to}")
     seconds = time.monotonic() - started
     show(output, after, f"broker {after['brokerId']} leads in epoch {after['epoch']}, after {seconds:.1f} s")
+
+
+@replica.command("votes")
+def votes(admin: AdminsOption, output: OutputOption = Output.TEXT) -> None:
+    """Mode raft: show who votes, whom each broker hears leading, and where its log ends."""
+    pages = [page for each in admin for page in Controllers([each]).read_each("/replica/votes", VotesPage)]
+    show_table(output, pages, _VOTES_HEAD, [_votes_row(page) for page in pages])
+
+
+@replica.command("recover")
+def recover(
+    admin: AdminsOption,
+    give_up: Annotated[
+        list[int], typer.Option("--give-up", min=1, metavar="BROKER", help="Votes no more; all who are lost.")
+    ],
+    token_file: TokenOption = None,
+    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time until a leader serves.")] = 30,
+    output: OutputOption = Output.TEXT,
+    *,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Messages that only the lost brokers have are lost.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether the loss is meant.")] = False,
+) -> None:
+    """Mode raft: make the brokers named by --admin, all that are left, the whole group, after its majority is lost for
+    good. Never start those that are given up again with their data."""
+    pages = Controllers(admin, token_file).read_each("/replica/votes", VotesPage)
+    if accept_loss and not yes:
+        _confirm_rebuild(pages, give_up)
+    body: dict[str, Any] = {
+        "reset": max(page.reset for page in pages) + 1,
+        "epoch": max(page.epoch for page in pages) + 1,
+        "survivors": [
+            {"identity": page.identity, "epoch": page.last_epoch, "position": page.last_position} for page in pages
+        ],
+        "giveUp": give_up,
+        "loss": accept_loss,
+    }
+    Controllers(admin, token_file).change_each("/replica/rebuild", body, VotesPage)
+    after = _await_service(admin, body["epoch"] - 1, wait)
+    show(output, after, f"broker {after['brokerId']} leads in epoch {after['epoch']}; given up: {_listed(give_up)}")
 
 
 @replica.command("roles")
@@ -106,6 +141,18 @@ def _serving(admins: list[str]) -> dict[str, dict[str, Any]]:
     return {admin: page for admin, page in pages if page is not None and (page.get("replication") or {}).get("serving")}
 
 
+def _await_service(admins: list[str], epoch: int, wait: float) -> dict[str, Any]:
+    """What whoever leads after this epoch says of itself."""
+    over = time.monotonic() + wait
+    while True:
+        after = next((each for each in _serving(admins).values() if each["epoch"] > epoch), None)
+        if after is not None:
+            return after
+        if time.monotonic() > over:
+            raise ControllersError(f"nobody has led after epoch {epoch} within {wait:g} s; look before repeating")
+        time.sleep(_LOOK_SECONDS)
+
+
 def _leader(admins: list[str]) -> tuple[str, dict[str, Any]]:
     found = _serving(admins)
     if not found:
@@ -117,6 +164,26 @@ def _confirm_loss(admin: str) -> None:
     if not sys.stdin.isatty():
         raise typer.BadParameter("such a promotion loses messages; say --yes if that is meant")
     typer.confirm(f"Messages that the broker at {admin} does not have will be lost. Promote it?", abort=True)
+
+
+def _confirm_rebuild(pages: list[VotesPage], give_up: list[int]) -> None:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("this gives up voters and may lose messages; say --yes if that is meant")
+    for page in pages:
+        typer.echo(f"broker {page.broker_id} has everything up to {page.last_position}, epoch {page.last_epoch}")
+    typer.confirm(
+        f"What only broker {_listed(give_up)} has will be lost, although it was acknowledged. Go on?", abort=True
+    )
+
+
+def _listed(brokers: list[int]) -> str:
+    return ", ".join(map(str, brokers))
+
+
+def _votes_row(page: VotesPage) -> tuple[object, ...]:
+    leads = "nobody" if page.leader is None else f"broker {page.leader}"
+    voters = ",".join(each.partition(".")[0] for each in page.voters)
+    return (page.broker_id, leads, page.epoch, voters, page.last_epoch, page.last_position, page.reset)
 
 
 def _show(output: Output, pages: list[RolesPage]) -> None:

@@ -24,6 +24,7 @@ from logherd.group.inputs import (
     Linked,
     MembersWanted,
     Noticed,
+    ReadWanted,
     Received,
     Registered,
     SetAnswered,
@@ -50,6 +51,8 @@ from logherd.replication.messages import (
     Envelope,
     Heartbeat,
     HeartbeatAck,
+    ReadAsk,
+    ReadGrant,
     Stale,
 )
 
@@ -101,6 +104,19 @@ class GroupCore(Grounded):
         """Why a client's write may not be appended at this moment; None if it may."""
         return self._role.closed(now) if isinstance(self._role, Leader) else Closed.NOT_SERVING
 
+    def readable(self, now: int) -> Position | None:
+        """Up to where this follower may answer reads itself at this moment; None: the leader must."""
+        return self._role.reading.readable(now) if isinstance(self._role, Follows) else None
+
+    # ---- what an operator changes while it runs ----------------------------------------------------------------------
+
+    def retime(self, options: GroupOptions) -> None:
+        """Go by other times from now on; what has begun to count goes on counting."""
+        self._ground.retime(options)
+        self._solitude.retime(options)
+        if isinstance(self._role, Leader):
+            self._role.retime()
+
     # ---- the one entry ---------------------------------------------------------------------------------------------
 
     def step(self, event: Input, now: int) -> Output:
@@ -128,9 +144,9 @@ class GroupCore(Grounded):
                 pass  # look() has seen it.
             case Linked():
                 self._role.on_link(event.peer)
-            case Unlinked():
+            case Unlinked() | ReadWanted():
                 if isinstance(self._role, Follows):
-                    self._role.on_unlink(event.peer)
+                    self._role.on_shell(event)
             case Health() | Drain():
                 self._on_shell(event)
             case Heard() | SetAnswered() | Registered() | Noticed():
@@ -265,6 +281,12 @@ class GroupCore(Grounded):
             case AppendAck() | AppendReject() | HeartbeatAck() | CopyAck():
                 if isinstance(role, Leader):
                     role.on_answer(envelope, body)
+            case ReadAsk():
+                if isinstance(role, Leader):
+                    role.on_read_ask(envelope.sender, body)
+            case ReadGrant():
+                if isinstance(role, Follows) and envelope.sender == role.leader:
+                    role.reading.on_grant(body)
             case Stale():
                 pass
             case _:

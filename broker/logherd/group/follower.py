@@ -3,8 +3,10 @@
 from logherd.controller.reports import RoleView
 from logherd.controller.values import BrokerId
 from logherd.group.ground import Ground
+from logherd.group.inputs import ReadWanted, Unlinked
 from logherd.group.messages import Contradicted, Presence
 from logherd.group.output import Cut, Following, Installed, MustRebuild
+from logherd.group.reading import Reading
 from logherd.group.seat import Process, process_of, replica_of
 from logherd.kit.errors import ensure
 from logherd.replication.log import Span
@@ -30,6 +32,7 @@ class Follows:
         self._heard_at: int | None = None
         self._contradicted = False
         self._left = False
+        self.reading = Reading(ground)
 
     @property
     def leader(self) -> ReplicaId | None:
@@ -100,9 +103,11 @@ class Follows:
         if peer == self._leader:
             self._greet()
 
-    def on_unlink(self, peer: ReplicaId) -> None:
-        """A connection broke."""
-        if peer == self._leader:
+    def on_shell(self, event: Unlinked | ReadWanted) -> None:
+        """A connection broke, or somebody reads here."""
+        if isinstance(event, ReadWanted):
+            self.reading.want(self._leader)
+        elif event.peer == self._leader:
             self._heard_at = None
 
     def _greet(self) -> None:
@@ -135,6 +140,7 @@ class Follows:
         """The leader lacks what is committed here."""
         if not self._contradicted:
             self._contradicted = True
+            self.reading.end()
             self._follow(leader)
             self._ground.report(MustRebuild(contradicted.committed, leader))
 

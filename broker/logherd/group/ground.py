@@ -113,6 +113,10 @@ class Ground:
         self._promise = _Promised(epoch)
         self._progress = _Progress(commit, commit, log.end)
 
+    def retime(self, options: GroupOptions) -> None:
+        """Other times from now on."""
+        self.options = options
+
     # ---- what it is ----------------------------------------------------------------------------------------------
 
     @property

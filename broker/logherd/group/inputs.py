@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from logherd.controller.reports import Granted, Withheld
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.table import Table
+from logherd.model.names import Epoch
+from logherd.replication.epochs import Point
 from logherd.replication.messages import Envelope, ReplicaId
 
 __all__ = [
@@ -19,6 +21,8 @@ __all__ = [
     "Linked",
     "MembersWanted",
     "Noticed",
+    "ReadWanted",
+    "Rebuild",
     "Received",
     "Registered",
     "SetAnswered",
@@ -133,7 +137,22 @@ class MembersWanted:
     learners: tuple[ReplicaId, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ReadWanted:
+    """Somebody reads from this follower: ask the leader whether what is here is new enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """`raft` mode: an operator gives up the voters that are not named; they never come back. Given to each survivor
+    with the same words, where no leader is heard. See raft.inputs.RecoverQuorum, which says what the fields mean."""
+
+    reset: int
+    epoch: Epoch
+    survivors: tuple[tuple[ReplicaId, Point], ...]
+
+
 Input = (
     Tick | Received | Linked | Unlinked | Flushed | Appended | Registered | Heard | SetAnswered | Health | Drain
-    | Assigned | HandOver | MembersWanted | Noticed
+    | Assigned | HandOver | MembersWanted | Rebuild | Noticed | ReadWanted
 )  # fmt: skip

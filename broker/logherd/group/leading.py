@@ -16,7 +16,7 @@ from logherd.group.seat import Process, process_of, replica_of
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.replication.epochs import Point
-from logherd.replication.messages import Envelope, ReplicaId, ShippingAnswer
+from logherd.replication.messages import Envelope, ReadAsk, ReadGrant, ReplicaId, ShippingAnswer
 from logherd.replication.shipper import Shipper
 from logherd.replication.shipping import (
     Committed,
@@ -45,6 +45,10 @@ class Leadership(ABC):
         self._barrier: Position | None = None
         self._serving = False
         self._summoned_at: int | None = None
+
+    def retime(self) -> None:
+        """The ground's options have changed."""
+        self._ship.retime(self._ground.options.ship)
 
     # ---- what differs ----------------------------------------------------------------------------------------------
 
@@ -174,6 +178,11 @@ class Leadership(ABC):
         follower = self.attendance.named(envelope.sender)
         if follower is not None and self._shipped(FromFollower(envelope.sender, body)):
             self.attendance.heard(follower)
+
+    def on_read_ask(self, sender: ReplicaId, ask: ReadAsk) -> None:
+        """A follower wants to answer reads: all that this leader has told anybody is committed here."""
+        ground = self._ground
+        ground.send(sender, ReadGrant(ask.number, ground.commit if self.serving(ground.now) else None))
 
     # ---- what follows --------------------------------------------------------------------------------------------
 

@@ -45,6 +45,9 @@ class GroupMachine(Protocol):
     def closed(self, now: int) -> Closed | None:
         """Why a client's write may not be appended at this moment; None if it may."""
 
+    def readable(self, now: int) -> Position | None:
+        """Up to where this follower may answer reads itself at this moment; None: the leader must. See reading.py."""
+
     def step(self, event: Input, now: int) -> Output:
         """Take one input; see output.py for what the caller owes."""
 

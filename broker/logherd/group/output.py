@@ -30,7 +30,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What a replica must not forget: the highest epoch seen, and in `raft` mode whom it has voted for in that epoch.
+    """What a replica must not forget: the highest epoch seen, and in `raft` mode whom it has voted for in that epoch,
+    and how often the group was rebuilt after a lost majority.
 
     Kept as one record, the newest in place of the one before; a core is made with the one that was found. `doubtful`:
     damage may have taken a newer one, or records that were acknowledged (raft/doubt.py).
@@ -39,6 +40,7 @@ class Promise:
     epoch: Epoch = Epoch(0)  # noqa: RUF009
     vote: ReplicaId | None = None
     doubtful: bool = False
+    reset: int = 0
 
 
 class Closed(Enum):

@@ -38,9 +38,9 @@ class Seat:
     priority: int = 0
 
 
-def cluster_of(group: GroupKey) -> ClusterId:
+def cluster_of(group: GroupKey, reset: int = 0) -> ClusterId:
     """What the envelopes of a group name as their cluster."""
-    return ClusterId(str(group))
+    return ClusterId(str(group), reset)
 
 
 def replica_of(process: Process) -> ReplicaId:

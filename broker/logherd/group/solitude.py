@@ -16,6 +16,10 @@ class Solitude:
         self._options = options
         self.patience_ms = options.alone_ms
 
+    def retime(self, options: GroupOptions) -> None:
+        """Other times from now on."""
+        self._options = options
+
     def over(self) -> None:
         """Enough members were heard."""
         self.patience_ms = self._options.alone_ms

@@ -33,6 +33,7 @@ from logherd.group.inputs import (
     Linked,
     MembersWanted,
     Noticed,
+    ReadWanted,
     Received,
     Registered,
     SetAnswered,
@@ -59,6 +60,8 @@ from logherd.replication.messages import (
     Envelope,
     Heartbeat,
     HeartbeatAck,
+    ReadAsk,
+    ReadGrant,
     ReplicaId,
     Stale,
 )
@@ -123,6 +126,18 @@ class StaticCore(Grounded):
         """Why a client's write may not be appended at this moment; None if it may."""
         return self._role.closed(now) if isinstance(self._role, StaticLeader) else Closed.NOT_SERVING
 
+    def readable(self, now: int) -> Position | None:
+        """Up to where this follower may answer reads itself at this moment; None: the leader must."""
+        return self._role.reading.readable(now) if isinstance(self._role, StaticFollows) else None
+
+    # ---- what an operator changes while it runs ----------------------------------------------------------------------
+
+    def retime(self, options: GroupOptions) -> None:
+        """Go by other times from now on; what has begun to count goes on counting."""
+        self._ground.retime(options)
+        if isinstance(self._role, StaticLeader):
+            self._role.retime()
+
     # ---- the one entry ---------------------------------------------------------------------------------------------
 
     def step(self, event: Input, now: int) -> Output:
@@ -144,9 +159,9 @@ class StaticCore(Grounded):
                 pass  # look() has seen it.
             case Linked():
                 self._on_link(event.peer)
-            case Unlinked():
+            case Unlinked() | ReadWanted():
                 if isinstance(self._role, StaticFollows):
-                    self._role.on_unlink(event.peer)
+                    self._role.on_shell(event)
             case Health() | Drain() | Registered() | Assigned():
                 self._on_shell(event)
         self._advance()
@@ -318,6 +333,12 @@ class StaticCore(Grounded):
             case AppendAck() | AppendReject() | HeartbeatAck() | CopyAck():
                 if isinstance(role, StaticLeader) and envelope.epoch == role.epoch:
                     role.on_answer(envelope, body)
+            case ReadAsk():
+                if isinstance(role, StaticLeader) and envelope.epoch == role.epoch:
+                    role.on_read_ask(envelope.sender, body)
+            case ReadGrant():
+                if isinstance(role, StaticFollows) and (envelope.epoch, envelope.sender) == (self.epoch, role.leader):
+                    role.reading.on_grant(body)
             case Stale():
                 pass
             case _:

@@ -6,7 +6,7 @@ the record with which a term begins is the barrier that the services append on `
 votes for anybody else (raft/lease.py).
 
 Who votes: a broker with its store (`seat.voter_of`). The founders are configured; who comes or goes later is a record
-of the log, by joint majorities, towards what `MembersWanted` says. Recovery of a lost majority is not offered here.
+of the log, by joint majorities, towards what `MembersWanted` says; or `Rebuild` after a majority was lost.
 
 Source: raft-log 5; controller-ha R1, R3, R4, R8, R10, R13, R14.
 """
@@ -27,6 +27,8 @@ from logherd.group.inputs import (
     Linked,
     MembersWanted,
     Noticed,
+    ReadWanted,
+    Rebuild,
     Received,
     Registered,
     SetAnswered,
@@ -52,6 +54,7 @@ from logherd.group.output import (
 )
 from logherd.group.seat import Seat, cluster_of, process_of, voter_of
 from logherd.group.voting_log import NotedLog, VotingLog
+from logherd.group.voting_reads import VotedReads
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.raft import inputs as raft_inputs
@@ -61,6 +64,7 @@ from logherd.raft.leader import Leader
 from logherd.raft.members import Goal
 from logherd.raft.options import RaftOptions
 from logherd.raft.store import HardState
+from logherd.raft.voting import hears_leader
 from logherd.replication.messages import ClusterId, ReplicaId
 from logherd.replication.shipping import LostData, RefusedAck
 
@@ -107,13 +111,15 @@ class VotingCore:
         """Start as a follower. `commit`: up to where the log is known to be committed."""
         self._me = seat.broker_id
         identity = voter_of(seat.broker_id, seat.store_id)
-        hard = HardState(cluster_of(seat.group), identity, promise.epoch, promise.vote, promise.doubtful)
+        cluster = cluster_of(seat.group, promise.reset)
+        hard = HardState(cluster, identity, promise.epoch, promise.vote, promise.doubtful)
         self._log = VotingLog(log, hard, founders)
         options = replace(options, owner_appends=True)
         self._raft = RaftCore(self._log, options, hard=hard, seed=seed, now=now, commit=commit)
         self._out = Outbox()
         self._told = _Told(members=self._members())
         self._wishes = _Wishes()
+        self._reads = VotedReads(commit)
 
     # ---- what the shell asks ---------------------------------------------------------------------------------------
 
@@ -143,6 +149,11 @@ class VotingCore:
         return self._raft.ground.progress.commit
 
     @property
+    def hears_leader(self) -> bool:
+        """Whether this replica leads, or has heard a leader so lately that no other one may be elected."""
+        return self._raft.leading is not None or hears_leader(self._raft.ground)
+
+    @property
     def leads(self) -> Epoch | None:
         """See GroupMachine."""
         return self.epoch if self._raft.leading is not None else None
@@ -168,22 +179,30 @@ class VotingCore:
             return Closed.DRAINING
         return None if self._wishes.health.space else Closed.NO_SPACE
 
+    def readable(self, now: int) -> Position | None:
+        """Up to where this follower may answer reads itself at this moment; None: the leader must."""
+        return self._reads.readable(self.epoch, now) if self._raft.leading is None else None
+
     # ---- the one entry ---------------------------------------------------------------------------------------------
 
     def step(self, event: Input, now: int) -> Output:
         """Take one input; see output.py. Raises: what the log raises."""
         ensure(not isinstance(event, _OTHERS), "an input of another mode", event)
         commit = None
-        for each in self._meant(event):
+        for each in self._meant(event, now):
             commit = self._take(self._raft.step(each, now)) or commit
         if isinstance(event, Tick):
             for each in self._due():
                 commit = self._take(self._raft.step(each, now)) or commit
+        if commit is not None:
+            self._reads.shown(commit)
+            if self._reads.waits:
+                self._take(self._raft.step(raft_inputs.Applied(commit), now))
         self._mind_service(now)
         self._out.keep, self._log.keep = self._log.keep, None
         return self._out.drain(commit)
 
-    def _meant(self, event: Input) -> Sequence[raft_inputs.Input]:
+    def _meant(self, event: Input, now: int) -> Sequence[raft_inputs.Input]:
         """What the input is for the core."""
         match event:
             case Tick():
@@ -199,6 +218,10 @@ class VotingCore:
                 return (raft_inputs.DiskFull(not event.room), raft_inputs.StoreBroken(not event.healthy))
             case HandOver():
                 return self._hand_over(event)
+            case ReadWanted():
+                return self._reads.want(self._request(), self.epoch, now) if self._raft.leading is None else ()
+            case Rebuild():
+                return (raft_inputs.RecoverQuorum(self._request(), event.reset, event.epoch, event.survivors),)
             case Drain():
                 self._wishes.stopping = True
             case MembersWanted():
@@ -259,6 +282,7 @@ class VotingCore:
         out.held += done.held
         out.flush = done.flush if done.flush is not None else out.flush
         for answer in done.answers:
+            self._reads.on_answer(answer)
             if isinstance(answer, raft_output.Refused) and answer.request == self._wishes.switch:
                 self._report(Strange(self.identity, f"leadership was not handed over: {answer.reason.value}"))
         return done.apply_to
@@ -275,7 +299,7 @@ class VotingCore:
             case raft_output.StorageStalled():
                 self._report(StorageStalled(news.since))
             case raft_output.DoubtEnded() | raft_output.QuorumRecovered():
-                pass  # The first shows in what is kept, the second is never asked for.
+                pass  # Both show in what is kept.
             case LostData() | RefusedAck() | _:
                 self._report(news)
 

@@ -1,6 +1,6 @@
 """A broker's log as the Raft core wants it: its own records are notes among the broker's, and promises are handed on.
 
-    note = kind u8 | body                       kinds as in raft.record: 1 no-op, 2 members
+    note = kind u8 | body                       kinds as in raft.record: 1 no-op, 2 members, and members after a reset
 
 The founders of a group stand before its first record, so they are no note: each start is told them. From then on the
 members are a note in the kept part of the log; `VotingCore.pinned` says which, and a leader writes a young one in time.
@@ -107,11 +107,14 @@ class VotingLog:
     def keep_hard_state(self, state: HardState) -> None:
         """Hand it on; whoever flushes the log keeps it first."""
         self._hard = state
-        self.keep = Promise(state.term, state.vote, state.doubtful)
+        self.keep = Promise(state.term, state.vote, state.doubtful, state.cluster.reset)
 
     def append(self, kind: Kind, epoch: Epoch, body: bytes) -> Position:
-        """Append a note."""
-        ensure(kind in (Kind.NOOP, Kind.MEMBERS), "only members and no-ops are Raft's own here", kind)
+        """Append a note. That of a rebuilt group stands in the last epoch of its log: the next leader's barrier begins
+        another one, and nobody who has other records of that epoch is ever linked with again."""
+        ensure(kind in (Kind.NOOP, Kind.MEMBERS, Kind.RESET), "only members and no-ops are Raft's own here", kind)
+        if kind is Kind.RESET:
+            epoch = self._log.epochs.last_epoch
         return self._log.append_note(epoch, bytes((kind,)) + body)
 
     def append_all(self, kind: Kind, epoch: Epoch, bodies: Sequence[bytes]) -> list[Position]:

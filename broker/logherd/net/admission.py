@@ -20,6 +20,10 @@ class Admission:
         self.total = 0
         self.accepted = self.refused = self.received = self.sent = 0
 
+    def relimit(self, limits: AdmissionLimits) -> None:
+        """From the next connection on; those that are open stay."""
+        self._limits = limits
+
     def admit(self, address: str) -> str | None:
         """Count one connection of `address`; or say why it is refused, and keep nothing of it."""
         refusal = self._refusal(address)

@@ -9,6 +9,7 @@ from logherd.model.host import encode_host
 from logherd.net.foreign import foreign_protocol
 from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX, Intake, exact_size
 from logherd.net.outbox import Outbox
+from logherd.net.parting import end_with_fin, end_with_reset
 from logherd.net.patience import Patience
 from logherd.wire.codec import FrameReader
 from logherd.wire.errors import FrameError
@@ -40,6 +41,7 @@ class Channel(asyncio.Protocol):
 
     Invariants: 1. `_opened` and `_lost` come once each, in this order, and only for an admitted connection. 2. What is
     sent leaves in order, with one write per loop pass. 3. When we end the connection, exactly one line says why.
+    4. It ends with FIN only after `end`, `close` or the client's own; a death of this process resets it.
     """
 
     def __init__(self, hub: "Hub") -> None:
@@ -89,6 +91,7 @@ class Channel(asyncio.Protocol):
         self.flush()
         self._ending = True
         self._hub.log.warning("connection closed by us", remote=self._remote, reason=reason, **detail)
+        end_with_fin(transport)
         transport.close()
 
     # ---- what the session adds
@@ -138,6 +141,7 @@ class Channel(asyncio.Protocol):
             return
         self.remote_host = encode_host(self.remote_ip, self.remote_port)
         wire.set_write_buffer_limits(high=self._flow.unsent_bytes_soft, low=self._flow.unsent_bytes_soft // 2)
+        end_with_reset(wire)
         self._transport = wire
         self._opened()
 
@@ -173,6 +177,8 @@ class Channel(asyncio.Protocol):
         self.resume()
 
     def eof_received(self) -> bool:
+        if self._transport is not None:
+            end_with_fin(self._transport)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -267,6 +273,7 @@ class Channel(asyncio.Protocol):
         if transport is not None and not self._ending:
             self.flush()
             self._ending = True
+            end_with_fin(transport)
             transport.write_eof()
             if self._paused:
                 transport.resume_reading()

@@ -58,6 +58,15 @@ class Hub:
         self._last_id = 0
         self._on_quiet: Callable[[], None] | None = None
 
+    def relimit(self, limits: NetLimits) -> None:
+        """Go by these limits from now on, also on open connections."""
+        self.limits = limits
+        self.admission.relimit(limits.admission)
+        self.budget.bytes_max = limits.flow.total_bytes_max
+        for session in tuple(self.sessions):
+            session.relimit(limits.flow, limits.patience)
+        self.feed_starved()
+
     def next_id(self) -> int:
         """The id of a new session; never used again."""
         self._last_id += 1

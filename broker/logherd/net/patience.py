@@ -24,6 +24,10 @@ class Patience:
         self._begun_at: float | None = None
         self._begun_bytes = 0
 
+    def relimit(self, limits: PatienceLimits) -> None:
+        """From the next sweep on."""
+        self._limits = limits
+
     def step(
         self, now: float, *, received: int, sent: int, frames: int, buffered: int, held: bool
     ) -> str | None:  # fmt: skip

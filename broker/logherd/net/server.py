@@ -81,6 +81,15 @@ class Server:
         return budget.full and sum(session.unsent for session in self._hub.sessions) * 2 > budget.used
 
     @property
+    def connections_max(self) -> int:
+        """How many connections may be open."""
+        return self._hub.limits.admission.connections_max
+
+    def relimit(self, limits: NetLimits) -> None:
+        """Go by these limits from now on, also on open connections; a frame's largest size only on new ones."""
+        self._hub.relimit(limits)
+
+    @property
     def sessions(self) -> tuple[NetSession, ...]:
         """The open connections."""
         return tuple(self._hub.sessions)

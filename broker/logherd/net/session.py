@@ -7,7 +7,7 @@ import msgspec
 
 from logherd.net.channel import Channel
 from logherd.net.hub import FrameHandler, Hub
-from logherd.net.limits import FlowLimits
+from logherd.net.limits import FlowLimits, PatienceLimits
 from logherd.net.pending import Pending
 from logherd.wire.codec import encode_frame, encode_head
 from logherd.wire.codes import ResponseCode
@@ -48,6 +48,7 @@ class NetSession(Channel):
         super().__init__(hub)
         self._calls: Pending[Frame | None] = Pending()
         self._handler = hub.handler
+        self._own_limits = False
 
     def __repr__(self) -> str:
         return f"<NetSession {self.id} {self.remote_ip}:{self.remote_port}>"
@@ -64,9 +65,20 @@ class NetSession(Channel):
         no `on_open`.
         """
         self._handler = handler
+        self._own_limits = True
+        self._take_flow(flow)
+        self._reader.read_plainly()
+
+    def relimit(self, flow: FlowLimits, patience: PatienceLimits) -> None:
+        """The limits of the server have changed. A connection that was handed over keeps those of its own."""
+        self._patience.relimit(patience)
+        if not self._own_limits:
+            self._take_flow(flow)
+            self.resume()
+
+    def _take_flow(self, flow: FlowLimits) -> None:
         self._flow = flow
         self._intake.widen(flow)
-        self._reader.read_plainly()
         if self._transport is not None:
             self._transport.set_write_buffer_limits(high=flow.unsent_bytes_soft, low=flow.unsent_bytes_soft // 2)
 

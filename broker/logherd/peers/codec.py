@@ -37,7 +37,7 @@ from typing import cast
 from logherd.group.messages import Contradicted, Presence, Summons
 from logherd.model.names import Epoch, Position
 from logherd.peers.errors import CodecError
-from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant, TimeoutNow, Trusted, VoteAnswer, VoteRequest
+from logherd.raft.messages import Doubtful, TimeoutNow, Trusted, VoteAnswer, VoteRequest
 from logherd.replication.epochs import Point, Run
 from logherd.replication.log import Image, Span
 from logherd.replication.messages import (
@@ -50,6 +50,8 @@ from logherd.replication.messages import (
     Envelope,
     Heartbeat,
     HeartbeatAck,
+    ReadAsk,
+    ReadGrant,
     ReplicaId,
     ShippingAnswer,
     Stale,

@@ -143,6 +143,12 @@ class PeerLinks:
         peer.traffic.messages_out += 1
         return True
 
+    def flush(self) -> None:
+        """Write now what waits for the end of this pass, for who knows that nothing more will come in it."""
+        for peer in self._linked.values():
+            if peer.dialled is not None and peer.dialled.outgoing.due:
+                peer.dialled.outgoing.flush()
+
     def announce(self) -> None:
         """What `hello` says has changed (founded, or a rebuilt quorum): tell everybody who was told otherwise.
 

@@ -66,6 +66,11 @@ class Outgoing:
         """Bytes that have not reached the system."""
         return self._outbox.size + (self._transport.get_write_buffer_size() if self._open else 0)
 
+    @property
+    def due(self) -> bool:
+        """Whether something waits for the end of this pass."""
+        return self._flush_due
+
     def has_bulk_room(self, size: int) -> bool:
         """Whether records of that size would be taken now."""
         return self._open and self._outbox.has_bulk_room(size)

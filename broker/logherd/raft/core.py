@@ -34,7 +34,7 @@ from logherd.raft.inputs import (
 )
 from logherd.raft.leader import Leader
 from logherd.raft.members import Configuration
-from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant, TimeoutNow, Trusted, VoteAnswer, VoteRequest
+from logherd.raft.messages import Doubtful, TimeoutNow, Trusted, VoteAnswer, VoteRequest
 from logherd.raft.options import RaftOptions
 from logherd.raft.output import Output, Refusal, Role, Strange
 from logherd.raft.recovery import recover_quorum
@@ -51,6 +51,8 @@ from logherd.replication.messages import (
     Envelope,
     Heartbeat,
     HeartbeatAck,
+    ReadAsk,
+    ReadGrant,
     ReplicaId,
     Stale,
 )

@@ -6,9 +6,18 @@ from dataclasses import dataclass
 from logherd.kit.errors import ensure
 from logherd.raft.ground import Ground, Turn, TurnTo
 from logherd.raft.inputs import Read
-from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant, Trusted
+from logherd.raft.messages import Doubtful, Trusted
 from logherd.raft.output import Refusal, Role
-from logherd.replication.messages import Append, CopyChunk, Envelope, Heartbeat, ReplicaId, ShippingRequest
+from logherd.replication.messages import (
+    Append,
+    CopyChunk,
+    Envelope,
+    Heartbeat,
+    ReadAsk,
+    ReadGrant,
+    ReplicaId,
+    ShippingRequest,
+)
 from logherd.replication.receiver import Flushed, FromLeader, ReceiveOutput, Receiver
 
 __all__ = ["Follower", "election_timeout"]

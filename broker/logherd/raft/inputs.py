@@ -133,8 +133,8 @@ class RecoverQuorum:
 
     Given, with the same words, to every survivor; legal only where no leader is heard. `survivors` names each with the
     end of its log; the longest one begins the new term `term` (above all of theirs) with a record that makes the
-    survivors the voters; the rest promise it their vote. `reset` is one more than the cluster's: envelopes of the old
-    quorum are refused from then on.
+    survivors the voters; the rest promise it their vote. `reset` is above the cluster's at each survivor, so that an
+    order that reached only some of them can be followed by another: envelopes of the old quorum are refused.
     """
 
     request: int

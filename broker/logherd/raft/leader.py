@@ -12,7 +12,7 @@ from logherd.raft.handover import Handover
 from logherd.raft.inputs import ChangeMembers, Propose, Read, Transfer
 from logherd.raft.lease import Lease
 from logherd.raft.members import Configuration
-from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant
+from logherd.raft.messages import Doubtful
 from logherd.raft.output import Refusal, Role
 from logherd.raft.pending import PendingReads, Proposals, WaitingRead
 from logherd.raft.record import Kind
@@ -23,6 +23,8 @@ from logherd.replication.messages import (
     CopyAck,
     Envelope,
     HeartbeatAck,
+    ReadAsk,
+    ReadGrant,
     ReplicaId,
 )
 from logherd.replication.shipper import Shipper
@@ -113,6 +115,11 @@ class Leader:
     def leased(self, now: int) -> bool:
         """Whether it may serve at this moment without asking anybody."""
         return self._ready and self._lease.valid_at(now)
+
+    @property
+    def leased_until(self) -> int:
+        """When that ends unless more is heard; 0 if it may not serve."""
+        return self._lease.until() if self._ready else 0
 
     @property
     def handing_over(self) -> ReplicaId | None:

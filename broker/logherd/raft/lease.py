@@ -38,13 +38,13 @@ class Lease:
 
     def valid_at(self, now: int) -> bool:
         """The same at a moment after the latest step."""
+        return now < self.until()
+
+    def until(self) -> int:
+        """Its end by what has been heard so far; 0 if there is none."""
         sent_at = self._sent_at()
-        return (
-            not self._given_up
-            and sent_at >= self._trusted_from
-            and self._rounds.last > 0
-            and now < sent_at + self._ground.options.lease_ms
-        )
+        held = not self._given_up and sent_at >= self._trusted_from and self._rounds.last > 0
+        return sent_at + self._ground.options.lease_ms if held else 0
 
     def distrust(self) -> None:
         """A pause was noticed: only rounds sent from now on count, and the quorum has a full time-out to be heard."""

@@ -1,4 +1,4 @@
-"""What Raft says beside shipping: votes, the order to take over, and reads asked of the leader.
+"""What Raft says beside shipping: votes, the order to take over, and what a doubtful member says.
 
 The envelope's epoch is the sender's term, with one exception: a pre-vote request and its granted answer carry the term
 that the candidate would have, and nobody adopts it.
@@ -10,7 +10,7 @@ from logherd.model.names import Position
 from logherd.replication.epochs import Point
 from logherd.replication.messages import ShippingAnswer
 
-__all__ = ["Doubtful", "ReadAsk", "ReadGrant", "TimeoutNow", "Trusted", "VoteAnswer", "VoteRequest"]
+__all__ = ["Doubtful", "TimeoutNow", "Trusted", "VoteAnswer", "VoteRequest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +33,6 @@ class VoteAnswer:
 @dataclass(frozen=True, slots=True)
 class TimeoutNow:
     """Your log is complete and flushed: stand for election at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadAsk:
-    """A follower wants to read. `number` is unique over its restarts (boot nonce and counter)."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReadGrant:
-    """Once you have applied up to `position` your read is as new as when it was asked. None: ask somebody else."""
-
-    number: int
-    position: Position | None
 
 
 @dataclass(frozen=True, slots=True)

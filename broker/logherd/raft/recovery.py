@@ -19,7 +19,7 @@ def recover_quorum(ground: Ground, order: RecoverQuorum) -> bool:
     """
     named = dict(order.survivors)
     best = max(order.survivors, key=lambda survivor: (survivor[1], survivor[0]), default=None)
-    fresh = order.reset == ground.hard.cluster.reset + 1 and order.term > ground.term
+    fresh = order.reset > ground.hard.cluster.reset and order.term > ground.term
     if best is None or not fresh or named.get(ground.identity) != ground.last:
         ground.refuse(order.request, Refusal.INVALID)
         return False

@@ -22,6 +22,8 @@ __all__ = [
     "Envelope",
     "Heartbeat",
     "HeartbeatAck",
+    "ReadAsk",
+    "ReadGrant",
     "ReplicaId",
     "ShippingAnswer",
     "ShippingRequest",
@@ -112,6 +114,21 @@ class CopyAck:
 @dataclass(frozen=True, slots=True)
 class Stale:
     """Your epoch is over; the envelope carries mine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAsk:
+    """A follower wants to answer reads itself. `number` is never used again under the name of the sender."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadGrant:
+    """Once you have applied up to `position` your read is as new as when it was asked. None: ask somebody else."""
+
+    number: int
+    position: Position | None
 
 
 ShippingRequest = Append | Heartbeat | CopyChunk

@@ -53,6 +53,10 @@ class Shipper:
         self._bucket = TokenBucket(options.catch_up_bytes_per_second, options.window_bytes)
         self.rounds = Rounds()
 
+    def retime(self, options: ShipOptions) -> None:
+        """Other times from now on; windows that are open keep their size."""
+        self._options = options
+
     def sender(self, peer: ReplicaId) -> Sender | None:
         """What is known of a follower; to be read, not changed."""
         return self._senders.get(peer)

@@ -78,6 +78,9 @@ class Dispatcher:
         except StoreDamaged as error:
             _log.error("damaged record met", code=frame.code, file=error.path, offset=error.offset, what=error.what)
             answer = self._refuse(frame, ResponseCode.SYSTEM_ERROR, str(error))
+        except OSError as error:
+            _log.error("a file of the store cannot be read", code=frame.code, reason=error)
+            answer = self._refuse(frame, ResponseCode.SYSTEM_ERROR, f"the disk of this broker fails: {error}")
         except MetadataRefusedError as error:
             answer = self._refuse(frame, ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
         if answer is PARKED or frame.flag & Flag.ONEWAY:

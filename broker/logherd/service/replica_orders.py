@@ -1,13 +1,14 @@
 """Orders about who leads that a broker of a group takes itself, on its admin port, where no controllers do.
 
-Mode raft: POST /replica/hand-over. Mode static: POST /replica/promote, GET /replica/roles. Keys are camelCase.
+Mode raft: POST /replica/hand-over, POST /replica/rebuild, GET /replica/votes. Mode static: POST /replica/promote, GET
+/replica/roles. Keys are camelCase.
 """
 
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-__all__ = ["HandOver", "HandingOver", "Promote", "RolesPage"]
+__all__ = ["HandOver", "HandingOver", "Promote", "Rebuild", "RolesPage", "Survivor", "VotesPage"]
 
 _Broker = Annotated[int, Meta(ge=1, le=999)]
 
@@ -53,3 +54,41 @@ class RolesPage(_Shape, frozen=True, kw_only=True):
     eligible: bool
     why: str = ""
     """If it is not."""
+
+
+class VotesPage(_Shape, frozen=True, kw_only=True):
+    """What a replica knows of who votes, and how far its own log goes."""
+
+    broker_id: int
+    identity: str
+    reset: int
+    """How often an operator has rebuilt the group."""
+    epoch: int
+    leader: int | None
+    """Who is heard to lead."""
+    voters: tuple[str, ...]
+    """By identity, which begins with the broker's number."""
+    last_epoch: int
+    last_position: int
+
+
+class Survivor(_Shape, frozen=True, kw_only=True):
+    """A replica that goes on, and the end of its log."""
+
+    identity: str
+    epoch: int
+    position: int
+
+
+class Rebuild(_Shape, frozen=True, kw_only=True):
+    """To each survivor, with the same words: they alone vote from now on, and whoever has most of them leads.
+
+    `give_up` names all other voters, by their brokers. `loss`: what only those have is lost, although it was
+    acknowledged. Refused where a leader is heard, and of a group that still has its majority.
+    """
+
+    reset: int
+    epoch: int
+    survivors: tuple[Survivor, ...]
+    give_up: tuple[_Broker, ...]
+    loss: bool = False

@@ -69,10 +69,12 @@ class PendingView(_View, frozen=True, kw_only=True):
 
 
 class RequestsView(_View, frozen=True, kw_only=True):
-    """Clients' requests that came here while another led: taken since the start, and waiting for a leader now."""
+    """Clients' requests that came here while another led: taken since the start, and waiting for a leader now. `read`:
+    pulls that were answered here instead."""
 
     forwarded: int
     held: int
+    read: int = 0
 
 
 class ReplicationView(_View, frozen=True, kw_only=True):

@@ -12,7 +12,10 @@ from logherd.service.errors import RequestError
 from logherd.service.properties_text import parse_properties_text
 from logherd.wire.codes import ResponseCode
 
-__all__ = ["Setting", "SettingsError", "SettingsTable", "boolean", "integer", "one_of", "text", "update_from_text"]
+__all__ = [
+    "Divided", "Setting", "SettingsError", "SettingsTable", "boolean", "divide_text", "integer", "one_of", "text",
+    "update_from_text",
+]  # fmt: skip
 
 
 class SettingsError(LogHerdError):
@@ -60,12 +63,21 @@ def _parse_boolean(value: str) -> object:
 
 
 class Setting(NamedTuple):
-    """One setting. `change` gets the parsed value and takes effect at once; None means fixed while the broker runs."""
+    """One setting. `change` gets the parsed value and takes effect at once; None means fixed while the broker runs,
+    unless it is `configured`: then the process' own configuration checks and takes it."""
 
     name: str
     read: Callable[[], object]
     kind: Kind = text()
     change: Callable[[object], None] | None = None
+    configured: bool = False
+
+
+class Divided(NamedTuple):
+    """A change by who makes it: values that take effect with `SettingsTable.take`, and those of the configuration."""
+
+    own: list[tuple[Setting, object]]
+    configured: dict[str, str]
 
 
 class SettingsTable:
@@ -80,18 +92,34 @@ class SettingsTable:
         return {name: format_value(self._settings[name].read()) for name in sorted(self._settings)}
 
     def update(self, changes: Mapping[str, str]) -> list[str]:
-        """Apply all changes or none; returns the names whose value is different now.
+        """Apply all changes or none; returns the names whose value is different now. For tables of which nothing is
+        configured elsewhere.
+
+        Raises: SettingsError that names the setting, the value and what is right.
+        """
+        return self.take(self.divide(changes))
+
+    def divide(self, changes: Mapping[str, str]) -> Divided:
+        """Check what can be checked here, and leave out what would not change.
 
         Naming a fixed setting is fine as long as it keeps its value: tools send back what they read.
 
         Raises: SettingsError that names the setting, the value and what is right.
         """
         checked = [(setting, value) for setting, value in map(self._check, changes.items()) if value is not None]
-        for setting, value in checked:
+        return Divided(
+            [each for each in checked if not each[0].configured],
+            {setting.name: str(value) for setting, value in checked if setting.configured},
+        )
+
+    def take(self, divided: Divided) -> list[str]:
+        """Apply what was checked; the configuration has taken its part. Returns the names of both."""
+        for setting, value in divided.own:
             if setting.change is not None:
                 setting.change(value)
-        self.version += bool(checked)
-        return [setting.name for setting, _ in checked]
+        names = [*(setting.name for setting, _ in divided.own), *divided.configured]
+        self.version += bool(names)
+        return names
 
     def _check(self, change: tuple[str, str]) -> tuple[Setting, object | None]:
         """The setting and its parsed new value, or None if it would not change."""
@@ -102,6 +130,8 @@ class SettingsTable:
         current = format_value(setting.read())
         if value == current:
             return setting, None
+        if setting.configured:
+            return setting, value
         if setting.change is None:
             raise SettingsError(f"{name} is {current} and is fixed while the broker runs")
         try:
@@ -120,9 +150,13 @@ def update_from_text(settings: SettingsTable, body: bytes) -> list[str]:
 
     Raises: RequestError with code 29 that names the setting, the value and what is right; nothing was changed.
     """
+    return settings.take(divide_text(settings, body))
+
+
+def divide_text(settings: SettingsTable, body: bytes) -> Divided:
+    """Check the `name=value` lines of a request body; raises as `update_from_text`."""
     try:
-        changes = parse_properties_text(body.decode())
-        return settings.update(changes)
+        return settings.divide(parse_properties_text(body.decode()))
     except UnicodeDecodeError as error:
         raise RequestError(ResponseCode.INVALID_PARAMETER, "the settings are not UTF-8 text") from error
     except SettingsError as error:

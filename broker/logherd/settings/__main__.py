@@ -1,13 +1,15 @@
 """`python -m logherd.settings broker|controller FILE [path.to.key=value ...]`: prints the checked options as JSON, or
 what is wrong. `--keep KIND FILE [KIND FILE ...]` checks several files at once, and keeps what they come to (`kept.py`).
+`--change KIND` reads `{"options": {...}, "wanted": {...}}` and prints the options with what is wanted.
 """
 
 import json
 import sys
 from pathlib import Path
 
+from logherd.settings.checked import check_change
 from logherd.settings.errors import SettingsError
-from logherd.settings.kept import keep_checked
+from logherd.settings.kept import keep_checked, recall_checked
 from logherd.settings.load import Kind, load_checked_values
 
 EXIT_WRONG = 2
@@ -19,6 +21,9 @@ def main(arguments: list[str]) -> int:
         if arguments[0] == "--keep":
             for kind, file in zip(arguments[1::2], arguments[2::2], strict=True):
                 _keep(_kind(kind), Path(file))
+        elif arguments[0] == "--change":
+            asked = json.load(sys.stdin)
+            json.dump(check_change(_kind(arguments[1]), asked["options"], asked["wanted"]), sys.stdout)
         else:
             json.dump(load_checked_values(_kind(arguments[0]), Path(arguments[1]), arguments[2:]), sys.stdout)
     except SettingsError as error:
@@ -32,6 +37,8 @@ def _kind(text: str) -> Kind:
 
 
 def _keep(kind: Kind, path: Path) -> None:
+    if recall_checked(kind, path, ()) is not None:
+        return  # as when a group starts again
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -9,7 +9,7 @@ and kept (`kept.py`) is not checked again.
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from logherd.settings.load import Kind
     from logherd.settings.options import Options
 
-__all__ = ["CheckAside"]
+__all__ = ["CheckAside", "change_aside"]
 
 _Checked = TypeVar("_Checked", bound="Options")
 
@@ -33,9 +33,7 @@ class CheckAside:
         self._process = self._start() if self._kept is None else None
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        # Looking for plugins means reading the metadata of everything that is installed.
-        environment = {**os.environ, "PYDANTIC_DISABLE_PLUGINS": "__all__"}
-        return subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+        return subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment())
 
     def result(self, options: type[_Checked]) -> _Checked:
         """Wait for the check; blocks until about 0.2 s after it was started. `options` belongs to the kind.
@@ -56,3 +54,30 @@ class CheckAside:
         if process.returncode != 0:
             raise SettingsError(complaint.decode(errors="replace").strip())
         return msgspec.json.decode(answer, type=options)
+
+
+def change_aside(kind: "Kind", options: _Checked, wanted: Mapping[str, object], *, seconds: float) -> _Checked:
+    """The options with what is wanted, checked as a whole in a process of its own; blocks until that has ended.
+
+    Raises: SettingsError with what it says; SettingsUncheckedError if it did not end within `seconds`.
+    """
+    import msgspec
+
+    from logherd.settings.errors import SettingsError, SettingsUncheckedError
+
+    asked = msgspec.json.encode({"options": options, "wanted": dict(wanted)})
+    command = [sys.executable, "-m", "logherd.settings", "--change", kind]
+    try:
+        done = subprocess.run(
+            command, input=asked, capture_output=True, env=_environment(), timeout=seconds, check=False
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise SettingsUncheckedError(f"not checked within {seconds:g} s, so nothing was changed; try again") from error
+    if done.returncode != 0:
+        raise SettingsError(done.stderr.decode(errors="replace").strip())
+    return msgspec.json.decode(done.stdout, type=type(options))
+
+
+def _environment() -> dict[str, str]:
+    """Looking for plugins means reading the metadata of everything that is installed."""
+    return {**os.environ, "PYDANTIC_DISABLE_PLUGINS": "__all__"}

@@ -1,5 +1,6 @@
 """Where documents meet models: the only module besides the models and their helpers that loads pydantic."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -7,13 +8,14 @@ from pydantic import ValidationError
 from logherd.settings.base import Group
 from logherd.settings.complaints import complain
 from logherd.settings.errors import SettingsError
+from logherd.settings.hot import HOT, keys_of
 from logherd.settings.models import BrokerSettings
 from logherd.settings.properties import set_properties
 
 if TYPE_CHECKING:
     from logherd.settings.load import Kind
 
-__all__ = ["check_document"]
+__all__ = ["check_change", "check_document"]
 
 
 def check_document(kind: "Kind", document: dict[str, Any], *, source: str) -> dict[str, Any]:
@@ -33,6 +35,38 @@ def check_document(kind: "Kind", document: dict[str, Any], *, source: str) -> di
     except SettingsError as error:
         raise SettingsError(f"{source}: properties: {error}") from error
     return _values(settings)
+
+
+def check_change(kind: "Kind", options: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of `options`, which are in force, with those of `wanted`: hot settings by their keys in the file, or
+    by RocketMQ's names. All of them together are checked as a file would be.
+
+    Raises: SettingsError with one line for each fault, which begins with the name that was given, if one is at fault.
+    """
+    keys = keys_of(kind, wanted)
+    for name, key in keys.items():
+        value, path = wanted[name], HOT[kind][key].path
+        if name == key:
+            _put(options, path, None if value == "none" else value)
+        else:
+            set_properties(options, {name: _text(value)})
+    named = {HOT[kind][key].path: name for name, key in keys.items()}
+    model = _model_of(kind)
+    try:
+        return _values(model.model_validate(options, by_alias=False, by_name=True))
+    except ValidationError as error:
+        raise SettingsError(complain(model, error, named)) from error
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _put(document: dict[str, Any], path: str, value: object) -> None:
+    *groups, key = path.split(".")
+    for group in groups:
+        document = document[group]
+    document[key] = value
 
 
 def _model_of(kind: "Kind") -> type[Group]:

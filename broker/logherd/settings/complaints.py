@@ -1,5 +1,6 @@
 """Says what is wrong with a document in sentences: path, value, what is right."""
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -10,14 +11,18 @@ __all__ = ["complain"]
 _VALUE_LENGTH_MAX = 60
 
 
-def complain(model: type[BaseModel], error: ValidationError) -> str:
-    """One line for each fault, in the order of the document: `store.segmentSize: '1': should be ...`."""
-    return "\n".join(_line(model, fault) for fault in error.errors(include_url=False))
+def complain(model: type[BaseModel], error: ValidationError, names: Mapping[str, str] | None = None) -> str:
+    """One line for each fault, in the order of the document: `store.segmentSize: '1': should be ...`.
+
+    `names`: what a person calls some of the paths.
+    """
+    return "\n".join(_line(model, fault, names or {}) for fault in error.errors(include_url=False))
 
 
-def _line(model: type[BaseModel], fault: Any) -> str:
+def _line(model: type[BaseModel], fault: Any, names: Mapping[str, str]) -> str:
     location = [str(part) for part in fault["loc"]]
     path = ".".join(location) or "the document"
+    path = names.get(path, path)
     message = str(fault["msg"]).removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
         return f"{path}: unknown key; {_known_keys(model, location)}"

@@ -2,7 +2,7 @@
 
 from logherd.kit.errors import LogHerdError
 
-__all__ = ["SettingsError"]
+__all__ = ["SettingsError", "SettingsUncheckedError"]
 
 
 class SettingsError(LogHerdError):
@@ -10,3 +10,7 @@ class SettingsError(LogHerdError):
 
     Raised before anything is started or changed. Whoever reads a file or an update request may catch it.
     """
+
+
+class SettingsUncheckedError(SettingsError):
+    """Nobody could say in time whether a change is right; it was not made, and may be asked for again."""

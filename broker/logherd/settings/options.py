@@ -114,13 +114,19 @@ class RolesOptions(Options, frozen=True):
     copies: int
 
 
-class ReplicationOptions(Options, frozen=True):
+class FollowerReadOptions(Options, frozen=True):
+    """Whether followers answer pulls, and of which consumers; bytes."""
+
+    follower_reads: bool
+    follower_reads_behind: int
+
+
+class ReplicationOptions(FollowerReadOptions, frozen=True):
     """`peers` may hold this broker's own address; in raft and static mode all have the same."""
 
     mode: Literal["alone", "controller", "raft", "static"]
     raft: VotingOptions
     static: RolesOptions | None
-    admin_token_file: str | None
     controllers: tuple[Endpoint, ...]
     peer_listen: Endpoint
     peers: dict[int, Endpoint]
@@ -143,6 +149,7 @@ class BrokerOptions(Options, frozen=True):
     listen: Endpoint
     advertised: Endpoint | None
     admin_listen: Endpoint
+    admin_token_file: str | None
     data_dir: str
     name_service: NameServiceOptions
     flush: Literal["sync", "async"]

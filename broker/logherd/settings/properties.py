@@ -12,7 +12,7 @@ from logherd.settings.errors import SettingsError
 if TYPE_CHECKING:
     from logherd.settings.options import BrokerOptions
 
-__all__ = ["describe_options", "property_names", "set_properties"]
+__all__ = ["describe_options", "property_names", "property_paths", "set_properties"]
 
 _HOUR_MS = 3_600_000
 _QUEUE_UNIT_BYTES = 20
@@ -81,6 +81,11 @@ _PROPERTIES: dict[str, _Property] = {
 def property_names() -> list[str]:
     """Names that can be given in a configuration."""
     return [name for name, entry in _PROPERTIES.items() if entry.read is not None]
+
+
+def property_paths() -> dict[str, str]:
+    """Where in the option structs stands what each of these names is."""
+    return {name: entry.path for name, entry in _PROPERTIES.items() if entry.read is not None}
 
 
 def describe_options(options: "BrokerOptions") -> dict[str, str]:

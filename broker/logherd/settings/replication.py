@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 from logherd.settings.base import Group
 from logherd.settings.classic import ClassicHaSettings
 from logherd.settings.election import ElectionSettings
-from logherd.settings.quantities import EndpointText, Milliseconds, split_endpoint
+from logherd.settings.quantities import Bytes, EndpointText, Milliseconds, split_endpoint
 
 __all__ = ["ReplicationSettings", "RolesSettings", "VotingSettings"]
 
@@ -69,7 +69,23 @@ class RolesSettings(Group):
         return self
 
 
-class ReplicationSettings(Group):
+class FollowerReadSettings(Group):
+    """What followers do besides keeping a copy."""
+
+    follower_reads: bool = Field(
+        default=False,
+        description="A follower answers pulls of committed messages itself, as long as the leader has confirmed within "
+        "half a second that nothing newer was told to anybody; everything else goes to the leader as always. It is in "
+        "routes then, and consumers that are far behind are sent to it. To be the same at all brokers of a group.",
+    )
+    follower_reads_behind: Bytes = Field(
+        default=64 << 20,
+        ge=0,
+        description="A consumer whose next message lies so far before the end of the log is sent to a follower.",
+    )
+
+
+class ReplicationSettings(FollowerReadSettings):
     """One log on several brokers. Followers keep what the leader writes; whoever leads is decided by `mode`."""
 
     mode: Literal["alone", "controller", "raft", "static"] = Field(
@@ -131,12 +147,6 @@ class ReplicationSettings(Group):
     )
     raft: VotingSettings = Field(default_factory=VotingSettings, description="Mode raft.")
     static: RolesSettings | None = Field(default=None, description="Mode static: the roles at the group's begin.")
-    admin_token_file: str | None = Field(
-        default=None,
-        min_length=1,
-        description="File with the secret that orders about who leads (raft, static) must bring on the admin HTTP; "
-        "none: they are refused.",
-    )
 
     @model_validator(mode="after")
     def _fits_mode(self) -> "ReplicationSettings":

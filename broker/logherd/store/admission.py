@@ -16,6 +16,11 @@ class Admission:
     least_free_bytes: int
     reason: str = ""
 
+    def keep_free(self, reserve_bytes: int) -> None:
+        """Refuse below so many free bytes from now on."""
+        self.reserve_bytes = reserve_bytes
+        self.shut(self.reason)
+
     def shut(self, reason: str) -> None:
         """Refuse for this reason; empty: do so no more."""
         self.reason = reason

@@ -4,13 +4,14 @@ from itertools import repeat
 
 from logherd.kit.javahash import java_hash
 from logherd.model.record import SysFlag
-from logherd.store.key_index import PENDING, KeyHasher, hash_key
+from logherd.store.key_index import PENDING, KeyHasher
 
-__all__ = ["Extractor", "has_unit"]
+__all__ = ["Extractor", "has_unit", "tags_code_is_time"]
 
 _TAGS = b"\x02TAGS\x01"
 _KEYS = b"\x02KEYS\x01"
 _UNIQUE = b"\x02UNIQ_KEY\x01"
+_UNIQUE_SIZE = len(_UNIQUE)
 _DELAY = b"\x02DELAY\x01"
 _SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 _DELAY_MS = [
@@ -24,6 +25,29 @@ _pack_pending = PENDING.pack
 def has_unit(sys_flag: int) -> bool:
     """Prepared and rolled-back transaction records are in the log but in no queue."""
     return not sys_flag & SysFlag.TRANSACTION_PREPARED
+
+
+def _keys_of(marked: bytes) -> list[bytes]:
+    """UNIQ_KEY and the tokens of KEYS; `marked` are the properties with 0x02 put before them."""
+    keys = list[bytes]()
+    at = marked.find(_UNIQUE)
+    if at >= 0:
+        at += len(_UNIQUE)
+        end = marked.find(b"\x02", at)
+        key = marked[at:end] if end >= 0 else marked[at:]
+        if key:
+            keys.append(key)
+    at = marked.find(_KEYS)
+    if at >= 0:
+        at += len(_KEYS)
+        end = marked.find(b"\x02", at)
+        keys += [key for key in (marked[at:end] if end >= 0 else marked[at:]).split(b" ") if key]
+    return keys
+
+
+def tags_code_is_time(topic: str) -> bool:
+    """Whether units of this topic hold the time of delivery instead of a tags code."""
+    return topic == _SCHEDULE_TOPIC
 
 
 class Extractor:
@@ -72,22 +96,28 @@ class Extractor:
             code = self._tag_codes[tags] = java_hash(tags.decode(errors="replace"))
         return code
 
+    def entries(self, topic_hash: int, records: list[bytes], positions: list[int], stored: list[int]) -> bytes:
+        """Index entries of records of one topic, to be put behind `pending`; `records` are their marked properties, the
+        last of which is the checksum."""
+        keys, keyed, times = list[bytes](), list[int](), list[int]()
+        for marked, position, stored_ms in zip(records, positions, stored, strict=True):
+            at = marked.find(_UNIQUE) + _UNIQUE_SIZE
+            key = marked[at : marked.find(b"\x02", at)] if at >= _UNIQUE_SIZE else b""
+            if key and marked.find(_KEYS) < 0:
+                keys.append(key)
+                keyed.append(position)
+                times.append(stored_ms)
+            else:
+                found = _keys_of(marked)
+                keys += found
+                keyed += [position] * len(found)
+                times += [stored_ms] * len(found)
+        return b"".join(map(_pack_pending, self._hash_ids(topic_hash, keys), keyed, times))
+
     def add_keys(self, marked: bytes, topic_hash: int, position: int, store_timestamp: int) -> None:
         """Put UNIQ_KEY and the tokens of KEYS among the waiting index entries."""
-        at = marked.find(_UNIQUE)
-        if at >= 0:
-            at += len(_UNIQUE)
-            end = marked.find(b"\x02", at)
-            key = marked[at:end] if end >= 0 else marked[at:]
-            if key:
-                self.pending += _pack_pending(self._hash_id(topic_hash, key), position, store_timestamp)
-        at = marked.find(_KEYS)
-        if at >= 0:
-            at += len(_KEYS)
-            end = marked.find(b"\x02", at)
-            for key in (marked[at:end] if end >= 0 else marked[at:]).split(b" "):
-                if key:
-                    self.pending += _pack_pending(hash_key(topic_hash, key), position, store_timestamp)
+        for key in _keys_of(marked):
+            self.pending += _pack_pending(self._hash_id(topic_hash, key), position, store_timestamp)
 
     def cut(self, position: int) -> None:
         """Forget the waiting entries of records at or above a position."""
@@ -99,7 +129,7 @@ class Extractor:
 
     def replayed_tags_code(self, topic: str, marked: bytes, store_timestamp: int) -> int:
         """As `tags_code`; in RocketMQ's schedule topic, which adopted stores have, the time of delivery in ms."""
-        if topic == _SCHEDULE_TOPIC:
+        if tags_code_is_time(topic):
             at = marked.find(_DELAY)
             level = marked[at + len(_DELAY) :].partition(b"\x02")[0] if at >= 0 else b""
             if level.isdigit() and int(level) > 0:

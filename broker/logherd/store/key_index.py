@@ -39,10 +39,7 @@ class KeyHasher:
 
     def hash_id(self, topic_hash: int, key: bytes) -> int:
         """The index's hash of a UNIQ_KEY; equal to `hash_key`, faster where beginnings repeat."""
-        if topic_hash != self._topic_hash:
-            self._topic_hash = topic_hash
-            self._clients = {}
-            self._beginnings = {}
+        self._turn_to(topic_hash)
         beginning = self._beginnings.get(key[:-4])
         if beginning is None or not key.isascii():
             return self._add(key)
@@ -52,8 +49,23 @@ class KeyHasher:
 
     def hash_ids(self, topic_hash: int, keys: list[bytes]) -> list[int]:
         """`hash_id` of each."""
-        hash_id = self.hash_id
-        return [hash_id(topic_hash, key) for key in keys]
+        self._turn_to(topic_hash)
+        beginning_of, hashes = self._beginnings.get, list[int]()
+        for key in keys:
+            beginning = beginning_of(key[:-4])
+            if beginning is None or not key.isascii():
+                hashes.append(self._add(key))
+                continue
+            a, b, c, d = key[-4:]
+            value = (beginning + 29791 * a + 961 * b + 31 * c + d) & 0xFFFFFFFF
+            hashes.append(value if value < _SIGN else (-value) & (_SIGN - 1))
+        return hashes
+
+    def _turn_to(self, topic_hash: int) -> None:
+        if topic_hash != self._topic_hash:
+            self._topic_hash = topic_hash
+            self._clients = {}
+            self._beginnings = {}
 
     def _add(self, key: bytes) -> int:
         """Remember how the key begins; its hash."""

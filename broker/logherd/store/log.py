@@ -6,6 +6,7 @@ Nothing here blocks except the creation of a segment (about 1 ms per GiB), an ei
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from logherd.kit.errors import ensure
 from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, RecordError, encode_blank
@@ -358,6 +359,10 @@ class CommitLog:
         """Close all files; views that were handed out live on."""
         for segment in self.segments:
             segment.close()
+
+    def keep_free(self, reserve_bytes: int) -> None:
+        """Clients' messages leave so many bytes of the disk free from now on."""
+        self._options = replace(self._options, reserve_bytes=reserve_bytes)
 
     def refuse(self, *, reserve: bool) -> None:
         """Raise if appends of this kind are refused now: StoreStopped after a failure, StoreFull at the reserve."""

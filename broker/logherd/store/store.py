@@ -16,6 +16,7 @@ from logherd.model.record import RecordError, encode_record_for
 from logherd.model.record_run import run_encoder
 from logherd.store.admission import Admission, DiskState
 from logherd.store.append_run import RunMessage, append_run
+from logherd.store.common_run import take_common_run
 from logherd.store.consume_queue import DELETED, UNIT, QueueLog, topic_hash
 from logherd.store.errors import RawRefused, RecordTooLarge, StoreDamaged, StoreFull
 from logherd.store.extract import has_unit
@@ -252,13 +253,16 @@ class MessageStore:
 
         The result is the new end, which is `end` where that is given. The blank record of a segment's end is of its
         head only; with it this log goes on in the next segment. What is appended may use the reserve.
-        Durable: no; see `append`. `data` is kept until then if it is of bytes, which nobody can change, else copied.
+        Durable: no; see `append`. `data` is kept until then if it is bytes, which nobody can change, else copied.
         Raises:  RawRefused for damage, for other segments than here, and for a record that is not its queue's next
                  one; StoreFull, StoreStopped. Nothing was appended then.
         """
         log = self._log
         ensure(after == log.end_position, "records are appended at the end", after, log.end_position)
         log.refuse(reserve=True)
+        data = data if isinstance(data, bytes) else bytes(data)
+        if end in (None, after + len(data)) and take_common_run(data, log, self._derived.table, self._extract):
+            return log.end_position
         try:
             run = decode_run(data, after, log.active.end, log.raw_bytes_limit, bare_end=log.bare_end)
             plan = plan_run(run.records, self._derived.table, from_start=not log.min_position)
@@ -269,8 +273,7 @@ class MessageStore:
         if run.blank_at >= 0 and not log.prepare_roll():
             raise StoreFull("the log needs a further segment, for which the disk has no room")
         self._uncommitted.take(plan)
-        view = memoryview(data)
-        log.append_run(view if isinstance(view.obj, bytes) else memoryview(bytes(view)), plan, self._extract)
+        log.append_run(memoryview(data), plan, self._extract)
         if run.blank_at >= 0:
             log.roll()
         return log.end_position
@@ -446,6 +449,15 @@ class MessageStore:
         """Refuse messages with StoreFull for this reason until it is called with none; metadata is taken as before."""
         self._admission.shut(reason)
 
+    def keep_free(self, reserve_bytes: int) -> None:
+        """Refuse messages below so many free bytes from now on; the next append goes by it."""
+        self._admission.keep_free(reserve_bytes)
+        self._log.keep_free(reserve_bytes)
+
+    def flush_every(self, milliseconds: int) -> None:
+        """With flush "async": how often from now on. The wait that has begun ends as before."""
+        self._writer.flush_every(milliseconds)
+
     def _refuse(self, *, reserve: bool) -> None:
         """Raise if an append of this kind is refused now."""
         if self._admission.reason and not reserve and self._writer.failure is None:
@@ -453,11 +465,16 @@ class MessageStore:
         self._log.refuse(reserve=reserve)
 
     @property
+    def accepts_messages(self) -> bool:
+        """Whether the disk works and its reserve is whole, as of the last look."""
+        return self._writer.failure is None and self._writer.free_bytes >= self._admission.reserve_bytes
+
+    @property
     def disk(self) -> DiskState:
         """Space and refusals as of the last look, for `status` and health."""
         free, reserve = self._writer.free_bytes, self._admission.reserve_bytes
         return DiskState(
-            free_bytes=free, reserve_bytes=reserve, accepts_messages=self._writer.failure is None and free >= reserve,
+            free_bytes=free, reserve_bytes=reserve, accepts_messages=self.accepts_messages,
             log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,
         )  # fmt: skip
 

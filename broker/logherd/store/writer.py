@@ -10,6 +10,7 @@ success, so after the first failure every call raises StoreStopped and no positi
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/CommitLog.java (GroupCommitService)
 """
 
+import dataclasses
 import errno
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -192,6 +193,12 @@ class LogWriter:
         self.free_bytes = files.free_bytes(directory)
         self.next_segment: Segment | None = None
         self.tasks: deque[Task] = deque()
+
+    def flush_every(self, milliseconds: int) -> None:
+        """Any thread: with flush "async", how often from now on."""
+        self._options = dataclasses.replace(
+            self._options, log=dataclasses.replace(self._options.log, async_flush_ms=milliseconds)
+        )
 
     def write(self, batch: WriteBatch) -> None:
         """See WriteBatch.write_and_flush."""

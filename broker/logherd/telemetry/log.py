@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, TextIO
 
-__all__ = ["FieldValue", "JsonFormatter", "Log", "TextFormatter", "configure"]
+__all__ = ["FieldValue", "JsonFormatter", "Log", "TextFormatter", "configure", "set_level"]
 
 FieldValue = str | int | float | bool | bytes | bytearray | memoryview | BaseException | None
 VALUE_LENGTH_MAX = 300
@@ -91,6 +91,11 @@ def configure(stream: TextIO, *, style: Literal["text", "json"] = "text", level:
     root.handlers[:] = [handler]
     root.setLevel(level)
     root.propagate = False
+
+
+def set_level(name: str) -> None:
+    """Write lines from this severity on (debug, info, warning, error)."""
+    logging.getLogger("logherd").setLevel(logging.getLevelNamesMapping()[name.upper()])
 
 
 def _shown(value: FieldValue) -> str | int | float | bool | None:

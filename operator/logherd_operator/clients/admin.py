@@ -1,4 +1,5 @@
-"""The admin ports of controllers and brokers. No answer within two seconds means unknown, never down (OP-13)."""
+"""The admin ports of controllers and brokers. A page that does not come within two seconds, an order without an answer
+within ten, means unknown, never down (OP-13)."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -12,6 +13,8 @@ from logherd_operator.clients.api import Reply
 __all__ = ["AdminPort", "Admins", "opened_admins"]
 
 _TIMEOUT = aiohttp.ClientTimeout(total=2)
+_ORDER_TIMEOUT = aiohttp.ClientTimeout(total=10)
+"""As long as an admin port gives an action: one that changes settings has them checked by another process."""
 _BYTES_MAX = 1 << 20
 
 
@@ -44,8 +47,9 @@ class AdminPort:
         self, method: str, host: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> Reply | None:
         url = f"http://{host}:{self._port}{path}"
+        timeout = _TIMEOUT if method == "GET" else _ORDER_TIMEOUT
         try:
-            async with self._session.request(method, url, json=body, headers=headers, timeout=_TIMEOUT) as answer:
+            async with self._session.request(method, url, json=body, headers=headers, timeout=timeout) as answer:
                 document = json.loads(await answer.content.read(_BYTES_MAX))
                 return Reply(answer.status, document) if isinstance(document, dict) else None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError):

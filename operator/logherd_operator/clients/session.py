@@ -7,7 +7,8 @@ objects stay documents.
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import aiohttp
 from kubernetes.aio import config
@@ -16,10 +17,17 @@ from kubernetes.aio.client import ApiClient, Configuration
 from logherd_operator.clients.api import JSON, Reply
 from logherd_operator.clients.errors import ClusterError, Unreachable
 
-__all__ = ["ClusterAccess", "load_access", "opened"]
+__all__ = ["Chosen", "ClusterAccess", "choose_access", "load_access", "opened"]
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 ClusterAccess = Configuration
+
+
+class Chosen(NamedTuple):
+    """A cluster, and the namespace that is meant where none is named."""
+
+    access: ClusterAccess
+    namespace: str
 
 
 async def load_access() -> ClusterAccess:
@@ -33,6 +41,18 @@ async def load_access() -> ClusterAccess:
         except (config.ConfigException, OSError) as error:
             raise ClusterError(f"neither a pod's service account nor a kubeconfig was found: {error}") from error
     return access
+
+
+async def choose_access(kubeconfig: Path | None, context: str | None) -> "Chosen":
+    """What a person means: a kubeconfig's context, with its namespace. Raises: ClusterError if there is none."""
+    access, file = Configuration(), None if kubeconfig is None else str(kubeconfig)
+    try:
+        await config.load_kube_config(config_file=file, context=context, client_configuration=access)
+        known, current = config.list_kube_config_contexts(config_file=file)
+    except (config.ConfigException, OSError) as error:
+        raise ClusterError(f"no cluster to ask: {error}") from error
+    used = next((each for each in known if each["name"] == context), current)
+    return Chosen(access, str(used["context"].get("namespace") or "default"))
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from logherd_operator.observed.documents import group_of, quorum_of, report_of, 
 from logherd_operator.observed.observed import Observed
 from logherd_operator.observed.quorum import Group, Quorum
 from logherd_operator.observed.slots import Report, Slot
-from logherd_operator.resources.pinning import hot_settings
+from logherd_operator.resources.broker_config import hot_settings
 from logherd_operator.resources.site import Site
 from logherd_operator.status.document import read_since
 
@@ -63,7 +63,7 @@ class Eyes:
         observed = Observed(
             platform=platform, brokers=slots_of(site.workload("broker"), pods, claims, reports),
             controllers=slots_of(site.workload("controller"), pods, claims) if embedded else (), group=told,
-            quorum=quorum, orders=orders_of(group["metadata"]), hot=hot_settings(site),
+            quorum=quorum, orders=orders_of(group["metadata"]), hot=hot_settings(site.group),
             since=read_since(group.get("status") or {}),
         )  # fmt: skip
         versions = {

@@ -4,14 +4,17 @@ A refused or lost order is no error: the next look decides anew.
 """
 
 import shutil
+from dataclasses import replace
 
 from logherd_operator.cluster.calls import At, calls_of
+from logherd_operator.local.addresses import Addresses
 from logherd_operator.local.admin import order
 from logherd_operator.local.files import Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import Look, child_of
 from logherd_operator.local.places import Places
 from logherd_operator.local.state import PlaceState
+from logherd_operator.observed.observed import Observed
 from logherd_operator.plan import actions as plan
 from logherd_operator.resources.site import Site
 from logherd_operator.spec.group import BrokerGroup
@@ -19,6 +22,7 @@ from logherd_operator.spec.group import BrokerGroup
 __all__ = ["Acting", "worded"]
 
 _DONE = (200, 202)
+_NEVER = (400, 404, 405)
 
 
 class Acting:
@@ -28,6 +32,7 @@ class Acting:
         self._folder = folder
         self._places = places
         self._files = files
+        self._refused: dict[str, set[str]] = {}
         site = Site(group=group, namespace="", uid="", image="", operator_image="", operator_version="")
         self._at = At(site=site, versions={})
 
@@ -42,6 +47,8 @@ class Acting:
                 shutil.rmtree(self._folder.path / f"broker-{action.ordinal + 1}", ignore_errors=True)
             case plan.Rebuild():
                 return f"move {self._folder.path / f'broker-{action.ordinal + 1}'} away while the group is down"
+            case plan.PushConfig():
+                return self._push(action, look)
             case _:
                 return self._order(action, look)
         return None
@@ -72,6 +79,31 @@ class Acting:
                 return str(answer[1].get("error") or f"status {answer[0]}")
         return None
 
+    def _push(self, action: plan.PushConfig, look: Look) -> str | None:
+        """Settings to a broker. What it refuses as wrong is not asked of the same process again."""
+        state, slot = self._places.state, look.observed.broker(action.ordinal + 1)
+        (call,) = calls_of(action, self._at)
+        admin = Addresses(state.host, state.ports).broker(action.ordinal).admin
+        answer = order(admin, call.path, call.body, self._folder.token())
+        if answer is None:
+            return f"broker {action.ordinal + 1} did not answer"
+        if answer[0] in _DONE:
+            return None
+        if answer[0] in _NEVER and slot is not None and slot.instance is not None:
+            named = {f"{name}={value}" for name, value in action.values.items()}
+            self._refused.setdefault(slot.instance.uid, set()).update(named)
+        return str(answer[1].get("error") or f"status {answer[0]}")
+
+    def with_refusals(self, observed: Observed) -> Observed:
+        """What the brokers' processes have refused belongs to what they say."""
+        brokers = tuple(
+            replace(each, report=replace(each.report, rejected=tuple(sorted(self._refused[each.instance.uid]))))
+            if each.report is not None and each.instance is not None and each.instance.uid in self._refused
+            else each
+            for each in observed.brokers
+        )
+        return replace(observed, brokers=brokers)
+
 
 def worded(action: plan.Action) -> str:
     """What is done and why, in one sentence for people."""
@@ -80,6 +112,9 @@ def worded(action: plan.Action) -> str:
             return _added(action)
         case plan.SetRules():
             return f"the controllers are told: {action.reason}"
+        case plan.PushConfig():
+            values = ", ".join(f"{name}={value}" for name, value in sorted(action.values.items()))
+            return f"broker {action.ordinal + 1} takes {values} without a restart: {action.reason}"
         case plan.RemoveMember():
             return f"broker {action.ordinal + 1} is taken away: {action.reason}"
         case plan.Restart():

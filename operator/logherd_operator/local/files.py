@@ -12,7 +12,14 @@ from logherd_operator.local.addresses import PLACES_MAX, Addresses
 from logherd_operator.local.state import PlaceState
 from logherd_operator.observed.quorum import controller_name
 from logherd_operator.observed.slots import Component
-from logherd_operator.resources.broker_config import BrokerPlace, GuardianPlace, ReplicaPlace, render_broker_config
+from logherd_operator.resources.broker_config import (
+    BrokerPlace,
+    GuardianPlace,
+    ReplicaPlace,
+    hot_settings,
+    render_broker_config,
+    without_hot_settings,
+)
 from logherd_operator.resources.controller_config import ControllerPlace, Member, render_controller_config
 from logherd_operator.spec.group import BrokerGroup
 
@@ -46,9 +53,15 @@ class Files:
             return self._broker(place.ordinal, learner=place.learner)
         return self._controller(place.ordinal)
 
+    def hot(self) -> dict[str, str]:
+        """What running brokers shall have in force and can take."""
+        return hot_settings(self._group)
+
     def revision(self, component: Component) -> str:
         """Names what a place of this kind is started from: it changes when a restart is needed, and only then."""
-        document = self._broker(0, learner=False) if component == "broker" else self._controller(0)
+        document = (
+            without_hot_settings(self._broker(0, learner=False)) if component == "broker" else self._controller(0)
+        )
         replication = document.get("replication", {})
         for key in _LEARNT_ELSEWHERE:
             replication.pop(key, None)
@@ -71,7 +84,7 @@ class Files:
         )
         place = BrokerPlace(
             broker_id=ordinal + 1, listen=own.listen, admin_listen=own.admin, replica=replica, guardian=guardian,
-            data_dir=str(self._folder / f"broker-{ordinal + 1}"),
+            data_dir=str(self._folder / f"broker-{ordinal + 1}"), admin_token_file=str(self._folder / "admin-token"),
         )  # fmt: skip
         return render_broker_config(self._group, place)
 

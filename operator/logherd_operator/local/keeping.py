@@ -82,7 +82,7 @@ class Keeping:
         for action in decided.actions:
             refused = self._acting.carry_out(action, look)
             said = worded(action) if refused is None else f"{worded(action)}; not done yet: {refused}"
-            self._tell(f"action:{type(action).__name__}", [said])
+            self._tell(f"action:{type(action).__name__}:{getattr(action, 'ordinal', '')}", [said])
         if decided.actions:
             self._tell("place", self._places.tend(self._files))
         self._served = self._served or (look.observed.group is not None and look.observed.group.led)
@@ -101,7 +101,10 @@ class Keeping:
             "annotations": self.group.metadata.annotations,
             "generation": self._places.state.generation,
         }
-        return replace(look.observed, platform=platform, orders=orders_of(notes), since=self._since)
+        observed = self._acting.with_refusals(look.observed)
+        return replace(
+            observed, platform=platform, orders=orders_of(notes), since=self._since, hot=self._files.hot()
+        )  # fmt: skip
 
     # ---- the file --------------------------------------------------------------------------------------------------
 

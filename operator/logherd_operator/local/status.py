@@ -21,7 +21,7 @@ def observe(folder: Folder, state: GroupState) -> Document:
 
 def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
     """Shape: group, nameServer, leader {brokerId, address, pid, epoch} or None, inSync [ids], brokers [{brokerId, role,
-    address, pid, guardian, ready, endPosition, committedPosition, why}], controllers [{id, role, address, pid,
+    address, pid, guardian, ready, endPosition, committedPosition, hot, why}], controllers [{id, role, address, pid,
     guardian, term, why}], generation, keeper (pid or None), doing {type, state, message} or None, held [{code, message,
     unblocks}], fault (of the file) or None. Who cannot be asked has the role "unknown"; who does not live has no pid.
     """
@@ -93,6 +93,7 @@ def _broker(place: PlaceState, page: Page, look: Look, at: Addresses) -> Documen
         "ready": bool(told.get("ready")),
         "endPosition": told.get("endPosition"),
         "committedPosition": told.get("committedPosition"),
+        "hot": told.get("hot"),
         "why": _why(place, look),
     }
 

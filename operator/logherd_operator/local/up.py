@@ -12,6 +12,7 @@ from typing import IO
 
 from logherd_operator.local.addresses import Addresses, Ports, check_ports, choose_ports
 from logherd_operator.local.changes import GroupFile, check_change, read_group
+from logherd_operator.local.disk import check_disk
 from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import name_servers
 from logherd_operator.local.folder import DEFAULT_PARENT, Folder
@@ -126,6 +127,7 @@ def _begin(group: BrokerGroup, file: Path, folder: Folder, options: UpOptions) -
     if not running:
         brokers = known.brokers if known is not None and known.brokers is not None else spec.replicas
         check_ports(addresses, controllers=controllers, brokers=max(brokers, spec.replicas))
+        check_disk(folder.path, spec.storage.reserved_percent)
     if known is not None and not running:  # after a crash of the machine it says what ran before
         ended = tuple(replace(each, guardian=None, told=None, starts=0) for each in known.places if not each.leaving)
         known = replace(known, places=ended)

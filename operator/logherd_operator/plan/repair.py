@@ -15,7 +15,7 @@ __all__ = ["hand_over", "promote_learners", "rebuild", "say_what_is_lost"]
 def say_what_is_lost(situation: Situation) -> Iterator[Step]:
     """What the operator does not touch by itself, because only a person can know what it costs."""
     group = situation.group
-    if group is not None and not group.led and not group.in_sync and not group.eligible:
+    if group is not None and group.founded and not group.led and not group.in_sync and not group.eligible:
         yield Block(
             code=Code.DATA_LOST,
             message="no replica is left that is known to hold what was committed",

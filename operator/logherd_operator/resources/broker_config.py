@@ -4,21 +4,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from logherd_operator.spec.effects import CONFIG_LIVE
 from logherd_operator.spec.group import BrokerGroup
 
-__all__ = ["BrokerPlace", "GuardianPlace", "ReplicaPlace", "render_broker_config"]
+__all__ = [
+    "BrokerPlace", "GuardianPlace", "ReplicaPlace", "hot_settings", "render_broker_config", "without_hot_settings",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaPlace:
     """What makes a broker one of several: addresses are `host:port`. `peers` names all replicas by broker id, also
-    those that do not run yet, so that nobody has to be told when they do.
+    those that do not run yet, so that nobody has to be told when they do. `leader_address` follows the leader.
     """
 
     controllers: tuple[str, ...]
     name_servers: tuple[str, ...]
     peer_listen: str
     peers: Mapping[int, str]
+    leader_address: str | None = None
     learner: bool = False
 
 
@@ -43,6 +47,7 @@ class BrokerPlace:
     listen: str
     admin_listen: str
     data_dir: str
+    admin_token_file: str | None = None
     name_service_listen: str = ""
     advertised: str | None = None
     replica: ReplicaPlace | None = None
@@ -60,6 +65,7 @@ def render_broker_config(group: BrokerGroup, place: BrokerPlace) -> dict[str, An
         "listen": place.listen,
         **({"advertised": place.advertised} if place.advertised is not None else {}),
         "adminListen": place.admin_listen,
+        **({"adminTokenFile": place.admin_token_file} if place.admin_token_file is not None else {}),
         "dataDir": place.data_dir,
         "nameService": _name_service(group, place),
         "flush": spec.replication.flush.lower(),
@@ -69,6 +75,36 @@ def render_broker_config(group: BrokerGroup, place: BrokerPlace) -> dict[str, An
         **({"log": dict(place.log)} if place.log else {}),
         "properties": dict(spec.config),
     }
+
+
+def hot_settings(group: BrokerGroup) -> dict[str, str]:
+    """What running brokers shall have in force and can take, by the names and in the words of their status pages."""
+    spec = group.spec
+    keys = {name: spec.config.get(name, default) for name, default in CONFIG_LIVE.items()}
+    ratio = keys["diskMaxUsedSpaceRatio"]
+    return {
+        "replication.heartbeat": f"{spec.failover.heartbeat_interval_ms}ms",
+        "replication.lagTimeout": f"{spec.replication.lag_timeout_ms}ms",
+        **({"store.reservedPercent": str(spec.storage.reserved_percent)} if ratio is None else {}),
+        **{name: _plain(value) for name, value in keys.items() if value is not None},
+    }
+
+
+def without_hot_settings(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a broker's document, what a restart is needed for."""
+    replication, store, properties = (document.get(each, {}) for each in ("replication", "store", "properties"))
+    return {
+        **document,
+        "replication": {key: each for key, each in replication.items() if key not in ("heartbeat", "lagTimeout")},
+        "store": {key: each for key, each in store.items() if key != "reservedPercent"},
+        "properties": {key: each for key, each in properties.items() if key not in CONFIG_LIVE},
+    }
+
+
+def _plain(value: str) -> str:
+    """As the broker tells it: 72 for 072."""
+    text = value.strip()
+    return str(int(text)) if text.isascii() and text.isdigit() else text
 
 
 def _name_service(group: BrokerGroup, place: BrokerPlace) -> dict[str, Any]:
@@ -87,6 +123,7 @@ def _replication(group: BrokerGroup, place: ReplicaPlace) -> dict[str, Any]:
         "controllers": list(place.controllers),
         "peerListen": place.peer_listen,
         "peers": {str(broker_id): address for broker_id, address in sorted(place.peers.items())},
+        **({"leaderAddress": place.leader_address} if place.leader_address is not None else {}),
         "replicas": spec.replicas,
         "minInSync": spec.min_in_sync,
         "lagTimeout": f"{spec.replication.lag_timeout_ms}ms",

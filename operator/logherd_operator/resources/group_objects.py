@@ -11,6 +11,7 @@ from logherd_operator.resources.pinning import Pinned, pin
 from logherd_operator.resources.pods import broker_template, controller_template
 from logherd_operator.resources.sidecar import leader_access, leader_slice
 from logherd_operator.resources.site import Document, Ports, Shape, Site
+from logherd_operator.resources.spark_template import bootstrap_of, spark_template
 from logherd_operator.resources.workloads import workload
 
 __all__ = ["OPERATOR_PEER", "Rendered", "render_group"]
@@ -38,8 +39,9 @@ def render_group(
     if own:
         pinned["controller"] = pin(site, "controller", controller_template(site), before.get("controller"))
     kept = [
-        *_accounts(site), *(leader_access(site) if own else ()), *_config_maps(site, shape, pinned), *services(site),
-        *network_policies(site, operator_peer or OPERATOR_PEER), *_budgets(site, shape),
+        *_accounts(site), *(leader_access(site) if own else ()), *_config_maps(site, shape, pinned),
+        *spark_template(site), *services(site), *network_policies(site, operator_peer or OPERATOR_PEER),
+        *_budgets(site, shape),
     ]  # fmt: skip
     if own:
         template = pinned["controller"].template
@@ -83,11 +85,9 @@ def _config_maps(site: Site, shape: Shape, pinned: dict[Component, Pinned]) -> l
 
 
 def _client(site: Site) -> dict[str, str]:
-    external = site.group.spec.name_service.addresses
     domain = f"{site.namespace}.svc.{site.group.spec.cluster_domain}"
-    bootstrap = ";".join(external) or f"{site.controllers_of}-bootstrap.{domain}:{Ports.NAMES}"
     return {
-        "bootstrap": bootstrap, "cluster": site.cluster, "group": site.name,
+        "bootstrap": bootstrap_of(site, ";"), "cluster": site.cluster, "group": site.name,
         "leader": f"{site.name}-leader.{domain}:{Ports.CLIENT}",
     }  # fmt: skip
 

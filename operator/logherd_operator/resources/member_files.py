@@ -29,6 +29,7 @@ def broker_files(site: Site, shape: Shape) -> dict[str, dict[str, Any]]:
             name_servers=tuple(f"{host}:{Ports.NAMES}" for host in controllers),
             peer_listen=f"{_ANY}:{Ports.REPLICA}",
             peers={n + 1: f"{host}:{Ports.REPLICA}" for n, host in enumerate(hosts)},
+            leader_address=f"{site.leader_host()}:{Ports.CLIENT}",
             learner=shape.first_learner is not None and ordinal >= shape.first_learner,
         )
         place = BrokerPlace(
@@ -37,6 +38,7 @@ def broker_files(site: Site, shape: Shape) -> dict[str, dict[str, Any]]:
             advertised=f"{site.broker_host(ordinal)}:{Ports.CLIENT}",
             admin_listen=f"{_ANY}:{Ports.ADMIN}",
             data_dir=f"{DATA_DIR}/store",
+            admin_token_file=ADMIN_TOKEN_FILE,
             replica=replica,
             guardian=GuardianPlace(
                 relay_listen=f"{_ANY}:{Ports.RELAY}",

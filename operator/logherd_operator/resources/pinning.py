@@ -11,13 +11,12 @@ from typing import Any
 
 from logherd_operator.observed.slots import Component
 from logherd_operator.resources.site import Document, Site
+from logherd_operator.spec.effects import CONFIG_LIVE
 from logherd_operator.spec.group import API_GROUP
 
-__all__ = ["HOT_KEYS", "ROLL_HASH", "Pinned", "hot_settings", "pin", "roll_hash"]
+__all__ = ["ROLL_HASH", "Pinned", "pin", "roll_hash"]
 
 ROLL_HASH = f"{API_GROUP}/roll-hash"
-HOT_KEYS = frozenset({"autoCreateSubscriptionGroup", "autoCreateTopicEnable", "fileReservedTime"})
-"""Keys of `config` that a running broker takes; all others need a restart."""
 _LENGTH = 16
 
 
@@ -29,11 +28,6 @@ class Pinned:
     roll_hash: str
     rendered_by: str
     newer: bool = False
-
-
-def hot_settings(site: Site) -> dict[str, str]:
-    """Settings of the spec that a running broker takes."""
-    return {name: value for name, value in sorted(site.group.spec.config.items()) if name in HOT_KEYS}
 
 
 def pin(site: Site, component: Component, fresh: Document, before: Pinned | None) -> Pinned:
@@ -65,9 +59,6 @@ def _broker_fields(site: Site) -> dict[str, Any]:
         "resources": spec.resources.model_dump(mode="json"),
         "runtime": spec.runtime.model_dump(mode="json"),
         "flush": spec.replication.flush,
-        "failover": spec.failover.model_dump(mode="json"),
-        "lagTimeoutMs": spec.replication.lag_timeout_ms,
-        "reservedPercent": spec.storage.reserved_percent,
         "nameService": spec.name_service.model_dump(mode="json"),
         "advertised": spec.advertised.address_template,
         "tls": spec.tls.mode,
@@ -78,7 +69,7 @@ def _broker_fields(site: Site) -> dict[str, Any]:
             placement.priority_class_name,
         ],
         "pod": [list(pod.env), list(pod.volumes), list(pod.volume_mounts), list(pod.sidecars)],
-        "config": {name: value for name, value in spec.config.items() if name not in HOT_KEYS},
+        "config": {name: value for name, value in spec.config.items() if name not in CONFIG_LIVE},
     }  # fmt: skip
 
 
@@ -88,7 +79,7 @@ def _controller_fields(site: Site) -> dict[str, Any]:
     return {
         "image": site.image,
         "resources": embedded.resources.model_dump(mode="json") if embedded is not None else None,
-        "failover": spec.failover.model_dump(mode="json"),
+        "leaseMs": spec.failover.lease_ms,
         "nameService": spec.name_service.mode,
         "placement": [
             dict(spec.placement.node_selector), list(spec.placement.tolerations), dict(spec.placement.affinity),

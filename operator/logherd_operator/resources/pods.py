@@ -15,6 +15,7 @@ USER = 10911
 _STARTUP_PROBES = 360
 """Five seconds each: recovery of a large store may take half an hour before anybody loses patience."""
 _CONTROLLER_GRACE_SECONDS = 30
+_LOOKUP_THREADS = 32
 
 
 def broker_template(site: Site) -> Document:
@@ -70,7 +71,12 @@ def _container(site: Site, component: Component, resources: Resources) -> Docume
         "imagePullPolicy": site.group.spec.image_pull_policy,
         # The guardian is the pod's first process; it needs no shell, and reaps what its child leaves behind.
         "command": ["logherd", component, "--guarded", "--config", "/etc/logherd/$(POD_NAME).json"],
-        "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        "env": [
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            # Half of these look up names. Without them two do, and while DNS is away the names of peers that do not
+            # exist hold up those of the controllers.
+            {"name": "UV_THREADPOOL_SIZE", "value": str(_LOOKUP_THREADS)},
+        ],
         "resources": resources.model_dump(mode="json", exclude_none=True),
         "securityContext": _container_context(),
         "startupProbe": _probe("/health", period=5, failures=_STARTUP_PROBES),

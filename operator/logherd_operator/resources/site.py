@@ -100,6 +100,10 @@ class Site:
         domain = self.group.spec.cluster_domain
         return f"{owner}-{component}-{ordinal}.{owner}-{component}s.{self.namespace}.svc.{domain}"
 
+    def leader_host(self) -> str:
+        """The name of the Service whose endpoint is whoever leads."""
+        return f"{self.name}-leader.{self.namespace}.svc.{self.group.spec.cluster_domain}"
+
     def controller_hosts(self) -> list[str]:
         """Of all controllers that this group uses."""
         return [self.inner_host("controller", n, of=self.controllers_of) for n in range(self.controller_count)]

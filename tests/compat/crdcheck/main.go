@@ -60,10 +60,7 @@ func main() {
 		}
 		os.Exit(1)
 	}
-	schema := internal.Spec.Validation
-	if schema == nil {
-		schema = internal.Spec.Versions[0].Schema
-	}
+	schema := stored(internal)
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(make([]byte, 1<<20), 1<<24)
 	for lines.Scan() {
@@ -91,8 +88,22 @@ func read(path string) (*apiextensions.CustomResourceDefinition, error) {
 	install.Install(scheme)
 	var internal apiextensions.CustomResourceDefinition
 	err = scheme.Convert(&external, &internal, nil)
-	internal.Status.StoredVersions = []string{"v1alpha1"}
+	for _, each := range internal.Spec.Versions {
+		if each.Storage {
+			internal.Status.StoredVersions = []string{each.Name}
+		}
+	}
 	return &internal, err
+}
+
+// The schema of the version in which objects are stored, which may be the one of all versions.
+func stored(definition *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceValidation {
+	for _, each := range definition.Spec.Versions {
+		if each.Storage && each.Schema != nil {
+			return each.Schema
+		}
+	}
+	return definition.Spec.Validation
 }
 
 func judge(schema *apiextensions.JSONSchemaProps, each document) answer {

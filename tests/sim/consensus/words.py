@@ -1,7 +1,7 @@
 """Short words for messages and events, shared by the simulator's transcripts and the scripts."""
 
 from logherd.raft.members import Configuration
-from logherd.raft.messages import Doubtful, ReadAsk, ReadGrant, TimeoutNow, Trusted, VoteAnswer, VoteRequest
+from logherd.raft.messages import Doubtful, TimeoutNow, Trusted, VoteAnswer, VoteRequest
 from logherd.raft.output import (
     Answer,
     Decided,
@@ -25,6 +25,8 @@ from logherd.replication.messages import (
     Envelope,
     Heartbeat,
     HeartbeatAck,
+    ReadAsk,
+    ReadGrant,
 )
 
 __all__ = ["say_answer", "say_body", "say_configuration", "say_envelope", "say_event", "say_point"]

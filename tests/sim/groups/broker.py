@@ -18,6 +18,7 @@ from logherd.group.inputs import (
     Heard,
     Input,
     Linked,
+    ReadWanted,
     Received,
     Registered,
     SetAnswered,
@@ -30,7 +31,7 @@ from logherd.model.names import Epoch, Position
 from logherd.raft.record import Kind
 from logherd.replication.messages import Envelope
 from logherd.replication.sender import ShipOptions
-from sim.groups.checks import check_commit, check_cut, check_fenced, check_sent
+from sim.groups.checks import check_commit, check_cut, check_fenced, check_read, check_sent
 from sim.groups.volume import GroupVolume
 from sim.leases.broker import Back, Broker
 
@@ -196,7 +197,7 @@ class GroupBroker(Broker):
         """R1: clients hear of their records while the lease runs, at this very moment."""
         while self._replies and self._replies[0] <= commit and (epoch := self.serves()) is not None:
             self.world.on_answered(self, epoch)
-            self._replies.popleft()
+            self.world.note_told(self, self.volume.store.count_at(self._replies.popleft()))
 
     def _tick(self) -> None:
         health = Health(space=not self.full, room=not (self.full and self.room_lost), healthy=not self.sick)
@@ -206,6 +207,7 @@ class GroupBroker(Broker):
         if self.draw.random() < 0.005:
             self._link()
         self.feed(Tick())
+        self._read()
         epoch = self.serves()
         if epoch is not None and self.core.closed(self.now_ms()) is None:
             count = self.draw.choice((0, 0, 1, 2))
@@ -213,6 +215,15 @@ class GroupBroker(Broker):
             if count:
                 self.feed(Appended())
         self.soon(TICK_US, self._tick)
+
+    def _read(self) -> None:
+        """Clients ask this process for records, as they ask any broker that they know."""
+        if self.core.leads is not None or self.draw.random() < 0.5:
+            return
+        position = self.core.readable(self.now_ms())
+        if position is not None:
+            check_read(self, position)
+        self.feed(ReadWanted())
 
     def _link(self) -> None:
         """A connection to somebody was made anew."""

@@ -2,12 +2,14 @@
 
 W1 what is shown as committed never falls, equals what is committed everywhere, and is flushed here; W2 nothing that is
 shown as committed is cut; R4 what is answered in an epoch leaves only when that epoch is durable; R14 what is
-acknowledged is flushed; R10 a planned end leaves nobody without an answer.
+acknowledged is flushed; F1 what a follower lets clients read is committed; F2 and holds all that clients were told a
+while before; R10 a planned end leaves nobody without an answer.
 """
 
 from typing import TYPE_CHECKING
 
 from logherd.group.output import Fenced
+from logherd.group.reading import READ_MS
 from logherd.model.names import Position
 from logherd.replication.messages import AppendAck, AppendReject, CopyAck, Envelope, HeartbeatAck
 from sim.leases.fate import require
@@ -15,7 +17,10 @@ from sim.leases.fate import require
 if TYPE_CHECKING:
     from sim.groups.broker import GroupBroker
 
-__all__ = ["check_commit", "check_cut", "check_fenced", "check_sent"]
+__all__ = ["check_commit", "check_cut", "check_fenced", "check_read", "check_sent"]
+
+_READ_US = 1_050 * READ_MS
+"""By a clock that may run slow."""
 
 
 def check_commit(broker: "GroupBroker", position: Position) -> None:
@@ -45,6 +50,20 @@ def check_cut(broker: "GroupBroker", count: int) -> None:
     """A follower cuts its log."""
     broker.world.observer.on_truncate(broker, count)
     require(count >= broker.volume.committed, "W2", f"{broker.name} cuts at {count}, below {broker.volume.committed}")
+
+
+def check_read(broker: "GroupBroker", position: Position) -> None:
+    """A follower would answer reads up to here. What was ever lost by an operator's leave is not looked for."""
+    world, volume = broker.world, broker.volume
+    count = volume.store.count_at(position)
+    world.seen["read"] += 1
+    require(count <= volume.committed, "F1", f"{broker.name} lets read {count} records, {volume.committed} are shown")
+    if world.may_lose(broker):
+        return
+    committed = world.observer.fates[broker.key].committed
+    require(volume.log[:count] == committed[:count], "F1", f"{broker.name} lets read another history")
+    told = world.told_before(broker, world.now_us - _READ_US)
+    require(count >= told, "F2", f"{broker.name} lets read {count} records, clients had been told of {told}")
 
 
 def check_sent(broker: "GroupBroker", envelope: Envelope) -> None:

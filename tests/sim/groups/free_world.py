@@ -47,6 +47,7 @@ class FreeWorld(GroupWorld):
         self.now_us = self.steps = self.answered = 0
         self.bases: Bases = {}
         self.seen: Counter[str] = Counter()
+        self._told = {}
         self.trace = Trace(keep)
         self.terms = LeaseTerms(lease_ms=1_000, bound_ppm=20_000)
         self._heap = []
@@ -81,6 +82,9 @@ class FreeWorld(GroupWorld):
         if isinstance(news, (Fenced, Serving)):
             self.note(broker.name, str(news))
         self.seen[type(news).__name__] += 1
+
+    def may_lose(self, broker: GroupBroker) -> bool:
+        return not self.observer.fates[KEY].strict
 
     def on_answered(self, broker: GroupBroker, epoch: Epoch) -> None:
         """A client hears of its record."""

@@ -23,7 +23,7 @@ def result_of(mode: str, seed: int) -> Result:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_fixed_seeds_are_clean(mode: str, group: int) -> None:
-    """L2, L3, R1, R2, R4, R6, R10, R14, W1, W2, V1, V2, liveness: see `free_fate` and `checks`."""
+    """L2, L3, R1, R2, R4, R6, R10, R14, W1, W2, V1, V2, F1, F2, liveness: see `free_fate` and `checks`."""
     results = [result_of(mode, seed) for seed in range(group * SEEDS_EACH, (group + 1) * SEEDS_EACH)]
     assert [result.failure for result in results if result.failure] == []
 
@@ -31,8 +31,8 @@ def test_fixed_seeds_are_clean(mode: str, group: int) -> None:
 @pytest.mark.parametrize(
     ("mode", "wanted"),
     [
-        ("static", {"Behind", "Cut", "Draining", "Fenced", "Installed", "MustRebuild", "StorageStalled"}),
-        ("raft", {"Cut", "Draining", "Drained", "Fenced", "Installed", "SetChanged", "StorageStalled"}),
+        ("static", {"Behind", "Cut", "Draining", "Fenced", "Installed", "MustRebuild", "StorageStalled", "read"}),
+        ("raft", {"Cut", "Draining", "Drained", "Fenced", "Installed", "SetChanged", "StorageStalled", "read"}),
     ],
 )
 def test_seeds_reach_what_they_are_for(mode: str, wanted: set[str]) -> None:

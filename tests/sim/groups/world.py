@@ -1,5 +1,6 @@
 """One run: `sim.leases`' controllers, network and faults, with real replicas instead of its model of them."""
 
+from bisect import bisect
 from collections import Counter
 
 from logherd.controller.values import GroupKey
@@ -24,6 +25,7 @@ class GroupWorld(World):
         self.bases: Bases = {}
         self.answered = 0
         self.seen: Counter[str] = Counter()
+        self._told: dict[GroupKey, list[tuple[int, int]]] = {}
         super().__init__(plan, keep=keep)
         self.faults = GroupFaults(self)
 
@@ -53,3 +55,22 @@ class GroupWorld(World):
         for other in self.group(broker.key):
             alone = other is broker or not isinstance(other, GroupBroker) or other.serves() is None
             require(alone, "R2", f"{broker.name} answers in epoch {epoch} while {other.name} serves")
+
+    # ---- what clients were told ------------------------------------------------------------------------------------
+
+    def note_told(self, broker: GroupBroker, count: int) -> None:
+        """A client has heard that so many records are committed."""
+        told = self._told.setdefault(broker.key, [])
+        if not told or told[-1][1] < count:
+            told.append((self.now_us, count))
+
+    def told_before(self, broker: GroupBroker, us: int) -> int:
+        """How many records clients of its group had been told of at a moment."""
+        told = self._told.get(broker.key, [])
+        at = bisect(told, us, key=lambda each: each[0])
+        return told[at - 1][1] if at else 0
+
+    def may_lose(self, broker: GroupBroker) -> bool:
+        """Whether what was told may be lost, because an operator has accepted that."""
+        fate = self.observer.fate_of(broker)
+        return fate.lost > 0 or fate.amnesty or fate.dissolved

@@ -39,26 +39,35 @@ class Service:
         entry = self.names.routes.brokers().get("g")
         return None if entry is None else entry.addresses.get(0)
 
+    def addresses(self) -> dict[int, str]:
+        entry = self.names.routes.brokers().get("g")
+        return {} if entry is None else dict(entry.addresses)
+
     async def leads(self, wanted: Callable[[str | None], bool]) -> None:
         async with asyncio.timeout(20):
             while not wanted(self.leader()):
                 await asyncio.sleep(0)
 
 
-def replica(broker_id: int, service: Service, guard: TaskGuard) -> tuple[ExternalNames, Metadata, TaskGuard]:
+def replica(
+    broker_id: int, service: Service, guard: TaskGuard, *, reads: bool = False
+) -> tuple[ExternalNames, Metadata, TaskGuard]:
     data = Metadata.open(MemoryLog(), CLOCK)
     data.topics.put(TopicConfig("T"))
     identity = BrokerIdentity("C", "g", broker_id, f"10.0.0.{broker_id}:10911")
-    names = ExternalNames([service.endpoint], Registrar(identity, data, ha_address="", alone=False))
+    registrar = Registrar(identity, data, ha_address="", alone=False)
+    names = ExternalNames([service.endpoint], registrar, follower=identity if reads else None)
     data.on_topic_change.append(names.topic_changed)
     return names, data, guard
 
 
 @asynccontextmanager
-async def running(service: Service, *ids: int) -> AsyncIterator[list[tuple[ExternalNames, Metadata]]]:
+async def running(
+    service: Service, *ids: int, reads: bool = False
+) -> AsyncIterator[list[tuple[ExternalNames, Metadata]]]:
     await service.start()
     guards = [TaskGuard() for _ in ids]
-    parts = [replica(broker_id, service, guard) for broker_id, guard in zip(ids, guards, strict=True)]
+    parts = [replica(broker_id, service, guard, reads=reads) for broker_id, guard in zip(ids, guards, strict=True)]
     try:
         for names, _, guard in parts:
             await names.join(guard)
@@ -113,6 +122,35 @@ async def test_a_leader_registers_again_when_its_connection_is_lost() -> None:
         service.server = Server(service.names.port(), NetLimits())
         await service.start()
         await service.leads(lambda _: next(iter(service.names.routes._live.values())).until_ms is None)
+
+
+async def test_a_follower_that_answers_pulls_is_in_routes_under_its_own_id() -> None:
+    service = Service()
+    async with running(service, 1, 2, reads=True) as ((first, _), (second, _)):
+        first.lead(3)
+        await service.leads(lambda address: address == "10.0.0.1:10911")
+        await service.leads(lambda _: service.addresses() == {0: "10.0.0.1:10911", 2: "10.0.0.2:10911"})
+        assert service.names.routes.topics() == ["T"]
+        second.lead(4)
+        first.follow()
+        # Who led a moment ago is not a follower in routes yet: clients that know it must find it for a while.
+        await service.leads(lambda address: address == "10.0.0.2:10911")
+        assert service.addresses() == {0: "10.0.0.2:10911"}
+
+
+async def test_a_former_leader_attends_after_a_while_and_leaves_when_it_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(external_names, "ATTEND_SECONDS", 0)
+    service = Service()
+    async with running(service, 1, 2, reads=True) as ((first, _), (second, _)):
+        first.lead(3)
+        await service.leads(lambda address: address == "10.0.0.1:10911")
+        second.lead(4)
+        first.follow()
+        await service.leads(lambda _: service.addresses() == {0: "10.0.0.2:10911", 1: "10.0.0.1:10911"})
+        await first.leave()
+        assert service.addresses() == {0: "10.0.0.2:10911"}
 
 
 def _registration(names: ExternalNames) -> external_names.OutgoingRequest:

@@ -10,6 +10,7 @@ from bench.heartbeats import report
 from bench.log_node import Values
 from bench.node_protocol import CAS, FAILED, MISSING, OK, OPERATION, PUT
 from bench.raft_log import LOADS, ratios, table
+from bench.record_cost import RecordCost
 
 from logherd.model.names import Epoch, Position
 from logherd.raft.record import Kind, encode_record
@@ -23,6 +24,18 @@ def test_every_proposal_of_the_core_benchmark_is_decided(tmp_path: Path) -> None
     assert trio.decided == 30
     assert len(ends) == 1
     assert parts["leader propose"] > 0
+
+
+def test_both_stores_of_the_record_benchmark_end_with_the_same_log(tmp_path: Path) -> None:
+    cost = RecordCost(tmp_path)
+    for length in (1, 8):
+        cost.run(length, 100)
+    leader, follower = cost.leader, cost.follower
+    assert leader.end_position == follower.end_position > 9 * 100
+    ends = [{each.queue_id: each.next_offset for each in store.queues()} for store in (leader, follower)]
+    assert ends[0] == ends[1]
+    cost.close()
+    assert [len(times) for times in cost.spent.values()] == [2, 2]
 
 
 def test_every_heartbeat_of_the_desk_benchmark_is_answered() -> None:

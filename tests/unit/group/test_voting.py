@@ -307,3 +307,19 @@ def test_an_input_of_another_mode_is_a_mistake_of_the_caller() -> None:
         ring.nodes[1].feed(Assigned(Table(number=1, leader=BrokerId(1))))
     with pytest.raises(InvariantError, match="has voters"):
         ring.nodes[1].feed(MembersWanted(()))
+
+
+def test_a_lease_ends_when_it_is_not_prolonged_and_before_anybody_else_is_elected() -> None:
+    ring = VotingRing()
+    leader = voting(ring, ring.until_served().id)
+    ring.run(500)
+    first = leader.core.raft.leading.leased_until
+    ring.run(500)
+    until = leader.core.raft.leading.leased_until
+    assert ring.now < until
+    assert first < until
+    ring.isolate(leader)
+    while ring.now < until:
+        assert [node.id for node in ring.serving] == [leader.id]
+        ring.run(1)
+    assert leader.serves is None

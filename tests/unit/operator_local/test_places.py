@@ -56,9 +56,14 @@ def test_a_state_is_read_as_it_was_written() -> None:
 
 def test_a_revision_changes_with_what_needs_a_restart_and_only_with_that(tmp_path: Path) -> None:
     one = files(tmp_path).revision("broker")
-    for same in ("{replicas: 5}", "{replicas: 1}", "{replication: {minInSyncReplicas: 3}}"):
+    for same in (
+        "{replicas: 5}",
+        "{replicas: 1}",
+        "{replication: {minInSyncReplicas: 3}}",
+        "{replication: {lagTimeoutMs: 900}}",
+    ):
         assert files(tmp_path, same).revision("broker") == one
-    for other in ("{replication: {lagTimeoutMs: 900}}", "{config: {maxMessageSize: '65536'}}"):
+    for other in ("{replication: {flush: Async}}", "{config: {maxMessageSize: '65536'}}"):
         assert files(tmp_path, other).revision("broker") != one
         assert files(tmp_path, other).revision("controller") == files(tmp_path).revision("controller")
 

@@ -42,6 +42,7 @@ EVERYTHING: dict[str, Any] = {
         "volumeMounts": [{"name": "extra", "mountPath": "/extra"}],
         "sidecars": [{"name": "agent", "image": "agent:1"}],
     },
+    "spark": {"template": {"enabled": True, "image": "registry.example/logherd-spark:1", "serviceAccountName": "data"}},
 }
 
 EXAMPLES: dict[str, tuple[dict[str, Any], Shape]] = {

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from logherd_operator.resources.broker_config import hot_settings
 from logherd_operator.resources.group_objects import render_group
-from logherd_operator.resources.pinning import Pinned, hot_settings, pin, roll_hash
+from logherd_operator.resources.pinning import Pinned, pin, roll_hash
 from logherd_operator.resources.pods import broker_template
 from logherd_operator.resources.site import Shape
 from unit.operator_resources.examples import EVERYTHING, EXAMPLES, GOLDEN, golden_text, rendered, site_of
@@ -149,6 +150,11 @@ def test_a_newer_operator_restarts_nothing() -> None:
         ({"replication": {"minInSyncReplicas": 1}}, False),
         ({"podTemplate": {"labels": {"a": "b"}}}, False),
         ({"storage": {"size": "30Gi"}}, False),
+        ({"storage": {"reservedPercent": 11}}, False),
+        ({"replication": {"lagTimeoutMs": 2000}}, False),
+        ({"failover": {"heartbeatIntervalMs": 700}}, False),
+        ({"config": {"flushIntervalCommitLog": "50"}}, False),
+        ({"config": {"maxMessageSize": "65536"}}, True),
         ({"placement": {"hostSpread": "Required"}}, False),
         ({"resources": {"limits": {"memory": "2Gi"}}}, True),
     ],
@@ -158,7 +164,19 @@ def test_a_restart_comes_from_what_needs_one_and_from_nothing_else(change: dict[
 
 
 def test_hot_settings_are_those_that_a_running_broker_takes() -> None:
-    assert hot_settings(site_of(EVERYTHING)) == {"fileReservedTime": "96"}
+    hot = hot_settings(site_of(EVERYTHING).group)
+    assert hot["fileReservedTime"] == "96"
+    assert "mappedFileSizeCommitLog" not in hot
+    assert hot.keys() == {
+        "replication.heartbeat", "replication.lagTimeout", "store.reservedPercent", "autoCreateSubscriptionGroup",
+        "autoCreateTopicEnable", "fileReservedTime", "flushIntervalCommitLog",
+    }  # fmt: skip
+
+
+def test_a_key_that_says_the_same_as_a_field_wins_over_it() -> None:
+    hot = hot_settings(site_of({"config": {"diskMaxUsedSpaceRatio": "80"}}).group)
+    assert hot["diskMaxUsedSpaceRatio"] == "80"
+    assert "store.reservedPercent" not in hot
 
 
 def test_the_size_of_new_volumes_changes_only_with_a_new_stateful_set() -> None:

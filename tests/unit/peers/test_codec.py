@@ -13,7 +13,7 @@ from logherd.group.messages import Contradicted, Presence, Summons
 from logherd.model.names import Epoch, Position
 from logherd.peers.codec import decode_envelope, encode_envelope, envelope_parts
 from logherd.peers.errors import CodecError
-from logherd.raft.messages import ReadAsk, ReadGrant, TimeoutNow, VoteAnswer, VoteRequest
+from logherd.raft.messages import TimeoutNow, VoteAnswer, VoteRequest
 from logherd.replication.epochs import ORIGIN, Point, Run
 from logherd.replication.log import Image, Span
 from logherd.replication.messages import (
@@ -26,6 +26,8 @@ from logherd.replication.messages import (
     Envelope,
     Heartbeat,
     HeartbeatAck,
+    ReadAsk,
+    ReadGrant,
     ReplicaId,
     Stale,
 )

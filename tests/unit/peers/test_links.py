@@ -47,6 +47,16 @@ async def test_what_is_sent_in_one_pass_arrives_as_one_write() -> None:
         assert b.batches == [50]
 
 
+async def test_what_is_written_before_the_end_of_a_pass_is_not_written_again() -> None:
+    async with nodes(hello_of("a"), hello_of("b")) as (a, b):
+        await a.until(lambda: bool(a.linked))
+        for number in range(4):
+            a.links.send(beat("a", "b", number))
+            a.links.flush()
+        await b.until(lambda: len(b.heard) == 4)
+        assert b.heard == [beat("a", "b", number) for number in range(4)]
+
+
 async def test_a_hello_is_heard_before_the_link_and_in_both_directions() -> None:
     async with nodes(hello_of("a"), hello_of("b")) as (a, b):
         for node, other in ((a, "b"), (b, "a")):

@@ -65,6 +65,18 @@ async def test_what_a_pass_collects_is_one_write() -> None:
     assert outgoing.traffic.bytes_out == 3
 
 
+async def test_what_waits_for_the_end_of_a_pass_may_be_written_before() -> None:
+    outgoing, sink = made()
+    assert not outgoing.due
+    outgoing.send(b"a", bulk=True)
+    assert outgoing.due
+    outgoing.flush()
+    assert (sink.writes, outgoing.due) == ([b"a"], False)
+    outgoing.send(b"b", bulk=True)
+    await asyncio.sleep(0)
+    assert (sink.writes, outgoing.due) == ([b"a", b"b"], False)
+
+
 async def test_only_a_buffer_full_lies_with_a_peer_that_does_not_read_and_heartbeats_go_next() -> None:
     outgoing, sink = made()
     for number in range(10):

@@ -210,7 +210,7 @@ def test_quorum_recovery_is_refused_while_somebody_leads_or_by_wrong_words() -> 
     core.step(mail(Heartbeat(1, Position(0)), term=1), 10)
     assert core.step(order, 20).answers == (Refused(1, Refusal.RUNNING, B),)
     for wrong in (
-        RecoverQuorum(1, 2, Epoch(9), ((A, ORIGIN),)),
+        RecoverQuorum(1, 0, Epoch(9), ((A, ORIGIN),)),
         RecoverQuorum(1, 1, Epoch(1), ((A, ORIGIN),)),
         RecoverQuorum(1, 1, Epoch(9), ((B, ORIGIN),)),
         RecoverQuorum(1, 1, Epoch(9), ((A, Point(Epoch(1), Position(9))),)),

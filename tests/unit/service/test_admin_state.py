@@ -1,6 +1,6 @@
 """Settings, figures and statistics of a broker, as requests."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -9,19 +9,29 @@ from logherd.model.topic import Permission
 from logherd.service.admin.runtime import DiskSpace, RuntimeSource
 from logherd.service.admin.settings import broker_settings
 from logherd.service.admin.state import StateAdmin
+from logherd.service.errors import RequestError
 from logherd.service.routing import Role
 from logherd.service.stats import BrokerStats
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.headers import encode_header
 from unit.service.asking import Desk, decoded
+from unit.service.client_fakes import FakeSession
 from unit.service.small_broker import IDENTITY, SmallBroker
 
 
 class Obeying:
     permission: int = Permission.READ_WRITE
-    auto_create = True
-    auto_create_groups = True
-    age_ms = 72 * 3_600_000
+
+
+class Configuration:
+    """Takes what it is told to, when the test says so."""
+
+    def __init__(self) -> None:
+        self.values = {"autoCreateTopicEnable": "true", "fileReservedTime": "72"}
+        self.asked: list[tuple[Mapping[str, str], Callable[[RequestError | None], None]]] = []
+
+    def change(self, wanted: Mapping[str, str], told: Callable[[RequestError | None], None]) -> None:
+        self.asked.append((wanted, told))
 
 
 class Admin(SmallBroker):
@@ -30,13 +40,14 @@ class Admin(SmallBroker):
         self.sends, self.pulls = Obeying(), Obeying()
         self.in_routes: list[int] = []
         self.stats = BrokerStats(now_ms=0, wall_ms=self.clock.wall)
+        self.configuration = Configuration()
         settings = broker_settings(
-            IDENTITY, permitted=(self.sends, self.pulls), creation=self.sends, groups=(self.sends, self.pulls),
-            retention=self.sends, on_permission=self.in_routes.append,
-            fixed={"listenPort": 10911, "flushDiskType": "SYNC_FLUSH"},
+            IDENTITY, permitted=(self.sends, self.pulls), on_permission=self.in_routes.append,
+            fixed={"listenPort": 10911, "flushDiskType": "SYNC_FLUSH"}, configured=lambda: self.configuration.values,
         )  # fmt: skip
         runtime = RuntimeSource(self.store, self.stats, self.clock, self.clock.wall, lambda: DiskSpace(1000, 250))
-        self.desk = Desk(Role.BROKER, self.clock, StateAdmin(settings, runtime, identity=IDENTITY).handlers())
+        state = StateAdmin(settings, runtime, identity=IDENTITY, configure=self.configuration.change)
+        self.desk = Desk(Role.BROKER, self.clock, state.handlers())
 
     def update(self, text: str) -> tuple[int, str]:
         reply = self.desk.ask(RequestCode.UPDATE_BROKER_CONFIG, None, text.encode())
@@ -53,7 +64,7 @@ def admin(tmp_path: Path) -> Iterator[Admin]:
 def test_settings_are_told_as_lines_with_their_version(admin: Admin) -> None:
     reply = admin.desk.ask(RequestCode.GET_BROKER_CONFIG)
     assert reply.body == (
-        b"autoCreateSubscriptionGroup=true\nautoCreateTopicEnable=true\nbrokerClusterName=C\nbrokerId=0\nbrokerName=a\nbrokerPermission=6\n"
+        b"autoCreateTopicEnable=true\nbrokerClusterName=C\nbrokerId=0\nbrokerName=a\nbrokerPermission=6\n"
         b"fileReservedTime=72\nflushDiskType=SYNC_FLUSH\nlistenPort=10911\n"
     )
     assert encode_header(reply.header) == {  # type: ignore[arg-type]
@@ -66,25 +77,42 @@ def test_the_permission_changes_for_sends_pulls_and_routes(admin: Admin) -> None
     assert (admin.sends.permission, admin.pulls.permission, admin.in_routes) == (4, 4, [4])
 
 
-def test_automatic_topics_are_switched(admin: Admin) -> None:
-    assert admin.update("autoCreateTopicEnable=false") == (0, "")
-    assert admin.sends.auto_create is False
+def test_what_the_configuration_takes_is_answered_when_it_has_taken_it(admin: Admin) -> None:
+    session = FakeSession()
+    text = b"autoCreateTopicEnable=true\nfileReservedTime=48\nbrokerPermission=4\n"
+    assert admin.desk.park(RequestCode.UPDATE_BROKER_CONFIG, None, text, session=session) is None
+    ((wanted, told),) = admin.configuration.asked
+    assert wanted == {"fileReservedTime": "48"}
+    assert (admin.sends.permission, session.replies) == (6, [])
+    told(None)
+    assert (admin.sends.permission, [each.code for each in session.replies]) == (4, [0])
+
+
+def test_what_the_configuration_refuses_changes_nothing(admin: Admin) -> None:
+    session = FakeSession()
+    text = b"fileReservedTime=0\nbrokerPermission=4\n"
+    assert admin.desk.park(RequestCode.UPDATE_BROKER_CONFIG, None, text, session=session) is None
+    admin.configuration.asked[0][1](RequestError(29, "fileReservedTime: '0' is not right: ..."))
+    (reply,) = session.replies
+    assert (reply.code, reply.remark) == (
+        ResponseCode.INVALID_PARAMETER, "fileReservedTime: '0' is not right: ...",
+    )  # fmt: skip
+    assert admin.sends.permission == 6
 
 
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("brokerPermision=4", "no setting is called 'brokerPermision'; there are autoCreateSubscriptionGroup"),
+        ("brokerPermision=4", "no setting is called 'brokerPermision'; there are autoCreateTopicEnable"),
         ("brokerPermission=5", "right is 0 or 2 or 4 or 6"),
         ("brokerName=b", "brokerName is a and is fixed"),
-        ("autoCreateTopicEnable=yes", "right is true or false"),
         ("autoCreateTopicEnable=false\nlistenPort=1", "listenPort is 10911 and is fixed"),
     ],
 )
 def test_a_wrong_setting_is_refused_and_nothing_changes(admin: Admin, text: str, named: str) -> None:
     code, remark = admin.update(text)
     assert (code, named in remark) == (ResponseCode.INVALID_PARAMETER, True)
-    assert (admin.sends.permission, admin.sends.auto_create) == (6, True)
+    assert (admin.sends.permission, admin.configuration.asked) == (6, [])
 
 
 def test_settings_that_are_no_text_are_refused(admin: Admin) -> None:
@@ -122,18 +150,3 @@ def test_a_single_leader_has_no_followers(admin: Admin) -> None:
     assert isinstance(told, dict)
     assert (told["master"], told["inSyncSlaveNums"], told["haConnectionInfo"]) == (True, 0, [])
     assert told["masterCommitLogMaxOffset"] == admin.store.end_position
-
-
-def test_groups_and_retention_obey_at_once(admin: Admin) -> None:
-    assert admin.update("autoCreateSubscriptionGroup=false\nfileReservedTime=24\n") == (0, "")
-    assert (admin.sends.auto_create_groups, admin.pulls.auto_create_groups) == (False, False)
-    assert admin.sends.age_ms == 24 * 3_600_000
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "a day", "87601"])
-def test_a_wrong_retention_is_refused_and_changes_nothing(admin: Admin, value: str) -> None:
-    code, remark = admin.update(f"autoCreateSubscriptionGroup=false\nfileReservedTime={value}\n")
-    assert code == 29
-    assert f"fileReservedTime is '{value}'; right is a whole number from 1 to 87600" in remark
-    assert admin.sends.auto_create_groups
-    assert admin.sends.age_ms == 72 * 3_600_000

@@ -108,6 +108,7 @@ def failing(error: Exception) -> object:
     [
         (RequestError(17, "no topic"), 17, "no topic"), (BodyError("no JSON"), 29, "no JSON"),
         (MetadataRefusedError("disk full"), 14, "disk full"),
+        (OSError(5, "Input/output error"), 1, "the disk of this broker fails: [Errno 5] Input/output error"),
     ],
 )  # fmt: skip
 def test_what_a_handler_raises_becomes_an_answer(error: Exception, code: int, remark: str, *, raw: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from msgspec import Struct
 
-from logherd.app.quorum.node import boot_ms
+from logherd.app.clock import boot_ms
 from logherd.app.quorum.outcomes import Applied, Outcome, ReadAt, ReadOutcome, Rejected
 from logherd.controller.commands import Command, Elect, encode_command
 from logherd.controller.leases import LeaseTerms

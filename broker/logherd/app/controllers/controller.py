@@ -13,7 +13,7 @@ from pathlib import Path
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
 from logherd.app.binding import CannotListen, bind
-from logherd.app.clock import SystemClock
+from logherd.app.clock import SystemClock, boot_ms
 from logherd.app.controllers.board import Board
 from logherd.app.controllers.decisions import Decisions
 from logherd.app.controllers.member import Member
@@ -23,12 +23,12 @@ from logherd.app.controllers.site import ControllerSite
 from logherd.app.descriptors import grant_descriptors, relays_for, share_descriptors
 from logherd.app.guarded.lent import NAMES, REMOTING, Lent
 from logherd.app.guarded.relay import open_relay
+from logherd.app.live_settings import LiveSettings
 from logherd.app.metrics.controller import read_board, read_quorum
 from logherd.app.metrics.parts import read_names, read_port, read_requests
 from logherd.app.metrics.text import scrape_of
 from logherd.app.names import EmbeddedNames
 from logherd.app.option_values import net_limits
-from logherd.app.quorum.node import boot_ms
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.settings import OfficeOptions
 from logherd.net.server import Server
@@ -59,9 +59,12 @@ class Controller:
         self._port = DeskPort(self._board, self._reports.quorum_view, boot_ms)
         self._server: Server | None = None
         self._names: EmbeddedNames | None = None
+        self._live = LiveSettings("controller", options, self._guard)
+        self._live.applied_by.append(self._relimit)
         token = options.admin_token_file
+        place = self._reports.place(self._port.renewed_from)
         self._admin = AdminHttp(
-            ControllerSite(self._board, self._reports.place(self._port.renewed_from), scrape=scrape_of(self._collect)),
+            ControllerSite(self._board, place, scrape=scrape_of(self._collect), settings=self._live),
             token_file=None if token is None else Path(token),
         )
 
@@ -155,6 +158,10 @@ class Controller:
         self._admin.close()
         await self._guard.stop(STOP_SECONDS)
         await self._member.stop(STOP_SECONDS)
+
+    def _relimit(self, options: ControllerOptions) -> None:
+        if self._server is not None:
+            self._server.relimit(net_limits(options.limits, connections=self._server.connections_max))
 
     def _collect(self) -> Readings:
         readings = Readings()

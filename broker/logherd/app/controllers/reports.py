@@ -5,9 +5,10 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
+from logherd.app.clock import boot_ms
 from logherd.app.controllers.board import Board
 from logherd.app.controllers.member import Member
-from logherd.app.quorum.node import RaftNode, boot_ms
+from logherd.app.quorum.node import RaftNode
 from logherd.peers.identity import name_of
 from logherd.peers.options import PeerView
 from logherd.replication.messages import ReplicaId

@@ -17,28 +17,40 @@ from logherd.app.admin_routes import (
     Wanted,
     wrong_method,
 )
+from logherd.app.clock import boot_ms
 from logherd.app.controllers.board import Asker, Board
-from logherd.app.quorum.node import boot_ms
+from logherd.app.live_settings import LiveSettings
 from logherd.service.controllers.documents import Document
 from logherd.service.controllers.pages import ask
 from logherd.service.controllers.place import Place
+from logherd.settings.options import ControllerOptions
 
-__all__ = ["ControllerSite"]
+__all__ = ["PROCESS_PATH", "ControllerSite"]
+
+PROCESS_PATH = "/config/process"
+"""Settings of this process, beside `/config`, which is about all controllers."""
 
 
 class ControllerSite:
     """A `Site` whose pages and actions may have to wait for the quorum."""
 
-    def __init__(self, board: Board, place: Place, *, scrape: Scrape) -> None:
+    def __init__(
+        self, board: Board, place: Place, *, scrape: Scrape, settings: LiveSettings[ControllerOptions]
+    ) -> None:
         self._board = board
         self._place = place
         self._scrape = scrape
+        self._settings = settings
 
     def find(self, method: bytes, target: bytes) -> Wanted:
         """Every path is looked up by `ask`, which also says what is wrong with it."""
         text = target.decode("ascii", "replace")
         if text.partition("?")[0] == METRICS_PATH:
             return Scraping(self._scrape) if method in (b"GET", b"HEAD") else wrong_method(method, ["GET", "HEAD"])
+        if text == PROCESS_PATH and method in (b"GET", b"HEAD"):
+            return self._settings.page
+        if text == PROCESS_PATH and method == b"POST":
+            return Performing(text, self._settings.action, {})
         if method in (b"GET", b"HEAD"):
             return Viewing(partial(self._view, text), {}, {})
         if method == b"POST":

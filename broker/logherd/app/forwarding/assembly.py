@@ -18,6 +18,7 @@ from logherd.service.forwarding.roles import Following, Leadership, Leading
 from logherd.service.forwarding.roster import Roster
 from logherd.service.identity import BrokerIdentity
 from logherd.service.ports import Answer, Request, Session
+from logherd.service.pull.following import FollowerPulls
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 
@@ -34,6 +35,8 @@ class Surroundings(NamedTuple):
     clock: Clock
     guard: TaskGuard
     on_pass: Callable[[], None]
+    reads: FollowerPulls | None = None
+    """Pulls that are answered here while another leads."""
 
 
 class Forwarding:
@@ -52,7 +55,7 @@ class Forwarding:
         ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
         port = Port(dispatcher, answers, on_pass=around.on_pass, on_close=services.session_closed)
         self._reception.attach(port)
-        parts = GateParts(port, answers, self._reception, self._roster, services.step_down)
+        parts = GateParts(port, answers, self._reception, self._roster, services.step_down, around.reads)
         self.gate = Gate(
             parts, around.identity, instance, leadership=around.leadership, clock=around.clock, guard=around.guard
         )

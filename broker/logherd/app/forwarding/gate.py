@@ -24,6 +24,7 @@ from logherd.service.forwarding.roles import Following, Leadership, Leading, Rol
 from logherd.service.forwarding.roster import Roster
 from logherd.service.identity import BrokerIdentity
 from logherd.service.ports import Reply, Request
+from logherd.service.pull.following import FollowerPulls
 from logherd.service.routing import ROUTES, Where
 from logherd.telemetry.log import Log
 from logherd.wire.codes import RequestCode, ResponseCode
@@ -54,6 +55,8 @@ class GateParts(NamedTuple):
     reception: Reception
     roster: Roster
     on_step_down: Callable[[], None]
+    reads: FollowerPulls | None = None
+    """Pulls that are answered here while another leads; None: all go to the leader."""
 
 
 class Gate:
@@ -88,6 +91,11 @@ class Gate:
         """Number of requests since the start that came while another led."""
         return self._forwarder.taken
 
+    @property
+    def read(self) -> int:
+        """Number of pulls since the start that were answered here while another led."""
+        return 0 if self._parts.reads is None else self._parts.reads.served
+
     def tick(self, *, unread: bool) -> None:
         """Every 100 ms or so; `unread`: the memory is full of answers that clients do not read."""
         self._links.hold_reading(held=unread)
@@ -116,6 +124,8 @@ class Gate:
         self._sessions.pop(session.id, None)
         self._forwarder.closed(session.id)
         self._parts.roster.closed(session.id)
+        if self._parts.reads is not None:
+            self._parts.reads.closed(session.id)
         if len(self._links):
             header = ForwardingLeftHeader(session=session.id)
             self._links.tell_all([Frame(RequestCode.FORWARDING_LEFT, 0, ext=encode_header(header))])
@@ -138,10 +148,25 @@ class Gate:
                 continue
             if ROUTES[frame.code].where is Where.BOTH:
                 parts.roster.note(session, frame)
+                if parts.reads is not None:
+                    parts.reads.note(session, frame)
             if handling.kind is Kind.PULL:
+                if parts.reads is not None and self._served_here(parts.reads, session, frame, now_ms):
+                    continue
                 session.park(Request(frame, None, 0))
             self._carry_out(self._forwarder.take(session, frame, now_ms=now_ms))
         self._settle()
+
+    def _served_here(self, reads: FollowerPulls, session: NetSession, frame: Frame, now_ms: int) -> bool:
+        """Answer a pull without the leader, if that may be; the offset that rides on it goes there all the same."""
+        answered = reads.answer(frame) if isinstance(self._leadership.current, Following) else None
+        if answered is None:
+            return False
+        reply, commit = answered
+        session.reply(Request(frame, None, 0), reply)
+        if commit is not None:
+            self._carry_out(self._forwarder.take(session, commit, now_ms=now_ms))
+        return True
 
     # ---- the role
 
@@ -152,6 +177,8 @@ class Gate:
             self.on_frames = self._sort
             self._parts.on_step_down()  # answers waiting pulls, for which their sessions must still be there
             self._parts.reception.step_down()
+            if self._parts.reads is not None:
+                self._parts.reads.begin(self._parts.roster.heartbeats())
         if isinstance(role, Leading):
             self._lead(role, now_ms)
         elif isinstance(role, Following):

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.clock import boot_ms
 from logherd.app.group.asking import Answered, ControllersClient
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.timing import group_options
 from logherd.app.guarded.keeper import LeaseKeeper
-from logherd.app.quorum.node import boot_ms
 from logherd.controller.commands import AlterSyncSet
 from logherd.controller.reports import Granted, Withheld
 from logherd.controller.values import BrokerId
@@ -135,6 +135,10 @@ class ByControllers:
 
     def told(self, event: Event) -> None:
         """The machine needs no help."""
+
+    def retime(self, options: ReplicationOptions) -> None:
+        """See Mode."""
+        self.machine.retime(group_options(options))
 
     def tick(self) -> None:
         """The machine needs no help."""

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.clock import boot_ms
 from logherd.app.group.about import About, decode_about, encode_about, recorded_of, shape_of
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.roles_file import RolesFile
 from logherd.app.group.timing import group_options
-from logherd.app.quorum.node import boot_ms
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Assigned, Registered
 from logherd.group.output import Ask, Event, Serving
@@ -80,7 +80,8 @@ class ByRoles:
 
     @property
     def lease(self) -> Lease | None:
-        """Nobody waits for the end of a lease but an operator. The guardian need not know."""
+        """There is none: nobody takes over by itself, so however long a leader sleeps, no moment comes from which on
+        another one may lead. Whom an operator has promoted is told by hello, and ends its duties then."""
         return None
 
     @property
@@ -222,6 +223,10 @@ class ByRoles:
     def _be_complete(self) -> None:
         self._roles.be_complete()
         _log.info("this store has everything that the group has acknowledged", table=self.recorded.table.number)
+
+    def retime(self, options: ReplicationOptions) -> None:
+        """See Mode."""
+        self.machine.retime(group_options(options))
 
     def tick(self) -> None:
         """The machine needs no help."""

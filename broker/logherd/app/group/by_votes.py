@@ -12,22 +12,22 @@ from collections.abc import Sequence
 from secrets import randbits
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.clock import boot_ms
 from logherd.app.engine import BrokerFailed
 from logherd.app.group.about import About, decode_about, encode_about
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.timing import voting_options
 from logherd.app.group.unfounded import Unfounded
-from logherd.app.quorum.node import boot_ms
 from logherd.controller.values import BrokerId
-from logherd.group.inputs import Linked, MembersWanted
+from logherd.group.inputs import Linked, MembersWanted, Rebuild
 from logherd.group.machine import GroupMachine
 from logherd.group.output import Ask, Event
 from logherd.group.seat import Seat, cluster_of, process_of, voter_of
 from logherd.group.voting_core import VotingCore
 from logherd.kit.errors import ensure
 from logherd.model.names import Position
-from logherd.peers.founding import Founding, Lost, Step
+from logherd.peers.founding import Founding, Join, Lost, Step
 from logherd.peers.hello import Hello
 from logherd.peers.identity import Identity, name_of
 from logherd.replica import NotedStore
@@ -60,7 +60,11 @@ class ByVotes:
         if str(seat.broker_id) not in self._names:
             self._names = (*self._names, str(seat.broker_id))
         identity = Identity(
-            cluster=str(seat.group), replica=self._identity, founders=file.founders, founded=file.founders is not None
+            cluster=str(seat.group),
+            replica=self._identity,
+            founders=file.founders,
+            reset=file.promise.reset,
+            founded=file.founders is not None,
         )
         self._founding = Founding(identity, self._names)
         self.machine: GroupMachine = Unfounded(
@@ -95,8 +99,14 @@ class ByVotes:
 
     @property
     def lease(self) -> Lease | None:
-        """Nobody waits for the end of a lease: the others vote. The guardian need not know."""
-        return None
+        """While this replica may serve without asking: nobody else is elected before the end. The only voter of a
+        group has none, for nobody would ever be elected in its place."""
+        core, now = self.core, boot_ms()
+        leading = core.raft.leading if core is not None else None
+        if core is None or leading is None or core.raft.ground.members.current.voters == (self._identity,):
+            return None
+        until = leading.leased_until
+        return Lease(core.epoch, until) if now < until else None
 
     @property
     def obstacle(self) -> str:
@@ -134,6 +144,17 @@ class ByVotes:
         """Nobody is there to be asked."""
         ensure(False, "raft mode asks nobody", question)  # noqa: FBT003
 
+    def rebuild(self, order: Rebuild) -> None:
+        """An operator's order that was looked at; whoever is linked hears of the rebuilt group."""
+        host = self._host
+        if host is None or self.core is None:
+            return
+        host.step(order)
+        if self.core.cluster.reset == order.reset:
+            survivors = ", ".join(each for each, _ in order.survivors)
+            _log.error("the group is rebuilt by an operator", reset=order.reset, epoch=order.epoch, survivors=survivors)
+            host.announce()
+
     def _settle(self, step: Step) -> None:
         """Carry out a step of founding: the file is written and flushed, once in the life of a store."""
         host = self._host
@@ -142,7 +163,7 @@ class ByVotes:
         if isinstance(step, Lost):
             host.fail(BrokerFailed(step.reason))
             return
-        self._file.found(step.founders)
+        self._file.found(step.founders, step.cluster.reset if isinstance(step, Join) else 0)
         self._founding.kept()
         voter = self._identity in step.founders
         _log.info("group founded" if voter else "joining without a vote", founders=", ".join(step.founders))
@@ -181,6 +202,9 @@ class ByVotes:
 
     def told(self, event: Event) -> None:
         """The machine needs no help."""
+
+    def retime(self, options: ReplicationOptions) -> None:
+        """The times of elections are the same at all replicas, and fixed."""
 
     def tick(self) -> None:
         """Tell the machine who should belong to the group, if that is news."""

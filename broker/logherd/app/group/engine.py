@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
+from logherd.app.clock import boot_ms
 from logherd.app.engine import BrokerFailed, Flushes
 from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of, set_aside
 from logherd.app.group.leadership import GroupLeadership
@@ -23,6 +24,7 @@ from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.opening import open_store
 from logherd.app.option_values import defaults_options
 from logherd.controller.values import BrokerId, GroupKey, Rules
+from logherd.group.inputs import ReadWanted
 from logherd.group.output import (
     Cut,
     Drained,
@@ -119,6 +121,18 @@ class GroupEngine:
     # ---- life -----------------------------------------------------------------------------------------------------
 
     @property
+    def store_id(self) -> str:
+        """What the data directory drew when it was made."""
+        return self._file.store_id
+
+    @property
+    def fault(self) -> str:
+        """Why this replica cannot write; empty if it can."""
+        if self.replica.failure is not None:
+            return f"the store has failed: {self.replica.failure}"
+        return "a flush has been waiting for too long" if self.mode.stalled else ""
+
+    @property
     def healthy(self) -> bool:
         """Whether writing goes on."""
         return self.replica.failure is None and not self.mode.stalled
@@ -179,6 +193,10 @@ class GroupEngine:
         self.mode.tick()
         self.schedule()
 
+    def follow_settings(self, options: BrokerOptions) -> None:
+        """Go by the settings of these options that can change while a replica runs."""
+        self.mode.retime(options.replication)
+
     def apply_retention(self, now_ms: int) -> None:
         """Every 2 s or so: let old segments go, and make room for that when metadata holds them (H2)."""
         log, metadata = self.replica.log, self.metadata
@@ -237,6 +255,15 @@ class GroupEngine:
     def may_answer(self) -> bool:
         """Whether an answer about something committed may leave at this moment (R1)."""
         return self.replica.serving() is not None
+
+    def may_read(self) -> bool:
+        """Whether this follower may answer pulls itself at this moment, from all that its store shows."""
+        replica = self.replica
+        if replica.failure is not None:
+            return False
+        position = replica.machine.readable(boot_ms())
+        replica.step(ReadWanted())
+        return position is not None and self.store.committed_position >= position
 
     def take(self, event: Event) -> bool:
         """See Duties."""

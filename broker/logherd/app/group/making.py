@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from logherd.app.group.by_controllers import ByControllers
 from logherd.app.group.by_roles import ByRoles, first_roles
-from logherd.app.group.by_votes import ByVotes
 from logherd.app.group.mode import Mode
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.roles_file import RolesFile
@@ -41,6 +40,8 @@ def make_mode(
     """Blocks: a start in static mode is counted in the replica's file. Raises: ReplicaFileError, StoreFull, OSError."""
     replication, store, found = options.replication, opened.store, opened.barriers
     if replication.mode == "raft":
+        from logherd.app.group.by_votes import ByVotes  # a seventh of what a broker imports, for this mode only
+
         noted = NotedStore(store, found, clock=opened.clock, host=opened.host)
         return Made(ByVotes(seat, replication, noted, file), noted)
     log = ReplicaStore(store, found)

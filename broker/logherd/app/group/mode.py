@@ -16,6 +16,7 @@ from logherd.model.names import Epoch, Position
 from logherd.peers.hello import Hello
 from logherd.replication.messages import Envelope, ReplicaId
 from logherd.service.replica_view import InSyncView, PendingView
+from logherd.settings.options import ReplicationOptions
 
 __all__ = ["FollowerState", "Greeting", "Host", "Lease", "Mode", "ModeName"]
 
@@ -122,6 +123,9 @@ class Mode(Protocol):
 
     def told(self, event: Event) -> None:
         """The machine has reported this, and the shell has done about it what it must."""
+
+    def retime(self, options: ReplicationOptions) -> None:
+        """Times that can change while a replica runs have changed."""
 
     def tick(self) -> None:
         """About once a second."""

@@ -1,4 +1,5 @@
-"""What an operator may order of a broker itself: to hand leadership over (raft), or to take it (static)."""
+"""What an operator may order of a broker itself: to hand leadership over, or to go on without a lost majority (raft);
+to take leadership (static)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -7,7 +8,9 @@ import msgspec
 
 from logherd.app.admin_routes import Action, Page
 from logherd.app.group.by_roles import ByRoles
+from logherd.app.group.by_votes import ByVotes
 from logherd.app.group.engine import GroupEngine
+from logherd.app.group.rebuilding import rebuild, votes_page
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import HandOver
 from logherd.group.table import PromotionRefusedError
@@ -27,6 +30,8 @@ class Orders:
     def pages(self) -> Mapping[str, Page]:
         """What may be read."""
         mode = self._engine.mode
+        if isinstance(mode, ByVotes):
+            return {"/replica/votes": lambda: votes_page(mode)}
         return {"/replica/roles": lambda: (200, _page(mode))} if isinstance(mode, ByRoles) else {}
 
     def actions(self) -> Mapping[str, Action]:
@@ -34,7 +39,12 @@ class Orders:
         mode = self._engine.mode
         if isinstance(mode, ByRoles):
             return {"/replica/promote": _taking(shapes.Promote, lambda order: self._promote(mode, order))}
-        return {"/replica/hand-over": _taking(shapes.HandOver, self._hand_over)} if mode.name == "raft" else {}
+        if not isinstance(mode, ByVotes):
+            return {}
+        return {
+            "/replica/hand-over": _taking(shapes.HandOver, self._hand_over),
+            "/replica/rebuild": _taking(shapes.Rebuild, lambda order: rebuild(mode, order)),
+        }
 
     def _hand_over(self, order: shapes.HandOver) -> tuple[int, object]:
         machine, mode = self._engine.mode.machine, self._engine.mode

@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from logherd.app.clock import boot_ms
 from logherd.app.group.flushing import Flushing
 from logherd.app.group.mode import Mode
 from logherd.app.group.replica_file import ReplicaFile
-from logherd.app.quorum.node import boot_ms
 from logherd.group.inputs import Appended, Drain, Flushed, Health, Input, Linked, Received, Tick, Unlinked
 from logherd.group.machine import GroupMachine
 from logherd.group.output import Event, Output
@@ -51,6 +51,9 @@ class Links(Protocol):
     def send(self, envelope: Envelope) -> bool:
         """Put a message on its way, or drop it."""
 
+    def flush(self) -> None:
+        """Write now what waits for the end of the pass."""
+
 
 class _NoLinks:
     """Before this process has its name: nobody knows it."""
@@ -58,6 +61,9 @@ class _NoLinks:
     def send(self, envelope: Envelope) -> bool:
         del envelope
         return False
+
+    def flush(self) -> None:
+        pass
 
 
 class Replica:
@@ -135,6 +141,8 @@ class Replica:
         for envelope in envelopes:
             self.step(Received(envelope))
             self.mode.received(envelope)
+        if self._pass_due and self.machine.leads is None:
+            self._end_pass()  # nobody else appends to a follower's log, so its flush need not wait for the pass to end
 
     def linked(self, peer: ReplicaId) -> None:
         """There is a new connection to a replica."""
@@ -174,6 +182,7 @@ class Replica:
         self._duties.before_batch()
         if self.log.end != self._seen:
             self.step(Appended())
+            self.links.flush()  # before the writer thread, once woken, takes its turns with this one
         self.disk.submit()
         if self._idle and self.log.store.flushed_position >= self.log.store.end_position:
             self._release_idle()
@@ -191,13 +200,14 @@ class Replica:
 
     def _look_at_disk(self) -> None:
         store = self.log.store
-        health = Health(space=store.disk.accepts_messages, room=store.has_room, healthy=not self.disk.failed)
+        health = Health(space=store.accepts_messages, room=store.has_room, healthy=not self.disk.failed)
         if health != self._health:
             self._health = health
             self.step(health)
 
     def _flushed(self, token: int) -> None:
         self.step(Flushed(token))
+        self.links.flush()
         self.schedule()
 
     def _send(self, envelope: Envelope) -> bool:

@@ -1,12 +1,13 @@
 """What one replica must remember beside its log.
 
     replica.json {"format":1,"group":"DefaultCluster/orders","brokerId":2,"storeId":"9f0c...","epoch":7,"vote":null,
-                  "doubtful":false,"mode":"controller","founders":null,"starts":0}
+                  "doubtful":false,"mode":"controller","founders":null,"starts":0,"reset":0}
 
 `storeId` is drawn with the directory: a wiped replica comes back as another store, and the controllers do not count
 what the former one acknowledged. `epoch` is the highest one that this replica has seen, `vote` whom it has voted for in
 it (raft mode); what it says in an epoch, and the vote, wait until that is in the file (R4). `founders` of its group are
-kept for good once they are known (raft mode); `starts` is the number of the latest process (static mode).
+kept for good once they are known, and `reset` counts how often it was rebuilt (raft mode); `starts` is the number of
+the latest process (static mode).
 """
 
 from dataclasses import dataclass, replace
@@ -43,6 +44,7 @@ class _Content(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     mode: str = "controller"
     founders: tuple[str, ...] | None = None
     starts: int = 0
+    reset: int = 0
 
 
 @dataclass(slots=True)
@@ -95,7 +97,7 @@ class ReplicaFile:
             )
         founders = tuple(map(ReplicaId, content.founders)) if content.founders is not None else None
         vote = ReplicaId(content.vote) if content.vote is not None else None
-        promise = Promise(Epoch(content.epoch), vote, content.doubtful)
+        promise = Promise(Epoch(content.epoch), vote, content.doubtful, content.reset)
         return ReplicaFile(
             files, directory, group, broker_id, content.store_id, promise, mode, founders, content.starts
         )  # fmt: skip
@@ -110,9 +112,10 @@ class ReplicaFile:
         self.store_id = token_hex(16)
         self._write()
 
-    def found(self, founders: tuple[ReplicaId, ...]) -> None:
-        """Know the group's founders from now on. Blocks. Raises: StoreFull, OSError."""
+    def found(self, founders: tuple[ReplicaId, ...], reset: int = 0) -> None:
+        """Know the group's founders, and how often it was rebuilt, from now on. Blocks. Raises: StoreFull, OSError."""
         self.founders = founders
+        self.promise = replace(self.promise, reset=reset)
         self._write()
 
     def count_start(self, now_ms: int) -> int:
@@ -131,7 +134,7 @@ class ReplicaFile:
         content = _Content(
             format=_FORMAT, group=str(self.group), broker_id=self.broker_id, store_id=self.store_id,
             epoch=self.promise.epoch, vote=self.promise.vote, doubtful=self.promise.doubtful, mode=self.mode,
-            founders=self.founders, starts=self.starts,
+            founders=self.founders, starts=self.starts, reset=self.promise.reset,
         )  # fmt: skip
         replace_file(self.files, self.directory, _NAME, (msgspec.json.encode(content),))
 

@@ -6,10 +6,10 @@ answer hears that it is unknown before this replica's log may be cut.
 
 from typing import Protocol
 
+from logherd.app.clock import boot_ms
 from logherd.app.group.leadership import GroupLeadership
 from logherd.app.group.mode import Lease, Mode
 from logherd.app.guarded.keeper import LeaseKeeper
-from logherd.app.quorum.node import boot_ms
 from logherd.app.requests import WaitingAnswers
 from logherd.group.output import Following
 from logherd.model.names import Epoch
@@ -27,6 +27,8 @@ _log = Log("logherd.group")
 _UNKNOWN = Reply(
     ResponseCode.SYSTEM_ERROR, remark="unknown: this broker ceased to lead before the message was committed"
 )
+_LEASE_STEP_MS = 100
+"""What a lease must have been prolonged by for the guardian to be told: short beside the second that it waits."""
 _STUCK_MS = 2_500
 """Nothing committed for so long: later sends are refused, because their clients would give up before they hear."""
 
@@ -117,9 +119,11 @@ class Standing:
     # ---- inside ----------------------------------------------------------------------------------------------------
 
     def _report_lease(self) -> None:
-        """The guardian watches over the lease, too (H16)."""
-        lease = self._mode.lease
-        if lease is not None and lease != self._lease:
+        """The guardian watches over the lease, too (H16). In raft mode each heartbeat prolongs it a little."""
+        lease, told = self._mode.lease, self._lease
+        if lease is None:
+            return
+        if told is None or lease.epoch != told.epoch or not 0 <= lease.until - told.until < _LEASE_STEP_MS:
             self._lease = lease
             self.keeper.lease(lease.epoch, lease.until)
 

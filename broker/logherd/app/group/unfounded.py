@@ -28,6 +28,11 @@ class Unfounded:
         del now
         return Closed.NOT_SERVING
 
+    def readable(self, now: int) -> Position | None:
+        """Never."""
+        del now
+        return None
+
     def step(self, event: Input, now: int) -> Output:
         """Whoever wants to leave may."""
         del now

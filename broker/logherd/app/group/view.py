@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from logherd.app.clock import boot_ms
 from logherd.app.group.engine import GroupEngine
 from logherd.app.group.mode import FollowerState
-from logherd.app.quorum.node import boot_ms
 from logherd.model.names import Position
 from logherd.service.forwarding.roles import Following, Leading
 from logherd.service.replica_view import (

@@ -18,7 +18,8 @@ class LeaseKeeper(Protocol):
 
     `identify` before the first registration is sent; `registered` when the controllers have answered it; `lease` with
     each lease; `release` once every duty of a leader has stopped, also when the lease has run out. A lease that is over
-    and not released for a second ends this process by SIGKILL. A broker without controllers calls none of these.
+    and not released for a second ends this process by SIGKILL. In raft mode only the last two are called: what others
+    have answered to heartbeats is the lease. In static mode there is none.
     """
 
     @property

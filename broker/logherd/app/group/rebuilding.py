@@ -1,0 +1,80 @@
+"""Raft mode after a majority was lost for good: an operator makes the survivors the group, and accepts what that loses.
+
+The one order that can lose what was acknowledged. So it names whom it gives up and where each survivor's log ends, it
+is given to each of them, and it is refused while anybody leads or could be elected.
+"""
+
+from logherd.app.group.by_votes import ByVotes
+from logherd.group.inputs import Rebuild
+from logherd.group.seat import process_of
+from logherd.group.voting_core import VotingCore
+from logherd.model.names import Epoch, Position
+from logherd.replication.epochs import Point
+from logherd.replication.messages import ReplicaId
+from logherd.service import replica_orders as shapes
+
+__all__ = ["rebuild", "votes_page"]
+
+_NOT_FOUNDED = "the group is not founded yet: nothing can have been acknowledged, so there is nothing to rebuild"
+
+
+def votes_page(mode: ByVotes) -> tuple[int, object]:
+    """Who votes, as far as this replica knows, and the end of its log."""
+    core = mode.core
+    return (409, {"error": _NOT_FOUNDED}) if core is None else (200, _page(mode, core))
+
+
+def rebuild(mode: ByVotes, order: shapes.Rebuild) -> tuple[int, object]:
+    """Carry the order out here, or say why not; nothing has changed then. It is durable before this replica votes."""
+    core = mode.core
+    if core is None:
+        return 409, {"error": _NOT_FOUNDED}
+    named = tuple(
+        (ReplicaId(each.identity), Point(Epoch(each.epoch), Position(each.position))) for each in order.survivors
+    )
+    ground, survivors = core.raft.ground, {identity for identity, _ in named}
+    if ground.hard.cluster.reset == order.reset and ground.term >= order.epoch and ground.identity in survivors:
+        return 200, _page(mode, core)  # the first answer was lost
+    why = _why_not(core, order, survivors)
+    if not why:
+        mode.rebuild(Rebuild(order.reset, Epoch(order.epoch), named))
+        if ground.hard.cluster.reset != order.reset:
+            why = "a leader was heard, or the log has changed, since this was looked at: look again"
+    return (409, {"error": why}) if why else (200, _page(mode, core))
+
+
+def _why_not(core: VotingCore, order: shapes.Rebuild, survivors: set[ReplicaId]) -> str:
+    ground, voters = core.raft.ground, _voters(core)
+    given_up = sorted({_number(each) for each in voters if each not in survivors})
+    if core.hears_leader:
+        return "a leader is heard here: a group that works is not rebuilt"
+    if ground.members.current.won({each: each in survivors for each in voters}):
+        return "the survivors are a majority, and elect a leader by themselves"
+    if sorted(order.give_up) != given_up:
+        return f"this gives up broker {', '.join(map(str, given_up))}, and not {[*order.give_up]}: name them"
+    if not order.loss:
+        return "messages that only the given up brokers have are lost, although they were acknowledged: accept that"
+    if not ground.log.epochs.last_epoch:
+        return "this replica's log is empty: it can only copy another one's"
+    if order.reset <= ground.hard.cluster.reset or order.epoch <= ground.term:
+        return f"this replica knows reset {ground.hard.cluster.reset} and epoch {ground.term}: look again"
+    return ""
+
+
+def _page(mode: ByVotes, core: VotingCore) -> shapes.VotesPage:
+    ground = core.raft.ground
+    return shapes.VotesPage(
+        broker_id=mode.seat.broker_id, identity=ground.identity, reset=ground.hard.cluster.reset, epoch=ground.term,
+        leader=mode.leader if core.hears_leader else None, voters=_voters(core), last_epoch=ground.last.epoch,
+        last_position=ground.last.position,
+    )  # fmt: skip
+
+
+def _voters(core: VotingCore) -> tuple[ReplicaId, ...]:
+    current = core.raft.ground.members.current
+    return tuple(dict.fromkeys((*current.voters, *current.outgoing)))
+
+
+def _number(voter: ReplicaId) -> int:
+    process = process_of(voter)
+    return 0 if process is None else process.broker_id

@@ -1,0 +1,143 @@
+"""Pulls that a follower answers itself: of messages that are committed, and of nothing else.
+
+A follower may lack the newest messages, so it never says that there are none, nor that an offset is wrong, nor what is
+forbidden: whenever the answer would be anything but messages, or that none of those passed suits the subscription, the
+leader answers. It changes nothing: an offset that rides on a pull goes to the leader on its own.
+"""
+
+from collections.abc import Callable, Iterable
+
+from logherd.model.topic import Permission
+from logherd.service.clients.heartbeats import subscription_of
+from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile
+from logherd.service.errors import RequestError
+from logherd.service.metadata import Metadata
+from logherd.service.ports import Reply, Session
+from logherd.service.pull.filters import find_tag_codes
+from logherd.service.pull.handler import PullHandler, pull_ends
+from logherd.store import MessageStore, ReadStatus, StoreError
+from logherd.telemetry.log import Log
+from logherd.wire.bodies import decode_body
+from logherd.wire.bodies.clients import Heartbeat
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.errors import BodyError, HeaderError
+from logherd.wire.frame import Flag, Frame
+from logherd.wire.headers import decode_header, encode_header
+from logherd.wire.headers.clients import UnregisterClientHeader
+from logherd.wire.headers.offsets import UpdateConsumerOffsetHeader
+from logherd.wire.headers.pull import PullFlag, PullMessageHeader
+
+__all__ = ["FollowerPulls"]
+
+_log = Log("logherd.service.pull")
+
+
+class FollowerPulls:
+    """Loop thread only. It knows the subscriptions of the clients that are connected here, by their heartbeats.
+
+    `readable`: whether this follower may answer reads at this moment, up to everything that its store shows.
+    `broker_id`, `behind`: whoever is so many bytes before the end is told to stay here, whoever is not, to go back.
+    """
+
+    def __init__(
+        self, store: MessageStore, metadata: Metadata, pulls: PullHandler, *, readable: Callable[[], bool],
+        broker_id: int, behind: int,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._metadata = metadata
+        self._pulls = pulls
+        self._readable = readable
+        self._broker_id = broker_id
+        self._behind = behind
+        self._registry = ClientRegistry()
+        self.served = 0
+        """Number of pulls since the start that were answered here."""
+
+    # ---- who is connected
+
+    def begin(self, heartbeats: Iterable[tuple[Session, Frame]]) -> None:
+        """This broker leads no more; its clients have said this."""
+        self._registry.clear()
+        for session, frame in heartbeats:
+            self.note(session, frame)
+
+    def note(self, session: Session, frame: Frame) -> None:
+        """A request 34 or 35 has come; what is wrong with it is for the leader to say."""
+        try:
+            if frame.code == RequestCode.HEART_BEAT:
+                self._join(session, frame)
+            elif frame.code == RequestCode.UNREGISTER_CLIENT:
+                header = decode_header(UnregisterClientHeader, frame.ext)
+                self._registry.leave(session.id, header.client_id, consumer_group=header.consumer_group or "")
+        except (BodyError, HeaderError):
+            return
+
+    def closed(self, session_id: int) -> None:
+        """A connection is gone."""
+        self._registry.session_closed(session_id)
+
+    def _join(self, session: Session, frame: Frame) -> None:
+        data = decode_body(Heartbeat, frame.body)
+        for consumer in data.consumers:
+            profile = ConsumerProfile(consumer.consume_type, consumer.message_model, consumer.consume_from)
+            wanted = {item.topic: subscription_of(item) for item in consumer.subscriptions}
+            self._registry.join_consumer(
+                consumer.group, profile, Connection(data.client_id, session, frame.language, frame.version, 0, 0),
+                subscriptions=None if data.without_subscriptions else wanted,
+            )  # fmt: skip
+
+    # ---- pulls
+
+    def answer(self, frame: Frame) -> tuple[Reply, Frame | None] | None:
+        """The answer, and what the leader is to be told of it; None: the leader must answer this pull."""
+        if not self._readable():
+            return None
+        try:
+            header = decode_header(PullMessageHeader, frame.ext)
+            reply = self._answer(header)
+        except (RequestError, HeaderError):
+            return None  # it says so itself
+        except StoreError as error:
+            _log.error("a follower cannot read what it holds", error=error)
+            return None
+        if reply is None:
+            return None
+        self.served += 1
+        return reply, _commit_of(header)
+
+    def _answer(self, header: PullMessageHeader) -> Reply | None:
+        if not self._allowed(header):
+            return None
+        tag_codes = find_tag_codes(header, self._registry, self._metadata)
+        queue = self._store.find_queue(header.topic, header.queue_id)
+        if queue is None:
+            return None
+        result = self._pulls.read(queue, header, tag_codes)
+        if result.status not in (ReadStatus.FOUND, ReadStatus.NO_MATCH):
+            return None
+        ext = pull_ends(result.next_offset, result.min_offset, result.max_offset)
+        unit = self._store.unit(queue, header.queue_offset)
+        if unit is not None and self._store.committed_position - unit[0] >= self._behind:
+            ext["suggestWhichBrokerId"] = str(self._broker_id)
+        if result.status is ReadStatus.FOUND:
+            return Reply(ResponseCode.SUCCESS, ext, result.slices, remark=result.status.value)
+        return Reply(ResponseCode.PULL_RETRY_IMMEDIATELY, ext, remark=result.status.value)
+
+    def _allowed(self, header: PullMessageHeader) -> bool:
+        """Whether the leader would let this pull read, as far as is known here."""
+        group, topic = self._metadata.groups.get(header.consumer_group), self._metadata.topics.get(header.topic)
+        if group is None or topic is None or not self._pulls.permission & Permission.READ:
+            return False
+        pending = self._metadata.offsets.pending_reset(group.name, topic.name, header.queue_id)
+        return group.consume_enabled and topic.readable and 0 <= header.queue_id < topic.read_queues and pending is None
+
+
+def _commit_of(header: PullMessageHeader) -> Frame | None:
+    """The offset that rides on a pull, as a request of its own."""
+    if not header.sys_flag & PullFlag.COMMIT_OFFSET or header.commit_offset < 0:
+        return None
+    commit = UpdateConsumerOffsetHeader(
+        consumer_group=header.consumer_group, topic=header.topic, queue_id=header.queue_id,
+        commit_offset=header.commit_offset, broker_name=header.broker_name,
+    )  # fmt: skip
+    return Frame(RequestCode.UPDATE_CONSUMER_OFFSET, 0, flag=Flag.ONEWAY, ext=encode_header(commit))

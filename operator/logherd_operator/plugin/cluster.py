@@ -1,0 +1,90 @@
+"""A cluster as the plugin reads it: objects from the API server, and admin pages through its proxy to pods."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from logherd_operator.clients.api import Api, Reply, collection_of
+from logherd_operator.clients.errors import ClusterError, NotFound
+from logherd_operator.handlers.known import Key
+from logherd_operator.resources.site import Ports
+from logherd_operator.spec.group import API_VERSION
+
+__all__ = ["NoSuchGroup", "PodPages", "Read", "group_path", "read_group_objects"]
+
+Document = Mapping[str, Any]
+_LABEL = "app.kubernetes.io/instance"
+
+
+class NoSuchGroup(ClusterError):
+    """There is no BrokerGroup of that name."""
+
+
+def group_path(key: Key) -> str:
+    """Where the object stands."""
+    return f"{collection_of(API_VERSION, 'BrokerGroup', key.namespace)}/{key.name}"
+
+
+class Read:
+    """`Known` of one reading: a BrokerGroup and what belongs to it."""
+
+    def __init__(self, group: Document, objects: Mapping[str, Sequence[Document]]) -> None:
+        self._group = group
+        self.objects = objects
+        """Pods, PersistentVolumeClaims and StatefulSets, by kind."""
+
+    def group(self, key: Key) -> Document | None:
+        """See Known. Other groups were not read."""
+        return self._group if key.name == self._group["metadata"]["name"] else None
+
+    def workload(self, key: Key, name: str) -> Document | None:
+        """See Known."""
+        del key
+        return next((each for each in self.objects["StatefulSet"] if each["metadata"]["name"] == name), None)
+
+    def pods(self, key: Key) -> Sequence[Document]:
+        """See Known."""
+        del key
+        return self.objects["Pod"]
+
+    def claims(self, key: Key) -> Sequence[Document]:
+        """See Known."""
+        del key
+        return self.objects["PersistentVolumeClaim"]
+
+
+async def read_group_objects(api: Api, key: Key) -> Read:
+    """Read it all now. Raises: NoSuchGroup; ClusterError as the API server has it."""
+    try:
+        group = await api.call("GET", group_path(key))
+    except NotFound as error:
+        raise NoSuchGroup(f"there is no BrokerGroup {key.name} in the namespace {key.namespace}") from error
+    query = urlencode({"labelSelector": f"{_LABEL}={key.name}"})
+    kinds = {"Pod": "v1", "PersistentVolumeClaim": "v1", "StatefulSet": "apps/v1"}
+    objects: dict[str, Sequence[Document]] = {}
+    for kind, version in kinds.items():
+        found = await api.call("GET", f"{collection_of(version, kind, key.namespace)}?{query}")
+        objects[kind] = tuple(found.get("items", ()))
+    return Read(group, objects)
+
+
+class PodPages:
+    """`Admins` through the API server, which proxies to pods for who may `get` `pods/proxy`; it orders nothing."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api = api
+        self._namespace = namespace
+
+    async def ask(self, host: str, path: str) -> Reply | None:
+        """See Admins: a host name's first label is the pod's name."""
+        pod = host.partition(".")[0]
+        where = f"{collection_of('v1', 'Pod', self._namespace)}/{pod}:{Ports.ADMIN}/proxy{path}"
+        try:
+            return Reply(200, await self._api.call("GET", where))
+        except ClusterError:
+            return None
+
+    async def tell(self, host: str, path: str, body: Document, token: str) -> Reply | None:
+        """See Admins: who reads with the proxy has no business there with orders."""
+        del host, path, body, token
+        return None

@@ -1,0 +1,86 @@
+"""What the operator would do next, worked out here from the same look and by the same planner."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from logherd_operator.clients.api import Api
+from logherd_operator.cluster.look import NotSettled
+from logherd_operator.handlers.known import Key
+from logherd_operator.handlers.looking import Eyes
+from logherd_operator.handlers.memory import Memory
+from logherd_operator.handlers.pins import image_of, read_pins
+from logherd_operator.plan.outcome import Plan
+from logherd_operator.plan.planner import plan
+from logherd_operator.plugin.cluster import PodPages, Read
+from logherd_operator.resources.site import Site
+from logherd_operator.spec.document import parse_group
+from logherd_operator.spec.group import BrokerGroup
+
+__all__ = ["plan_document", "plan_for", "plan_text"]
+
+Document = Mapping[str, Any]
+
+
+async def plan_for(api: Api, key: Key, read: Read, now: float) -> Plan | None:
+    """The plan; None if the cluster is about to change and nothing can be said for a moment.
+
+    Raises: SpecError for a spec that is wrong, ClusterError.
+    """
+    group = read.group(key) or {}
+    parsed = _parsed(group)
+    pins = await read_pins(api, key)
+    embedded = parsed.spec.controllers.embedded
+    site = Site(
+        group=parsed, namespace=key.namespace, uid=str(group["metadata"]["uid"]),
+        image=parsed.spec.image or image_of(pins) or "", operator_image="", operator_version="",
+        controller_count=embedded.replicas if embedded is not None else 3,
+    )  # fmt: skip
+    eyes = Eyes(read, api, PodPages(api, key.namespace))
+    try:
+        sight = await eyes.look(key, group, site, Memory(uid=site.uid))
+    except NotSettled:
+        return None
+    return plan(sight.observed, parsed.spec, now)
+
+
+def plan_document(made: Plan | None) -> dict[str, Any]:
+    """For programs: actions [{action, reason, disruptive}], operation, blocked [{code, message, unblocks}]."""
+    if made is None:
+        return {"settled": False, "actions": [], "operation": None, "blocked": []}
+    operation = made.operation
+    return {
+        "settled": True,
+        "actions": [
+            {"action": type(each).__name__, "reason": each.reason, "disruptive": each.disruptive}
+            for each in made.actions
+        ],
+        "operation": None if operation is None else {
+            "type": operation.type.value, "state": operation.state, "message": operation.message,
+        },
+        "blocked": [
+            {"code": each.code.value, "message": each.message, "unblocks": each.unblocks} for each in made.blocked
+        ],
+    }  # fmt: skip
+
+
+def plan_text(document: Document) -> str:
+    """For people."""
+    if not document["settled"]:
+        return "the cluster is about to change; ask again in a moment"
+    lines = [f"{each['action']}: {each['reason']}" for each in document["actions"]]
+    if not lines:
+        operation = document["operation"]
+        lines = [f"waits: {operation['message']}" if operation else "nothing is to be done"]
+    return "\n".join(
+        [*lines, *(f"held: {each['message']}; it takes: {each['unblocks']}" for each in document["blocked"])]
+    )
+
+
+def _parsed(group: Document) -> BrokerGroup:
+    metadata = group["metadata"]
+    plain = {
+        "apiVersion": group["apiVersion"], "kind": group["kind"],
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]}, "spec": group.get("spec", {}),
+    }  # fmt: skip
+    return parse_group(json.dumps(plain), source=f"{metadata['namespace']}/{metadata['name']}")

@@ -1,0 +1,3 @@
+module logherd.dev/e2e/pause
+
+go 1.24

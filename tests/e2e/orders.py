@@ -1,0 +1,222 @@
+"""The group under test, `orders` in the namespace `shop`: as it is applied, and as controllers and API show it."""
+
+import http.client
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from e2e.cluster.cluster import Cluster
+from e2e.cluster.kube import Object, Refused, eventually
+from e2e.cluster.machine import run
+
+__all__ = ["GROUP", "NAMES", "NAMESPACE", "Orders"]
+
+NAMESPACE, GROUP = "shop", "orders"
+NAMES = f"{GROUP}-bootstrap.{NAMESPACE}.svc.cluster.local:9876"
+_ADMIN = 8088
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_PATH = f"/apis/logherd.dev/v1alpha1/namespaces/{NAMESPACE}/brokergroups/{GROUP}"
+_SLICE = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices/{GROUP}-leader"
+_SMALL = {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "512Mi"}}
+
+
+def manifest(image: str) -> str:
+    """What a user applies."""
+    return json.dumps({
+        "apiVersion": "logherd.dev/v1alpha1", "kind": "BrokerGroup",
+        "metadata": {"name": GROUP, "namespace": NAMESPACE},
+        "spec": {
+            "replicas": 3, "image": image, "imagePullPolicy": "Never", "resources": _SMALL,
+            "storage": {"size": "1Gi"},
+            "controllers": {"embedded": {"replicas": 3, "resources": _SMALL, "storage": {"size": "1Gi"}}},
+            "update": {"soakSeconds": 2}, "config": {"fileReservedTime": "72", "mappedFileSizeCommitLog": "67108864"},
+        },
+    })  # fmt: skip
+
+
+class Orders:
+    """Looks at the group, and lays hands on its pods."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._addresses: dict[str, str] = {}
+        self.brokers = 3
+
+    # What the API server says
+
+    def pods(self, component: str) -> dict[str, Object]:
+        """By name. Raises Refused."""
+        chosen = f"labelSelector=app.kubernetes.io/instance={GROUP},app.kubernetes.io/component={component}"
+        found = {each["metadata"]["name"]: each for each in self._cluster.kube.items(f"{_PODS}?{chosen}")}
+        self._addresses.update({
+            name: each["status"]["podIP"] for name, each in found.items() if each.get("status", {}).get("podIP")
+        })  # fmt: skip
+        return found
+
+    def pod(self, name: str) -> Object | None:
+        """Raises Refused."""
+        return self._cluster.kube.find(f"{_PODS}/{name}")
+
+    def node(self, pod: str) -> str:
+        """Where a pod runs. Raises Refused."""
+        return str(self._cluster.kube.get(f"{_PODS}/{pod}")["spec"]["nodeName"])
+
+    @property
+    def status(self) -> Object:
+        """What the operator last wrote. Raises Refused."""
+        return dict(self._cluster.kube.get(_PATH).get("status", {}))
+
+    def change(self, **spec: Any) -> None:
+        """Change the spec. Raises Refused."""
+        self._cluster.kube.merge(_PATH, {"spec": spec})
+
+    @property
+    def generation(self) -> int:
+        """Of the spec. Raises Refused."""
+        return int(self._cluster.kube.get(_PATH)["metadata"]["generation"])
+
+    @property
+    def endpoint(self) -> str:
+        """To which pod's address the leader's Service leads; "" for none. Raises Refused."""
+        found = self._cluster.kube.get(_SLICE).get("endpoints") or ()
+        return str(found[0]["addresses"][0]) if found else ""
+
+    # What the controllers say, with or without an API server
+
+    def page(self) -> Object | None:
+        """The group as the leading controller confirms it; None if none does right now."""
+        for name in (f"{GROUP}-controller-{n}" for n in range(3)):
+            if name not in self._addresses:
+                self._learn("controller")
+            found = _ask(self._addresses.get(name, ""), f"/groups/{GROUP}/{GROUP}")
+            if found is None:
+                self._learn("controller")
+            elif found.get("confirmed") and found.get("live"):
+                return found
+        return None
+
+    def _learn(self, component: str) -> None:
+        try:
+            self.pods(component)
+        except Refused:
+            return
+
+    def leader(self) -> str:
+        """The pod that leads."""
+        found = eventually(self._leader, "a leader", seconds=60, words=lambda: str(self.page()))
+        return str(found)
+
+    def _leader(self) -> str:
+        page = self.page() or {}
+        leader = page.get("leader") or {}
+        return f"{GROUP}-broker-{int(leader['brokerId']) - 1}" if leader.get("serving") else ""
+
+    @property
+    def epoch(self) -> int:
+        """Of the group's leadership."""
+        page = eventually(self.page, "a page of the group", seconds=60)
+        return int(page["epoch"])
+
+    def wait_for_epoch(self, above: int) -> None:
+        """Until another leadership has begun and serves."""
+        eventually(lambda: self.epoch > above and self._leader(), f"an epoch above {above}", seconds=60)
+
+    def settled(self) -> bool:
+        """All brokers in sync, the operator content with this very spec, the Service at the leader."""
+        page, status = self.page(), self.status
+        if page is None or set(page["inSync"]) != set(range(1, self.brokers + 1)):
+            return False
+        pods = self.pods("broker")
+        conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
+        leader = self._leader()
+        return (
+            len(pods) == self.brokers and all(_is_ready(each) for each in pods.values())
+            and status.get("observedGeneration") == self.generation and status.get("operation") is None
+            and conditions.get("Available") == "True"
+            and bool(leader) and self.endpoint == self._addresses[leader]
+        )  # fmt: skip
+
+    def settle(self, seconds: float = 240) -> None:
+        """Wait for that."""
+        eventually(self.settled, "the group is settled", seconds=seconds, pause=0.5, words=self.words)
+
+    def words(self) -> str:
+        """What there is to say when something did not happen."""
+        try:
+            pods = self._cluster.kubectl("-n", NAMESPACE, "get", "pods", "-o", "wide")
+            events = self._cluster.kubectl("-n", NAMESPACE, "get", "events", "--sort-by=.lastTimestamp")
+            operator = self._cluster.kubectl("-n", NAMESPACE, "logs", "deployment/logherd-operator", "--tail=15")
+            return f"{pods}\n{events[-3000:]}\n{operator[-3000:]}\n{json.dumps(self.status)}\n{self.page()}"
+        except (RuntimeError, Refused) as error:
+            return str(error)
+
+    # Hands on
+
+    def kill_process(self, pod: str) -> None:
+        """kill -9 of the broker; its guardian lives. Raises Refused."""
+        self.kill(self.process(pod))
+
+    def process(self, pod: str) -> int:
+        """The broker in a pod, below its guardian. Raises Refused."""
+        guardian = self._cluster.container_process(self.node(pod), pod, "broker")
+        return int(Path(f"/proc/{guardian}/task/{guardian}/children").read_text().split()[0])
+
+    @staticmethod
+    def kill(pid: int) -> None:
+        """kill -9."""
+        os.kill(pid, signal.SIGKILL)
+
+    def delete_pod(self, pod: str, *, grace: int | None = None) -> None:
+        """As a user does. Raises Refused."""
+        self._cluster.kube.delete(f"{_PODS}/{pod}", grace=grace)
+
+    def lose_volume(self, pod: str) -> None:
+        """Its claim, its pod and all bytes."""
+        claim = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims/data-{pod}"
+        volume = self._cluster.kube.get(claim)["spec"]["volumeName"]
+        self._cluster.kube.delete(claim)
+        self.delete_pod(pod, grace=0)
+        path = self._cluster.kube.get(f"/api/v1/persistentvolumes/{volume}")["spec"]["local"]["path"]
+        eventually(lambda: self._new_claim(claim, volume), f"a new claim of {pod}", words=self.words)
+        self._cluster.kube.delete(f"/api/v1/persistentvolumes/{volume}")
+        run("find", path, "-mindepth", "1", "-delete")
+
+    def _new_claim(self, path: str, volume: str) -> bool:
+        claim = self._cluster.kube.find(path)
+        return claim is not None and claim["spec"].get("volumeName") not in (None, volume)
+
+    def scale_operator(self, count: int) -> None:
+        """None, or one again."""
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/logherd-operator"
+        self._cluster.kube.merge(path, {"spec": {"replicas": count}})
+
+        def status() -> Object:
+            return dict(self._cluster.kube.get(path).get("status", {}))
+
+        if count:
+            eventually(lambda: status().get("readyReplicas") == count, "the operator is ready", words=self.words)
+            return
+        chosen = "labelSelector=app.kubernetes.io/name=logherd-operator"
+        eventually(lambda: not self._cluster.kube.items(f"{_PODS}?{chosen}"), "the operator is gone")
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = {each["type"]: each["status"] for each in pod.get("status", {}).get("conditions", ())}
+    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
+
+
+def _ask(address: str, path: str) -> Object | None:
+    if not address:
+        return None
+    connection = http.client.HTTPConnection(address, _ADMIN, timeout=1)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        found = json.loads(answer.read())
+        return found if answer.status == 200 and isinstance(found, dict) else None
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()

@@ -1,0 +1,128 @@
+"""What is lost without being asked for: processes, pods, volumes, the operator, the API server, a node.
+
+A stock producer sends 200 messages a second all the time. That none is lost is judged when all tests are over.
+"""
+
+import time
+
+import pytest
+
+from e2e.cluster.kube import eventually
+from e2e.orders import GROUP
+from e2e.scene import Scene
+
+pytestmark = [pytest.mark.timeout(900, func_only=True)]
+_LEASE_SECONDS = 3
+
+
+def test_the_leaders_process_dies_and_no_send_fails(scene: Scene) -> None:
+    orders = scene.orders
+    with scene.during("process of the leader killed") as row:
+        epoch = orders.epoch
+        orders.kill_process(orders.leader())
+        orders.wait_for_epoch(epoch)
+    assert row[0].failed == ()
+
+
+def test_the_leaders_pod_is_deleted_and_no_send_fails(scene: Scene) -> None:
+    orders = scene.orders
+    with scene.during("pod of the leader deleted") as row:
+        epoch = orders.epoch
+        orders.delete_pod(orders.leader())
+        orders.wait_for_epoch(epoch)
+    assert row[0].failed == ()
+
+
+def test_the_leaders_pod_is_deleted_without_grace(scene: Scene) -> None:
+    orders = scene.orders
+    with scene.during("pod of the leader deleted without grace") as row:
+        epoch = orders.epoch
+        orders.delete_pod(orders.leader(), grace=0)
+        orders.wait_for_epoch(epoch)
+    assert row[0].gap < 60
+
+
+def test_the_group_fails_over_while_no_operator_runs(scene: Scene) -> None:
+    orders = scene.orders
+    with scene.during("no operator; process, then pod of the leader") as row:
+        orders.scale_operator(0)
+        try:
+            for hurt in (orders.kill_process, orders.delete_pod):
+                epoch, leader = orders.epoch, orders.leader()
+                hurt(leader)
+                orders.wait_for_epoch(epoch)
+                eventually(lambda: _leads_to_leader(scene), "the Service leads to the new leader", words=orders.words)
+                eventually(lambda: _all_in_sync(scene), "all are in sync", words=orders.words)
+        finally:
+            orders.scale_operator(1)
+    assert row[0].gap < 60
+
+
+def test_the_group_fails_over_while_no_api_server_runs(scene: Scene) -> None:
+    orders = scene.orders
+    leader = orders.leader()
+    pid = orders.process(leader)
+    with scene.during("no API server; process of the leader") as row:
+        epoch = orders.epoch
+        scene.cluster.stop_api()
+        try:
+            orders.kill(pid)
+            orders.wait_for_epoch(epoch)
+            scene.producer.wait_for(400, since=time.time())
+        finally:
+            scene.cluster.start_api()
+    assert row[0].failed == ()
+
+
+def test_a_followers_volume_is_lost_and_filled_again(scene: Scene) -> None:
+    orders = scene.orders
+    scene.cluster.add_volumes(1)
+    follower = next(name for name in orders.pods("broker") if name != orders.leader())
+    with scene.during("volume of a follower lost", seconds=400) as row:
+        orders.lose_volume(follower)
+    assert row[0].failed == ()
+
+
+@pytest.mark.parametrize("grace", [None, 0], ids=["with grace", "without grace"])
+def test_a_controller_is_lost(scene: Scene, grace: int | None) -> None:
+    orders = scene.orders
+    status = orders.status["controllers"]["leader"]
+    pod = next((name for name in orders.pods("controller") if name == status), f"{GROUP}-controller-0")
+    with scene.during(f"leading controller deleted, grace {grace}") as row:
+        orders.delete_pod(pod, grace=grace)
+        time.sleep(2)
+    assert row[0].failed == ()
+
+
+def test_a_node_is_lost_with_the_leader_on_it(scene: Scene) -> None:
+    """Not the API server's word about the node is waited for: it takes it for dead after 40 seconds or more."""
+    orders, cluster = scene.orders, scene.cluster
+    orders.settle()
+    there = next(name for name in orders.pods("broker") if orders.node(name) == "node2")
+    if orders.leader() != there:
+        cluster.kubectl(
+            "-n", "shop", "annotate", "brokergroup", GROUP, "--overwrite",
+            f"logherd.dev/switchover={int(there.rsplit('-', 1)[1]) + 1}@{orders.epoch}",
+        )  # fmt: skip
+        eventually(lambda: orders.leader() == there, f"{there} leads", words=orders.words)
+    with scene.during("node of the leader cut off", seconds=600) as row:
+        epoch, begin = orders.epoch, time.time()
+        cluster.cut()
+        try:
+            orders.wait_for_epoch(epoch)
+            scene.producer.wait_for(400, since=time.time())
+            resumed = min(send.returned for send in scene.producer.sends if send.ok and send.invoked > begin + 1)
+            assert cluster.node_ready("node2") or resumed < begin + 40
+        finally:
+            cluster.join()
+    assert resumed - begin < _LEASE_SECONDS + 5, row[0]
+
+
+def _leads_to_leader(scene: Scene) -> bool:
+    leader = scene.orders.leader()
+    return scene.orders.endpoint == scene.orders.pods("broker")[leader]["status"].get("podIP")
+
+
+def _all_in_sync(scene: Scene) -> bool:
+    page = scene.orders.page()
+    return page is not None and len(page["inSync"]) == scene.orders.brokers

@@ -1,0 +1,147 @@
+"""`kubectl logherd` against the emulated API server: what it shows, what it orders, and how it says no."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from k8s.api_http import served
+from k8s.driving import Drive
+from k8s.kubelet import NAME, NAMESPACE
+from logherd_operator.plugin.commands import plugin
+
+pytestmark = pytest.mark.timeout(300)
+
+SPEC = {"replicas": 3, "image": "logherd:good-1"}
+COMMANDS = ("status", "plan", "switchover", "restart", "pause", "resume", "report")
+
+
+class Kubectl:
+    """Runs commands with a kubeconfig of its own."""
+
+    def __init__(self, file: Path, drive: Drive) -> None:
+        self._file = file
+        self.drive = drive
+
+    async def run(self, *arguments: str) -> Result:
+        command = ["--kubeconfig", str(self._file), *arguments]
+        return await asyncio.to_thread(CliRunner().invoke, plugin, command)
+
+    async def json(self, *arguments: str) -> dict[str, Any]:
+        result = await self.run(*arguments, "-o", "json")
+        assert result.stdout, result.stderr
+        document = json.loads(result.stdout)
+        assert isinstance(document, dict)
+        return document
+
+
+@asynccontextmanager
+async def kubectl(folder: Path) -> AsyncIterator[Kubectl]:
+    """A founded group, and a person who may do everything there."""
+    drive = Drive.of(SPEC)
+    await drive.settle()
+    async with served(drive.api, drive.kubelet) as address:
+        file = folder / "kubeconfig"
+        file.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "here", "users": [{"name": "me", "user": {}}],
+            "clusters": [{"name": "emulated", "cluster": {"server": address}}],
+            "contexts": [{
+                "name": "here", "context": {"cluster": "emulated", "user": "me", "namespace": NAMESPACE},
+            }],
+        }))  # fmt: skip
+        yield Kubectl(file, drive)
+
+
+def said(result: Result) -> str:
+    assert result.exit_code in (1, 2), result.output
+    return result.stderr
+
+
+async def test_status_tells_what_the_operator_saw(tmp_path: Path) -> None:
+    async with kubectl(tmp_path) as person:
+        result = await person.run("status", NAME)
+        assert result.exit_code == 0
+        assert f"group        {NAMESPACE}/{NAME}: Running" in result.stdout
+        assert "leader       orders-broker-0 (broker 1), epoch 1" in result.stdout
+        assert "orders-broker-2  Follower  yes" in result.stdout
+        document = await person.json("status", NAME)
+        assert (document["current"], document["reconcile"], document["inSync"]) == (True, "Full", "3/3")
+
+
+async def test_the_plan_is_the_one_that_the_operator_then_carries_out(tmp_path: Path) -> None:
+    async with kubectl(tmp_path) as person:
+        assert (await person.run("plan", NAME)).stdout == "nothing is to be done\n"
+        person.drive.set_spec({**SPEC, "config": {"fileReservedTime": "96"}})
+        planned = (await person.json("plan", NAME))["actions"]
+        assert [each["action"] for each in planned] == ["PushConfig"] * 3
+        assert not any(each["disruptive"] for each in planned)
+        assert planned[0]["reason"] == "broker 1 runs with other values of fileReservedTime"
+        await person.drive.settle()
+        assert len([path for _, path in person.drive.kubelet.told if path == "/config"]) == 3
+        assert (await person.json("plan", NAME))["actions"] == []
+
+
+async def test_a_switchover_is_ordered_and_awaited(tmp_path: Path) -> None:
+    async with kubectl(tmp_path) as person:
+        ordered = asyncio.create_task(person.run("switchover", NAME, "--to", "3", "--wait", "120"))
+        while "switchover" not in str(person.drive.group["metadata"].get("annotations")):
+            await asyncio.sleep(0.05)
+        await person.drive.settle()
+        result = await ordered
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout == "orders: broker 3 is to lead after epoch 1\n"
+        assert person.drive.status["leader"]["brokerId"] == 3
+
+
+async def test_what_cannot_be_ordered_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    async with kubectl(tmp_path) as person:
+        before = person.drive.api.writes
+        for arguments, words, code in (
+            (("switchover", NAME, "--to", "1"), "broker 1 leads already, in epoch 1", 1),
+            (("switchover", NAME, "--to", "9"), "broker 9 is not ready and in sync; 2, 3 could take over", 1),
+            (("status", "nobody"), f"there is no BrokerGroup nobody in the namespace {NAMESPACE}", 2),
+            (("-n", "elsewhere", "plan", NAME), "in the namespace elsewhere", 2),
+            (("--context", "other", "status", NAME), "no cluster to ask", 2),
+        ):
+            result = await person.run(*arguments)
+            assert words in said(result)
+            assert result.exit_code == code
+        assert person.drive.api.writes == before
+
+
+async def test_pause_holds_restarts_back_and_resume_lets_them_go(tmp_path: Path) -> None:
+    async with kubectl(tmp_path) as person:
+        assert (await person.json("pause", NAME))["changed"] is True
+        assert (await person.json("pause", NAME))["changed"] is False
+        assert person.drive.group["spec"]["reconcile"] == "NoDisruption"
+        pods = {each["metadata"]["uid"] for each in person.drive.api.of_kind("pods")}
+        assert (await person.run("restart", NAME)).exit_code == 0
+        assert "restart-at" in str(person.drive.group["metadata"]["annotations"])
+        await person.drive.steps(60)
+        assert {each["metadata"]["uid"] for each in person.drive.api.of_kind("pods")} == pods
+        assert (await person.json("resume", NAME))["reconcile"] == "Full"
+
+
+async def test_a_report_holds_what_pods_say_and_no_secret(tmp_path: Path) -> None:
+    async with kubectl(tmp_path) as person:
+        result = await person.run("report", NAME)
+        document = json.loads(result.stdout)
+        assert document["pages"]["orders-broker-0"]["/status"]["brokerId"] == 1
+        assert document["group"]["status"]["phase"] == "Running"
+        assert {each["reason"] for each in document["events"]} >= {"LeaderChanged"}
+        secrets = [each["data"]["token"] for each in person.drive.api.of_kind("secrets")]
+        assert secrets
+        assert not any(each in result.stdout for each in secrets)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_says_what_it_does(command: str) -> None:
+    result = CliRunner().invoke(plugin, [command, "--help"])
+    assert result.exit_code == 0
+    assert "GROUP" in result.output

@@ -1,0 +1,84 @@
+"""The passes of a replica: what leaves before what, and what need not wait for the end of a pass."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from logherd.app.group.replica import Replica
+from logherd.group.inputs import Appended, Flushed, Input, Received
+from logherd.group.output import Output
+from logherd.model.names import Epoch
+from logherd.replication.messages import ClusterId, Envelope, ReplicaId, Stale
+
+MESSAGE = Envelope(ClusterId("C/g"), ReplicaId("1.1"), ReplicaId("2.1"), Epoch(1), Stale())
+
+
+class World:
+    """Everything around a replica, and what happened in its order. Messages of the peer grow the log by one."""
+
+    def __init__(self, *, leads: bool) -> None:
+        self.happened: list[str] = []
+        self.end = 0
+        self.machine = SimpleNamespace(leads=Epoch(1) if leads else None, step=self.step)
+        mode: Any = SimpleNamespace(machine=self.machine, received=lambda _: None, told=None, ask=None)
+        log: Any = self
+        self.store = SimpleNamespace(background_work=bool, flushed_position=0, end_position=1)
+        self.replica = Replica(mode, log, SimpleNamespace(), duties=self)  # type: ignore[arg-type]
+        self.replica.links = self
+        self.replica.disk.submit = lambda: self.happened.append("to the writer")  # type: ignore[method-assign]
+        self.replica.disk.want = lambda _: None  # type: ignore[method-assign]
+
+    def step(self, event: Input, now: int) -> Output:
+        del now
+        self.end += isinstance(event, Received)
+        tokens = {Appended: None, Flushed: None}
+        sent = (MESSAGE,) if type(event) in tokens else ()
+        return Output(messages=sent, flush=None if sent else 1)
+
+    def send(self, envelope: Envelope) -> bool:
+        del envelope
+        self.happened.append("sent")
+        return True
+
+    def flush(self) -> None:
+        self.happened.append("written")
+
+    def before_batch(self) -> None:
+        self.happened.append("pass ends")
+
+    def settle(self) -> None:
+        pass
+
+    def take(self, event: object) -> bool:
+        raise NotImplementedError
+
+    def committed(self, touched: object, position: object) -> None:
+        raise NotImplementedError
+
+
+async def test_what_a_pass_has_appended_is_with_the_peers_before_the_writer_gets_it() -> None:
+    world = World(leads=True)
+    world.end = 5
+    world.replica.schedule()
+    await asyncio.sleep(0)
+    assert world.happened == ["pass ends", "sent", "written", "to the writer"]
+
+
+async def test_what_a_follower_was_sent_goes_to_the_writer_at_once() -> None:
+    world = World(leads=False)
+    world.replica.receive([MESSAGE, MESSAGE])
+    assert world.happened == ["pass ends", "to the writer"]
+
+
+async def test_what_a_leader_hears_does_not_end_its_pass() -> None:
+    world = World(leads=True)
+    world.replica.receive([MESSAGE, MESSAGE])
+    assert world.happened == []
+    await asyncio.sleep(0)
+    assert world.happened == ["pass ends", "to the writer"]
+
+
+async def test_an_acknowledgement_is_written_as_soon_as_the_flush_is_told() -> None:
+    world = World(leads=False)
+    world.replica._flushed(1)
+    assert world.happened == ["sent", "written"]

@@ -1,0 +1,148 @@
+"""A follower answers reads itself, in all three modes: never what is not committed, and nothing that may be old."""
+
+from collections.abc import Callable
+
+import pytest
+
+from logherd.controller.values import BrokerId
+from logherd.group.inputs import ReadWanted
+from logherd.group.reading import ASK_AGAIN_MS, READ_MS
+from logherd.group.table import Table
+from logherd.model.names import Position
+from logherd.replication.epochs import Point
+from logherd.replication.messages import ReadAsk
+from unit.group.ring import Replica, StaticRing, VotingRing
+from unit.group.stage import Node, Stage
+
+Group = Stage | StaticRing | VotingRing
+Member = Node | Replica
+
+_SYNCHRONOUS = Table(number=1, leader=BrokerId(1), address="b1:10911", synchronous=(BrokerId(2), BrokerId(3)), copies=3)
+
+
+@pytest.fixture(params=[Stage, lambda: StaticRing(_SYNCHRONOUS), VotingRing], ids=["controller", "static", "raft"])
+def group(request: pytest.FixtureRequest) -> Group:
+    make: Callable[[], Group] = request.param
+    return make()
+
+
+def started(group: Group) -> tuple[Member, Member]:
+    """A leader with a record that all have, and one who follows it."""
+    leader: Member = group.run_until_served() if isinstance(group, Stage) else group.until_served()
+    group.run(2_000)
+    leader.append()
+    group.run(200)
+    follower = next(node for node in group.nodes.values() if node is not leader)
+    assert follower.committed == leader.committed
+    return leader, follower
+
+
+def want(group: Group, node: Member) -> Position | None:
+    """Somebody reads there, and asks again when the leader has had time to answer."""
+    node.feed(ReadWanted())
+    group.run(10)
+    return node.core.readable(group.now)
+
+
+def test_a_follower_reads_what_is_committed_once_its_leader_has_said_so(group: Group) -> None:
+    leader, follower = started(group)
+    assert follower.core.readable(group.now) is None
+    assert want(group, follower) == leader.committed
+    assert leader.core.readable(group.now) is None  # it needs nobody's leave
+
+
+def test_what_is_not_committed_cannot_be_read(group: Group) -> None:
+    leader, follower = started(group)
+    committed = leader.committed
+    for node in group.nodes.values():
+        node.slow = node is not follower
+    end = leader.append()
+    group.run(20)
+    assert follower.log.end == end
+    assert want(group, follower) == committed
+
+
+def test_the_leaders_word_counts_for_a_while_only(group: Group) -> None:
+    leader, follower = started(group)
+    assert want(group, follower) is not None
+    group.run(READ_MS)
+    assert follower.core.readable(group.now) is None
+    assert want(group, follower) == leader.committed
+
+
+def test_who_is_cut_off_reads_nothing_any_more(group: Group) -> None:
+    _, follower = started(group)
+    assert want(group, follower) is not None
+    group.isolate(follower)  # type: ignore[arg-type]
+    for _ in range(READ_MS // 10):
+        want(group, follower)
+    assert follower.core.readable(group.now) is None
+    group.heal()
+    group.run(3_000)
+    assert want(group, follower) is not None
+
+
+def test_who_lacks_what_was_committed_when_it_asked_reads_nothing(group: Group) -> None:
+    """In static mode nothing would be committed without it."""
+    if isinstance(group, StaticRing):
+        return
+    leader, follower = started(group)
+    follower.slow = True
+    leader.append()
+    group.run(20)
+    while leader.committed != leader.log.end:
+        group.run(10)  # in controller mode, until the slow one has left the set
+    assert want(group, follower) is None
+    follower.slow = False
+    follower.flush()
+    group.run(200)
+    assert want(group, follower) == leader.committed
+
+
+def test_a_leader_whose_lease_is_over_gives_no_leave() -> None:
+    """Both are cut off, together: they hear each other, and neither knows what the others have agreed on since."""
+    stage = Stage()
+    leader, follower = started(stage)
+    assert want(stage, follower) is not None
+    third = next(node for node in stage.nodes.values() if node not in (leader, follower))
+    assert isinstance(leader, Node)
+    assert isinstance(follower, Node)
+    stage.desk.deaf = {leader.id, follower.id}
+    stage.cut = {(each.id, third.id) for each in (leader, follower)} | {(third.id, 1), (third.id, 2), (third.id, 3)}
+    while leader.serves is not None:
+        stage.run(10)
+    stage.run(READ_MS)
+    assert want(stage, follower) is None
+    assert follower.core.leads is None
+
+
+def test_the_leader_is_not_asked_for_every_read(group: Group) -> None:
+    _, follower = started(group)
+    asked: list[int] = []
+    feed = follower.feed
+    for at in range(ASK_AGAIN_MS):
+        output = feed(ReadWanted())
+        asked += [at for envelope in output.messages if isinstance(envelope.body, ReadAsk)]
+        group.run(1)
+    assert len(asked) == 1
+
+
+def test_a_later_epoch_begins_without_leave(group: Group) -> None:
+    leader, follower = started(group)
+    assert want(group, follower) is not None
+    leader.alive = False
+    if isinstance(group, StaticRing):
+        group.assign(Table(number=2, leader=BrokerId(follower.id), address="b2:10911", holds=_point_of(follower)))
+    if isinstance(group, Stage):
+        group.run_until_served()
+    else:
+        group.until_served()
+    third = next(node for node in group.nodes.values() if node not in (leader, follower))
+    after = third if follower.serves is not None else follower
+    group.run(2 * READ_MS)
+    assert after.core.readable(group.now) is None
+    assert want(group, after) == after.committed
+
+
+def _point_of(node: Member) -> Point:
+    return node.log.epochs.point_at(node.committed)

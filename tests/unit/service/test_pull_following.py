@@ -1,0 +1,166 @@
+"""Pulls that a follower answers itself, and those that it leaves to the leader."""
+
+from pathlib import Path
+
+import pytest
+
+from logherd.model.topic import GroupConfig, TopicConfig
+from logherd.service.ports import Reply
+from logherd.service.pull.following import FollowerPulls
+from logherd.wire.bodies import encode_body
+from logherd.wire.bodies.clients import ConsumerData, Heartbeat, Subscription
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Flag, Frame
+from unit.service.client_fakes import FakeSession
+from unit.service.rig import Rig, decode_all
+from unit.service.test_pull import COMMIT, SUBSCRIPTION, SUSPEND, pull_header, send
+
+ME = 3
+
+
+class Follower:
+    """What a follower would do with the store of a rig. `may_read`: whether the leader has just vouched for it."""
+
+    def __init__(self, directory: Path, *, behind: int = 1 << 30) -> None:
+        self.rig = Rig(directory)
+        self.rig.metadata.topics.put(TopicConfig("orders", 2, 2))
+        self.rig.metadata.groups.put(GroupConfig("billing"))
+        send(self.rig, "A", "B", "A", "B")
+        self.may_read = True
+        self.pulls = FollowerPulls(
+            self.rig.store, self.rig.metadata, self.rig.pull, readable=lambda: self.may_read, broker_id=ME,
+            behind=behind,
+        )  # fmt: skip
+
+    def pull(self, offset: int = 0, **fields: object) -> tuple[Reply, Frame | None] | None:
+        ext = {key: str(value) for key, value in pull_header(offset, **fields).items()}
+        return self.pulls.answer(Frame(RequestCode.PULL_MESSAGE, 7, ext=ext))
+
+    def beat(self, session: FakeSession, tags: str, *, version: int = 5) -> None:
+        subscription = Subscription(topic="orders", expression=tags, tags=tags.split("||"), version=version)
+        consumer = ConsumerData(group="billing", subscriptions=[subscription])
+        body = encode_body(Heartbeat(client_id="c", consumers=[consumer]))
+        self.pulls.note(session, Frame(RequestCode.HEART_BEAT, 1, body=body))
+
+
+@pytest.fixture
+def follower(tmp_path: Path) -> Follower:
+    return Follower(tmp_path)
+
+
+def test_committed_messages_are_answered_here(follower: Follower) -> None:
+    answered = follower.pull(1)
+    assert answered is not None
+    reply, commit = answered
+    assert isinstance(reply.header, dict)
+    assert (reply.code, reply.header["nextBeginOffset"], reply.header["maxOffset"]) == (0, "4", "4")
+    assert len(decode_all(list(reply.body))) == 3  # type: ignore[arg-type]
+    assert commit is None
+    assert follower.pulls.served == 1
+
+
+def test_what_is_appended_and_not_committed_is_not_seen(follower: Follower) -> None:
+    queue = follower.rig.store.queue("orders", 0)
+    follower.rig.store.append(queue, b"later", b"", born_timestamp=0, born_host=b"\0" * 8, store_timestamp=0)
+    answered = follower.pull(0)
+    assert answered is not None
+    assert len(decode_all(list(answered[0].body))) == 4  # type: ignore[arg-type]
+    assert follower.pull(4) is None
+
+
+def test_without_the_leaders_word_everything_goes_to_the_leader(follower: Follower) -> None:
+    follower.may_read = False
+    assert follower.pull(0) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"offset": 4},
+        {"offset": 99},
+        {"offset": -1},
+        {"queueId": 1},
+        {"queueId": 7},
+        {"topic": "unknown"},
+        {"consumerGroup": "unknown"},
+        {"subscription": "||"},
+        {"subscription": "a > 1", "expressionType": "SQL92"},
+        {"sysFlag": SUSPEND},
+        {"offset": 4, "sysFlag": SUSPEND | SUBSCRIPTION},
+        {"queueOffset": "x"},
+    ],
+    ids=str,
+)
+def test_whatever_is_no_answer_with_messages_is_the_leaders_to_say(
+    follower: Follower, fields: dict[str, object]
+) -> None:
+    assert follower.pull(**fields) is None  # type: ignore[arg-type]
+
+
+def test_a_group_that_may_not_consume_and_a_reset_are_the_leaders_to_tell(follower: Follower) -> None:
+    rig = follower.rig
+    rig.metadata.groups.put(GroupConfig("billing", consume_enabled=False))
+    assert follower.pull(0) is None
+    rig.metadata.groups.put(GroupConfig("billing"))
+    assert follower.pull(0) is not None
+    rig.metadata.offsets.reset("billing", "orders", {0: 2})
+    assert follower.pull(0) is None
+
+
+def test_a_broker_that_must_not_be_read_from_reads_nothing(follower: Follower) -> None:
+    follower.rig.pull.permission = 2
+    assert follower.pull(0) is None
+
+
+def test_tags_come_from_the_heartbeats_of_who_is_connected_here(follower: Follower) -> None:
+    session = FakeSession(id=5)
+    assert follower.pull(0, sysFlag=0) is None
+    follower.beat(session, "B")
+    answered = follower.pull(0, sysFlag=0)
+    assert answered is not None
+    assert len(decode_all(list(answered[0].body))) == 2  # type: ignore[arg-type]
+    follower.beat(session, "C", version=6)
+    none = follower.pull(0, sysFlag=0, subVersion=6)
+    assert none is not None
+    assert none[0].code == 20
+    assert follower.pull(0, sysFlag=0, subVersion=7) is None, "a newer subscription than was heard of"
+    follower.pulls.closed(5)
+    assert follower.pull(0, sysFlag=0) is None
+
+
+def test_who_begins_to_follow_hears_again_who_is_connected(follower: Follower) -> None:
+    session = FakeSession(id=5)
+    follower.beat(session, "B")
+    follower.pulls.begin([])
+    assert follower.pull(0, sysFlag=0) is None
+
+
+def test_an_offset_that_rides_on_a_pull_goes_to_the_leader(follower: Follower) -> None:
+    answered = follower.pull(2, sysFlag=SUBSCRIPTION | COMMIT, commitOffset=2)
+    assert answered is not None
+    commit = answered[1]
+    assert commit is not None
+    assert commit.code == RequestCode.UPDATE_CONSUMER_OFFSET
+    assert commit.flag & Flag.ONEWAY
+    assert commit.ext == {"consumerGroup": "billing", "topic": "orders", "queueId": "0", "commitOffset": "2"}
+    assert follower.rig.metadata.offsets.get("billing", "orders", 0) is None
+
+
+def test_who_is_far_behind_stays_here_and_who_is_not_goes_back(tmp_path: Path) -> None:
+    follower = Follower(tmp_path, behind=1 << 62)
+    queue = follower.rig.store.queue("orders", 0)
+    last = follower.rig.store.unit(queue, 3)
+    assert last is not None
+    follower.pulls._behind = follower.rig.store.committed_position - last[0] + 1
+    far, near = follower.pull(0), follower.pull(3)
+    assert far is not None
+    assert near is not None
+    assert far[0].header["suggestWhichBrokerId"] == str(ME)  # type: ignore[index]
+    assert near[0].header["suggestWhichBrokerId"] == "0"  # type: ignore[index]
+
+
+def test_a_leader_names_a_follower_to_who_is_far_behind(tmp_path: Path) -> None:
+    rig = Follower(tmp_path).rig
+    rig.pull.elsewhere = lambda queue, offset: 2 if offset < 2 else 0
+    assert rig.ask(11, pull_header(0)).ext["suggestWhichBrokerId"] == "2"
+    assert rig.ask(11, pull_header(2)).ext["suggestWhichBrokerId"] == "0"
