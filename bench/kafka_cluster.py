@@ -60,7 +60,7 @@ def _settings(node: int, ports: dict[int, int], voters: dict[int, int], home: Pa
         "process.roles": "broker,controller", "node.id": node, "controller.quorum.voters": quorum,
         "listeners": f"PLAINTEXT://127.0.0.1:{ports[node]},CONTROLLER://127.0.0.1:{voters[node]}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{ports[node]}", "controller.listener.names": "CONTROLLER",
-        "log.dirs": home / "data", "num.partitions": 4, "default.replication.factor": 3, "min.insync.replicas": 2,
+        "log.dirs": home / "data", "default.replication.factor": 3, "min.insync.replicas": 2,
         "offsets.topic.replication.factor": 3, "transaction.state.log.replication.factor": 3,
         "transaction.state.log.min.isr": 2, "group.initial.rebalance.delay.ms": 0,
     }  # fmt: skip

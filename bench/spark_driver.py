@@ -9,6 +9,7 @@ import sys
 import time
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import __version__
 from pyspark.sql import DataFrame, SparkSession, functions
 
@@ -39,6 +40,34 @@ def rows(spark: SparkSession, count: int, size: int) -> DataFrame:
     )
 
 
+def kafka_topic(spark: SparkSession, bootstrap: str, name: str, partitions: int) -> dict[str, Any]:
+    """A topic whose partitions all have leaders, as many replicas as the brokers' settings say."""
+    jvm: Any = spark._jvm  # noqa: SLF001 - Kafka's own client is there
+    kafka, java = jvm.org.apache.kafka.clients.admin, jvm.java.util
+    settings = java.Properties()
+    settings.put("bootstrap.servers", bootstrap)
+    admin = kafka.Admin.create(settings)
+    try:
+        topic = kafka.NewTopic(name, java.Optional.of(partitions), java.Optional.empty())
+        admin.createTopics(java.Collections.singletonList(topic)).all().get()
+        deadline = time.monotonic() + 60
+        while not _has_leaders(admin, java.Collections.singletonList(name), name):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"topic {name} has no leaders")
+            time.sleep(0.05)
+    finally:
+        admin.close()
+    return {}
+
+
+def _has_leaders(admin: Any, names: Any, name: str) -> bool:
+    try:
+        found = admin.describeTopics(names).allTopicNames().get().get(name).partitions()
+    except Py4JJavaError:  # not every broker has heard of it
+        return False
+    return all(found.get(at).leader() is not None for at in range(found.size()))
+
+
 def write(spark: SparkSession, source: str, count: int, size: int, options: dict[str, str]) -> dict[str, Any]:
     frame = rows(spark, count, size)
     begun = time.monotonic()
@@ -63,7 +92,7 @@ def main() -> None:
     print(json.dumps({"spark": __version__}), file=answers, flush=True)
     for line in sys.stdin:
         order = json.loads(line)
-        do = {"write": write, "read": read}[order.pop("do")]
+        do = {"write": write, "read": read, "kafka_topic": kafka_topic}[order.pop("do")]
         print(json.dumps(do(spark, **order)), file=answers, flush=True)
     spark.stop()
 

@@ -135,12 +135,12 @@ def _read(driver: SparkDriver, source: str, amount: Amount, options: dict[str, s
     return amount.rows[100] / statistics.median(times)
 
 
-def kafka_topics(bootstrap: str) -> Callable[[], dict[str, Any]]:
-    """Topics are made by the first write, as the brokers' settings say: four partitions, three replicas."""
+def kafka_topics(driver: SparkDriver, bootstrap: str) -> Callable[[], dict[str, Any]]:
     number = iter(range(1000))
 
     def new() -> dict[str, Any]:
         topic, common = f"rows-{next(number)}", {"kafka.bootstrap.servers": bootstrap}
+        driver.ask(do="kafka_topic", bootstrap=bootstrap, name=topic, partitions=QUEUES)
         return {
             "write": {**common, "topic": topic, "kafka.acks": "all"},
             "read": {**common, "subscribe": topic, "startingOffsets": "earliest", "endingOffsets": "latest"},
@@ -174,7 +174,7 @@ def run(directory: Path, amount: Amount, heap: str) -> dict[str, Any]:
     with spark_of(directory, "old", jars=jars, old=True) as old, spark_of(directory, "new", old=False) as new:
         with running_kafka(directory, heap=heap) as kafka:
             print(f"  kafka on {old.version} ...", flush=True)
-            found[f"kafka, Spark {old.version}"] = measured(old, "kafka", amount, kafka_topics(kafka))
+            found[f"kafka, Spark {old.version}"] = measured(old, "kafka", amount, kafka_topics(old, kafka))
         for flush in ("async", "sync"):
             place = directory / f"logherd-{flush}"
             place.mkdir()

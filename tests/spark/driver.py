@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 _SETTINGS = {
     "spark.driver.memory": "600m", "spark.executor.memory": "512m", "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "2", "spark.sql.execution.arrow.maxRecordsPerBatch": "50",
+    "spark.sql.shuffle.partitions": "2", "spark.sql.execution.arrow.maxRecordsPerBatch": "10",
+    # What a task lets go is on its way at once, and does not wait for more.
+    "spark.buffer.size": "256", "spark.sql.execution.pandas.udf.buffer.size": "256",
     "spark.sql.session.timeZone": "UTC", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
     "spark.task.maxFailures": "4", "spark.speculation": "true", "spark.speculation.interval": "50ms",
     "spark.speculation.quantile": "0.1", "spark.speculation.multiplier": "1.1",

@@ -6,6 +6,7 @@ which rows of which tasks, and which of the three jobs stands still in the middl
 """
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -27,7 +28,8 @@ from system.guardians import eventually, is_alive
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
-ROUNDS, ROWS, PARTS, QUEUES, TRIGGER = 20, 600, 4, 4, 250
+ROUNDS = int(os.environ.get("LOGHERD_SPARK_ROUNDS", "20"))
+ROWS, PARTS, QUEUES, TRIGGER = 600, 4, 4, 250
 EACH = ROWS // PARTS
 
 
@@ -92,14 +94,17 @@ class Round:
         self.hurt = ("write", "copy", "read")[self.seed % 3]
         self.generation = self.random.randrange(2)
 
-    def faults(self, name: str, rows: int, *, generation: int = 0, hold: bool | None = None) -> Faults:
+    def faults(self, name: str, rows: int, *, topic: str = "", generation: int = 0, hold: bool | None = None) -> Faults:
         """A task that dies, a slow one, and one that stands still, at random rows of the first `rows`."""
         directory = self.directory / name
         directory.mkdir()
         hold_part, fail_part, slow_part = self.random.sample(range(PARTS), 3)
         holds = self.hurt == name if hold is None else hold
         at = [self.random.randrange(rows) for _ in range(3)]
-        return Faults(str(directory), generation, hold_part if holds else -1, at[0], fail_part, at[1], slow_part, at[2])
+        return Faults(
+            str(directory), generation, hold_part if holds else -1, at[0], fail_part, at[1], slow_part, at[2],
+            names=self.group.name_server, topic=topic,
+        )  # fmt: skip
 
     def through(self, faults: Faults, begin: "Callable[[], Future[dict[str, Any]]]") -> dict[str, Any]:
         """A job to its end; if one of its tasks stands still, the leader is killed meanwhile."""
@@ -128,7 +133,7 @@ def test_rows_written_copied_and_read_through_every_fault_are_the_input(
     this = Round(group, tmp_path, seed)
     before = driver.ask("speculated")["attempts"]
 
-    faults = this.faults("write", EACH)
+    faults = this.faults("write", EACH, topic=origin)
     sink = {"bootstrap": group.name_server, "topic": origin, "writeId": f"round-{origin}"}
     this.through(faults, lambda: driver.begin("write", rows=ROWS, parts=PARTS, options=sink, faults=faults.told()))
     written = rows_of(group, origin)
@@ -139,12 +144,12 @@ def test_rows_written_copied_and_read_through_every_fault_are_the_input(
         "maxOffsetsPerTrigger": str(TRIGGER),
     }  # fmt: skip
     sink = {"bootstrap": group.name_server, "topic": copy, "checkpointLocation": str(tmp_path / "checkpoint")}
-    stopped = this.faults("stopped", TRIGGER // QUEUES, generation=this.generation, hold=True)
+    stopped = this.faults("stopped", TRIGGER // QUEUES, topic=copy, generation=this.generation, hold=True)
     first = driver.ask("copy", source=source, sink=sink, faults=stopped.told(), stop=True)
     assert (Path(stopped.directory) / "holding").exists()
     assert (tmp_path / "checkpoint" / "offsets" / str(this.generation)).exists()
     assert not (tmp_path / "checkpoint" / "commits" / str(this.generation)).exists(), "it was stopped in the middle"
-    faults = this.faults("copy", TRIGGER // QUEUES, generation=this.generation)
+    faults = this.faults("copy", TRIGGER // QUEUES, topic=copy, generation=this.generation)
     second = this.through(
         faults, lambda: driver.begin("copy", source=source, sink=sink, faults=faults.told(), stop=False)
     )
@@ -158,7 +163,7 @@ def test_rows_written_copied_and_read_through_every_fault_are_the_input(
     options = {"bootstrap": group.name_server, "subscribe": copy, "minPartitions": "6"}
     read = this.through(faults, lambda: driver.begin("read", options=options, faults=faults.told()))
     assert sorted(read["rows"], key=json.dumps) == sorted(copied, key=json.dumps)
-    assert driver.ask("speculated")["attempts"] >= before + 3, "Spark's scheduler says that it did not speculate"
+    eventually(lambda: driver.ask("speculated")["attempts"] >= before + 3, "Spark's scheduler says: not speculated", 60)
 
 
 @pytest.fixture(scope="module")
@@ -168,11 +173,12 @@ def rival(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DriverProcess]:
         yield made
 
 
-def held(directory: Path) -> tuple[Faults, Faults]:
-    """Faults of a job that stands still in the middle of its second task, and of one that does not."""
+def held(group: GuardedGroup, directory: Path, topic: str) -> tuple[Faults, Faults]:
+    """Faults of a job that stands still when a part of its second task's rows is in the topic, and of one that runs."""
     for name in ("older", "newer"):
         (directory / name).mkdir()
-    return Faults(str(directory / "older"), hold_part=1, hold_rows=EACH // 3), Faults(str(directory / "newer"))
+    late = Faults(str(directory / "older"), hold_part=1, hold_rows=EACH // 3, names=group.name_server, topic=topic)
+    return late, Faults(str(directory / "newer"))
 
 
 def fenced_while_held(
@@ -182,7 +188,7 @@ def fenced_while_held(
     eventually(lambda: older.done() or (directory / "holding").exists(), "no task stands still", 300)
     assert not older.done(), older.result()
     newer()
-    assert not older.done()
+    # A task of the older job that had not begun may have been refused, and ended the job, before this one goes on.
     (directory / "go").touch()
     with pytest.raises(JobFailed) as caught:
         older.result(timeout=500)
@@ -197,7 +203,8 @@ FENCED = (
 def test_of_two_drivers_with_one_write_id_the_older_is_fenced_by_name(
     group: GuardedGroup, driver: DriverProcess, rival: DriverProcess, tmp_path: Path
 ) -> None:
-    topic, (late, newer) = new_topic(group), held(tmp_path)
+    topic = new_topic(group)
+    late, newer = held(group, tmp_path, topic)
     job = {
         "rows": ROWS, "parts": PARTS,
         "options": {"bootstrap": group.name_server, "topic": topic, "writeId": f"nightly-{topic}"},
@@ -213,7 +220,8 @@ def test_of_two_drivers_with_one_write_id_the_older_is_fenced_by_name(
 def test_of_two_drivers_with_one_checkpoint_the_older_is_fenced_by_name(
     group: GuardedGroup, driver: DriverProcess, rival: DriverProcess, tmp_path: Path
 ) -> None:
-    origin, copy, (late, newer) = new_topic(group), new_topic(group), held(tmp_path)
+    origin, copy = new_topic(group), new_topic(group)
+    late, newer = held(group, tmp_path, copy)
     fill = {"bootstrap": group.name_server, "topic": origin}
     rival.ask("write", rows=ROWS, parts=PARTS, options=fill, faults=newer.told())
     job = {
