@@ -20,7 +20,7 @@ KEYS = [
     "fault",
 ]  # fmt: skip
 BROKER_KEYS = [
-    "brokerId", "role", "address", "pid", "guardian", "ready", "endPosition", "committedPosition", "why",
+    "brokerId", "role", "address", "pid", "guardian", "ready", "endPosition", "committedPosition", "hot", "why",
 ]  # fmt: skip
 CONTROLLER_KEYS = ["id", "role", "address", "pid", "guardian", "term", "why"]
 

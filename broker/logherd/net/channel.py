@@ -9,7 +9,7 @@ from logherd.model.host import encode_host
 from logherd.net.foreign import foreign_protocol
 from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX, Intake, exact_size
 from logherd.net.outbox import Outbox
-from logherd.net.parting import end_with_fin, end_with_reset
+from logherd.net.parting import end_with_fin, end_with_reset, has_arrived
 from logherd.net.patience import Patience
 from logherd.wire.codec import FrameReader
 from logherd.wire.errors import FrameError
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Channel"]
 
 COUNTED_SIZE_MIN = 64 * 1024
+_LOOK_SECONDS = 0.005
+"""How often a connection that is to end is asked whether its last answers have arrived."""
 
 
 class _Traffic:
@@ -41,7 +43,7 @@ class Channel(asyncio.Protocol):
 
     Invariants: 1. `_opened` and `_lost` come once each, in this order, and only for an admitted connection. 2. What is
     sent leaves in order, with one write per loop pass. 3. When we end the connection, exactly one line says why.
-    4. It ends with FIN only after `end`, `close` or the client's own; a death of this process resets it.
+    4. It ends with FIN only after `end` or the client's own; a stop or a death of this process resets it.
     """
 
     def __init__(self, hub: "Hub") -> None:
@@ -265,18 +267,24 @@ class Channel(asyncio.Protocol):
             self._abort(overdue, partial=traffic.partial, unsent=traffic.unsent)
 
     def close(self) -> None:
-        """Send what is queued, then end our direction and wait for the peer to close: the server stops.
+        """Send what is queued, and reset the connection when the peer has all of it: the server stops.
 
-        Closing at once while unread requests lie in the socket would reset the connection and lose the last answers.
+        There may be requests on their way that nobody will answer, and a reset is what tells a client so; before that
+        it would lose the last answers.
         """
-        transport = self._transport
-        if transport is not None and not self._ending:
+        if self._transport is not None and not self._ending:
             self.flush()
             self._ending = True
-            end_with_fin(transport)
-            transport.write_eof()
-            if self._paused:
-                transport.resume_reading()
+            self._part()
+
+    def _part(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        if has_arrived(transport):
+            transport.abort()
+        else:
+            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._part)
 
     def abort(self) -> None:
         """Close now; what is queued is lost."""
