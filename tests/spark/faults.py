@@ -96,13 +96,19 @@ class _Task:
             self._wait_until_stored()
             (self._directory / "holding").touch()
             self._wait_for("go")
+        is_slow = self._part == faults.slow_part and first <= faults.slow_rows < last
+        fails = self._part == faults.fail_part and first <= faults.fail_rows < last
         if self._attempt:
+            # If this attempt came to its end now, Spark would end the first before that has suffered.
+            for suffers, name in ((is_slow, "twice"), (fails, "died")):
+                if suffers:
+                    self._wait_for(name)
             return
-        if self._part == faults.fail_part and first <= faults.fail_rows < last:
+        if fails:
             self._wait_until_stored()
             (self._directory / "died").touch()
             raise RuntimeError("this attempt was told to die")
-        if self._part == faults.slow_part and first <= faults.slow_rows < last:
+        if is_slow:
             self._wait_until_stored()
             self._wait_for("another")
             (self._directory / "twice").touch()
