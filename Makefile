@@ -42,7 +42,7 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 ##@ Parts
 
 .PHONY: fmt lint types imports unit compat system e2e spark chaos sim failover
-.PHONY: bench bench-raft bench-heartbeats bench-replicated
+.PHONY: bench bench-raft bench-heartbeats bench-replicated bench-spark
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
@@ -105,6 +105,10 @@ bench-heartbeats: $(READY) ## Ten thousand brokers at one controller quorum; tak
 bench-replicated: $(READY) ## Three replicas beside both kinds of RocketMQ; takes ten minutes (ARGS=--quick: four)
 	@tools/need jdk maven
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.replicated $(ARGS)
+
+bench-spark: $(SPARK_READY) ## The data source beside Spark's Kafka connector; takes ten minutes (ARGS=--quick: two)
+	@tools/need jdk maven
+	@PYTHONPATH=.:broker:spark:tests $(BIN)/python -m bench.spark_rows $(ARGS)
 
 failover: $(READY) ## Rounds of every failover at a stock Java client, with limits; takes an hour (ARGS="--rounds 3": ten minutes)
 	@tools/need jdk maven ip nft

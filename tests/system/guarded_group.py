@@ -15,7 +15,7 @@ from system.guardians import eventually
 
 __all__ = ["GuardedGroup", "GuardedReplica"]
 
-_START_SECONDS_MAX = 60.0
+_START_SECONDS_MAX = 240.0
 _CLIENTS, _PEERS, _ADMIN, _RELAYS = 10911, 10912, 10913, 10915
 """Below the ports that the kernel gives to clients, so that these are free on an address of one's own."""
 
