@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from compat.toolchain import JAVA_DIRECTORY, MissingTool, compile_java
 from system.netns import leftovers
 
 
@@ -28,3 +29,12 @@ def nothing_left_behind() -> Iterator[None]:
     yield
     assert leftovers() == [], f"networks of process {os.getpid()} are left"
     assert living_children() == [], "processes are left"
+
+
+@pytest.fixture(scope="session")
+def java_classes() -> str:
+    """Class path of the stock Java client and what drives it."""
+    try:
+        return compile_java(JAVA_DIRECTORY / "src" / "main" / "java")
+    except MissingTool as missing:
+        pytest.skip(str(missing))

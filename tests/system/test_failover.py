@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from compat.driver import Driver
-from compat.toolchain import JAVA_DIRECTORY, MissingTool, compile_java
 from system.controllers import CLIENTS
 from system.failover import SHAPES, run_rounds
 from system.leader_address import LEADER_ADDRESS, LeaderAddress
@@ -29,14 +28,6 @@ PLAN = [
     ("leader killed", 3), ("follower paused", 1), ("planned switch", 2), ("follower cut off", 1), ("leader paused", 2),
     ("rolling restart", 1), ("leader cut off", 1),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def java_classes() -> str:
-    try:
-        return compile_java(JAVA_DIRECTORY / "src" / "main" / "java")
-    except MissingTool as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture

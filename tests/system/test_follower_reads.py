@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from compat.driver import Driver, message
-from compat.toolchain import JAVA_DIRECTORY, MissingTool, compile_java
 from system.guarded_group import GuardedGroup, GuardedReplica
 from system.guardians import eventually
 
@@ -37,14 +36,6 @@ def consumed(driver: Driver, group: GuardedGroup, name: str) -> list[str]:
     seen: list[dict[str, Any]] = driver.call("consumer.received", name=name, count=COUNT, timeoutMs=90_000, seconds=100)
     driver.call("consumer.stop", name=name)
     return sorted(each["keys"] for each in seen)
-
-
-@pytest.fixture(scope="module")
-def java_classes() -> str:
-    try:
-        return compile_java(JAVA_DIRECTORY / "src" / "main" / "java")
-    except MissingTool as missing:
-        pytest.skip(str(missing))
 
 
 def test_a_stock_consumer_is_served_by_followers_and_goes_on_where_it_committed(

@@ -8,19 +8,10 @@ from pathlib import Path
 import pytest
 
 from compat.driver import Driver
-from compat.toolchain import JAVA_DIRECTORY, MissingTool, compile_java
 from system.local_group import LOGHERD, LocalGroup, await_true
 from system.steady import SteadyProducer
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(1200)]
-
-
-@pytest.fixture(scope="module")
-def java_classes() -> str:
-    try:
-        return compile_java(JAVA_DIRECTORY / "src" / "main" / "java")
-    except MissingTool as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture
