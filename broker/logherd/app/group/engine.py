@@ -11,7 +11,9 @@ from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
 from logherd.app.clock import boot_ms
 from logherd.app.engine import BrokerFailed, Flushes
-from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of, set_aside
+from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of
+from logherd.app.group.damages import Damages, MustHeal
+from logherd.app.group.giving import Giving
 from logherd.app.group.leadership import GroupLeadership
 from logherd.app.group.links import GroupLinks
 from logherd.app.group.making import Opened, make_mode
@@ -19,6 +21,7 @@ from logherd.app.group.mode import Host, Mode
 from logherd.app.group.news import log_event
 from logherd.app.group.replica import Replica
 from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.group.scrubbing import scrub_forever
 from logherd.app.group.standing import Standing
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.opening import open_store
@@ -53,6 +56,7 @@ __all__ = ["GroupEngine"]
 _log = Log("logherd.group")
 
 _FILES = OsFiles()
+_HAND_OVER_SECONDS = 10.0
 
 
 class GroupEngine:
@@ -77,7 +81,8 @@ class GroupEngine:
         made = make_mode(options, seat, file, Opened(store, barriers(log), clock, store_host), keeper=keeper)
         self.replica = Replica(made.mode, made.log, file, duties=self)
         self.standing = Standing(GroupLeadership(self._expire), keeper, store, made.mode)
-        self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes)
+        giving = Giving(_FILES, options.data_dir, store, made.mode)
+        self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes, giving)
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._failure: BrokerFailed | None = None
@@ -91,20 +96,11 @@ class GroupEngine:
     ) -> "GroupEngine":  # fmt: skip
         """Open and recover the store and what is committed of the metadata; blocks.
 
-        A damaged store is set aside, if there are others to copy from; the damage is not judged by this copy alone.
-        Raises: StoreError, ReplicaFileError, MetadataError, OSError; the store is closed then.
+        Raises: StoreError, ReplicaFileError, MetadataError, OSError; the store is closed then. A damaged one is for
+        `healing` if there are others to fetch from.
         """
         group = GroupKey(options.cluster_name, options.broker_group)
-        try:
-            store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
-        except StoreDamaged as error:
-            if options.replication.replicas == 1:
-                raise
-            file = ReplicaFile.open(
-                _FILES, options.data_dir, group, options.broker_id, log_empty=False, mode=options.replication.mode
-            )  # fmt: skip
-            set_aside(_FILES, file, str(error))
-            store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
         try:
             file = ReplicaFile.open(
                 _FILES, options.data_dir, group, options.broker_id,
@@ -143,6 +139,11 @@ class GroupEngine:
         return self.replica.mode
 
     @property
+    def damages(self) -> Damages:
+        """What of the store is not as it was written."""
+        return self._links.giving.damages
+
+    @property
     def leadership(self) -> GroupLeadership:
         """This replica's role, for forwarding."""
         return self.standing.leadership
@@ -171,6 +172,8 @@ class GroupEngine:
         await links.open(bind(self._options.replication.peer_listen, "replication.peerListen"), guard)
         self.mode.start(Host(replica.step, replica.fail, links.join, links.announce, links.linked), guard)
         replica.start()
+        guard.start("heal", self._leave_to_heal())
+        guard.start("scrub", scrub_forever(_FILES, self._options.data_dir, self.store, self.damages))
 
     @property
     def peer_address(self) -> str:
@@ -307,6 +310,12 @@ class GroupEngine:
         ensure_defaults(self.metadata, defaults_options(self._options))
         return True
 
+    async def _leave_to_heal(self) -> None:
+        await self.damages.time_to_heal()
+        await self.hand_over(_HAND_OVER_SECONDS)
+        self.fail(MustHeal(f"damage was met at {self.damages.count} places of its store"))
+        await asyncio.Event().wait()
+
     def _expire(self) -> None:
         if not self.may_answer():
             self.replica.look()
@@ -315,6 +324,8 @@ class GroupEngine:
         error = self.replica.failure
         if self._failure is not None or error is None:
             return
+        if isinstance(error, StoreDamaged):
+            self.damages.found(error)
         self._failure = failure_of(error)
         self.standing.fence()
         self._on_failure()
