@@ -244,6 +244,7 @@ class Broker:
             await self._slaves.open(
                 self._engine.store, self._server, self._place.identity, names=self._name_servers,
                 segment_bytes=self._options.store.segment_bytes, clock=self._clock, guard=self._guard,
+                leads=lambda: isinstance(self._engine, Engine) or self._engine.may_answer(),
             )  # fmt: skip
         relay = await open_relay(self._options.guardian, {REMOTING: self._server, **self._names.servers})
         self._bound |= {
