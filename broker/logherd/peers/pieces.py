@@ -9,6 +9,7 @@ A release without this ends the connection at the first ask: it cannot help.
 """
 
 import asyncio
+from collections.abc import Callable
 from struct import Struct
 from typing import TypeVar
 
@@ -16,10 +17,13 @@ import msgspec
 
 from logherd.peers.errors import CodecError, FrameError, PeerError
 from logherd.peers.frames import FrameReader, Kind, make_frame
+from logherd.peers.hello import HELLO_BYTES_MAX
 from logherd.store.files import Buffer
 from logherd.store.pieces import PieceAsk, PieceState
 
-__all__ = ["Asked", "Given", "PieceSource", "decode_ask", "decode_piece", "encode_ask", "encode_piece"]
+__all__ = [
+    "Asked", "Given", "PieceSource", "decode_ask", "decode_piece", "encode_ask", "encode_piece", "serve_pieces",
+]  # fmt: skip
 
 _HEAD = Struct(">BH")
 _READ_BYTES = 1 << 18
@@ -73,6 +77,29 @@ def _decode(data: Buffer, kind: type[_Struct]) -> _Struct:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CodecError(kind.__name__.lower(), str(error)) from error
+
+
+async def serve_pieces(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, give: Callable[[Asked], tuple[bytes, bytes] | None], *,
+    seconds: float,
+) -> None:  # fmt: skip
+    """Answer one connection of a process that has no links, until it ends, says something else, or is silent."""
+    frames = FrameReader(HELLO_BYTES_MAX)
+    try:
+        while True:
+            async with asyncio.timeout(seconds):
+                data = await reader.read(_READ_BYTES)
+            if not data:
+                return
+            for frame in frames.feed(data):
+                if frame[0] != Kind.PIECE_ASK or (answer := give(decode_ask(frame))) is None:
+                    return
+                writer.write(make_frame(*answer))
+                await writer.drain()
+    except (TimeoutError, OSError, FrameError, CodecError):
+        return
+    finally:
+        writer.close()
 
 
 class PieceSource:

@@ -1,5 +1,6 @@
 """Damage inside a replica's log: found by reading all of it, mended with the bytes that another replica holds there.
 
+    restore_files(files, root)                             a file that is gone or short is one of zeros, so damage
     found = survey(files, root)                            which ranges are no records, and what stands around them
     for each damage below found.committed:
         piece = what another replica holds from there on   checked by it against `before` and `after`
@@ -11,6 +12,7 @@ is enough to name what is missing. It is written where it belongs, over what is 
 to a verified record; so whatever a crash leaves of a write, each record is as it was, damaged, or whole.
 """
 
+import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from zlib import crc32
@@ -19,15 +21,15 @@ import msgspec
 
 from logherd.model.record import BLANK_SIZE_MIN, RecordError
 from logherd.store.checkpoint import CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
-from logherd.store.errors import RawRefused, StoreDamaged
+from logherd.store.errors import RawRefused, StoreDamaged, StoreFull
 from logherd.store.files import Files
 from logherd.store.raw import decode_run
 from logherd.store.scan import ScanEnd, Scanned, scan_records
-from logherd.store.segment import Segment
+from logherd.store.segment import Segment, segment_name
 from logherd.store.tail import find_record_from
 from logherd.store.verify import open_segments
 
-__all__ = ["Damage", "Neighbour", "Survey", "mend", "replica_checkpoint", "survey"]
+__all__ = ["Damage", "Neighbour", "Survey", "mend", "replica_checkpoint", "restore_files", "survey"]
 
 _ZEROS = bytes(1 << 20)
 
@@ -65,6 +67,41 @@ class Survey:
     def mendable(self) -> tuple[Damage, ...]:
         """Those that begin in what is committed, each as far as that goes."""
         return tuple(damage for damage in self.damages if damage.start < self.committed)
+
+
+def restore_files(files: Files, root: str) -> list[str]:
+    """Make the files of the log that are missing or too short what they should be, with zeros; durable. Their names.
+
+    Raises: StoreDamaged if no file is left, for then a volume may be missing; StoreFull, OSError.
+    """
+    checkpoint, directory, made = replica_checkpoint(files, root), f"{root}/commitlog", list[str]()
+    there = {each.start: each for each in open_segments(files, root) if each.end > checkpoint.log_start}
+    if not there:
+        raise StoreDamaged(directory, 0, "no file of the log is there", root)
+    usual = max(each.size for each in there.values())
+    at = min(checkpoint.log_start, *there)
+    while at < checkpoint.flushed or at < max(there):
+        size = min([usual, *(start - at for start in there if start > at)])
+        if at not in there or there[at].size < size:
+            path = f"{directory}/{segment_name(at)}"
+            _allocate(files, path, size)
+            files.sync_dir(directory)
+            made.append(path)
+        at += max(size, there[at].size if at in there else 0)
+    return made
+
+
+def _allocate(files: Files, path: str, size: int) -> None:
+    file = files.open(path, create=True)
+    try:
+        file.allocate(size)
+        file.flush()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise StoreFull(f"no space for {path}: {error.strerror}") from error
+    finally:
+        file.close()
 
 
 def survey(files: Files, root: str, *, progress: Callable[[int, int], None] = lambda _done, _all: None) -> Survey:

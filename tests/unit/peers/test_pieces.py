@@ -8,7 +8,16 @@ import pytest
 from logherd.peers.errors import CodecError, PeerError
 from logherd.peers.frames import make_frame
 from logherd.peers.hello import encode_hello
-from logherd.peers.pieces import Asked, Given, PieceSource, decode_ask, decode_piece, encode_ask, encode_piece
+from logherd.peers.pieces import (
+    Asked,
+    Given,
+    PieceSource,
+    decode_ask,
+    decode_piece,
+    encode_ask,
+    encode_piece,
+    serve_pieces,
+)
 from logherd.store.mending import Neighbour
 from logherd.store.pieces import PieceAsk, PieceState
 from unit.peers.fakes import Node, Wire, hello_of
@@ -105,3 +114,29 @@ async def test_who_is_not_there_or_silent_is_told_from_who_answers() -> None:
             await source(address, seconds=0.05).ask(ASKED)
     with pytest.raises(PeerError):
         await source(address).ask(ASKED)
+
+
+async def test_who_has_no_links_gives_pieces_and_hears_nothing_else() -> None:
+    giver = Giver()
+    server = await asyncio.start_server(
+        lambda reader, writer: serve_pieces(reader, writer, giver.give, seconds=10), "127.0.0.1", 0
+    )
+    address = server.sockets[0].getsockname()[:2]
+    peer = source(address)
+    try:
+        for size in (200_000, 7):
+            asked = Asked(cluster="c/g", broker="2", ask=PieceAsk(start=100, end=100 + size))
+            given, data = await peer.ask(asked)
+            assert (given.end, len(data)) == (100 + size, size)
+        for other in (make_frame(encode_hello(hello_of("b", to="a"))), b"GET / HTTP/1.1\r\n\r\n", make_frame(b"\x06{")):
+            wire = await Wire.dial(address)
+            wire.send(other)
+            assert await wire.ended()
+        assert len(giver.asked) == 2
+        giver.gives = False
+        with pytest.raises(PeerError, match="closed the connection"):
+            await peer.ask(ASKED)
+    finally:
+        peer.close()
+        server.close()
+        giver.listening.close()

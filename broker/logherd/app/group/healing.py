@@ -9,7 +9,8 @@ Two kinds of damage cannot be healed so, and make it another store, of which not
 
 * above what is known here to be committed nobody can say which bytes belong there: the log is cut before them (a copy
   stays in `dropped/`), and the leader ships it again;
-* if files are missing, or the leader's log is another one here or begins later, all is set aside and copied anew.
+* if no file of the log is left, or the leader's log is another one here or begins later, all is set aside and copied
+  anew.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from logherd.peers.pieces import Asked, Given
 from logherd.store import RawRefused, StoreDamaged
 from logherd.store.damage_note import forget_damage, noted_damage
 from logherd.store.files import Files
-from logherd.store.mending import Damage, Survey, mend, survey
+from logherd.store.mending import Damage, Survey, mend, restore_files, survey
 from logherd.store.pieces import PieceAsk, PieceState
 from logherd.store.repair import repair_files
 from logherd.telemetry.log import Log
@@ -109,6 +110,8 @@ class Healer:
     # ---- what is committed ---------------------------------------------------------------------------------------
 
     async def _mend_all(self) -> None:
+        for path in await asyncio.to_thread(restore_files, self._files, self._root):
+            _log.warning("a file of the log was missing or short; what was in it is fetched", file=path)
         while True:
             self.progress.doing = "reading"
             found = self.found = await asyncio.to_thread(

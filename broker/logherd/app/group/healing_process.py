@@ -1,5 +1,6 @@
 """A broker process whose store is damaged: no port for clients, no part in its group, until the store is healed.
 
+At the peers' port it gives what is whole here: others may be damaged, too, at other places.
 It ends then, to be started again: no process goes on over files that were changed under it.
 """
 
@@ -10,9 +11,10 @@ from collections.abc import Callable
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
 from logherd.app.admin_routes import Routes
-from logherd.app.binding import CannotListen
+from logherd.app.binding import CannotListen, bind
 from logherd.app.clock import SystemClock
 from logherd.app.engine import BrokerFailed
+from logherd.app.group.giving import PIECE_BYTES
 from logherd.app.group.healing import Healer
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.metrics.healing import read_healing
@@ -22,12 +24,13 @@ from logherd.app.opening import open_store
 from logherd.controller.values import GroupKey
 from logherd.model.host import encode_host
 from logherd.peers.options import LinkOptions
-from logherd.peers.pieces import PieceSource
+from logherd.peers.pieces import Asked, Given, PieceSource, encode_piece, serve_pieces
 from logherd.settings.options import BrokerOptions
 from logherd.store.damage_note import noted_damage
-from logherd.store.errors import StoreInUse
+from logherd.store.errors import StoreDamaged, StoreInUse
 from logherd.store.files import Lock
 from logherd.store.files_os import OsFiles
+from logherd.store.pieces import Kept, read_piece
 from logherd.telemetry.log import Log
 from logherd.telemetry.metrics import Readings
 
@@ -67,6 +70,7 @@ class Healing:
         self._started_ms = SystemClock().now_ms()
         self._guard = TaskGuard(on_end=self._ended)
         self._lock: Lock | None = None
+        self._giving: asyncio.Server | None = None
         links = LinkOptions()
         self._sources = [
             PieceSource(
@@ -98,6 +102,12 @@ class Healing:
         except OSError as error:
             lock.release()
             raise CannotListen(f"adminListen {admin}: {error.strerror}") from error
+        try:
+            listening = bind(options.replication.peer_listen, "replication.peerListen")
+            healing._giving = await asyncio.start_server(healing._serve, sock=listening)
+        except BaseException:
+            await healing.abandon()
+            raise
         healing._guard.start("heal", healing._run())
         return healing
 
@@ -121,6 +131,8 @@ class Healing:
     async def abandon(self) -> None:
         """Let go of everything."""
         self._admin.close()
+        if self._giving is not None:
+            self._giving.close()
         await self._guard.stop(_STOP_SECONDS)
         for source in self._sources:
             source.close()
@@ -145,6 +157,20 @@ class Healing:
 
     def _ended(self, ended: TaskEnded) -> None:
         self.fail(ended.error or RuntimeError(f"the task {ended.name} ended"))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await serve_pieces(reader, writer, self._give, seconds=_ANSWER_SECONDS)
+
+    def _give(self, asked: Asked) -> tuple[bytes, bytes] | None:
+        found = self._healer.found
+        if found is None or asked.cluster != str(self._group):
+            return None
+        kept = Kept(found.log_start, found.committed)
+        try:
+            piece = read_piece(OsFiles(), self._options.data_dir, asked.ask, kept, bytes_max=PIECE_BYTES)
+        except (StoreDamaged, OSError):
+            return None
+        return encode_piece(Given(state=piece.state, end=piece.end)), piece.data
 
     def _identity(self) -> ReplicaFile:
         options = self._options

@@ -169,6 +169,17 @@ async def test_uncommitted_damage_ends_the_log_before_it_under_another_name(tmp_
     assert any((damaged / "dropped").iterdir())
 
 
+async def test_two_that_are_damaged_at_different_places_heal_each_other(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    one, other = pair
+    whole = content(filled(tmp_path / "third"))
+    spoil(one, SEGMENT + 700, 2000)
+    spoil(other, 2 * SEGMENT + 100, 2000)
+    await asyncio.gather(heal(one, Peer("2", other)), heal(other, Peer("1", one)))
+    assert content(one) == content(other) == whole
+
+
 @pytest.mark.parametrize("state", [PieceState.DIFFERS, PieceState.GONE])
 async def test_a_leader_with_another_log_means_a_new_beginning(pair: tuple[Path, Path], state: PieceState) -> None:
     damaged, whole = pair
@@ -183,10 +194,27 @@ async def test_a_leader_with_another_log_means_a_new_beginning(pair: tuple[Path,
     assert content(damaged) == [[], []]
 
 
-async def test_a_missing_file_means_a_new_beginning(pair: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("number", [0, 1, -2])
+@pytest.mark.parametrize("kept", [None, 0, 3000])
+async def test_a_file_that_is_gone_or_short_is_fetched(pair: tuple[Path, Path], number: int, kept: int | None) -> None:
     damaged, whole = pair
     before = identity(damaged).store_id
-    (damaged / "commitlog" / f"{SEGMENT:020d}").unlink()
+    path = sorted((damaged / "commitlog").iterdir())[number]
+    if kept is None:
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:kept])
+    made = await heal(damaged, Peer("1", whole))
+    assert content(damaged) == content(whole)
+    assert identity(damaged).store_id == before
+    assert 0 < made.progress.fetched_bytes <= SEGMENT
+
+
+async def test_a_log_without_any_file_means_a_new_beginning(pair: tuple[Path, Path]) -> None:
+    damaged, whole = pair
+    before = identity(damaged).store_id
+    for path in (damaged / "commitlog").iterdir():
+        path.unlink()
     peer = Peer("1", whole)
     await heal(damaged, peer)
     assert (peer.asked, identity(damaged).store_id != before) == (0, True)
