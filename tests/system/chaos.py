@@ -9,6 +9,7 @@ directory that is printed. The exit code is 1 if a chapter failed.
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -59,6 +60,7 @@ def main() -> int:
     if missing:
         print(f"not possible here: {missing}", file=sys.stderr)
         return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what a chapter made is removed, as on Ctrl-C
     over = time.monotonic() + asked.seconds
     failed, seed = [], asked.seed
     while time.monotonic() < over:
