@@ -19,6 +19,7 @@ from pathlib import Path
 
 from system.broker_groups import STORE
 from system.group_chaos import SHAPES, chapter
+from system.group_pressure import why_no_pressure
 from system.netns import why_unavailable
 
 _ROUNDS = 24
@@ -56,7 +57,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1000, help="of the first chapter")
     parser.add_argument("--guarded", action="store_true", help="brokers run under their guardians")
     asked = parser.parse_args()
-    missing = why_unavailable()
+    missing = why_unavailable() or why_no_pressure()
     if missing:
         print(f"not possible here: {missing}", file=sys.stderr)
         return 1
