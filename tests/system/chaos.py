@@ -9,6 +9,7 @@ directory that is printed. The exit code is 1 if a chapter failed.
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from system.broker_groups import STORE
 from system.group_chaos import SHAPES, chapter
+from system.group_pressure import why_no_pressure
 from system.netns import why_unavailable
 
 _ROUNDS = 24
@@ -55,10 +57,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1000, help="of the first chapter")
     parser.add_argument("--guarded", action="store_true", help="brokers run under their guardians")
     asked = parser.parse_args()
-    missing = why_unavailable()
+    missing = why_unavailable() or why_no_pressure()
     if missing:
         print(f"not possible here: {missing}", file=sys.stderr)
         return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what a chapter made is removed, as on Ctrl-C
     over = time.monotonic() + asked.seconds
     failed, seed = [], asked.seed
     while time.monotonic() < over:

@@ -84,8 +84,6 @@ class BrokerPages:
             "startedAt": parts.started_ms,
             "connections": server.connections if server is not None else 0,
             "fault": parts.engine.fault,
-            # Who answers has recovered: this port opens after that.
-            "recoveringBytes": None,
             **parts.live.about(),
             "replication": parts.services.replication_view(),
             **classic,

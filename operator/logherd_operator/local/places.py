@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+from logherd_operator.local.checking import Checking
 from logherd_operator.local.files import STOP_SECONDS, Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import child_of
@@ -30,9 +31,10 @@ _ADDRESSES = ("listen", "nameService", "guardian")
 class Places:
     """Holds the state of a group; each change of it is written before it is acted on. Blocks for files only."""
 
-    def __init__(self, folder: Folder, state: GroupState) -> None:
+    def __init__(self, folder: Folder, state: GroupState, checking: Checking | None = None) -> None:
         self.state = state
         self._folder = folder
+        self._checking = checking
         self._own: dict[int, subprocess.Popen[bytes]] = {}
 
     def remember(self, state: GroupState) -> None:
@@ -112,14 +114,9 @@ class Places:
         fresh = [each for each in self.state.places if each.guardian is None and not each.leaving]
         if len(fresh) < _MANY:
             return
-        command = [sys.executable, "-m", "logherd.settings", "--keep"]
         for place in fresh:
-            config = self._folder.of(place, ".json")
-            self._folder.write_document(config.name, files.render(place))
-            command += [place.component, str(config)]
-        # What is wrong with them is said again by each process that does not start for it.
-        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       check=False)  # fmt: skip
+            self._folder.write_document(self._folder.of(place, ".json").name, files.render(place))
+        (self._checking or Checking()).check([(place.component, self._folder.of(place, ".json")) for place in fresh])
 
     def _start(self, place: PlaceState, files: Files) -> Iterator[str]:
         if place.guardian is not None and place.told is None:

@@ -12,6 +12,7 @@ from typing import IO
 
 from logherd_operator.local.addresses import Addresses, Ports, check_ports, choose_ports
 from logherd_operator.local.changes import GroupFile, check_change, read_group
+from logherd_operator.local.checking import Checking
 from logherd_operator.local.disk import check_disk
 from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import name_servers
@@ -46,7 +47,7 @@ class UpOptions:
     wait_seconds: float
 
 
-def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watching) -> int:
+def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watching, checking: Checking) -> int:
     """Start the group; in the foreground, keep it until Ctrl-C. The result is the exit code.
 
     Raises: SpecError if the file is wrong, LocalError if this machine is in the way; nothing of it runs then.
@@ -57,7 +58,7 @@ def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watchi
     folder.prepare()
     lock = _locked(folder)
     with lock:
-        places = Places(folder, _begin(group, file, folder, options))
+        places = Places(folder, _begin(group, file, folder, options), checking)
         keeping = Keeping(group, group_file, places, folder, watching.say)
         adopted = any(each.guardian is not None for each in places.state.places)
         try:

@@ -97,7 +97,11 @@ class Cluster:
         first.run("ip", "link", "set", "door", "up")
         # A process of the node reaches a Service only if there is a route, whatever becomes of the address then.
         first.run("ip", "route", "add", "10.96.0.0/16", "via", _DOOR[0])
-        first.run("ip", "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", str(second.pid))
+        # From outside of its namespace of processes: in there the other machine's first process has no number.
+        run(
+            "nsenter", f"--target={first.pid}", "--net", "--", "ip", "link", "add", "cable", "type", "veth", "peer",
+            "name", "cable", "netns", str(second.pid),
+        )  # fmt: skip
         for name, (address, _) in _NODES.items():
             self.machines[name].run("ip", "address", "add", f"{address}/30", "dev", "cable")
         first.run("ip", "link", "set", "cable", "up")
