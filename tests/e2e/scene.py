@@ -26,6 +26,11 @@ _CLIENT = "docker.io/local/client:1"
 TOPIC = "steady"
 _CHARTS = Path(__file__).parents[2] / "charts"
 _QUEUES = 4
+_PLACES = {
+    **{f"{GROUP}-broker-{n}": f"node{1 + n % 2}" for n in range(5)},
+    **{f"{GROUP}-controller-{n}": f"node{1 + n % 2}" for n in range(3)},
+}
+"""Of each pod's volume, and so of the pod: the second node has no majority of anything, so that it may be lost."""
 _BEFORE, _AFTER = 100, 200
 """Sends that must be stored before something is done, and after it is over."""
 
@@ -119,8 +124,9 @@ def set_up(home: Path, java_classes: str) -> Iterator[Scene]:
     home.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(build_programs(), images(home), home))
-        cluster.add_volumes(8)
         install_operator(cluster)
+        for pod, node in _PLACES.items():
+            cluster.add_volume(node, NAMESPACE, f"data-{pod}")
         cluster.kubectl("apply", "-f", "-", text=manifest(FIRST))
         orders = Orders(cluster)
         orders.settle()

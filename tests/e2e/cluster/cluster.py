@@ -220,23 +220,23 @@ class Cluster:
             "metadata": {"name": VOLUMES, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
         })  # fmt: skip
 
-    def add_volumes(self, count: int) -> None:
-        """So many empty ones on each node."""
-        for name, machine in self.machines.items():
-            for _ in range(count):
-                self._volumes += 1
-                path = machine.home / "volumes" / str(self._volumes)
-                path.mkdir(parents=True)
-                where = {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}
-                self.kube.create("/api/v1/persistentvolumes", {
-                    "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"volume-{self._volumes}"},
-                    "spec": {
-                        "capacity": {"storage": _VOLUME}, "accessModes": ["ReadWriteOnce"],
-                        "persistentVolumeReclaimPolicy": "Retain", "storageClassName": VOLUMES,
-                        "local": {"path": str(path)},
-                        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [where]}]}},
-                    },
-                })  # fmt: skip
+    def add_volume(self, node: str, namespace: str, claim: str) -> None:
+        """An empty one on this node, for this claim: so it is the test that says who stands where."""
+        self._volumes += 1
+        path = self.machines[node].home / "volumes" / str(self._volumes)
+        path.mkdir(parents=True)
+        where = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        self.kube.create("/api/v1/persistentvolumes", {
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"volume-{self._volumes}"},
+            "spec": {
+                "capacity": {"storage": _VOLUME}, "accessModes": ["ReadWriteOnce"],
+                "persistentVolumeReclaimPolicy": "Retain", "storageClassName": VOLUMES, "local": {"path": str(path)},
+                "claimRef": {
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim,
+                },
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [where]}]}},
+            },
+        })  # fmt: skip
 
     # Tools
 
