@@ -1,6 +1,7 @@
 """`logherd operator`: what the operator is started with, and what it can print without a cluster."""
 
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,6 +50,9 @@ def spark_job(
     executors: Annotated[int, typer.Option(min=1, help="How many.")] = 2,
     script: Annotated[Path | None, typer.Option(metavar="FILE", help="The job; none: flights, as an example.")] = None,
     checkpoint: Annotated[str, typer.Option(metavar="URI", help="Where streams keep theirs.")] = "",
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A property of Spark; may be repeated.")
+    ] = None,
 ) -> None:
     """Print all that a Spark job needs to write to a group, for `kubectl apply -f -`."""
     from dataclasses import replace
@@ -62,13 +66,20 @@ def spark_job(
         text = script.read_text(encoding="utf-8") if script is not None else job.script
         job = replace(
             job, name=name, config_map=f"{name}-job", namespace=namespace or job.namespace, image=image or job.image,
-            topic=topic, executors=executors, script=text, checkpoint=checkpoint,
+            topic=topic, executors=executors, script=text, checkpoint=checkpoint, conf=_properties(conf or ()),
         )  # fmt: skip
         objects = job_objects(job, way)
     except (OperatorError, OSError) as error:
         typer.echo(f"logherd operator spark-job: {error}", err=True)
         raise typer.Exit(2) from None
     _print(*objects)
+
+
+def _properties(said: Sequence[str]) -> dict[str, str]:
+    for each in said:
+        if not each.partition("=")[1] or not each.startswith("spark."):
+            raise typer.BadParameter(f"{each!r} is not spark.NAME=VALUE", param_hint="--conf")
+    return dict(each.split("=", 1) for each in said)
 
 
 @operator.command()
