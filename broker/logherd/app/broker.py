@@ -111,7 +111,7 @@ class Broker:
             host, port = listening.getsockname()[:2]
             shares = shares_for(options)
             broker = Broker(
-                options, Place.of(options, port), SystemClock(), shares=shares, names_socket=names_socket,
+                options, await Place.find(options, port), SystemClock(), shares=shares, names_socket=names_socket,
                 on_failure=on_failure, leadership=leadership, keeper=lent.keeper,
             )  # fmt: skip
         except BaseException:

@@ -13,6 +13,8 @@ from typing import Self
 
 __all__ = ["Checking"]
 
+_WRONG = 2
+
 
 class Checking:
     """Use as a context manager: the process ends with the block. It is good for one check; a later one starts anew."""
@@ -26,19 +28,27 @@ class Checking:
         try:
             return subprocess.Popen(
                 [sys.executable, "-m", "logherd.settings", "--keep"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL, start_new_session=True,
+                stderr=subprocess.PIPE, start_new_session=True,
             )  # fmt: skip
         except OSError:  # then each process checks for itself, and says what is wrong
             return None
 
-    def check(self, files: Sequence[tuple[str, Path]]) -> None:
+    def check(self, files: Sequence[tuple[str, Path]]) -> str:
         """Have these files checked, each with its kind, and the results kept beside them. Blocks until that is done.
 
-        What is wrong with them is said by each process that does not start for it.
+        What is wrong with the first that is wrong; "" if none is, or nobody could check.
         """
         process, self._process = self._process or self._begin(), None
-        if process is not None:
-            process.communicate(json.dumps([[kind, str(path)] for kind, path in files]).encode())
+        if process is None:
+            return ""
+        asked = json.dumps([[kind, str(path)] for kind, path in files])
+        _, said = process.communicate(asked.encode())
+        if process.returncode != _WRONG:
+            return ""
+        complaint = said.decode(errors="replace").strip()
+        for _, path in files:
+            complaint = complaint.removeprefix(f"{path}: ")
+        return complaint
 
     def __enter__(self) -> Self:
         return self

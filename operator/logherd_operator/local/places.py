@@ -16,6 +16,7 @@ from logherd_operator.local.look import child_of
 from logherd_operator.local.processes import is_alive, signal_process, start_process, started_ticks
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.observed.slots import Component
+from logherd_operator.spec.errors import SpecError
 
 __all__ = ["Places"]
 
@@ -97,7 +98,7 @@ class Places:
 
     def tend(self, files: Files) -> Iterator[str]:
         """Start what does not run and should; forget what has gone and was to go. Yields a sentence for each start
-        that is not a first one."""
+        that is not a first one. Raises: SpecError if none of the first ones would start as the file says."""
         self._reap()
         self._check_first_starts(files)
         for place in self.state.places:
@@ -116,7 +117,10 @@ class Places:
             return
         for place in fresh:
             self._folder.write_document(self._folder.of(place, ".json").name, files.render(place))
-        (self._checking or Checking()).check([(place.component, self._folder.of(place, ".json")) for place in fresh])
+        checking, self._checking = self._checking, None
+        wrong = (checking or Checking()).check([(each.component, self._folder.of(each, ".json")) for each in fresh])
+        if wrong and checking is not None:  # later on, what was saved has been checked before it was accepted
+            raise SpecError(f"{self.state.file}: a broker would not start with this\n{wrong}")
 
     def _start(self, place: PlaceState, files: Files) -> Iterator[str]:
         if place.guardian is not None and place.told is None:
