@@ -1,7 +1,7 @@
 """`logherd operator`: what the operator is started with, and what it can print without a cluster."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -52,6 +52,9 @@ def spark_job(
     executors: Annotated[int, typer.Option(min=1, help="How many.")] = 2,
     script: Annotated[Path | None, typer.Option(metavar="FILE", help="The job; none: flights, as an example.")] = None,
     checkpoint: Annotated[str, typer.Option(metavar="URI", help="Where streams keep theirs.")] = "",
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A property of Spark; may be repeated.")
+    ] = None,
 ) -> None:
     """Print all that a Spark job needs to write to a group, for `kubectl apply -f -`."""
     from dataclasses import replace
@@ -64,10 +67,17 @@ def spark_job(
         text = script.read_text(encoding="utf-8") if script is not None else job.script
         job = replace(
             job, name=name, config_map=f"{name}-job", namespace=namespace or job.namespace, image=image or job.image,
-            topic=topic, executors=executors, script=text, checkpoint=checkpoint,
+            topic=topic, executors=executors, script=text, checkpoint=checkpoint, conf=_properties(conf or ()),
         )  # fmt: skip
         objects = job_objects(job, way)
     _print(*objects)
+
+
+def _properties(said: Sequence[str]) -> dict[str, str]:
+    for each in said:
+        if not each.partition("=")[1] or not each.startswith("spark."):
+            raise typer.BadParameter(f"{each!r} is not spark.NAME=VALUE", param_hint="--conf")
+    return dict(each.split("=", 1) for each in said)
 
 
 @operator.command()

@@ -19,6 +19,11 @@ _ADMIN = 8088
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _PATH = f"/apis/logherd.dev/v1alpha1/namespaces/{NAMESPACE}/brokergroups/{GROUP}"
 _SLICE = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices/{GROUP}-leader"
+_CONTROLLERS = 3
+_CONTENT = {
+    "Available": "True", "Progressing": "False", "LeaderElected": "True",
+    "QuorumHealthy": "True", "ConfigApplied": "True", "StorageReady": "True", "Upgradeable": "True",
+}  # fmt: skip
 _SMALL = {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "512Mi"}}
 
 
@@ -30,7 +35,7 @@ def manifest(image: str) -> str:
         "spec": {
             "replicas": 3, "image": image, "imagePullPolicy": "Never", "resources": _SMALL,
             "storage": {"size": "1Gi"},
-            "controllers": {"embedded": {"replicas": 3, "resources": _SMALL, "storage": {"size": "1Gi"}}},
+            "controllers": {"embedded": {"replicas": _CONTROLLERS, "resources": _SMALL, "storage": {"size": "1Gi"}}},
             "update": {"soakSeconds": 2}, "config": {"fileReservedTime": "72", "mappedFileSizeCommitLog": "67108864"},
         },
     })  # fmt: skip
@@ -87,7 +92,7 @@ class Orders:
 
     def page(self) -> Object | None:
         """The group as the leading controller confirms it; None if none does right now."""
-        for name in (f"{GROUP}-controller-{n}" for n in range(3)):
+        for name in (f"{GROUP}-controller-{n}" for n in range(_CONTROLLERS)):
             if name not in self._addresses:
                 self._learn("controller")
             found = _ask(self._addresses.get(name, ""), f"/groups/{GROUP}/{GROUP}")
@@ -119,22 +124,27 @@ class Orders:
         page = eventually(self.page, "a page of the group", seconds=60)
         return int(page["epoch"])
 
+    def leading_controller(self) -> str:
+        """The pod that leads the controllers, as the operator last saw it. Raises Refused."""
+        return f"{GROUP}-controller-{self.status['controllers']['leader'].removeprefix('c')}"
+
     def wait_for_epoch(self, above: int) -> None:
         """Until another leadership has begun and serves."""
         eventually(lambda: self.epoch > above and self._leader(), f"an epoch above {above}", seconds=60)
 
     def settled(self) -> bool:
-        """All brokers in sync, the operator content with this very spec, the Service at the leader."""
+        """All brokers in sync, the operator content with this very spec, all pods ready, the Service at the leader."""
         page, status = self.page(), self.status
         if page is None or set(page["inSync"]) != set(range(1, self.brokers + 1)):
             return False
-        pods = self.pods("broker")
+        pods, controllers = self.pods("broker"), self.pods("controller")
         conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
         leader = self._leader()
         return (
-            len(pods) == self.brokers and all(_is_ready(each) for each in pods.values())
+            len(pods) == self.brokers and len(controllers) == _CONTROLLERS
+            and all(_is_ready(each) for each in (*pods.values(), *controllers.values()))
             and status.get("observedGeneration") == self.generation and status.get("operation") is None
-            and conditions.get("Available") == "True"
+            and conditions.items() >= _CONTENT.items()
             and bool(leader) and self.endpoint == self._addresses[leader]
         )  # fmt: skip
 

@@ -11,11 +11,12 @@ from compat.driver import Driver
 from compat.toolchain import cache_directory
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.images import Image, base_layer, install_layer, layer_of_files
-from e2e.cluster.kube import eventually
+from e2e.cluster.kube import Refused, eventually
 from e2e.cluster.machine import run
 from e2e.cluster.programs import build_programs, helm
 from e2e.orders import GROUP, NAMES, NAMESPACE, Orders, manifest
-from system.blocking import BlockingClient, drain_queue
+from logherd.wire.codes import RequestCode
+from system.blocking import BlockingClient, NoAnswerError, drain_queue
 from system.steady import Difference, JavaSend, SteadyProducer, compare, longest_gap
 
 __all__ = ["BAD", "FIRST", "SECOND", "TOPIC", "Row", "Scene", "set_up"]
@@ -26,6 +27,11 @@ _CLIENT = "docker.io/local/client:1"
 TOPIC = "steady"
 _CHARTS = Path(__file__).parents[2] / "charts"
 _QUEUES = 4
+_PLACES = {
+    **{f"{GROUP}-broker-{n}": f"node{1 + n % 2}" for n in range(5)},
+    **{f"{GROUP}-controller-{n}": f"node{1 + n % 2}" for n in range(3)},
+}
+"""Of each pod's volume, and so of the pod: the second node has no majority of anything, so that it may be lost."""
 _BEFORE, _AFTER = 100, 200
 """Sends that must be stored before something is done, and after it is over."""
 
@@ -79,6 +85,19 @@ class Scene:
         service = self.cluster.kube.get(f"/api/v1/namespaces/{NAMESPACE}/services/{GROUP}-leader")
         return socket.create_connection((service["spec"]["clusterIP"], 10911), timeout=10)
 
+    def stored(self, topic: str, queues: int) -> int:
+        """How many messages the topic has, as the leader says through its Service. Raises Refused if it does not."""
+        try:
+            client = BlockingClient(0, made=self.leader_socket())
+        except OSError as error:
+            raise Refused(0, str(error)) from error
+        try:
+            return sum(client.offset(RequestCode.GET_MAX_OFFSET, topic, number) for number in range(queues))
+        except NoAnswerError as error:
+            raise Refused(0, str(error)) from error
+        finally:
+            client.close()
+
     def difference(self) -> Difference:
         """What was acknowledged so far beside what is stored, read through the leader's Service."""
         sends = list(self.producer.sends)
@@ -119,8 +138,9 @@ def set_up(home: Path, java_classes: str) -> Iterator[Scene]:
     home.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(build_programs(), images(home), home))
-        cluster.add_volumes(8)
         install_operator(cluster)
+        for pod, node in _PLACES.items():
+            cluster.add_volume(node, NAMESPACE, f"data-{pod}")
         cluster.kubectl("apply", "-f", "-", text=manifest(FIRST))
         orders = Orders(cluster)
         orders.settle()

@@ -15,7 +15,9 @@ def test_a_stock_client_in_a_pod_sends_and_receives_through_the_leaders_service(
     driver, topic = scene.driver, "greetings"
     driver.call("producer.start", name="p", group="greeters", nameServer=NAMES)
     try:
-        sent = driver.call("producer.send", name="p", topic=topic, messages=[message(f"hello {n}") for n in range(20)])
+        sent = driver.call(
+            "producer.send", name="p", topic=topic, mode="sync", messages=[message(f"hello {n}") for n in range(20)]
+        )
     finally:
         driver.call("producer.stop", name="p")
     assert {answer["status"] for answer in sent} == {"SEND_OK"}
@@ -25,7 +27,7 @@ def test_a_stock_client_in_a_pod_sends_and_receives_through_the_leaders_service(
     finally:
         driver.call("consumer.stop", name="c")
     assert len(seen) == 20
-    told = json.dumps(driver.call("mqadmin", args=["topicRoute", "-n", NAMES, "-t", topic]))
+    told = json.dumps(driver.call("mqadmin", command=["topicRoute", "-n", NAMES, "-t", topic]))
     assert f"{GROUP}-leader.{NAMESPACE}.svc.cluster.local:10911" in told
 
 

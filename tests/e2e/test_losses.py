@@ -8,7 +8,7 @@ import time
 import pytest
 
 from e2e.cluster.kube import eventually
-from e2e.orders import GROUP
+from e2e.orders import GROUP, NAMESPACE
 from e2e.scene import Scene
 
 pytestmark = [pytest.mark.timeout(900, func_only=True)]
@@ -76,8 +76,8 @@ def test_the_group_fails_over_while_no_api_server_runs(scene: Scene) -> None:
 
 def test_a_followers_volume_is_lost_and_filled_again(scene: Scene) -> None:
     orders = scene.orders
-    scene.cluster.add_volumes(1)
     follower = next(name for name in orders.pods("broker") if name != orders.leader())
+    scene.cluster.add_volume(orders.node(follower), NAMESPACE, f"data-{follower}")
     with scene.during("volume of a follower lost", seconds=400) as row:
         orders.lose_volume(follower)
     assert row[0].failed == ()
@@ -86,11 +86,13 @@ def test_a_followers_volume_is_lost_and_filled_again(scene: Scene) -> None:
 @pytest.mark.parametrize("grace", [None, 0], ids=["with grace", "without grace"])
 def test_a_controller_is_lost(scene: Scene, grace: int | None) -> None:
     orders = scene.orders
-    status = orders.status["controllers"]["leader"]
-    pod = next((name for name in orders.pods("controller") if name == status), f"{GROUP}-controller-0")
-    with scene.during(f"leading controller deleted, grace {grace}") as row:
+    orders.settle()
+    pod = orders.leading_controller()
+    uid = orders.pods("controller")[pod]["metadata"]["uid"]
+    with scene.during(f"leading controller deleted, {'its grace' if grace is None else 'no grace'}") as row:
         orders.delete_pod(pod, grace=grace)
-        time.sleep(2)
+        eventually(lambda: orders.leading_controller() != pod, "another controller leads", words=orders.words)
+        eventually(lambda: (orders.pod(pod) or {}).get("metadata", {}).get("uid") not in (None, uid), "a new pod")
     assert row[0].failed == ()
 
 
@@ -101,7 +103,7 @@ def test_a_node_is_lost_with_the_leader_on_it(scene: Scene) -> None:
     there = next(name for name in orders.pods("broker") if orders.node(name) == "node2")
     if orders.leader() != there:
         cluster.kubectl(
-            "-n", "shop", "annotate", "brokergroup", GROUP, "--overwrite",
+            "-n", NAMESPACE, "annotate", "brokergroup", GROUP, "--overwrite",
             f"logherd.dev/switchover={int(there.rsplit('-', 1)[1]) + 1}@{orders.epoch}",
         )  # fmt: skip
         eventually(lambda: orders.leader() == there, f"{there} leads", words=orders.words)

@@ -49,6 +49,10 @@ def running(drive: Drive) -> Callable[[], bool]:
     return lambda: drive.status.get("phase") == "Running"
 
 
+def no_user(uid: int) -> None:
+    raise KeyError(f"uid not found: {uid}")
+
+
 async def outcome(working: Coroutine[Any, Any, None]) -> Exception | None:
     try:
         await working
@@ -58,7 +62,10 @@ async def outcome(working: Coroutine[Any, Any, None]) -> Exception | None:
 
 
 @pytest.mark.timeout(180)
-async def test_it_founds_a_group_and_follows_its_spec() -> None:
+async def test_it_founds_a_group_and_follows_its_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pwd.getpwuid", no_user)  # as in a container, whose user stands in no file
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
     drive = Drive.of(SPEC)
     async with served(drive.api) as address, operating(drive, address):
         await until(drive, running(drive))

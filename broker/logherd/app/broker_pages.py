@@ -65,6 +65,8 @@ class BrokerPages:
         parts = self._parts
         identity, store, server = parts.place.identity, parts.engine.store, parts.server()
         classic = {} if parts.slaves is None else {"classicHa": parts.slaves.view()}
+        places = parts.engine.damages.places if isinstance(parts.engine, GroupEngine) else ()
+        damage = {"damage": [f"{each.path} at byte {each.offset}: {each.what}" for each in places]} if places else {}
         return 200, {
             "group": identity.name,
             "cluster": identity.cluster,
@@ -85,6 +87,7 @@ class BrokerPages:
             **parts.live.about(),
             "replication": parts.services.replication_view(),
             **classic,
+            **damage,
         }
 
     def health(self) -> tuple[int, object]:

@@ -112,4 +112,6 @@ async def _watch(
     await kopf.operator(
         registry=registry_of(watches, desk.wake, access), standalone=True, clusterwide=not run.namespaces,
         namespaces=list(run.namespaces), stop_flag=stop,
+        # Not drawn by kopf: it would look up the user's name, and a container's user has none.
+        identity=run.options.reporter,  # type: ignore[arg-type]
     )  # fmt: skip

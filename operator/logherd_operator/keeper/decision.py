@@ -3,7 +3,9 @@
 Rules (H17):
  1. Only who hears a confirmed, live page changes the slice; and who changed it last, to empty it.
  2. A leader goes in only with an epoch at least as high as the slice's; one of the same epoch only at another address.
- 3. One lease after the last confirmed leader the slice is empty. Not sooner: the guardian of a dead leader still passes
+ 3. Who hears the leader confirmed makes the slice its own, also where nothing else changes: so whoever held it before
+    finds another version, and does not empty it because its own controller leads no longer.
+ 4. One lease after the last confirmed leader the slice is empty. Not sooner: the guardian of a dead leader still passes
     connections on, so between two leaders the old address is better than none.
 """
 
@@ -102,7 +104,8 @@ class Keeper:
         if stands is None:
             return None
         if heard is not None and heard.address:
-            newer = heard.epoch > stands.epoch or (heard.epoch == stands.epoch and heard.address != stands.address)
+            said, wanted = (stands.address, stands.holder), (heard.address, self._name)
+            newer = heard.epoch > stands.epoch or (heard.epoch == stands.epoch and said != wanted)
             return Change(stands.version, heard.epoch, heard.address) if newer else None
         ours = heard is not None or stands.holder == self._name
         if ours and stands.address and now - self._leader_at >= self._lease - margin:

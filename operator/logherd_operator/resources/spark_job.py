@@ -3,7 +3,8 @@
 The driver finds the leader by the name service, through the group's bootstrap Service, and follows it when it changes.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
@@ -25,7 +26,9 @@ _POD_DISKS = ("file:", "local:")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkJob:
-    """`config_map` holds the files of `job_files`. `checkpoint`: where streams keep theirs; batch jobs need none."""
+    """`config_map` holds the files of `job_files`. `checkpoint`: where streams keep theirs; batch jobs need none.
+    `conf`: properties of Spark which win over ours, as sizes of driver and executors.
+    """
 
     name: str
     namespace: str
@@ -38,6 +41,7 @@ class SparkJob:
     executors: int = 2
     checkpoint: str = ""
     script: str = FLIGHTS_JOB
+    conf: Mapping[str, str] = field(default_factory=dict)
 
     def labels(self) -> dict[str, str]:
         """Of everything that is made for the job."""
@@ -54,7 +58,7 @@ def job_files(job: SparkJob) -> dict[str, str]:
     Raises: SpecError for a checkpoint that would go with its pod.
     """
     _check_checkpoint(job.checkpoint)
-    properties = {**_shared(job), **_submitted(job)}
+    properties = {**_shared(job), **_submitted(job), **job.conf}
     facts = {"account": job.account, "name": job.name, "namespace": job.namespace, "image": job.image}
     return {
         "job.py": job.script,
@@ -217,7 +221,7 @@ def kubeflow_application(job: SparkJob) -> Document:
             "type": "Python", "pythonVersion": "3", "mode": "cluster", "sparkVersion": job.spark_version,
             "image": job.image, "imagePullPolicy": "IfNotPresent", "mainApplicationFile": _MAIN,
             "restartPolicy": {"type": "OnFailure", "onFailureRetries": 2, "onFailureRetryInterval": 10},
-            "sparkConf": {**_shared(job), "spark.kubernetes.driverEnv.LOGHERD_WRITE_ID": job.name},
+            "sparkConf": {**_shared(job), "spark.kubernetes.driverEnv.LOGHERD_WRITE_ID": job.name, **job.conf},
             "driver": {**size, "serviceAccount": job.account, "template": driver_template(job)},
             "executor": {**size, "instances": job.executors, "template": executor_template(job)},
         },
@@ -236,6 +240,7 @@ def apache_application(job: SparkJob) -> Document:
             "runtimeVersions": {"sparkVersion": job.spark_version},
             "sparkConf": {
                 **_shared(job), **properties, "spark.kubernetes.driverEnv.LOGHERD_WRITE_ID": job.name,
+                **job.conf,
             },
             "applicationTolerations": {"restartConfig": {"restartPolicy": "OnFailure", "maxRestartAttempts": 2}},
             "driverSpec": {"podTemplateSpec": driver_template(job)},

@@ -68,11 +68,9 @@ class Cluster:
             self.machines[name] = Machine(name, self._home / name)
         self._connect()
         self._control_plane()
-        archive = self._home / "images.tar"
-        write_archive(self._images, archive)
         for name in _NODES:
-            self._containers(name, archive)
-        archive.unlink()
+            self._containers(name)
+        self.load(self._images)
         eventually(lambda: self.kube.get("/readyz"), "the API server is ready", words=self._words("api"))
         for name in _NODES:
             self._node(name)
@@ -97,7 +95,11 @@ class Cluster:
         first.run("ip", "link", "set", "door", "up")
         # A process of the node reaches a Service only if there is a route, whatever becomes of the address then.
         first.run("ip", "route", "add", "10.96.0.0/16", "via", _DOOR[0])
-        first.run("ip", "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", str(second.pid))
+        # From outside of its namespace of processes: in there the other machine's first process has no number.
+        run(
+            "nsenter", f"--target={first.pid}", "--net", "--", "ip", "link", "add", "cable", "type", "veth", "peer",
+            "name", "cable", "netns", str(second.pid),
+        )  # fmt: skip
         for name, (address, _) in _NODES.items():
             self.machines[name].run("ip", "address", "add", f"{address}/30", "dev", "cable")
         first.run("ip", "link", "set", "cable", "up")
@@ -174,7 +176,15 @@ class Cluster:
 
     # Nodes
 
-    def _containers(self, name: str, archive: Path) -> None:
+    def load(self, images: Sequence[Image]) -> None:
+        """Bring images to both nodes, instead of a registry."""
+        archive = self._home / "images.tar"
+        write_archive(images, archive)
+        for machine in self.machines.values():
+            machine.run("ctr", "-n", "k8s.io", "images", "import", "--no-unpack", str(archive), seconds=300)
+        archive.unlink()
+
+    def _containers(self, name: str) -> None:
         machine = self.machines[name]
         config = machine.home / "containerd.toml"
         config.write_text(containerd_file())
@@ -184,7 +194,6 @@ class Cluster:
         machine.run("tee", "/run/cni-conf/10-pods.conflist", text=network_file(_NODES[name][1]))
         machine.start("containerd", "containerd", "--config", str(config), "--log-level", "warn")
         until(lambda: _answers(machine), seconds=60, what=f"containerd of {name}")
-        machine.run("ctr", "-n", "k8s.io", "images", "import", "--no-unpack", str(archive), seconds=300)
 
     def _node(self, name: str) -> None:
         machine, address = self.machines[name], _NODES[name][0]
@@ -216,23 +225,23 @@ class Cluster:
             "metadata": {"name": VOLUMES, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
         })  # fmt: skip
 
-    def add_volumes(self, count: int) -> None:
-        """So many empty ones on each node."""
-        for name, machine in self.machines.items():
-            for _ in range(count):
-                self._volumes += 1
-                path = machine.home / "volumes" / str(self._volumes)
-                path.mkdir(parents=True)
-                where = {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}
-                self.kube.create("/api/v1/persistentvolumes", {
-                    "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"volume-{self._volumes}"},
-                    "spec": {
-                        "capacity": {"storage": _VOLUME}, "accessModes": ["ReadWriteOnce"],
-                        "persistentVolumeReclaimPolicy": "Retain", "storageClassName": VOLUMES,
-                        "local": {"path": str(path)},
-                        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [where]}]}},
-                    },
-                })  # fmt: skip
+    def add_volume(self, node: str, namespace: str, claim: str) -> None:
+        """An empty one on this node, for this claim: so it is the test that says who stands where."""
+        self._volumes += 1
+        path = self.machines[node].home / "volumes" / str(self._volumes)
+        path.mkdir(parents=True)
+        where = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        self.kube.create("/api/v1/persistentvolumes", {
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"volume-{self._volumes}"},
+            "spec": {
+                "capacity": {"storage": _VOLUME}, "accessModes": ["ReadWriteOnce"],
+                "persistentVolumeReclaimPolicy": "Retain", "storageClassName": VOLUMES, "local": {"path": str(path)},
+                "claimRef": {
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim,
+                },
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [where]}]}},
+            },
+        })  # fmt: skip
 
     # Tools
 

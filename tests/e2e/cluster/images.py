@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from compat.toolchain import built_once, digest_of, run
 __all__ = ["Image", "base_layer", "install_layer", "layer_of_files", "write_archive"]
 
 _SUITE = "bookworm"
-_PACKAGES = "python3,python3-venv,ca-certificates,openjdk-17-jre-headless"
+_PACKAGES = "python3,python3-venv,ca-certificates,openjdk-17-jre-headless,procps,tini"
 _TREE = Path(__file__).parent.parent.parent.parent
 _SOURCES = (
     "broker", "operator", "spark", "images", "tools", "charts", "crds", "pyproject.toml", "README.md", "LICENSE",
@@ -37,7 +37,9 @@ class Image:
 
     name: str
     layers: Sequence[Path]
-    command: Sequence[str]
+    command: Sequence[str] = ()
+    entrypoint: Sequence[str] = ()
+    environment: Sequence[str] = ()
     user: str = "10911:10911"
 
 
@@ -49,7 +51,7 @@ def base_layer() -> Path:
         # In a mount namespace of its own: what debootstrap mounts goes when it ends, however it ends.
         run(
             [
-                "unshare", "--mount", "nice", "-n", "10", "debootstrap", "--variant=minbase", f"--include={_PACKAGES}",
+                "unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={_PACKAGES}",
                 _SUITE, str(root), _mirror(),
             ],
             aside,
@@ -77,8 +79,11 @@ def _mirror() -> str:
     return chosen
 
 
-def install_layer(*extras: str) -> Path:
-    """LogHerd in /opt/logherd on top of the base, as `images/install` puts it there with these extras."""
+def install_layer(*extras: str, lock: str = "", programs: Mapping[str, str] | None = None) -> Path:
+    """LogHerd in /opt/logherd on top of the base, as `images/install` puts it there with these extras.
+
+    `lock`: this file's packages instead; `programs`: more for its `bin`, by name, from the tree.
+    """
     base = base_layer()
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *_SOURCES], cwd=_TREE,
@@ -95,13 +100,19 @@ def install_layer(*extras: str) -> Path:
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(_TREE / name, place)
         _lend_configuration(root)
-        run(["unshare", "--mount", "sh", "-euc", _INSTALL, "sh", str(root), *extras], aside, _ENVIRONMENT)
+        environment = {**_ENVIRONMENT, "LOCK": lock}
+        run(["unshare", "--mount", "sh", "-euc", _INSTALL, "sh", str(root), *extras], aside, environment)
+        for name, source in (programs or {}).items():
+            target = root / "opt" / "logherd" / "bin" / name
+            shutil.copy(_TREE / source, target)
+            target.chmod(0o755)
         tar = ["tar", "--sort=name", "--mtime=@0", "-C", str(root), "-cf", str(aside / "layer.tar"), "opt/logherd"]
         run(tar, aside)
         shutil.rmtree(root)
 
-    key = digest_of(*(_TREE / name for name in names), *extras)
-    return built_once(f"cluster-image-{'-'.join(('logherd', *extras))}-{key}", build) / "layer.tar"
+    what = "-".join(("logherd", *extras, *(programs or {})))
+    key = digest_of(*(_TREE / name for name in names), _PACKAGES, lock, *extras)
+    return built_once(f"cluster-image-{what}-{key}", build) / "layer.tar"
 
 
 _INSTALL = """
@@ -111,7 +122,7 @@ mount --bind /dev "$root/dev"
 for each in /opt/wheels; do
     if [ -d "$each" ]; then mkdir -p "$root$each"; mount --bind "$each" "$root$each"; fi
 done
-chroot "$root" nice -n 10 /src/images/install /opt/logherd "$@"
+chroot "$root" /src/images/install /opt/logherd "$@"
 """
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
@@ -159,13 +170,13 @@ def write_archive(images: Sequence[Image], path: Path) -> None:
 
 
 def _configuration(image: Image, digests: Sequence[str]) -> dict[str, object]:
-    environment = [_PATH, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"]
+    environment = [_PATH, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1", *image.environment]
     return {
         "architecture": "amd64",
         "os": "linux",
         "config": {
             "User": image.user, "Env": environment, "WorkingDir": "/tmp", "Cmd": list(image.command),
-            "Labels": {"name": image.name},
+            "Entrypoint": list(image.entrypoint), "Labels": {"name": image.name},
         },
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
     }  # fmt: skip

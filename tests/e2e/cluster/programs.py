@@ -51,7 +51,7 @@ def _folder(module: str) -> Path:
         for name, package in packages.items():
             run(
                 [
-                    "nice", "-n", "19", go, "build", "-p", parallel, "-buildvcs=false", "-mod=readonly", "-trimpath",
+                    go, "build", "-p", parallel, "-buildvcs=false", "-mod=readonly", "-trimpath",
                     f"-ldflags={flags}", "-o", str(aside / name), package,
                 ],
                 with_sources, {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local"},

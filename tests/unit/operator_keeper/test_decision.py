@@ -31,7 +31,7 @@ def test_a_confirmed_leader_goes_in_with_its_epoch() -> None:
 @pytest.mark.parametrize(
     ("stands", "changed"),
     [
-        (Slice("4", 7, "10.0.0.1", "c-1"), False),
+        (Slice("4", 7, "10.0.0.1", "c-0"), False),
         (Slice("4", 7, "10.0.0.9", "c-1"), True),  # its pod was made anew
         (Slice("4", 6, "10.0.0.1", "c-1"), True),
         (Slice("4", 8, "10.0.0.2", "c-1"), False),  # somebody knows better
@@ -69,6 +69,18 @@ def test_a_sidecar_that_is_only_cut_off_leaves_anothers_work_alone() -> None:
     made = keeper(Slice("4", 7, "10.0.0.1", "c-1"))
     made.heard(None, 1.0)
     assert made.change(100.0, MARGIN) is None
+
+
+def test_whoever_leads_the_controllers_now_takes_the_slice_over_before_its_former_keeper_empties_it() -> None:
+    leader, stands = Heard(7, "10.0.0.1"), Slice("4", 7, "10.0.0.1", "c-1")
+    former = Keeper("c-1", LEASE, 0.0)
+    leading(former, leader, stands, 10.0)
+    former.heard(None, 10.4)
+    taken = leading(keeper(), leader, stands, 10.6).change(10.6, MARGIN)
+    assert taken == Change("4", 7, "10.0.0.1")
+    assert former.change(12.0, MARGIN) == Change("4", 7, "")  # over a version that stands no longer
+    former.read(Slice("5", taken.epoch, taken.address, "c-0"))
+    assert former.change(100.0, MARGIN) is None
 
 
 def test_a_new_leading_controller_gives_whoever_leads_a_lease_before_it_empties() -> None:

@@ -48,6 +48,17 @@ def test_an_api_server_knows_every_field(way: str) -> None:
         assert faults(each) == [], each["kind"]
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_properties_that_were_asked_for_win(way: str) -> None:
+    name = "spark.task.maxFailures"
+    asked = replace(JOB, conf={name: "3"})
+    files, job = (each for each in job_objects(asked, way) if each["kind"] in ("ConfigMap", "Job", "SparkApplication"))
+    said = job["spec"].get("sparkConf", {})
+    assert said == {} if way == "submit" else said[name] == "3"
+    assert f"{name} 3\n" in files["data"]["spark-defaults.conf"]
+    assert f"{name} 8\n" not in files["data"]["spark-defaults.conf"]
+
+
 def test_an_api_server_knows_every_field_of_the_files() -> None:
     documents = [
         document for name, text in job_files(JOB).items() if name.endswith(".yaml")

@@ -1,0 +1,90 @@
+"""The Spark job that `logherd operator spark-job` prints, in cluster mode on two nodes, while the leader's pod goes."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster.images import Image, base_layer, install_layer
+from e2e.cluster.kube import eventually
+from e2e.orders import GROUP, NAMES, NAMESPACE, manifest
+from e2e.scene import FIRST, Scene
+
+pytestmark = [pytest.mark.timeout(1800, func_only=True)]
+_IMAGE = "docker.io/local/logherd-spark:1"
+_TOPIC, _QUEUES, _ROWS = "flights", 8, 336_776
+_SMALL = {
+    # Two nodes of two processors have less to give than Spark asks for, one whole processor for each pod.
+    "spark.kubernetes.driver.request.cores": "200m", "spark.kubernetes.executor.request.cores": "200m",
+}  # fmt: skip
+
+
+def spark_image() -> Image:
+    """As `images/spark/Dockerfile` makes it."""
+    layer = install_layer(lock="requirements-spark.lock", programs={"spark-entrypoint": "images/spark/entrypoint"})
+    python = "/opt/logherd/bin/python3"
+    return Image(
+        name=_IMAGE, layers=[base_layer(), layer], user="185:185",
+        entrypoint=["/usr/bin/tini", "-s", "--", "/opt/logherd/bin/spark-entrypoint"],
+        environment=[f"PYSPARK_PYTHON={python}", f"PYSPARK_DRIVER_PYTHON={python}"],
+    )  # fmt: skip
+
+
+def test_spark_writes_each_flight_once_while_the_leaders_pod_is_deleted(scene: Scene, tmp_path: Path) -> None:
+    orders, cluster = scene.orders, scene.cluster
+    cluster.load([spark_image()])
+    _make_topic(scene)
+    file = tmp_path / "group.yaml"
+    file.write_text(manifest(FIRST))
+    with scene.during("Spark job; pod of the leader deleted", seconds=300) as row:
+        cluster.kubectl("apply", "-f", "-", text=_printed(file))
+        eventually(
+            lambda: scene.stored(_TOPIC, _QUEUES) > _ROWS // 20, "Spark writes", seconds=600, pause=1,
+            words=lambda: _words(scene),
+        )  # fmt: skip
+        epoch = orders.epoch
+        orders.delete_pod(orders.leader())
+        orders.wait_for_epoch(epoch)
+        assert scene.stored(_TOPIC, _QUEUES) < _ROWS, "the leader went when all was written"
+        eventually(lambda: _ended(scene), "the driver ends", seconds=900, pause=1, words=lambda: _words(scene))
+    said = cluster.kubectl("-n", NAMESPACE, "logs", "-l", f"spark-role=driver,{_JOB_LABEL}", "--tail=-1")
+    assert f"sent {_ROWS} stored {_ROWS} lost 0 duplicated 0" in said, said[-3000:]
+    assert scene.stored(_TOPIC, _QUEUES) == _ROWS
+    assert row[0].failed == ()
+
+
+_JOB_LABEL = f"app.kubernetes.io/instance={GROUP}-flights"
+
+
+def _make_topic(scene: Scene) -> None:
+    told = scene.driver.call(
+        "mqadmin",
+        command=[
+            "updateTopic", "-n", NAMES, "-c", GROUP, "-t", _TOPIC, "-r", str(_QUEUES), "-w", str(_QUEUES),
+        ],
+    )  # fmt: skip
+    assert "success" in told["out"], told
+
+
+def _printed(file: Path) -> str:
+    command = [sys.executable, "-m", "logherd", "operator", "spark-job", "-f", str(file)]
+    command += ["--namespace", NAMESPACE, "--image", _IMAGE, "--executors", "2"]
+    command += [part for name, value in _SMALL.items() for part in ("--conf", f"{name}={value}")]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def _ended(scene: Scene) -> bool:
+    """The Job is done when spark-submit is, which waits for the driver."""
+    status = scene.cluster.kube.get(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{GROUP}-flights").get("status", {})
+    failed = [each for each in status.get("conditions", ()) if each["type"] == "Failed" and each["status"] == "True"]
+    assert not failed, _words(scene)
+    return bool(status.get("succeeded"))
+
+
+def _words(scene: Scene) -> str:
+    pods = scene.cluster.kubectl("-n", NAMESPACE, "get", "pods", "-o", "wide")
+    labels = (f"spark-role=driver,{_JOB_LABEL}", f"spark-role=executor,{_JOB_LABEL}", f"job-name={GROUP}-flights")
+    told = [scene.cluster.kubectl("-n", NAMESPACE, "logs", "-l", label, "--tail=30") for label in labels]
+    return "\n".join([time.strftime("%X"), pods, *told])
