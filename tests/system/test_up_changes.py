@@ -22,6 +22,12 @@ def group(tmp_path: Path) -> Iterator[LocalGroup]:
         yield made
 
 
+def begin(producer: SteadyProducer) -> float:
+    """When it sends evenly. A Java process that starts on a busy machine may be too late for its own first requests."""
+    producer.wait_for(50, since=time.time())
+    return time.time()
+
+
 def move_leader(group: LocalGroup) -> int:
     """By hand, as a person does; who leads now."""
     before = group.status()
@@ -44,7 +50,7 @@ def test_sizes_settings_and_leaders_change_under_a_stock_producer_without_a_fail
     assert group.client("topic", "create", "Orders", "--queues", "4").returncode == 0
     with Driver(java_classes, tmp_path / "client") as driver:
         with SteadyProducer(driver, group.name_servers, "Orders", name="up", per_second=100) as producer:
-            producer.wait_for(50, since=time.time())
+            begun = begin(producer)
             for before, after, brokers in (("1", "3", 3), ("3", "5", 5), ("5", "3", 3)):
                 generation = group.change(f"replicas: {before}", f"replicas: {after}")
                 group.settle(generation, brokers)
@@ -54,7 +60,7 @@ def test_sizes_settings_and_leaders_change_under_a_stock_producer_without_a_fail
             generation = group.change('"65536"', '"131072"')
             after_restart = group.settle(generation, 3)
             producer.wait_for(50, since=time.time())
-        failed = [each for each in producer.sends if not each.ok]
+        failed = [each for each in producer.sends if not each.ok and each.invoked > begun]
     assert not pids & {each["pid"] for each in after_restart["brokers"]}
     assert after_restart["leader"]["brokerId"] != leader
     said = [line.partition(" ")[2].partition(" ")[2] for line in group.said().splitlines()]
@@ -81,7 +87,7 @@ def test_each_kind_of_setting_changes_under_a_stock_producer_and_only_what_needs
         assert group.client("topic", "create", "Orders", "--queues", "4").returncode == 0
         before = group.settle(1, 3)
         with SteadyProducer(driver, group.name_servers, "Orders", name="set", per_second=100) as producer:
-            producer.wait_for(50, since=time.time())
+            begun = begin(producer)
             generation = group.change(
                 "  config: {", '  replication: {lagTimeoutMs: 2000}\n  config: {fileReservedTime: "24", '
             )  # fmt: skip
@@ -94,7 +100,7 @@ def test_each_kind_of_setting_changes_under_a_stock_producer_and_only_what_needs
             await_true(lambda: group.said().count("is restarted") == 3, group.said)
             after = group.settle(generation, 3)
             producer.wait_for(50, since=time.time())
-        failed = [each for each in producer.sends if not each.ok]
+        failed = [each for each in producer.sends if not each.ok and each.invoked > begun]
     pids = [[each["pid"] for each in status["brokers"]] for status in (before, live, after)]
     assert pids[0] == pids[1] == pids[2]
     controllers = [{each["pid"] for each in status["controllers"]} for status in (before, live, after)]

@@ -6,6 +6,7 @@ takes the long way.
 """
 
 import gc
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -28,8 +29,13 @@ def run(arguments: Sequence[str]) -> int:
 
         return start_process(arguments[0], *plain)
     gc.set_threshold(_ALLOCATIONS)
+    # Nothing is there yet that would have to be put away: Ctrl-C simply ends us, without a word.
+    heard = signal.getsignal(signal.SIGINT)
+    if heard is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from logherd.cli.umbrella import run_umbrella
 
+    signal.signal(signal.SIGINT, heard)
     return run_umbrella(arguments)
 
 

@@ -20,7 +20,7 @@ from logherd_operator.local.folder import DEFAULT_PARENT, Folder
 from logherd_operator.local.keeping import Keeping, Turn
 from logherd_operator.local.places import Places
 from logherd_operator.local.processes import is_alive, start_process, started_ticks
-from logherd_operator.local.signals import LetGo
+from logherd_operator.local.signals import LetGo, finishing
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.local.support import kubernetes_only
 from logherd_operator.local.watching import Watching
@@ -224,8 +224,9 @@ def _why(turn: Turn) -> str:
 
 def _give_up(places: Places) -> None:
     """Nobody is told of these processes, so nobody would stop them."""
-    for _ in places.stop(STOP_SECONDS):
-        pass
+    with finishing():
+        for _ in places.stop(STOP_SECONDS):
+            pass
 
 
 def _leave_keeper(folder: Folder, places: Places, lock: IO[str]) -> None:
@@ -269,9 +270,10 @@ def _stay(keeping: Keeping, places: Places, folder: Folder, watching: Watching, 
     except KeyboardInterrupt:
         watching.close()
     killed = False
-    for sentence in places.stop(STOP_SECONDS):
-        killed = killed or "killed" in sentence
-        watching.say(f"{places.state.group}: {sentence}")
+    with finishing():
+        for sentence in places.stop(STOP_SECONDS):
+            killed = killed or "killed" in sentence
+            watching.say(f"{places.state.group}: {sentence}")
     watching.say(f"{places.state.group}: data stays in {folder.path}")
     return 1 if killed else 0
 
