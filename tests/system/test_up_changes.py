@@ -69,6 +69,8 @@ def test_sizes_settings_and_leaders_change_under_a_stock_producer_without_a_fail
     assert len(restarts) == 3
     assert failed == []
     assert len(producer.sends) > 200
+    told = (tmp_path / "client/logs/rocketmqlogs/remoting.log").read_text()
+    assert "Receive go away from channelId" in told  # who stops in order tells its clients to leave
 
 
 def hot(group: LocalGroup) -> list[tuple[object, ...]]:

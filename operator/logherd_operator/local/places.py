@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from logherd_operator.local.checking import Checking
+from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import STOP_SECONDS, Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import child_of
@@ -37,12 +38,17 @@ class Places:
         self._folder = folder
         self._checking = checking
         self._own: dict[int, subprocess.Popen[bytes]] = {}
+        self._ending = False
 
     def remember(self, state: GroupState) -> None:
         """Go on from this state. Raises: LocalError if it cannot be written."""
         if state != self.state:
             self.state = state
-            self._folder.write(state)
+            try:
+                self._folder.write(state)
+            except LocalError:
+                if not self._ending:  # a full disk keeps nobody from stopping
+                    raise
 
     # ---- what is to be there ---------------------------------------------------------------------------------------
 
@@ -161,9 +167,11 @@ class Places:
     def stop(self, seconds: float) -> Iterator[str]:
         """Stop everything, in order: brokers at once, so that nobody waits for one that stops, too; then the
         controllers. Yields a sentence for each process. Raises: LocalError if one is another user's."""
+        self._ending = True
         for component in ("broker", "controller"):
             places = [each for each in self.state.places if each.component == component]
             yield from self._stop_all(places, seconds)
+        self._ending = False
         staying = [each for each in self.state.places if not each.leaving]
         ended = tuple(replace(each, guardian=None, told=None, starts=0) for each in staying)
         self.remember(replace(self.state, places=ended, keeper=None))
