@@ -130,8 +130,9 @@ class Orders:
         return int(page["epoch"])
 
     def leading_controller(self) -> str:
-        """The pod that leads the controllers, as the operator last saw it. Raises Refused."""
-        return f"{GROUP}-controller-{self.status['controllers']['leader'].removeprefix('c')}"
+        """The pod that leads the controllers, as the operator last saw it; "" for none. Raises Refused."""
+        node = self.status.get("controllers", {}).get("leader") or ""
+        return f"{GROUP}-controller-{node.removeprefix('c')}" if node else ""
 
     def wait_for_epoch(self, above: int) -> None:
         """Until another leadership has begun and serves."""
