@@ -60,6 +60,7 @@ class Shape:
     preferred: int
     fault_gap_ms: int
     kinds: tuple[str, ...]
+    small_bytes: int = 0
 
     def as_data(self) -> dict[str, object]:
         """For the transcript and the digest."""
@@ -93,4 +94,5 @@ def draw_shape(seed: int) -> Shape:
         preferred=draw.choice((0, 0, 1, 2)),
         fault_gap_ms=draw.choice((250, 600, 1_500)),
         kinds=kinds,
+        small_bytes=draw.choice((0, 0, 40, 500)),
     )

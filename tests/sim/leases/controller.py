@@ -20,6 +20,7 @@ from logherd.raft.record import Kind
 from logherd.raft.store import HardState
 from logherd.replication.epochs import NOWHERE
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId
+from logherd.replication.sender import ShipOptions
 from sim.consensus.disk import SimStore
 from sim.leases.process import Process
 
@@ -30,6 +31,7 @@ __all__ = ["Controller"]
 
 CLUSTER = ClusterId("leases")
 OPTIONS = OfficeOptions(fresh_ms=700, gather_ms=200, transfer_ms=2_000, retry_ms=50, idle_ms=200)
+RAFT = RaftOptions(ship=ShipOptions(small_bytes=0))
 TICK_US = 50_000
 
 Done = Callable[[Verdict | None], None]
@@ -61,7 +63,7 @@ class Controller(Process):
         self._load()
         hard = HardState(CLUSTER, self.identity)
         seed = self.draw.getrandbits(64)
-        self.core = RaftCore(self.store, RaftOptions(), hard=hard, seed=seed, now=self.now_ms())
+        self.core = RaftCore(self.store, RAFT, hard=hard, seed=seed, now=self.now_ms())
         if self.full:
             self.feed(DiskFull(full=True))
         self.soon(self.draw.randrange(TICK_US), self._tick)
