@@ -200,8 +200,11 @@ def demonstrate(rows_max: int | None, report: Path, told: Path | None, screen: S
 
 @contextmanager
 def stopping(spark: SparkSession) -> Iterator[None]:
-    """Stop Spark behind the block; not after Ctrl-C, which may have come in the middle of an answer of its process: then
-    that understands nothing more, and ends with ours."""
+    """Stop Spark behind the block.
+
+    Not after Ctrl-C, which may have come in the middle of an answer of its process: then that understands nothing more,
+    and ends with ours.
+    """
     try:
         yield
     except KeyboardInterrupt:
