@@ -64,6 +64,11 @@ class Orders:
         """Raises Refused."""
         return self._cluster.kube.find(f"{_PODS}/{name}")
 
+    def is_ready(self, name: str) -> bool:
+        """Whether the pod is there and serves. Raises Refused."""
+        pod = self.pod(name)
+        return pod is not None and _is_ready(pod)
+
     def node(self, pod: str) -> str:
         """Where a pod runs. Raises Refused."""
         return str(self._cluster.kube.get(f"{_PODS}/{pod}")["spec"]["nodeName"])
@@ -125,8 +130,9 @@ class Orders:
         return int(page["epoch"])
 
     def leading_controller(self) -> str:
-        """The pod that leads the controllers, as the operator last saw it. Raises Refused."""
-        return f"{GROUP}-controller-{self.status['controllers']['leader'].removeprefix('c')}"
+        """The pod that leads the controllers, as the operator last saw it; "" for none. Raises Refused."""
+        node = self.status.get("controllers", {}).get("leader") or ""
+        return f"{GROUP}-controller-{node.removeprefix('c')}" if node else ""
 
     def wait_for_epoch(self, above: int) -> None:
         """Until another leadership has begun and serves."""
@@ -167,6 +173,10 @@ class Orders:
     def kill_process(self, pod: str) -> None:
         """kill -9 of the broker; its guardian lives. Raises Refused."""
         self.kill(self.process(pod))
+
+    def pause_process(self, pod: str) -> None:
+        """It stands still until somebody kills it. Raises Refused."""
+        os.kill(self.process(pod), signal.SIGSTOP)
 
     def process(self, pod: str) -> int:
         """The broker in a pod, below its guardian. Raises Refused."""

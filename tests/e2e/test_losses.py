@@ -24,6 +24,15 @@ def test_the_leaders_process_dies_and_no_send_fails(scene: Scene) -> None:
     assert row[0].failed == ()
 
 
+def test_the_leaders_process_is_paused_until_its_guardian_ends_it(scene: Scene) -> None:
+    orders = scene.orders
+    with scene.during("process of the leader paused") as row:
+        epoch = orders.epoch
+        orders.pause_process(orders.leader())
+        orders.wait_for_epoch(epoch)
+    assert row[0].gap < 60
+
+
 def test_the_leaders_pod_is_deleted_and_no_send_fails(scene: Scene) -> None:
     orders = scene.orders
     with scene.during("pod of the leader deleted") as row:
@@ -91,22 +100,31 @@ def test_a_controller_is_lost(scene: Scene, grace: int | None) -> None:
     uid = orders.pods("controller")[pod]["metadata"]["uid"]
     with scene.during(f"leading controller deleted, {'its grace' if grace is None else 'no grace'}") as row:
         orders.delete_pod(pod, grace=grace)
-        eventually(lambda: orders.leading_controller() != pod, "another controller leads", words=orders.words)
+        eventually(lambda: orders.leading_controller() not in ("", pod), "another controller leads", words=orders.words)
         eventually(lambda: (orders.pod(pod) or {}).get("metadata", {}).get("uid") not in (None, uid), "a new pod")
+    assert row[0].failed == ()
+
+
+def test_the_leaders_node_is_drained(scene: Scene) -> None:
+    """Its volumes are that node's, so its pods wait until it takes pods again."""
+    cluster = scene.cluster
+    there = _lead_on_second_node(scene)
+    with scene.during("node of the leader drained", seconds=400) as row:
+        epoch = scene.orders.epoch
+        try:
+            cluster.kubectl("drain", "node2", "--delete-emptydir-data", "--timeout=120s", seconds=150)
+            scene.orders.wait_for_epoch(epoch)
+            scene.producer.wait_for(400, since=time.time())
+            assert not scene.orders.is_ready(there)
+        finally:
+            cluster.kubectl("uncordon", "node2")
     assert row[0].failed == ()
 
 
 def test_a_node_is_lost_with_the_leader_on_it(scene: Scene) -> None:
     """Not the API server's word about the node is waited for: it takes it for dead after 40 seconds or more."""
     orders, cluster = scene.orders, scene.cluster
-    orders.settle()
-    there = next(name for name in orders.pods("broker") if orders.node(name) == "node2")
-    if orders.leader() != there:
-        cluster.kubectl(
-            "-n", NAMESPACE, "annotate", "brokergroup", GROUP, "--overwrite",
-            f"logherd.dev/switchover={int(there.rsplit('-', 1)[1]) + 1}@{orders.epoch}",
-        )  # fmt: skip
-        eventually(lambda: orders.leader() == there, f"{there} leads", words=orders.words)
+    _lead_on_second_node(scene)
     with scene.during("node of the leader cut off", seconds=600) as row:
         epoch, begin = orders.epoch, time.time()
         cluster.cut()
@@ -118,6 +136,20 @@ def test_a_node_is_lost_with_the_leader_on_it(scene: Scene) -> None:
         finally:
             cluster.join()
     assert resumed - begin < _LEASE_SECONDS + 5, row[0]
+
+
+def _lead_on_second_node(scene: Scene) -> str:
+    """Order a switchover if need be; the pod that leads."""
+    orders = scene.orders
+    orders.settle()
+    there = next(name for name in orders.pods("broker") if orders.node(name) == "node2")
+    if orders.leader() != there:
+        scene.cluster.kubectl(
+            "-n", NAMESPACE, "annotate", "brokergroup", GROUP, "--overwrite",
+            f"logherd.dev/switchover={int(there.rsplit('-', 1)[1]) + 1}@{orders.epoch}",
+        )  # fmt: skip
+        eventually(lambda: orders.leader() == there, f"{there} leads", words=orders.words)
+    return there
 
 
 def _leads_to_leader(scene: Scene) -> bool:

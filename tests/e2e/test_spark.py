@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster.images import Image, base_layer, install_layer
+from e2e.cluster.images import Image, base_layer, file_of, install_layer, layer_of_files
 from e2e.cluster.kube import eventually
 from e2e.orders import GROUP, NAMES, NAMESPACE, manifest
 from e2e.scene import FIRST, Scene
@@ -15,18 +15,21 @@ from e2e.scene import FIRST, Scene
 pytestmark = [pytest.mark.timeout(1800, func_only=True)]
 _IMAGE = "docker.io/local/logherd-spark:1"
 _TOPIC, _QUEUES, _ROWS = "flights", 8, 336_776
+_DOCKERFILE = Path(__file__).parents[2] / "images" / "spark" / "Dockerfile"
+_USER = next(line.split("'")[1] for line in _DOCKERFILE.read_text().splitlines() if "/etc/passwd" in line)
 _SMALL = {
     # Two nodes of two processors have less to give than Spark asks for, one whole processor for each pod.
     "spark.kubernetes.driver.request.cores": "200m", "spark.kubernetes.executor.request.cores": "200m",
 }  # fmt: skip
 
 
-def spark_image() -> Image:
+def spark_image(folder: Path) -> Image:
     """As `images/spark/Dockerfile` makes it."""
+    users = layer_of_files(folder, {"etc/passwd": f"{file_of(base_layer(), './etc/passwd')}{_USER}\n"})
     layer = install_layer(lock="requirements-spark.lock", programs={"spark-entrypoint": "images/spark/entrypoint"})
     python = "/opt/logherd/bin/python3"
     return Image(
-        name=_IMAGE, layers=[base_layer(), layer], user="185:185",
+        name=_IMAGE, layers=[base_layer(), layer, users], user="185:185",
         entrypoint=["/usr/bin/tini", "-s", "--", "/opt/logherd/bin/spark-entrypoint"],
         environment=[f"PYSPARK_PYTHON={python}", f"PYSPARK_DRIVER_PYTHON={python}"],
     )  # fmt: skip
@@ -34,7 +37,7 @@ def spark_image() -> Image:
 
 def test_spark_writes_each_flight_once_while_the_leaders_pod_is_deleted(scene: Scene, tmp_path: Path) -> None:
     orders, cluster = scene.orders, scene.cluster
-    cluster.load([spark_image()])
+    cluster.load([spark_image(tmp_path)])
     _make_topic(scene)
     file = tmp_path / "group.yaml"
     file.write_text(manifest(FIRST))

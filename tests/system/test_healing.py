@@ -18,6 +18,7 @@ from system.guarded_group import GuardedGroup, GuardedReplica
 from system.guardians import eventually
 from system.load import Load, drained_history
 from system.replica_orders import token_file
+from system.test_damage import pull_header
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -50,11 +51,12 @@ def segment_of(broker: GuardedReplica, number: int) -> Path:
 
 
 def damage(broker: GuardedReplica, number: int, start: int, size: int) -> None:
-    """Spoil bytes of a segment of a stopped broker."""
-    path = segment_of(broker, number)
-    data = bytearray(path.read_bytes())
-    data[start : start + size] = bytes(each ^ 0x55 for each in data[start : start + size])
-    path.write_bytes(data)
+    """Spoil bytes of a segment, also of a broker that runs and has the file mapped."""
+    with segment_of(broker, number).open("r+b") as file:
+        file.seek(start)
+        data = file.read(size)
+        file.seek(start)
+        file.write(bytes(each ^ 0x55 for each in data))
 
 
 def same_segments(group: GuardedGroup, numbers: Iterable[int]) -> None:
@@ -108,6 +110,41 @@ def test_a_follower_fetches_the_record_that_was_spoilt_while_it_was_down(tmp_pat
         assert store_id(follower) == before
         same_segments(group, range(3))
         assert load.count(Outcome.FAILED) == 0
+
+
+def test_a_leader_that_a_consumer_shows_its_damage_lets_another_lead_and_heals(tmp_path: Path) -> None:
+    with group_of(tmp_path, "controller") as group:
+        fill(group.leader()[0], 2 * SEGMENT)
+        for broker in group.brokers:  # what a process wrote itself is not compared
+            group.agree()
+            lives = broker.log().count("the log was read through")
+            assert broker.stop() == 0
+            broker.start()
+            eventually(
+                lambda broker=broker, lives=lives: broker.log().count("the log was read through") > lives,
+                f"it does not read its log: {broker.log()[-2000:]}", SECONDS,
+            )  # fmt: skip
+        group.agree()
+        leader, epoch = group.leader()
+        witness = next(each for each in group.brokers if each is not leader)
+        at = segment_of(leader, 1).read_bytes().index(b"fill-100.....")
+        with Load(witness, senders=2) as load:
+            load.wait_for(Outcome.OK, 50, seconds=SECONDS)
+            damage(leader, 1, at + 50, 1)
+            client = BlockingClient(leader.port, host=leader.host)
+            answer = client.ask(11, {**pull_header(25), "topic": "Fill"})
+            client.close()
+            assert (answer.code, answer.body) == (1, b"")
+            group.leader(after=epoch)
+            healed(leader)
+            load.wait_for(Outcome.OK, 50, seconds=SECONDS)
+        judge(group, load, leader, ok_sends_min=100)
+        assert "hands leadership over" in leader.log()
+        assert 0 < fetched(leader) < 200_000
+        client = BlockingClient(leader.port, host=leader.host)
+        assert client.pull("Fill", 0, 25)[0][1].startswith("fill-100")
+        client.close()
+        same_segments(group, range(2))
 
 
 def test_a_former_leader_under_its_guardian_fetches_what_was_spoilt(tmp_path: Path) -> None:

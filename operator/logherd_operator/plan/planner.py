@@ -88,9 +88,19 @@ def _plan(
 ) -> Plan:
     pace = situation.pace
     busy = bool(actions) or (operation is not None and not blocked)
-    again = pace.busy if busy else pace.held if operation is not None or blocked else pace.idle
+    waits = operation is not None or blocked or not _whole(situation)
+    again = pace.busy if busy else pace.held if waits else pace.idle
     since = {**situation.since, **_remembered(dict(situation.observed.since), blocked, situation.now)}
     return Plan(actions=actions, operation=operation, blocked=blocked, since=since, again_seconds=again)
+
+
+def _whole(situation: Situation) -> bool:
+    """Does nothing have to come back by itself? What the controllers say changes without a word of the API server's."""
+    group, quorum = situation.group, situation.observed.quorum
+    return (
+        group is not None and group.led and len(group.in_sync) >= situation.spec.replicas
+        and quorum is not None and all(each.connected for each in quorum.voters)
+    )  # fmt: skip
 
 
 def _remembered(before: dict[str, float], blocked: tuple[Block, ...], now: float) -> dict[str, float]:

@@ -14,6 +14,10 @@ __all__ = ["broker_template", "controller_template"]
 USER = 10911
 _STARTUP_PROBES = 360
 """Five seconds each: recovery of a large store may take half an hour before anybody loses patience."""
+_DEAF_PROBES: dict[Component, int] = {"broker": 30, "controller": 6}
+"""Ten seconds each. A guardian starts a broker again in place, and until its store is recovered nobody answers: that is
+no reason to end the guardian, too, and the connections that it passes on meanwhile. A leader that hangs it ends itself.
+"""
 _CONTROLLER_GRACE_SECONDS = 30
 _LOOKUP_THREADS = 32
 
@@ -80,7 +84,7 @@ def _container(site: Site, component: Component, resources: Resources) -> Docume
         "resources": resources.model_dump(mode="json", exclude_none=True),
         "securityContext": _container_context(),
         "startupProbe": _probe("/health", period=5, failures=_STARTUP_PROBES),
-        "livenessProbe": _probe("/health", period=10, failures=6),
+        "livenessProbe": _probe("/health", period=10, failures=_DEAF_PROBES[component]),
         "readinessProbe": _probe("/ready", period=5, failures=3),
         "volumeMounts": [
             {"name": "data", "mountPath": DATA_DIR},

@@ -94,6 +94,11 @@ def _shared(job: SparkJob) -> dict[str, str]:
         "spark.pyspark.python": _PYTHON,
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
+        # Spark 4.3 makes a NetworkPolicy for its executors. Whoever submits would need the right to change any, of the
+        # brokers, too, and is refused without it.
+        "spark.kubernetes.driver.pod.excludedFeatureSteps": (
+            "org.apache.spark.deploy.k8s.features.NetworkPolicyFeatureStep"
+        ),
         # These three keep the driver's rights small; what is left behind goes with the driver's pod.
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",

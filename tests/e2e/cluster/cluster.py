@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 
 from compat.processes import until
+from e2e.cluster.audit import Asked, asked_by, write_policy
+from e2e.cluster.containers import container_process
 from e2e.cluster.images import Image, write_archive
 from e2e.cluster.kube import Kube, eventually
 from e2e.cluster.machine import CGROUPS, Machine, Service, run
@@ -50,13 +52,16 @@ class Cluster:
         self.stop()
 
     def stop(self) -> None:
-        """End it; nothing is left but the logs in its home."""
+        """End it; nothing is left but the logs in its home, those of the pods that were there last, too."""
         for machine in self.machines.values():
             machine.stop()
         self.machines.clear()
         # The link goes with the namespace it leads to, when the kernel comes to it.
         until(lambda: not Path("/sys/class/net", self._door).exists(), seconds=20, what="the end of the link")
         for name in _NODES:
+            # Links lead from there into folders that are about to go.
+            with suppress(OSError, shutil.Error):
+                shutil.copytree(self._home / name / "own" / "var-log" / "pods", self._home / name / "pods")
             shutil.rmtree(self._home / name / "own", ignore_errors=True)
             shutil.rmtree(self._home / name / "volumes", ignore_errors=True)
         shutil.rmtree(self._home / "etcd", ignore_errors=True)
@@ -135,7 +140,7 @@ class Cluster:
             f"--service-account-signing-key-file={papers['accounts.key']}",
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
             "--kubelet-preferred-address-types=InternalIP", "--allow-privileged=true", "--profiling=false",
-            f"--audit-log-path={self._home / 'audit.log'}", f"--audit-policy-file={self._audit_policy()}",
+            f"--audit-log-path={self._home / 'audit.log'}", f"--audit-policy-file={write_policy(self._home)}",
             "--audit-log-maxsize=200",
         )  # fmt: skip
         first.start(
@@ -147,15 +152,6 @@ class Cluster:
             "scheduler", program["kube-scheduler"], f"--kubeconfig={papers.kubeconfig}", "--leader-elect=false",
             "--bind-address=127.0.0.1",
         )  # fmt: skip
-
-    def _audit_policy(self) -> Path:
-        """Who asked for what; never what was in it."""
-        path = self._home / "audit-policy.yaml"
-        path.write_text(
-            "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules:\n"
-            "- level: Metadata\n  userGroups: ['system:serviceaccounts']\n- level: None\n"
-        )
-        return path
 
     def _names(self) -> None:
         """CoreDNS on the first node, behind the Service where pods ask."""
@@ -250,6 +246,10 @@ class Cluster:
         command = [str(self._programs["kubectl"]), f"--kubeconfig={self.papers.kubeconfig}", *arguments]
         return run(*command, text=text, seconds=seconds, environment={"HOME": str(self._home)})
 
+    def asked(self, user: str) -> frozenset[Asked]:
+        """What an account asked of the API server so far, each kind of question once."""
+        return asked_by(user, self._home / "audit.log")
+
     def stop_api(self) -> None:
         """No API server any more; it dies as if its machine had."""
         self.service("api").stop(how=signal.SIGKILL)
@@ -261,14 +261,7 @@ class Cluster:
 
     def container_process(self, node: str, pod: str, container: str) -> int:
         """The first process of a pod's container as this machine knows it."""
-        machine = self.machines[node]
-        listed = machine.run(
-            "ctr", "-n", "k8s.io", "containers", "ls", "-q",
-            f'labels."io.kubernetes.pod.name"=={pod},labels."io.kubernetes.container.name"=={container}',
-        )  # fmt: skip
-        tasks = dict(line.split()[:2] for line in machine.run("ctr", "-n", "k8s.io", "tasks", "ls").splitlines()[1:])
-        inner = next(int(tasks[each]) for each in listed.split() if each in tasks)
-        return _outer(machine, inner)
+        return container_process(self.machines[node], pod, container)
 
 
 class Words:
@@ -284,32 +277,6 @@ class Words:
 def _answers(machine: Machine) -> bool:
     with suppress(RuntimeError):
         return bool(machine.run("ctr", "version"))
-    return False
-
-
-def _outer(machine: Machine, inner: int) -> int:
-    """A process that the machine knows as `inner`."""
-    space = os.readlink(f"/proc/{machine.pid}/ns/pid")
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdecimal():
-            continue
-        with suppress(OSError):
-            ids = next(
-                line for line in (folder / "status").read_text().splitlines() if line.startswith("NSpid:")
-            ).split()[2:]
-            if ids and ids[0] == str(inner) and _has_parent_space(folder, space):
-                return int(folder.name)
-    raise ProcessLookupError(f"{machine.name} has no process {inner}")
-
-
-def _has_parent_space(folder: Path, space: str) -> bool:
-    """Whether the process, or one that it descends from, is in this namespace of processes."""
-    pid = folder.name
-    while pid not in ("0", "1"):
-        if os.readlink(f"/proc/{pid}/ns/pid") == space:
-            return True
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        pid = next(line.split()[1] for line in lines if line.startswith("PPid:"))
     return False
 
 

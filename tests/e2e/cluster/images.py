@@ -19,7 +19,7 @@ from pathlib import Path
 
 from compat.toolchain import built_once, digest_of, run
 
-__all__ = ["Image", "base_layer", "install_layer", "layer_of_files", "write_archive"]
+__all__ = ["Image", "base_layer", "file_of", "install_layer", "layer_of_files", "write_archive"]
 
 _SUITE = "bookworm"
 _PACKAGES = "python3,python3-venv,ca-certificates,openjdk-17-jre-headless,procps,tini"
@@ -144,6 +144,13 @@ def layer_of_files(directory: Path, files: dict[str, str]) -> Path:
             entry.size, entry.mode = len(text.encode()), 0o755
             archive.addfile(entry, io.BytesIO(text.encode()))
     return path
+
+
+def file_of(layer: Path, name: str) -> str:
+    """The text of a file in a layer."""
+    with tarfile.open(layer) as archive:
+        found = archive.extractfile(name)
+        return "" if found is None else found.read().decode()
 
 
 def write_archive(images: Sequence[Image], path: Path) -> None:

@@ -4,7 +4,9 @@ which is mostly nothing, and what it says.
 
 from dataclasses import replace
 
-from logherd_operator.observed.observed import Orders, Platform
+import pytest
+
+from logherd_operator.observed.observed import Observed, Orders, Platform
 from logherd_operator.observed.quorum import Member, Rules
 from logherd_operator.observed.slots import Report, Slot, Volume
 from logherd_operator.plan.actions import Promote, Rebuild, Restart, RestartReason, SetMembers, SettleQuorum
@@ -38,6 +40,16 @@ def test_a_healthy_group_is_left_alone() -> None:
     plan = decide(look())
     assert (plan.actions, plan.operation, plan.blocked) == ((), None, ())
     assert plan.again_seconds == 60
+
+
+@pytest.mark.parametrize(
+    "observed",
+    [look(group=group(in_sync=(1, 2))), look(group=group(leader=None, serving=False)), look(group=None, quorum=None)],
+    ids=["one is behind", "nobody leads", "nobody can tell"],
+)
+def test_what_comes_back_by_itself_is_looked_for_soon(observed: Observed) -> None:
+    """A broker that was paused is in sync again without a word of its pod, and the status is to say so."""
+    assert decide(observed).again_seconds <= 10
 
 
 def test_f1_a_follower_pod_is_deleted_and_everything_else_waits() -> None:

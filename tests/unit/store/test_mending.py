@@ -9,6 +9,7 @@ from logherd.store.damage_note import forget_damage, note_damage, noted_damage
 from logherd.store.mending import mend, survey
 from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.store.pieces import Kept, PieceAsk, PieceState, read_piece
+from logherd.store.scrub import Scrub
 from logherd.store.tools import verify
 from sim.disk import SimulatedCrash
 from unit.store.helpers import ROOT as STORE
@@ -223,3 +224,31 @@ def test_a_missing_file_is_more_than_damage(pair: tuple[SimDisk, SimDisk]) -> No
     disk.unlink(SECOND)
     with pytest.raises(StoreDamaged, match="no file for positions 16384 to 32768"):
         survey(disk, ROOT)
+
+
+def scrubbed(disk: SimDisk, start: int, end: int) -> list[StoreDamaged]:
+    scrub, found = Scrub(disk, ROOT), list[StoreDamaged]()
+    while scrub.position < end:
+        damage = scrub.step(start, end, 1000)
+        if damage is not None:
+            found.append(damage)
+    scrub.close()
+    return found
+
+
+def test_a_scrub_finds_the_first_damage_of_each_segment_and_nothing_behind_the_end(
+    pair: tuple[SimDisk, SimDisk],
+) -> None:
+    disk = pair[0]
+    start, end = kept(disk)
+    assert scrubbed(disk, start, end) == []
+    for at in (500, 9000):
+        disk.names[SECOND].base[at] ^= 1
+    last = f"{ROOT}/commitlog/{end - end % 16384:020d}"
+    disk.names[last].base[end % 16384 + 10] ^= 1
+    (damage,) = scrubbed(disk, start, end)
+    assert damage.path == SECOND
+    assert damage.offset <= 500
+    assert scrubbed(disk, 32768, end) == [], "what retention has deleted is not read"
+    disk.unlink(SECOND)
+    assert scrubbed(disk, start, 32768) == [], "nor is a file that goes meanwhile"

@@ -17,6 +17,8 @@ __all__ = ["Damages", "MustHeal"]
 
 _log = Log("logherd.group")
 
+_LOOK_SECONDS = 1.0
+
 
 class MustHeal(BrokerFailed):
     """The log here is damaged: the next process heals it before it takes part in the group."""
@@ -65,7 +67,7 @@ class Damages:
             if not told:
                 told = True
                 _log.warning("this replica is damaged and stays for now", reason=why)
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _needed(self) -> str:
         """Why it must go on as it is; empty if it need not."""

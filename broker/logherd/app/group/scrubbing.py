@@ -29,15 +29,17 @@ async def scrub_forever(files: Files, root: str, store: MessageStore, damages: D
 async def _scrub_once(files: Files, root: str, store: MessageStore, damages: Damages) -> None:
     scrub, goal, found = Scrub(files, root), store.committed_position, 0
     scrub.position = store.min_position
-    while scrub.position < goal:
-        began = time.monotonic()
-        try:
+    try:
+        while scrub.position < goal:
+            began = time.monotonic()
             damage = await asyncio.to_thread(scrub.step, store.min_position, goal, _STEP_BYTES)
-        except (StoreDamaged, OSError) as error:
-            _log.warning("the log cannot be read through", position=scrub.position, reason=error)
-            return
-        if damage is not None:
-            found += 1
-            damages.found(damage)
-        await asyncio.sleep((time.monotonic() - began) / _SHARE)
+            if damage is not None:
+                found += 1
+                damages.found(damage)
+            await asyncio.sleep((time.monotonic() - began) / _SHARE)
+    except (StoreDamaged, OSError) as error:
+        _log.warning("the log cannot be read through", position=scrub.position, reason=error)
+        return
+    finally:
+        scrub.close()
     _log.info("the log was read through", up_to=goal, damaged_segments=found)
