@@ -177,13 +177,11 @@ def demonstrate(rows_max: int | None, report: Path, told: Path | None, screen: S
             rows = example.flights(file, rows_max=rows_max)
             spark = example.session(spark__ui__showConsoleProgress="false")
             seconds_up = group.await_ready()
-        try:
+        with stopping(spark):
             topic, kill, outcome = write_through_a_kill(spark, group, file, rows, screen)
             with screen.step("stream back, by route and month") as move:
                 options = {"bootstrap": group.name_servers}
                 means = watched(lambda: example.delays(spark, options, topic), tasks_of(spark, move))
-        finally:
-            spark.stop()
     outage = outcome.pause(kill.at_ms)
     routes = flights_page.worst(means, flights_min=min(300, rows // 200))
     lines = [*example.shown(outcome), ("outage", f"{outage:.2f} s"), *example.shown_routes(routes)]
@@ -198,6 +196,23 @@ def demonstrate(rows_max: int | None, report: Path, told: Path | None, screen: S
         }  # fmt: skip
         told.write_text(json.dumps(document, indent=2))
     return outcome.right
+
+
+@contextmanager
+def stopping(spark: SparkSession) -> Iterator[None]:
+    """Stop Spark behind the block.
+
+    Not after Ctrl-C, which may have come in the middle of an answer of its process: then that understands nothing more,
+    and ends with ours.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        spark.stop()
+        raise
+    spark.stop()
 
 
 def print_table(console: Console, lines: list[tuple[str, str]], kill: Kill, outcome: example.Outcome) -> None:
