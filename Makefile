@@ -42,7 +42,7 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 ##@ Parts
 
 .PHONY: fmt lint types imports unit compat system e2e spark chaos sim failover
-.PHONY: bench bench-raft bench-heartbeats bench-replicated bench-spark
+.PHONY: bench bench-raft bench-heartbeats bench-replicated bench-spark bench-up
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
@@ -109,6 +109,9 @@ bench-replicated: $(READY) ## Three replicas beside both kinds of RocketMQ; take
 bench-spark: $(SPARK_READY) ## The data source beside Spark's Kafka connector; takes ten minutes (ARGS=--quick: two)
 	@tools/need jdk maven
 	@PYTHONPATH=.:broker:spark:tests $(BIN)/python -m bench.spark_rows $(ARGS)
+
+bench-up: $(READY) ## `logherd up` from exec to the first answered send, new and stopped in order; takes two minutes
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.first_send $(ARGS)
 
 failover: $(READY) ## Rounds of every failover at a stock Java client, with limits; takes an hour (ARGS="--rounds 3": ten minutes)
 	@tools/need jdk maven ip nft

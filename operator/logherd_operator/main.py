@@ -1,7 +1,8 @@
 """`logherd operator`: what the operator is started with, and what it can print without a cluster."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,8 +35,9 @@ def render(
     from logherd_operator.resources.group_objects import render_group
     from logherd_operator.resources.site import Shape
 
-    site = _site(file, image, operator_image)
-    rendered = render_group(site, Shape(brokers=site.group.spec.replicas, controllers=site.controller_count))
+    with _sentences("render"):
+        site = _site(file, image, operator_image)
+        rendered = render_group(site, Shape(brokers=site.group.spec.replicas, controllers=site.controller_count))
     _print(*rendered.made_once, *rendered.kept)
 
 
@@ -58,9 +60,8 @@ def spark_job(
     from dataclasses import replace
 
     from logherd_operator.resources.spark_template import job_objects, spark_job_of
-    from logherd_operator.spec.errors import OperatorError
 
-    try:
+    with _sentences("spark-job"):
         job = spark_job_of(_site(file))
         name = name or job.name
         text = script.read_text(encoding="utf-8") if script is not None else job.script
@@ -69,9 +70,6 @@ def spark_job(
             topic=topic, executors=executors, script=text, checkpoint=checkpoint, conf=_properties(conf or ()),
         )  # fmt: skip
         objects = job_objects(job, way)
-    except (OperatorError, OSError) as error:
-        typer.echo(f"logherd operator spark-job: {error}", err=True)
-        raise typer.Exit(2) from None
     _print(*objects)
 
 
@@ -140,6 +138,25 @@ def keep_leader(
 @operator.callback()
 def _group() -> None:
     """The Kubernetes operator, and what it writes."""
+
+
+@contextmanager
+def _sentences(command: str) -> Iterator[None]:
+    """End with what is wrong and exit code 2 where a document is."""
+    from logherd_operator.spec.errors import OperatorError
+
+    try:
+        yield
+    except OSError as error:
+        said = f"{error.filename}: cannot be read: {error.strerror}"
+    except UnicodeDecodeError as error:
+        said = f"the file is not UTF-8 text: {error.reason} at byte {error.start}"
+    except OperatorError as error:
+        said = str(error)
+    else:
+        return
+    typer.echo(f"logherd operator {command}: {said}", err=True)
+    raise typer.Exit(2)
 
 
 def _site(file: Path, image: str = "", operator_image: str = "") -> "Site":

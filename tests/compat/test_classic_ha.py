@@ -25,8 +25,9 @@ from compat.replicas import (
 )  # fmt: skip
 from compat.rocketmq import RocketMQOptions, start_rocketmq
 from compat.server import Server
+from compat.static_group import StaticGroup
 
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(500)]
 COMMITTED = [1, 2, 3, 4]
 SIZES = {"mappedFileSizeCommitLog": str(SEGMENT)}
 
@@ -149,3 +150,31 @@ def test_logherd_follows_rocketmq_master_and_takes_over_from_it(
         driver.call("producer.stop", name="p")
         assert answer["offset"] == len(written["0"])
     assert store_command("verify", ours / "store").returncode == 0
+
+
+def test_rocketmq_slave_follows_a_static_group_through_a_promotion(
+    java_classes: str, driver: Driver, tmp_path: Path
+) -> None:
+    with StaticGroup(tmp_path) as group:
+        first, second = (group.server(number) for number in (1, 2))
+        first.create_topic(TOPIC)
+        first.create_group(GROUP)
+        send_all(driver, first, large=3)
+        with start_slave(java_classes, tmp_path / "theirs", first) as slave:
+            until(lambda: log_end(slave.port) == log_end(first.broker_port), seconds=100, what="the slave has the log")
+            assert "slave connected" in group.log(1)
+            assert "slave connected" not in group.log(2)
+            group.kill(1)
+            group.promote(2, after=1)
+            until(lambda: first.queues_of(TOPIC) == 4 and group.log(2).count("logherd.group: leads") > 0, seconds=60,
+                  what="broker 2 leads")  # fmt: skip
+            send_all(driver, second, large=3)
+            commit(driver, second)
+            # RocketMQ hears of another master when it registers, every 30 s.
+            until(lambda: log_end(slave.port) == log_end(second.broker_port), seconds=150, what="the slave follows")
+            end = log_end(second.broker_port)
+            assert end > SEGMENT
+            assert log_bytes(slave.store, end) == log_bytes(group.store(2), end)
+            # Topics, groups and offsets come once a minute.
+            until(lambda: slave.offsets == COMMITTED, seconds=150, what="the slave has the offsets")
+            assert TOPIC in slave.topics

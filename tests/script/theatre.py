@@ -128,6 +128,7 @@ class Theatre:
             message_bytes_max=message,
             window_messages=int(given.get("window", 64)),
             window_bytes=max(message * 8, int(given.get("bytes", 8 << 20))),
+            small_bytes=int(given.get("small", 0)),
             chunk_bytes=int(given.get("chunk", 1 << 20)),
         )
         self.options = RaftOptions(

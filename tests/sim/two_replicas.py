@@ -37,7 +37,7 @@ OPTIONS = StoreOptions(
     retention=RetentionOptions(age_ms=None, bytes_max=20_000),
     checkpoint_sync_ms=0, free_space_check_ms=0,
 )  # fmt: skip
-SHIP = ShipOptions(message_bytes_max=3000, window_messages=3, window_bytes=6000)
+SHIP = ShipOptions(message_bytes_max=3000, window_messages=3, window_bytes=6000, small_bytes=0)
 
 
 class Replica:

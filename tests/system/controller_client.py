@@ -101,6 +101,9 @@ class ControllerClient:
         self.recorder.answered(outcome, answer)
         if frame is not None and frame.code == ResponseCode.CONTROLLER_NOT_LEADER:
             self._turn(decode_header(LeaderHint, frame.ext).leader_address)
+        elif frame is not None and outcome is Outcome.UNKNOWN:
+            # A leader whose disk stalls refuses at once; asked again without a pause it would fill the history.
+            time.sleep(_BACK_OFF_SECONDS)
         return Asked(outcome, sent, time.monotonic_ns(), frame, answer)
 
     def _turn(self, hint: str | None) -> None:

@@ -33,6 +33,7 @@ class LoopDisk:
         self.mount_point = directory / "disk"
         self._size_mib = size_mib
         self._mounted = False
+        self._copies = 0
 
     def __enter__(self) -> "LoopDisk":
         self.mount_point.mkdir(parents=True)
@@ -50,6 +51,18 @@ class LoopDisk:
         self._remove_backing()
 
     def mount(self) -> None:
+        """A mount namespace that somebody here made meanwhile (a container's, say) keeps a copy of the mount, and the
+        stopped file system alive with it. Then a copy of the image is mounted."""
+        self._mount()
+        if self.is_dead():
+            self.unmount()
+            old, self._image = self._image, self._image.with_name(f"disk-{self._copies}.img")
+            self._copies += 1
+            _run("cp", "--sparse=always", str(old), str(self._image))
+            old.unlink()
+            self._mount()
+
+    def _mount(self) -> None:
         _run("mount", "-o", "loop", str(self._image), str(self.mount_point))
         self._mounted = True
 
@@ -92,8 +105,10 @@ class LoopDisk:
 
     def is_dead(self) -> bool:
         """Whether writes to the file system fail: the proof that the power is gone."""
+        probe = self.mount_point / "probe"
         try:
-            (self.mount_point / "probe").write_bytes(b"x")
+            probe.write_bytes(b"x")
+            probe.unlink()
         except OSError:
             return True
         return False

@@ -106,19 +106,27 @@ def _roles_of_904(frame: Frame) -> dict[str, object]:
 
 
 def drain_group(client: ControllerClient, facts: GroupFacts, *, seconds: float = 10.0) -> None:
-    """Ask everything that can have been lost, the roles last. Raises TimeoutError."""
-    questions = [ask_next(facts.name)]
-    questions += [ask_claim(facts.name, each, "somebody else") for each in sorted(facts.claims)]
-    questions += [ask_register(facts.name, each, process) for each, process in sorted(facts.processes.items())]
-    questions.append(ask_look(facts.name))
+    """Ask everything that can have been lost, the roles last. Raises TimeoutError.
+
+    A group in which nobody got a number gets one broker here: without any, nobody could ask for its roles.
+    """
     deadline = time.monotonic() + seconds
-    for question in questions:
+
+    def insist(question: Question) -> Asked:
         for attempt in itertools.count(1):
             asked = client.ask(question, attempt=attempt)
             if asked is not None and asked.outcome is Outcome.OK:
-                break
+                return asked
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{question.name} of {facts.name} is not answered: {asked}")
+                break
+        raise TimeoutError(f"{question.name} of {facts.name} is not answered: {asked}")
+
+    free = int(insist(ask_next(facts.name)).answer["id"])
+    for number in sorted(facts.claims) or [free]:
+        insist(ask_claim(facts.name, number, "somebody else"))
+    for number, process in sorted(facts.processes.items()):
+        insist(ask_register(facts.name, number, process))
+    insist(ask_look(facts.name))
 
 
 class FakeBroker(threading.Thread):

@@ -24,13 +24,16 @@ from system.group_disks import DISK_SHAPES
 from system.group_judges import compare_replicas, settle_positions, verified
 from system.group_load import QUEUES, GroupLoad, drained
 from system.group_offsets import OFFSETS_MIN, OffsetLoad
+from system.group_pressure import PRESSURE_SHAPES
 from system.group_processes import PROCESS_SHAPES
 from system.group_rounds import GOES_ON, Shape, run_group_rounds
 from system.group_storms import STORM_SHAPES
 
 __all__ = ["SHAPES", "chapter"]
 
-SHAPES: Mapping[str, Shape] = MappingProxyType({**PROCESS_SHAPES, **CUT_SHAPES, **DISK_SHAPES, **STORM_SHAPES})
+SHAPES: Mapping[str, Shape] = MappingProxyType(
+    {**PROCESS_SHAPES, **CUT_SHAPES, **DISK_SHAPES, **STORM_SHAPES, **PRESSURE_SHAPES}
+)
 
 
 def chapter(

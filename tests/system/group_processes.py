@@ -70,10 +70,16 @@ def _kill_controller(r: Round) -> None:
 def _kill_both_leaders(r: Round) -> None:
     leading = r.controllers.agree(seconds=60)
     r.controllers.nodes[leading].kill()
-    r.group.brokers[r.leader].die()
-    r.another_leads()
+    broker = r.group.brokers[r.leader]
+    broker.die()
+    if broker.guarded:  # it may be back before there is a controller that could elect another
+        broker.revive()
+        r.group.leader(seconds=60)
+        r.goes_on()
+    else:
+        r.another_leads()
+        broker.revive()
     r.controllers.nodes[leading].start()
-    r.group.brokers[r.leader].revive()
 
 
 def _pause_leader(r: Round) -> None:

@@ -32,6 +32,19 @@ class BrokerProcess:
 
     def start(self) -> None:
         """Start and wait until it is ready. Raises RuntimeError with its log if it is not in time."""
+        self.spawn()
+        ready = self.directory / "ready.json"
+        deadline = time.monotonic() + _START_SECONDS_MAX
+        while not ready.exists():
+            if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the broker is not ready: {self.log_path.read_text()[-4000:]}")
+            time.sleep(0.01)
+        document = json.loads(ready.read_text())
+        self.port = int(document["address"].rpartition(":")[2])
+        self.admin_port = int(document["admin"].rpartition(":")[2])
+
+    def spawn(self) -> None:
+        """Start, and wait for nothing."""
         self.directory.mkdir(parents=True, exist_ok=True)
         config = {
             "brokerGroup": "bg",
@@ -50,14 +63,6 @@ class BrokerProcess:
         command += ["--ready-file", str(ready)]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        deadline = time.monotonic() + _START_SECONDS_MAX
-        while not ready.exists():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the broker is not ready: {self.log_path.read_text()[-4000:]}")
-            time.sleep(0.01)
-        document = json.loads(ready.read_text())
-        self.port = int(document["address"].rpartition(":")[2])
-        self.admin_port = int(document["admin"].rpartition(":")[2])
 
     @property
     def pid(self) -> int:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,26 @@ def test_a_full_disk_refuses_sends_serves_reads_and_recovers_by_itself(tmp_path:
             assert broker.stop() == 0
         finally:
             broker.kill()
+
+
+def test_power_comes_back_though_another_mount_namespace_keeps_the_stopped_file_system(tmp_path: Path) -> None:
+    with LoopDisk(tmp_path, size_mib=64) as disk:
+        (disk.mount_point / "flushed").write_bytes(b"kept")
+        os.sync()
+        keeper = subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", "echo; read line"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        try:
+            assert keeper.stdout is not None
+            assert keeper.stdout.readline() == b"\n"
+            disk.lose_power()
+            assert disk.is_dead()
+            disk.unmount()
+            disk.mount()
+            assert not disk.is_dead()
+            assert (disk.mount_point / "flushed").read_bytes() == b"kept"
+        finally:
+            keeper.communicate(b"\n", timeout=30)
 
 
 def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:

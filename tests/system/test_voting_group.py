@@ -214,7 +214,7 @@ def test_what_is_left_of_a_lost_majority_goes_on_by_order_and_takes_in_new_store
         for broker in lost:
             broker.start()
         # Who votes is decided when it is committed, and then those who vote know it. A change that was begun for the
-        # lost stores is given up after a minute.
+        # lost stores gives way to one for these.
         eventually(lambda: all(voters(each) == 3 for each in group.brokers), "they do not vote", 3 * SECONDS)
         with Load(left, senders=2, first=4) as between:  # a new store votes when the leader has heard it and said so
             between.wait_for(Outcome.OK, 50, seconds=SECONDS)

@@ -83,6 +83,7 @@ class Broker:
         self._names = self._name_service(names_socket, shares.name_connections)
         if isinstance(self._engine, GroupEngine):
             self._engine.standing.attach(self._forwarding.answers, self._names)
+            self._forwarding.dispatcher.on_damage = self._engine.damages.found
         self._bound: dict[str, str] = {}
         self._services.replication = self._replication()
         self._live.applied_by += [self._services.follow_settings, self._engine.follow_settings, self._relimit]
@@ -110,7 +111,7 @@ class Broker:
             host, port = listening.getsockname()[:2]
             shares = shares_for(options)
             broker = Broker(
-                options, Place.of(options, port), SystemClock(), shares=shares, names_socket=names_socket,
+                options, await Place.find(options, port), SystemClock(), shares=shares, names_socket=names_socket,
                 on_failure=on_failure, leadership=leadership, keeper=lent.keeper,
             )  # fmt: skip
         except BaseException:
@@ -243,6 +244,7 @@ class Broker:
             await self._slaves.open(
                 self._engine.store, self._server, self._place.identity, names=self._name_servers,
                 segment_bytes=self._options.store.segment_bytes, clock=self._clock, guard=self._guard,
+                leads=lambda: isinstance(self._engine, Engine) or self._engine.may_answer(),
             )  # fmt: skip
         relay = await open_relay(self._options.guardian, {REMOTING: self._server, **self._names.servers})
         self._bound |= {

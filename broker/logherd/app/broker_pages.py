@@ -65,6 +65,8 @@ class BrokerPages:
         parts = self._parts
         identity, store, server = parts.place.identity, parts.engine.store, parts.server()
         classic = {} if parts.slaves is None else {"classicHa": parts.slaves.view()}
+        places = parts.engine.damages.places if isinstance(parts.engine, GroupEngine) else ()
+        damage = {"damage": [f"{each.path} at byte {each.offset}: {each.what}" for each in places]} if places else {}
         return 200, {
             "group": identity.name,
             "cluster": identity.cluster,
@@ -75,18 +77,17 @@ class BrokerPages:
             "role": parts.forwarding.role_name,
             "address": identity.address,
             "pid": os.getpid(),
-            "ready": bool(parts.bound),
+            "ready": self._why_not_ready() is None,
             "endPosition": store.end_position,
             "committedPosition": store.committed_position,
             "nameServer": parts.bound.get("nameServer", ""),
             "startedAt": parts.started_ms,
             "connections": server.connections if server is not None else 0,
             "fault": parts.engine.fault,
-            # Who answers has recovered: this port opens after that.
-            "recoveringBytes": None,
             **parts.live.about(),
             "replication": parts.services.replication_view(),
             **classic,
+            **damage,
         }
 
     def health(self) -> tuple[int, object]:
@@ -94,14 +95,20 @@ class BrokerPages:
         return (200 if healthy else 503), {"healthy": healthy}
 
     def ready(self) -> tuple[int, object]:
-        ready = bool(self._parts.bound)
-        return (200 if ready else 503), {"ready": ready}
+        why_not = self._why_not_ready()
+        return (200 if why_not is None else 503), {"ready": why_not is None, "whyNot": why_not}
+
+    def _why_not_ready(self) -> str | None:
+        """A ready broker carries a client's request out, or gives it to the one that does."""
+        if not self._parts.bound:
+            return "its port does not take requests"
+        return "it knows of no leader of its group" if self._parts.forwarding.role_name == "none" else None
 
     def collect(self) -> Readings:
         """Everything that a scrape says, as it is at this moment."""
         parts, readings = self._parts, Readings()
         dispatcher = parts.forwarding.dispatcher
-        read_build(readings, ready=bool(parts.bound), healthy=parts.engine.healthy)
+        read_build(readings, ready=self._why_not_ready() is None, healthy=parts.engine.healthy)
         read_services(readings, parts.services)
         readings.tell(metrics.ANSWERS_WAITING, len(parts.forwarding.answers))
         read_store(readings, parts.engine, disk_total=shutil.disk_usage(parts.data_dir).total)

@@ -41,7 +41,7 @@ class Server(Protocol):
     """What a process runs. `stop` and `check` raise ServerFailed."""
 
     def addresses(self) -> dict[str, str]:
-        """What was bound, each "host:port", and names that go with it."""
+        """What was bound, each "host:port", and names that go with it; empty if nobody is to come here."""
 
     def check(self) -> None:
         """Raises: ServerFailed if it has failed."""
@@ -93,10 +93,11 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
     # What was imported and built stays for good: a full collection (15 to 50 ms of silence) need not look at it.
     gc.freeze()
     loop.set_exception_handler(lambda _loop, context: _unhandled(server, context))
-    lent.keeper.ready()
-    if ready_file is not None:
-        _write_whole(ready_file, json.dumps(server.addresses() | _process_ids(lent)))
-    _log.info("process serves", process=kind, **server.addresses())
+    if addresses := server.addresses():
+        lent.keeper.ready()
+        if ready_file is not None:
+            _write_whole(ready_file, json.dumps(addresses | _process_ids(lent)))
+        _log.info("process serves", process=kind, **addresses)
     try:
         await stop.wait()
         lent.keeper.ready(accepting=False)
@@ -104,7 +105,10 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
         _log.info("process stops", process=kind, cause="signal")
         await server.stop()
     except ServerFailed as error:
-        _log.error("process stops, its store failed", process=kind, reason=error)
+        if error.starts_again:
+            _log.warning("process ends, to be started again", process=kind, reason=error)
+        else:
+            _log.error("process stops, its store failed", process=kind, reason=error)
         await server.abandon()
         if error.starts_again:
             return EXIT_STARTS_AGAIN if lent.keeper.guardian is not None else _EXEC

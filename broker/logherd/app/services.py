@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from logherd.app.live_settings import LiveSettings
-from logherd.app.option_values import host_of, pull_options, reserve_bytes, retention_options, send_options
+from logherd.app.option_values import pull_options, reserve_bytes, retention_options, send_options
 from logherd.app.shown_settings import shown_settings
+from logherd.app.store_host import find_store_host
 from logherd.kit.clock import Clock
 from logherd.service.admin.groups import GroupAdmin
 from logherd.service.admin.progress import ProgressAdmin
@@ -59,12 +60,12 @@ class Place(NamedTuple):
     store_host: bytes
 
     @staticmethod
-    def of(options: BrokerOptions, port: int) -> "Place":
-        """`port` is the one that was bound."""
+    async def find(options: BrokerOptions, port: int) -> "Place":
+        """`port` is the one that was bound. Waits a moment if a name has to be looked up (store_host.py)."""
         own = options.advertised or Endpoint(host=options.listen.host, port=port)
         routed = options.replication.leader_address or own
         identity = BrokerIdentity(options.cluster_name, options.broker_group, options.broker_id, str(own))
-        return Place(identity, str(routed), host_of(routed.host, routed.port))
+        return Place(identity, str(routed), await find_store_host(routed))
 
 
 class Services:

@@ -1,6 +1,6 @@
 """How broker groups are, put together from what controllers and brokers say of themselves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, ValidationError, convert, json
@@ -130,7 +130,8 @@ def of_brokers(documents: Sequence[Mapping[str, Any]]) -> list[GroupState]:
 
 def _of_group(cluster: str, name: str, pages: Sequence[Mapping[str, Any]]) -> GroupState:
     leader = next((page for page in pages if page["role"] == "leader"), None)
-    told = (leader or pages[0]).get("replication")
+    first = leader or next((page for page in pages if page.get("replication") is not None), pages[0])
+    told = first.get("replication")
     view = None if told is None else convert(told, ReplicationView)
     alone = view is None and leader is not None
     known = None if view is None or view.leader is None else view.leader
@@ -138,13 +139,27 @@ def _of_group(cluster: str, name: str, pages: Sequence[Mapping[str, Any]]) -> Gr
     if view is not None:
         serves = view.serving and view.closed is None
     return GroupState(
-        cluster=cluster, name=name, epoch=int((leader or pages[0])["epoch"]) if view is None else view.epoch,
+        cluster=cluster, name=name, epoch=int(first["epoch"]) if view is None else view.epoch,
         leader=int(leader["brokerId"]) if leader is not None else None if known is None else known.broker_id,
         leader_address=str(leader["address"]) if leader is not None else "" if known is None else known.address,
-        serves=serves, in_sync=[int(page["brokerId"]) for page in pages] if view is None else view.in_sync.members,
+        serves=serves,
+        in_sync=[int(page["brokerId"]) for page in pages if not page.get("healing")]
+        if view is None else view.in_sync.members,
         min_in_sync=1 if view is None else view.in_sync.min_in_sync, brokers=_lines(pages, view),
-        pending=_proposed(view), why=_why_of(view, alone=alone),
+        pending=_proposed(view), why=" ".join((_why_of(view, alone=alone), *_damage_of(pages))),
     )  # fmt: skip
+
+
+def _damage_of(pages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A sentence for each broker whose log is damaged."""
+    for page in pages:
+        if healing := page.get("healing"):
+            told = f"{healing['doing']}, {healing['fetchedBytes']} of {healing['damagedBytes']} damaged bytes fetched"
+            said = "; ".join(f"broker {number}: {reason}" for number, reason in healing["said"].items())
+            waits = f" ({said})" if said and healing["doing"] == "waiting" else ""
+            yield f"Broker {page['brokerId']} heals its log: {told}{waits}."
+        elif damage := page.get("damage"):
+            yield f"Broker {page['brokerId']} has met damage in its store: {'; '.join(damage)}."
 
 
 def _why_of(view: ReplicationView | None, *, alone: bool) -> str:

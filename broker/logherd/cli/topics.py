@@ -75,7 +75,7 @@ def create_topic(
             await admin.create_topic(TopicConfig(name=name, read_queues=queues, write_queues=queues))
 
     asyncio.run(order())
-    typer.echo(f"topic {name} has {queues} queues on each broker group")
+    typer.echo(f"topic {name} has {queues} queue{'' if queues == 1 else 's'} on each broker group")
 
 
 @topic.command("delete")

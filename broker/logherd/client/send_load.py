@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import cast
 
+from logherd.aiokit.dialing import dial
 from logherd.client.report import Latency, LoadReport
 from logherd.kit.errors import ensure
 from logherd.wire.codec import encode_frame
@@ -58,11 +59,10 @@ async def run_send_load(load: SendLoad) -> LoadReport:
     Raises: OSError if the broker cannot be reached.
     """
     ensure(1 <= load.connections <= load.window, "each connection has a message in flight", load)
-    loop = asyncio.get_running_loop()
     run = _Run(load)
     lanes = [_Lane(run, number) for number in range(load.connections)]
     for lane in lanes:
-        await loop.create_connection(lambda lane=lane: lane, load.host, load.port)  # type: ignore[misc]
+        await dial(lambda lane=lane: lane, load.host, load.port)  # type: ignore[misc]
     try:
         for lane in lanes:
             lane.fill(load.window // load.connections)

@@ -129,10 +129,11 @@ def _succession(
         grounds = Grounds.FIRST_BY_OPERATOR if few else Grounds.FIRST
         return elect_command(group, target, present, grounds, wanted.request)
     living = office.living_members(group, now)
-    if target.broker_id in (*group.sync.members, *group.sync.eligible):
+    best = choose(group, lambda replica: office.seen(replica, group.key, now))
+    if target.broker_id in group.sync.holders or target == best:
         return elect_command(group, target, living, grounds_of(group), wanted.request)
     if not wanted.unclean:
         return Refusal.NOT_IN_SYNC
-    if choose(group, lambda replica: office.seen(replica, group.key, now)) is not None:
+    if best is not None:
         return Refusal.IN_SYNC
     return elect_command(group, target, living, Grounds.UNCLEAN, wanted.request)

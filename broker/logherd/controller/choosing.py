@@ -43,10 +43,11 @@ def best_of(group: Group, ids: Iterable[BrokerId], seen_of: SeenOf) -> Replica |
 
 
 def choose(group: Group, seen_of: SeenOf) -> Replica | None:
-    """The next master without any loss, or nobody.
+    """The next master without any loss that could be avoided, or nobody.
 
     The process that led last is no candidate while its leadership stands: it could have renewed its lease, and did not.
-    If its leadership has ended it may begin another, when nobody else in the set can.
+    If its leadership has ended it may begin another, when nobody else in the set can. When nobody is left who holds
+    everything for sure, it is the longest log of those who are doubted, once all of them report.
     """
     tenure, members = group.tenure, group.sync.members
     others = [member for member in members if not _led_last(group, member)]
@@ -57,7 +58,15 @@ def choose(group: Group, seen_of: SeenOf) -> Replica | None:
     found = best_of(group, others, seen_of)
     if found is None and (tenure is None or tenure.ended):
         found = best_of(group, members, seen_of)
-    return found or best_of(group, group.sync.eligible, seen_of)
+    return found or best_of(group, group.sync.eligible, seen_of) or _best_doubted(group, seen_of)
+
+
+def _best_doubted(group: Group, seen_of: SeenOf) -> Replica | None:
+    doubted = () if group.sync.holders else group.sync.doubted
+    replicas = [group.replica(each) for each in doubted]
+    if any(each is None or unfit(each, seen_of(each)) is not None for each in replicas):
+        return None
+    return best_of(group, doubted, seen_of)
 
 
 def _led_last(group: Group, broker_id: BrokerId) -> bool:

@@ -79,6 +79,8 @@ class Grounds(Enum):
     """The controller leader has waited out the lease of the latest leadership."""
     RELEASED = "released"
     """The latest leadership holds no lease."""
+    DOUBTED = "doubted"
+    """All who had everything went down before they had flushed it; of what they have, this is the longest."""
     UNCLEAN = "unclean"
     """An operator accepts the loss of what this replica does not have; the lease was waited out."""
 

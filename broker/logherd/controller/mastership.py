@@ -28,6 +28,7 @@ from logherd.replication.epochs import ORIGIN
 __all__ = ["cancel_transfer", "elect", "plan_transfer", "release"]
 
 _FIRST = (Grounds.FIRST, Grounds.FIRST_BY_OPERATOR)
+_WITH_LOSS = (Grounds.DOUBTED, Grounds.UNCLEAN)
 
 
 def elect(group: Group | None, command: Elect) -> Verdict:
@@ -52,8 +53,8 @@ def elect(group: Group | None, command: Elect) -> Verdict:
     sync = _new_set(group, winner, command)
     after = replace(group, epoch=epoch, tenure=tenure, sync=sync, transfer=None, founded=True)
     events: list[Event] = [MasterElected(group.key, winner.broker_id, epoch, command.grounds.value)]
-    if command.grounds is Grounds.UNCLEAN:
-        events.append(LossAccepted(group.key, winner.broker_id, (*group.sync.members, *group.sync.eligible)))
+    if command.grounds in _WITH_LOSS:
+        events.append(LossAccepted(group.key, winner.broker_id, group.sync.holders or group.sync.doubted))
     return Verdict(after, events=(*events, *sync_event(group, after)))
 
 
@@ -78,7 +79,7 @@ def _unelectable(winner: Replica, command: Elect) -> Refusal | None:
 
 def _groundless(group: Group, winner: Replica, command: Elect) -> Refusal | None:
     """The reason that does not hold, of those that can be checked without a clock."""
-    tenure, trusted = group.tenure, (*group.sync.members, *group.sync.eligible)
+    tenure, trusted = group.tenure, group.sync.holders
     if command.grounds in _FIRST:
         if group.founded:
             return Refusal.NOT_IN_SYNC
@@ -87,6 +88,9 @@ def _groundless(group: Group, winner: Replica, command: Elect) -> Refusal | None
         return Refusal.BELOW_MINIMUM if few and command.grounds is Grounds.FIRST else None
     if command.grounds is Grounds.RELEASED and (tenure is None or not tenure.released):
         return Refusal.LEASE_RUNS
+    if command.grounds is Grounds.DOUBTED:
+        last = group.founded and not trusted and winner.broker_id in group.sync.doubted
+        return None if last else Refusal.NOT_IN_SYNC
     if command.grounds is Grounds.UNCLEAN:
         return None if group.founded and winner.broker_id not in trusted else Refusal.IN_SYNC
     return None if winner.broker_id in trusted else Refusal.NOT_IN_SYNC
@@ -94,7 +98,7 @@ def _groundless(group: Group, winner: Replica, command: Elect) -> Refusal | None
 
 def _new_set(group: Group, winner: Replica, command: Elect) -> SyncSet:
     minimum, alive = group.rules.min_in_sync, set(command.alive)
-    if command.grounds is Grounds.UNCLEAN:
+    if command.grounds in _WITH_LOSS:
         # What was known to be committed may be gone; only what the winner commits from now on counts.
         return replace(group.sync.changed((winner.broker_id,), minimum=minimum, keep=False), committed=ORIGIN)
     if command.grounds in _FIRST:

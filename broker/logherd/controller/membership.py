@@ -76,7 +76,8 @@ def _take_in(group: Group, found: Replica, command: Register) -> Verdict:
         exited=False, end=command.end,
     )  # fmt: skip
     lost = _lost(group, found, command)
-    sync = group.sync.without(found.broker_id) if lost else group.sync
+    doubted = not command.trusted and command.store_id == found.store_id
+    sync = group.sync.without(found.broker_id, doubted=doubted) if lost else group.sync
     after = replace(group, sync=sync, registrations=number, epoch=max(group.epoch, command.epoch_seen))
     # A leadership is of one process (R13), and of the highest epoch that anybody has seen (R20).
     tenure = group.tenure
@@ -90,8 +91,11 @@ def _take_in(group: Group, found: Replica, command: Register) -> Verdict:
 
 
 def _lost(group: Group, found: Replica, command: Register) -> bool:
-    """Whether the broker may lack something that it acknowledged. Only who was trusted has anything to lose."""
-    if found.broker_id not in (*group.sync.members, *group.sync.eligible):
+    """Whether the broker may lack something that it acknowledged. Only who was trusted has anything to lose, or who was
+    doubted and comes back as another store."""
+    if found.broker_id in group.sync.doubted:
+        return command.store_id != found.store_id
+    if found.broker_id not in group.sync.holders:
         return False
     known = (group.sync.committed, command.committed)
     return not command.trusted or command.store_id != found.store_id or any(_below(command.end, each) for each in known)
@@ -125,13 +129,14 @@ def set_learner(group: Group | None, command: SetLearner) -> Verdict:
         return Verdict(group)
     sync = replace(group.sync, version=group.sync.version + 1, request="")
     if command.learner:
-        if found == group.master or found.broker_id in sync.eligible:
+        if found == group.master or found.broker_id in sync.eligible or _last_hope(group, found.broker_id):
             return refused(group, Refusal.IN_SYNC, f"broker {found.broker_id} may hold what others do not")
         if found.broker_id in sync.members:
             members = tuple(member for member in sync.members if member != found.broker_id)
             if len(members) < group.rules.min_in_sync:
                 return refused(group, Refusal.BELOW_MINIMUM, f"{len(members)} would be left in sync")
             sync = group.sync.changed(members, minimum=group.rules.min_in_sync)
+        sync = replace(sync, doubted=tuple(each for each in sync.doubted if each != found.broker_id))
     after = replace(group, sync=sync).having(replace(found, learner=command.learner))
     return Verdict(after, events=sync_event(group, after))
 
@@ -150,7 +155,7 @@ def configure(group: Group | None, command: Configure) -> Verdict:
     if rules.min_in_sync != group.rules.min_in_sync:
         sync = replace(sync, version=sync.version + 1, request="")
     if sync.eligible and len(sync.members) >= rules.min_in_sync:
-        sync = replace(sync, eligible=())
+        sync = replace(sync, eligible=(), doubted=())
     after = replace(group, rules=rules, sync=sync)
     return Verdict(after, events=sync_event(group, after))
 
@@ -172,8 +177,13 @@ def clean(group: Group | None, command: Clean) -> Verdict:
     for broker_id in command.broker_ids:
         if group.replica(broker_id) is None:
             return refused(group, Refusal.UNKNOWN_REPLICA, f"broker {broker_id} is not registered")
-        if broker_id in (*group.sync.members, *group.sync.eligible):
+        if broker_id in group.sync.holders or _last_hope(group, broker_id):
             return refused(group, Refusal.IN_SYNC, f"broker {broker_id} may hold what others do not")
     gone: set[BrokerId] = set(command.broker_ids)
     replicas = tuple(each for each in group.replicas if each.broker_id not in gone)
-    return Verdict(replace(group, replicas=replicas), events=(Cleaned(group.key, command.broker_ids),))
+    sync = replace(group.sync, doubted=tuple(each for each in group.sync.doubted if each not in gone))
+    return Verdict(replace(group, replicas=replicas, sync=sync), events=(Cleaned(group.key, command.broker_ids),))
+
+
+def _last_hope(group: Group, broker_id: BrokerId) -> bool:
+    return not group.sync.holders and broker_id in group.sync.doubted

@@ -379,5 +379,7 @@ def elect_command(
 
 def grounds_of(group: Group) -> Grounds:
     """Why nobody leads a founded group whose lease is over."""
+    if not group.sync.holders:
+        return Grounds.DOUBTED
     released = group.tenure is not None and group.tenure.released
     return Grounds.RELEASED if released else Grounds.LEASE_OVER

@@ -53,29 +53,43 @@ class SyncSet(Struct, frozen=True, kw_only=True):
     """Who must acknowledge, and who else holds everything committed.
 
     `eligible` left the set while it was below the minimum: the committed position has not moved since, so they still
-    hold all of it. `committed` is a lower bound of the committed end, for finding out about lost data.
+    hold all of it. `doubted` were members or eligible until their machine went down before it had flushed everything
+    (`flush: async`); they matter when nobody else is left. `committed` is a lower bound of the committed end, for
+    finding out about lost data.
     """
 
     members: tuple[BrokerId, ...] = ()
     eligible: tuple[BrokerId, ...] = ()
+    doubted: tuple[BrokerId, ...] = ()
     version: int = 0
     committed: Point = ORIGIN
     request: str = ""
 
-    def without(self, broker_id: BrokerId) -> "SyncSet":
-        """The set when this member's data is not to be trusted any more; the same if it was not part of it."""
+    @property
+    def holders(self) -> tuple[BrokerId, ...]:
+        """Who holds everything that is committed."""
+        return (*self.members, *self.eligible)
+
+    def without(self, broker_id: BrokerId, *, doubted: bool = False) -> "SyncSet":
+        """The set when this member's data is not to be trusted any more; the same if it was not part of it.
+        `doubted`: the end of its log may be missing, and no more."""
         members = tuple(member for member in self.members if member != broker_id)
         eligible = tuple(member for member in self.eligible if member != broker_id)
-        if (members, eligible) == (self.members, self.eligible):
-            return self
-        return replace(self, members=members, eligible=eligible, version=self.version + 1, request="")
+        doubtful = {*self.doubted, broker_id} if doubted else set(self.doubted) - {broker_id}
+        after = replace(self, members=members, eligible=eligible, doubted=tuple(sorted(doubtful)))
+        return self if after == self else replace(after, version=self.version + 1, request="")
 
     def changed(self, members: tuple[BrokerId, ...], *, minimum: int, keep: bool = True) -> "SyncSet":
         """The set with these members; who leaves while it is below the minimum stays eligible if `keep`."""
         rest: set[BrokerId] = set()
+        doubted: set[BrokerId] = set()
         if keep and len(members) < minimum:
-            rest = {*self.members, *self.eligible} - set(members)
-        return replace(self, members=members, eligible=tuple(sorted(rest)), version=self.version + 1, request="")
+            rest = {*self.holders} - set(members)
+            doubted = set(self.doubted) - set(members)
+        return replace(
+            self, members=members, eligible=tuple(sorted(rest)), doubted=tuple(sorted(doubted)),
+            version=self.version + 1, request="",
+        )  # fmt: skip
 
 
 class Tenure(Struct, frozen=True, kw_only=True):
@@ -163,8 +177,9 @@ class Group(Struct, frozen=True, kw_only=True):
         ids = [each.broker_id for each in self.replicas]
         ensure(self.master is None or self.master.broker_id in sync.members, "group 1: the master is in sync", self)
         ensure(tenure is None or tenure.ended or self.master is not None, "group 1: the master is registered", self)
-        ensure({*sync.members, *sync.eligible} <= trusted, "group 2: who is in sync is registered", self)
+        ensure({*sync.holders, *sync.doubted} <= trusted, "group 2: who is in sync is registered", self)
         ensure(not set(sync.members) & set(sync.eligible), "group 2: members are not also eligible", self)
+        ensure(not set(sync.holders) & set(sync.doubted), "group 2: who is in sync is not doubted", self)
         ensure(tenure is None or tenure.epoch <= self.epoch, "group 3: the epoch is the highest", self)
         ensure(len(set(ids)) == len(ids) and all(each < self.next_id for each in ids), "group 4: ids", self)
         ensure(all(each.registration <= self.registrations for each in self.replicas), "group 4: registrations", self)

@@ -82,7 +82,8 @@ class SyncSetChanged:
 
 @dataclass(frozen=True, slots=True)
 class LossAccepted:
-    """An operator has elected a replica that may lack committed records. To be logged loudly."""
+    """A replica was elected that may lack committed records: by an operator, or because all who had them went down
+    before they had flushed them. To be logged loudly."""
 
     group: GroupKey
     broker_id: BrokerId

@@ -242,9 +242,12 @@ class VotingCore:
         if leader is None or not leader.ready or wishes.goal is None or leader.handing_over is not None:
             return ()
         current = self._raft.ground.members.current
-        if leader.changing or wishes.goal.reached(current):
+        if leader.goal == wishes.goal or current.joint or wishes.goal.reached(current):
             return ()
-        return (raft_inputs.ChangeMembers(self._request(), wishes.goal),)
+        # What is wanted now takes the place of a change that waits for new voters: their stores may be lost for good.
+        if leader.goal is None and leader.changing:
+            return ()
+        return (raft_inputs.ChangeMembers(self._request(), wishes.goal, instead=True),)
 
     def _stop(self, leader: Leader | None) -> Sequence[raft_inputs.Input]:
         """Hand over, and then stand no more. The only voter has nobody to hand over to."""

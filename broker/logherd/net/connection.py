@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
+from logherd.aiokit.dialing import dial
 from logherd.net.errors import ConnectFailed, ConnectionLost, NetError, RequestTimeout
 from logherd.net.outbox import Outbox
 from logherd.net.pending import Pending
@@ -41,14 +42,11 @@ async def connect(
     peer = f"{host}:{port}"
     try:
         async with asyncio.timeout(seconds):
-            _, connection = await loop.create_connection(
-                lambda: Connection(peer, loop, on_request, on_lost=on_lost, limits=limits), host, port
-            )
+            return await dial(lambda: Connection(peer, loop, on_request, on_lost=on_lost, limits=limits), host, port)
     except TimeoutError as error:
         raise ConnectFailed(f"{peer} did not accept a connection within {seconds:g} s", peer) from error
     except OSError as error:
         raise ConnectFailed(f"{peer} cannot be reached: {error}", peer) from error
-    return connection
 
 
 class Connection(asyncio.Protocol):

@@ -13,6 +13,8 @@ from logherd.telemetry.log import Log
 
 __all__ = ["Server", "Traffic"]
 
+_SILENT_SECONDS = 0.15
+_AWAY_SECONDS_MAX = 1.0
 LISTEN_BACKLOG = 4096
 """Of a socket that a guardian has lent, too: there it is how many wait while nobody accepts."""
 
@@ -138,17 +140,20 @@ class Server:
             self._hub.feed_starved()
 
     async def stop(self, seconds: float) -> None:
-        """Stop accepting, take no further requests, answer those that run, close. Idempotent.
+        """Stop accepting, send clients away, take no further requests, answer those that run, close. Idempotent.
 
         Parked requests are not answered. What is not answered or not read by its peer after `seconds` is cut off.
+        With 0 nobody is told beforehand to use another connection.
         """
-        self._hub.stopping = True
-        self._hub.budget.held = True
+        first, self._hub.stopping = not self._hub.stopping, True
         for listener in self._listeners:  # 1. nobody new
             listener.close()
+        deadline = self._loop.time() + seconds
+        if first and seconds > 0:
+            await self._send_away()
+        self._hub.budget.held = True
         for session in self.sessions:  # 2. nothing new
             session.stop_reading()
-        deadline = self._loop.time() + seconds
         if not await self._wait(lambda: all(session.quiet for session in self._hub.sessions), deadline):  # 3. answers
             busy = sum(not session.quiet for session in self._hub.sessions)
             self._hub.log.warning("requests left without an answer at stop", connections=busy, seconds=seconds)
@@ -162,6 +167,22 @@ class Server:
         if self._timer is not None:  # 5. last, so that deadlines held until here
             self._timer.cancel()
             self._timer = None
+
+    async def _send_away(self) -> None:
+        """Tell clients to use another connection until no one had to be told for a moment.
+
+        Who sends nothing in that time hears nothing; it has nothing on its way either.
+        """
+        told = asyncio.Event()
+        for session in self.sessions:
+            session.send_away(told.set)
+        try:
+            async with asyncio.timeout(_AWAY_SECONDS_MAX):
+                while self._hub.sessions:
+                    told.clear()
+                    await asyncio.wait_for(told.wait(), _SILENT_SECONDS)
+        except TimeoutError:
+            return
 
     async def _wait(self, reached: Callable[[], bool], deadline: float) -> bool:
         changed = asyncio.Event()

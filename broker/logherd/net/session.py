@@ -7,6 +7,7 @@ import msgspec
 
 from logherd.net.channel import Channel
 from logherd.net.hub import FrameHandler, Hub
+from logherd.net.leaving import Leaving
 from logherd.net.limits import FlowLimits, PatienceLimits
 from logherd.net.pending import Pending
 from logherd.wire.codec import encode_frame, encode_head
@@ -68,6 +69,21 @@ class NetSession(Channel):
         self._own_limits = True
         self._take_flow(flow)
         self._reader.read_plainly()
+
+    def send_away(self, told: Callable[[], None]) -> None:
+        """From the next slice of requests on clients that understand it are told to use another connection.
+
+        Brokers that give their clients' requests to this one are not. `told` is called whenever somebody was told.
+        """
+        if not self._own_limits:
+            self._handler = Leaving(self._handler, told)
+            self._reader.read_plainly()
+
+    def let_lie(self, request: Frame) -> None:
+        """A delivered request, not oneway, will get no answer: the end of the connection tells its client so."""
+        if self._transport is not None:
+            self._intake.answered(request)
+            self.stop_reading()
 
     def relimit(self, flow: FlowLimits, patience: PatienceLimits) -> None:
         """The limits of the server have changed. A connection that was handed over keeps those of its own."""

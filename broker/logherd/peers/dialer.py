@@ -3,6 +3,7 @@
 import asyncio
 from secrets import randbelow
 
+from logherd.aiokit.dialing import dial
 from logherd.peers.link import Link, LinkOwner
 from logherd.peers.options import LinkOptions
 from logherd.telemetry.log import Log
@@ -38,7 +39,7 @@ async def _connect_once(name: str, address: tuple[str, int], owner: LinkOwner) -
     link = Link(owner, dialled=name)
     try:
         async with asyncio.timeout(owner.options.connect_ms / 1000):
-            await asyncio.get_running_loop().create_connection(lambda: link, *address)
+            await dial(lambda: link, *address)
     except TimeoutError:
         link.give_up()
         return f"no connection within {owner.options.connect_ms} ms"

@@ -26,6 +26,8 @@ class Kind(IntEnum):
     PING = 3
     PONG = 4
     ENVELOPE = 5
+    PIECE_ASK = 6
+    PIECE = 7
 
 
 def make_frame(head: bytes, data: bytes | memoryview = b"") -> bytes:

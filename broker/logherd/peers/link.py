@@ -6,6 +6,8 @@
                <- pongs
     Either side answers with a refusal instead, and ends.
 
+A dialler that says no hello may ask for pieces of the log instead (pieces.py), and for nothing else.
+
 What the peer sends can end the connection, with a reason, and nothing else.
 """
 
@@ -33,6 +35,7 @@ from logherd.peers.hello import (
 from logherd.peers.identity import name_of
 from logherd.peers.options import LinkOptions
 from logherd.peers.outgoing import Outgoing
+from logherd.peers.pieces import Asked, decode_ask
 from logherd.replication.messages import Envelope
 
 __all__ = ["Link", "LinkOwner", "Stage"]
@@ -59,13 +62,15 @@ _READING = (Stage.GREETING, Stage.LINKED)
 
 @dataclass(slots=True)
 class _Clocks:
-    """Seconds of the owner's clock: when the connection was made, linked, last heard of, pinged, refused."""
+    """Seconds of the owner's clock: when the connection was made, linked, last heard of, pinged, refused, and asked for
+    a piece of the log."""
 
     opened: float
     heard: float
     linked: float = 0.0
     pinged: float = 0.0
     parted: float = 0.0
+    asked: float = 0.0
 
 
 class LinkOwner(Protocol):
@@ -92,6 +97,9 @@ class LinkOwner(Protocol):
 
     def received(self, envelopes: list[Envelope]) -> None:
         """Messages of the peer that this connection was accepted from."""
+
+    def asked(self, asked: Asked) -> tuple[bytes, bytes] | None:
+        """A replica that mends damage asks for a piece of the log: head and data of the answer; None: not here."""
 
     def ended(self, link: "Link") -> None:
         """The connection is gone; `link.reason` says why."""
@@ -269,6 +277,8 @@ class Link(asyncio.Protocol):
             self.end(f"refused by the peer: {self.refusal.sentence}")
         elif kind == Kind.HELLO and not (linked and self.dialled is not None):
             self._on_hello(frame)
+        elif kind == Kind.PIECE_ASK and not linked and self.dialled is None:
+            self._on_ask(frame)
         else:
             raise CodecError("frame", f"of kind {kind} and {len(frame)} bytes, not at this point")
 
@@ -296,6 +306,15 @@ class Link(asyncio.Protocol):
             if self.dialled is None:
                 self.say_hello()
         self._owner.greeted(self, first=before is None)
+
+    def _on_ask(self, frame: memoryview) -> None:
+        asked = decode_ask(frame)
+        self.clocks.asked = self.clocks.opened = self._owner.now()  # the next one may take as long as a hello
+        answer = self._owner.asked(asked)
+        if answer is None:
+            self.end("nobody here gives pieces of the log")
+        elif not self.outgoing.send(make_frame(*answer), bulk=True):
+            self.end("it does not read what it has asked for")
 
     def _refuse(self, refusal: Refusal) -> None:
         """Say why, end our direction, and read on until the peer has closed: an early close could lose the reason."""

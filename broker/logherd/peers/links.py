@@ -20,6 +20,7 @@ from logherd.peers.identity import name_of
 from logherd.peers.link import Link, Stage
 from logherd.peers.options import LinkOptions, PeerView
 from logherd.peers.outgoing import Traffic
+from logherd.peers.pieces import Asked
 from logherd.replication.messages import Append, CopyChunk, Envelope, ReplicaId
 from logherd.telemetry.log import Log
 
@@ -69,6 +70,7 @@ class _Told:
     linked: Callable[[ReplicaId], None]
     hello: Callable[[Hello], None]
     unlinked: Callable[[ReplicaId], None]
+    asked: Callable[[Asked], tuple[bytes, bytes] | None]
 
 
 class PeerLinks:
@@ -84,19 +86,20 @@ class PeerLinks:
         self, hello: Callable[[], Hello], peers: Mapping[str, tuple[str, int]], *,
         on_envelopes: Callable[[list[Envelope]], None], on_linked: Callable[[ReplicaId], None],
         on_hello: Callable[[Hello], None], on_unlinked: Callable[[ReplicaId], None] = lambda _: None,
+        on_asked: Callable[[Asked], tuple[bytes, bytes] | None] = lambda _: None,
         options: LinkOptions | None = None, log: Log | None = None,
     ) -> None:  # fmt: skip
         """`peers`: the other nodes' names and addresses (the own name is left out).
 
         `on_envelopes` gets what came in one read, in order; `on_hello` each accepted hello, of either direction;
         `on_linked` follows when messages can be sent to that replica over a new connection; `on_unlinked` when either
-        direction to it broke.
+        direction to it broke. `on_asked` gives a replica with damage what it asks for.
         """
         self._loop = asyncio.get_running_loop()
         self._hello = hello
         own = name_of(hello().sender)
         self._peers = {name: _Peer(name, address) for name, address in peers.items() if name != own}
-        self._told = _Told(on_envelopes, on_linked, on_hello, on_unlinked)
+        self._told = _Told(on_envelopes, on_linked, on_hello, on_unlinked, on_asked)
         self._options = options or LinkOptions()
         self._log = log or Log("logherd.peers")
         self._linked: dict[ReplicaId, _Peer] = {}
@@ -247,13 +250,17 @@ class PeerLinks:
         if not self._work.stopping:
             self._told.envelopes(envelopes)
 
+    def asked(self, asked: Asked) -> tuple[bytes, bytes] | None:
+        """Somebody mends damage."""
+        return None if self._work.stopping else self._told.asked(asked)
+
     def ended(self, link: Link) -> None:
         """A connection is gone."""
         self._links.discard(link)
         peer = self._peers.get(link.name or "")
         if peer is not None and link.hello is not None:
             self._release(peer, link)
-        elif not self._work.stopping:
+        elif not self._work.stopping and not link.clocks.asked:
             self._tell_failed(link)
 
     # ---- inside

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from logherd.raft.ground import Ground
 from logherd.raft.inputs import ChangeMembers
+from logherd.raft.lease import Lease
 from logherd.raft.members import Configuration, Goal, next_configuration
 from logherd.raft.output import Decided, Refusal, Unknown
 from logherd.replication.shipper import Shipper
@@ -23,9 +24,10 @@ class _Change:
 class Changing:
     """At most one change at a time; a joint group is left even if the change was begun by another leader."""
 
-    def __init__(self, ground: Ground, ship: Shipper) -> None:
+    def __init__(self, ground: Ground, ship: Shipper, lease: Lease) -> None:
         self._ground = ground
         self._ship = ship
+        self._lease = lease
         self._change: _Change | None = None
 
     @property
@@ -33,12 +35,17 @@ class Changing:
         """Whether a goal is being worked on."""
         return self._change is not None
 
+    @property
+    def goal(self) -> Goal | None:
+        """Which."""
+        return self._change.goal if self._change is not None else None
+
     def begin(self, change: ChangeMembers, *, ready: bool, blocked: bool) -> None:
         """Take a request or refuse it; `blocked`: leadership is being handed over."""
-        ground, goal, reason = self._ground, change.goal, None
+        ground, goal, former, reason = self._ground, change.goal, self._change, None
         if not ready:
             reason = Refusal.NOT_READY
-        elif self.running or blocked or ground.members.current.joint:
+        elif (former is not None and not change.instead) or blocked or ground.members.current.joint:
             reason = Refusal.RUNNING
         elif not goal.voters or any(peer in goal.voters for peer in goal.learners):
             reason = Refusal.INVALID
@@ -47,6 +54,8 @@ class Changing:
         if reason is not None:
             ground.refuse(change.request, reason, ground.identity)
             return
+        if former is not None:
+            ground.refuse(former.request, Refusal.BEHIND, ground.identity)
         self._change = _Change(goal, change.request, ground.clock.now + ground.options.change_ms_max)
 
     def on_tick(self) -> None:
@@ -62,7 +71,10 @@ class Changing:
         if change is not None and change.goal.reached(ground.members.current):
             ground.out.answers.append(Decided(change.request, ground.members.since))
             self._change = change = None
-        return next_configuration(ground.members.current, change.goal if change else None, self._ship.caught_up)
+        following = next_configuration(ground.members.current, change.goal if change else None, self._ship.caught_up)
+        if following is None or ground.members.current.joint or self._lease.heard_with(following):
+            return following
+        return None  # it would at once depend on somebody who was not heard yet, and step down
 
     def close(self) -> None:
         """The leadership ends: the next leader may finish a joint change, or never hear of this one."""

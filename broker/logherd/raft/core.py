@@ -83,18 +83,21 @@ class RaftCore:
     """
 
     def __init__(
-        self, log: LogStore, options: RaftOptions, *, hard: HardState, seed: int, now: int, commit: Position = NOWHERE
-    ) -> None:
+        self, log: LogStore, options: RaftOptions, *, hard: HardState, seed: int, now: int, commit: Position = NOWHERE,
+        silent_since: int | None = None,
+    ) -> None:  # fmt: skip
         """Start as a follower of whatever the store says; `hard` is what its files said, checked against their owner.
 
-        `commit`: up to where the log is known to be committed, if that is above its image.
+        `commit`: up to where the log is known to be committed, if that is above its image. `silent_since`: when, on the
+        clock of `now`, the last life of this member sent its last message; None if nobody knows. What it promised by
+        messages binds this life for the rest of an election time-out; with None, for all of it.
 
         Raises: StoreMismatchError if the store belongs to somebody else.
         """
         found = log.hard_state()
         if found is None or found.owner != hard.owner or found.cluster.name != hard.cluster.name:
             raise StoreMismatchError(f"the store is of {found}, not of {hard.owner} in {hard.cluster.name}")
-        self._ground = Ground(options, log, found, commit=commit, seed=seed, now=now)
+        self._ground = Ground(options, log, found, commit=commit, seed=seed, now=now, silent_since=silent_since)
         if log.epochs.last_epoch > found.term:
             # The records reached the disk, the term that came with them did not; nothing was promised in it. Hardly
             # ever seen: a leader sends records only to whom has confirmed durably that it is in the leader's term.

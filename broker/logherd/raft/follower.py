@@ -29,7 +29,7 @@ _READS_MAX = 10_000
 def election_timeout(ground: Ground) -> int:
     """A fresh deadline: drawn at random, later for members that are less preferred."""
     options = ground.options
-    if options.first_election_ms is not None and ground.term == 0:
+    if options.first_election_ms is not None and ground.early:
         delay = ground.jitter.below(options.first_election_ms)
     else:
         delay = options.election_ms + ground.jitter.below(options.election_spread_ms)

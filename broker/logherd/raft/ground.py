@@ -29,6 +29,10 @@ from logherd.replication.messages import Envelope, ReplicaId
 
 __all__ = ["Clockwork", "Ground", "Progress", "Turn", "TurnTo"]
 
+_EARLY = 5
+"""So many election time-outs after the start of a member that was silent, the others have started too, or do not."""
+_ALWAYS = 1 << 62
+
 
 class TurnTo(Enum):
     """Which role a handler wants next."""
@@ -55,9 +59,12 @@ class Clockwork:
 
     now: int
     started_at: int
+    """Since when this life, and any before it, has promised nothing that is not on disk."""
     leader_heard_at: int | None = None
     paused_at: int | None = None
     """When a gap in time was last noticed that is long enough to distrust what was known before."""
+    early: tuple[Epoch, int] | None = None
+    """In this term and until this time there is nobody to wait for, unless a leader is heard."""
 
 
 @dataclass(slots=True)
@@ -92,9 +99,17 @@ class _Disk:
     broken: bool = False
 
 
-def _new(options: RaftOptions, hard: HardState) -> bool:
-    """Whether no life of this member can have promised anything: it would be in that leader's or candidate's term."""
-    return options.first_election_ms is not None and hard.term == 0 and not hard.doubtful
+def _begin(options: RaftOptions, hard: HardState, now: int, silent_since: int | None) -> Clockwork:
+    """In term 0 no life of this member can have promised anything: it would be in that leader's or candidate's term."""
+    ensure(silent_since is None or silent_since <= now, "the last life ended before this one began", silent_since, now)
+    if options.first_election_ms is None:
+        return Clockwork(now, now if silent_since is None else silent_since)
+    if hard.term == 0:
+        return Clockwork(now, now if hard.doubtful else now - options.election_ms, early=(hard.term, _ALWAYS))
+    if silent_since is None:
+        return Clockwork(now, now)
+    rested = now - silent_since >= options.election_ms
+    return Clockwork(now, silent_since, early=(hard.term, now + _EARLY * options.election_ms) if rested else None)
 
 
 class Ground:
@@ -105,14 +120,15 @@ class Ground:
     """
 
     def __init__(
-        self, options: RaftOptions, log: LogStore, hard: HardState, *, commit: Position, seed: int, now: int
-    ) -> None:
+        self, options: RaftOptions, log: LogStore, hard: HardState, *, commit: Position, seed: int, now: int,
+        silent_since: int | None = None,
+    ) -> None:  # fmt: skip
         self.hard = hard
         self.options = options
         self.log = log
         self.jitter = Jitter(seed)
         self.out = Outbox()
-        self.clock = Clockwork(now, now - options.election_ms if _new(options, hard) else now)
+        self.clock = _begin(options, hard, now, silent_since)
         self.durable = DurableEnd(log.end)
         self.disk = _Disk()
         self.members = read_members(log)
@@ -173,6 +189,17 @@ class Ground:
         """
         alone = self.members.current.members == (self.identity,)
         return not alone and self.clock.now - self.clock.started_at < self.options.election_ms
+
+    @property
+    def early(self) -> bool:
+        """Whether everybody has just begun, so that there is no leader to wait for."""
+        clock = self.clock
+        return (
+            clock.early is not None
+            and clock.early[0] == self.term
+            and clock.now < clock.early[1]
+            and (clock.leader_heard_at is None)
+        )
 
     @property
     def doubtful(self) -> bool:

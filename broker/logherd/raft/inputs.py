@@ -94,10 +94,12 @@ class ImageKept:
 
 @dataclass(frozen=True, slots=True)
 class ChangeMembers:
-    """Work towards other members; only the leader does, one change at a time."""
+    """Work towards other members; only the leader does, one change at a time. `instead`: in place of a change that
+    waits for its new voters, if there is one."""
 
     request: int
     goal: Goal
+    instead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from logherd.raft.ground import Ground, Turn, TurnTo
 from logherd.raft.handover import Handover
 from logherd.raft.inputs import ChangeMembers, Propose, Read, Transfer
 from logherd.raft.lease import Lease
-from logherd.raft.members import Configuration
+from logherd.raft.members import Configuration, Goal
 from logherd.raft.messages import Doubtful
 from logherd.raft.output import Refusal, Role
 from logherd.raft.pending import PendingReads, Proposals, WaitingRead
@@ -60,7 +60,7 @@ class Leader:
         self._lease = Lease(ground, self._ship.rounds, self._doubts.counts)
         self._proposals = Proposals()
         self._reads = PendingReads()
-        self._changing = Changing(ground, self._ship)
+        self._changing = Changing(ground, self._ship, self._lease)
         self._handover = Handover(ground, self._ship, self._lease, self._doubts.counts)
         self._ready = False
         self._muted = False
@@ -130,6 +130,11 @@ class Leader:
     def changing(self) -> bool:
         """Whether members are being changed, or a change is not committed yet."""
         return self._changing.running or self._ground.members.since > self._ground.progress.commit
+
+    @property
+    def goal(self) -> Goal | None:
+        """Towards which members a change is on its way."""
+        return self._changing.goal
 
     @property
     def given_away(self) -> bool:

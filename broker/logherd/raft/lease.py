@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from logherd.raft.ground import Ground
+from logherd.raft.members import Configuration
 from logherd.replication.messages import ReplicaId
 from logherd.replication.rounds import Rounds
 
@@ -31,6 +32,11 @@ class Lease:
     def quorum_heard_at(self) -> int:
         """When the newest round was sent that a quorum has answered; the begin of the leadership before the first."""
         return max(self._begun_at, self._sent_at())
+
+    def heard_with(self, configuration: Configuration) -> bool:
+        """Whether a quorum of these members was heard so lately that nothing ends if they decide from now on."""
+        heard_at = configuration.agreed(self._heard_at)
+        return heard_at >= 0 and self._ground.clock.now - heard_at < self._ground.options.lease_ms // 2
 
     def valid(self) -> bool:
         """Whether a read may be served without asking."""

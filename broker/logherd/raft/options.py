@@ -26,7 +26,8 @@ class RaftOptions:
     election_spread_ms: int = 1_000
     """A time-out is drawn from election_ms up to the sum of both."""
     first_election_ms: int | None = None
-    """In term 0 nobody can have led: there a time-out is drawn from 0 up to this. None: it is as any other."""
+    """Where there is no leader to wait for (in term 0, and after all have been silent for an election time-out), a
+    time-out is drawn from 0 up to this. None: it is as any other."""
     preferred: tuple[ReplicaId, ...] = ()
     """Who should lead, best first. The others wait longer before they stand, and hand over when a better one is up."""
     rank_delay_ms: int = 300

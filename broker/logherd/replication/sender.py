@@ -38,6 +38,10 @@ class ShipOptions:
     message_bytes_max: int = 1 << 20
     window_messages: int = 64
     window_bytes: int = 8 << 20
+    small_bytes: int = 64 << 10
+    small_ahead: int = 1
+    """Records of less than `small_bytes` wait while so many messages are under way, and travel with what comes
+    meanwhile. Each message costs a pass, a flush and an answer, so with many small ones processors are busy in vain."""
     chunk_bytes: int = 1 << 20
     chunks_ahead: int = 4
     catch_up_bytes_per_second: int = 64 << 20
@@ -47,6 +51,7 @@ class ShipOptions:
         ensure(self.heartbeat_ms > 0 and self.answer_ms > 0, "times are positive", self)
         ensure(self.answer_ms <= self.backoff_ms_max, "back-off starts below its limit", self)
         ensure(0 < self.message_bytes_max <= self.window_bytes, "the window holds a full message", self)
+        ensure(self.small_bytes >= 0 and self.small_ahead > 0, "small messages move", self)
         ensure(self.chunk_bytes > 0 and self.chunks_ahead > 0, "copies move", self)
         ensure(self.catch_up_bytes_per_second > 0, "followers behind must be able to catch up", self)
 

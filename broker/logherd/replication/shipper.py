@@ -248,6 +248,8 @@ class Shipper:
         while sender.next < end and (room := sender.window.room) > 0:
             if sender.behind and not self._bucket.open:
                 break
+            if sender.window.messages >= self._options.small_ahead and end - sender.next < self._options.small_bytes:
+                break
             span = self._log.read(sender.next, min(self._options.message_bytes_max, room))
             if sender.window.messages and len(span.data) > room:
                 break

@@ -51,6 +51,8 @@ class Dispatcher:
         """Requests with typed headers since the start, by code."""
         self.refused: Counter[tuple[int, int]] = Counter()
         """Requests that were answered at once with another code than success, by code and answer."""
+        self.on_damage: Callable[[StoreDamaged], None] = lambda _: None
+        """Hears of each damage that a request has met."""
 
     @property
     def missing(self) -> list[int]:
@@ -78,6 +80,7 @@ class Dispatcher:
         except StoreDamaged as error:
             _log.error("damaged record met", code=frame.code, file=error.path, offset=error.offset, what=error.what)
             answer = self._refuse(frame, ResponseCode.SYSTEM_ERROR, str(error))
+            self.on_damage(error)
         except OSError as error:
             _log.error("a file of the store cannot be read", code=frame.code, reason=error)
             answer = self._refuse(frame, ResponseCode.SYSTEM_ERROR, f"the disk of this broker fails: {error}")

@@ -1,5 +1,5 @@
 """`python -m logherd.settings broker|controller FILE [path.to.key=value ...]`: prints the checked options as JSON, or
-what is wrong. `--keep KIND FILE [KIND FILE ...]` checks several files at once, and keeps what they come to (`kept.py`).
+what is wrong. `--keep` reads `[[KIND, FILE], ...]`, checks all of these files and keeps what they come to (`kept.py`).
 `--change KIND` reads `{"options": {...}, "wanted": {...}}` and prints the options with what is wanted.
 """
 
@@ -19,7 +19,8 @@ def main(arguments: list[str]) -> int:
     """Exit code 0 with JSON on standard output, or 2 with sentences on standard error."""
     try:
         if arguments[0] == "--keep":
-            for kind, file in zip(arguments[1::2], arguments[2::2], strict=True):
+            text = sys.stdin.read()
+            for kind, file in json.loads(text or "[]"):
                 _keep(_kind(kind), Path(file))
         elif arguments[0] == "--change":
             asked = json.load(sys.stdin)

@@ -6,12 +6,13 @@ of pydantic stays. This module imports next to nothing, so that the check starts
 and kept (`kept.py`) is not checked again.
 """
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from logherd.settings.kept import recall_checked
 
@@ -42,18 +43,29 @@ class CheckAside:
         """
         import msgspec
 
-        from logherd.settings.errors import SettingsError
-
         if self._kept is not None:
             try:
                 return msgspec.json.decode(self._kept, type=options)
             except msgspec.ValidationError:  # kept by a program whose options have another shape
                 pass
+        return msgspec.json.decode(self._answer(), type=options)
+
+    def values(self) -> dict[str, Any]:
+        """The same as JSON carries it, for who starts sooner without the library that makes options of it.
+
+        Raises: SettingsError.
+        """
+        values: dict[str, Any] = json.loads(self._answer() if self._kept is None else self._kept)
+        return values
+
+    def _answer(self) -> bytes:
+        from logherd.settings.errors import SettingsError
+
         process = self._process or self._start()
         answer, complaint = process.communicate()
         if process.returncode != 0:
             raise SettingsError(complaint.decode(errors="replace").strip())
-        return msgspec.json.decode(answer, type=options)
+        return answer
 
 
 def change_aside(kind: "Kind", options: _Checked, wanted: Mapping[str, object], *, seconds: float) -> _Checked:

@@ -31,12 +31,13 @@ class ClassicHaSettings(Group):
         default=None,
         description="Address for RocketMQ slaves of this broker, by custom its own port plus 1. They read topics from "
         "this broker's port minus 2, so that one is taken too. Their `mappedFileSizeCommitLog` must be "
-        "`store.segmentSize`.",
+        "`store.segmentSize`. In modes alone and static; in static to be given at every broker that may be promoted, "
+        "whoever leads takes them.",
     )
     master: _Dialled | None = Field(
         default=None,
         description="Service address of a RocketMQ master that this broker follows. Until `logherd store promote` it "
-        "takes no clients.",
+        "takes no clients. In mode alone.",
     )
     metadata_interval_ms: Milliseconds = Field(
         default=10_000, alias="metadataInterval", ge=100, le=600_000,
@@ -50,11 +51,18 @@ class ClassicHaSettings(Group):
             raise ValueError("listen is for a broker that leads, master for one that follows: give one of them")
         return self
 
-    def check_broker(self, mode: str, listen: str) -> None:
+    def check_broker(self, mode: str, listen: str, *, follower_reads: bool) -> None:
         """What the broker's own settings must be like. Raises ValueError."""
         if self.listen is None and self.master is None:
             return
-        if mode != "alone":
-            raise ValueError(f"replication.classicHa is for brokers alone, not for replication.mode {mode}")
+        if self.master is not None and mode != "alone":
+            raise ValueError(f"replication.classicHa.master is for brokers alone, not for replication.mode {mode}")
+        if mode not in ("alone", "static"):
+            raise ValueError(
+                f"replication.classicHa.listen is for brokers alone and mode static, not for replication.mode {mode}: "
+                "a RocketMQ slave cannot tell whose log it follows when leaders change by themselves"
+            )
+        if mode == "static" and follower_reads:
+            raise ValueError("replication.followerReads has followers in routes, where RocketMQ slaves are looked for")
         if self.listen is not None and split_endpoint(listen)[1] <= _METADATA_PORTS:
             raise ValueError("listen needs a real port above 2 for replication.classicHa.listen")

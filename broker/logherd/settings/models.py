@@ -242,7 +242,9 @@ class BrokerSettings(Group):
                 "store.messageSizeMax and limits.headerSize must fit into limits.frameSize with 128 KiB left"
             )
         self.replication.check_broker(self.broker_id, self.name_service.mode, self.flush)
-        self.replication.classic_ha.check_broker(self.replication.mode, self.listen)
+        self.replication.classic_ha.check_broker(
+            self.replication.mode, self.listen, follower_reads=self.replication.follower_reads
+        )
         told_host, told_port = split_endpoint(self.advertised or self.listen)
         if told_host in EVERY_INTERFACE:
             raise ValueError("advertised is needed, because clients cannot connect to a wildcard listen address")

@@ -5,6 +5,7 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/config/Me
 """
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logherd.settings.errors import SettingsError
@@ -101,7 +102,9 @@ def set_properties(document: dict[str, Any], properties: Mapping[str, str]) -> N
     for name, text in properties.items():
         entry = _PROPERTIES.get(name)
         if entry is None:
-            raise SettingsError(f"{name}: unknown property; known here: {', '.join(property_names())}")
+            close = get_close_matches(name, property_names(), n=1)
+            known = f"did you mean {close[0]}?" if close else f"known here: {', '.join(property_names())}"
+            raise SettingsError(f"{name}: unknown property; {known}")
         if entry.read is None:
             raise SettingsError(f"{name}: belongs to the key {entry.path}; known here: {', '.join(property_names())}")
         try:

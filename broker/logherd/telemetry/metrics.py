@@ -142,6 +142,9 @@ FOLLOWER_LAG_SECONDS = _gauge(
 )
 FORWARDED = _counter("forwarded_requests", "Clients' requests that this broker took while it did not lead.")
 HELD = _gauge("held_requests", "Requests of clients that wait for a leader.")
+DAMAGE_MET = _gauge("store_damage_places", "Places of its store at which this process has met damage.")
+DAMAGED = _gauge("store_damaged_bytes", "While a replica heals: bytes of its log that were found damaged.")
+MENDED = _counter("store_mended_bytes", "While a replica heals: bytes that it has fetched in place of damaged ones.")
 
 # ---- controllers
 
@@ -174,6 +177,7 @@ SECTIONS: Final[Mapping[str, tuple[Metric, ...]]] = {
         ROLE, SERVING, EPOCH, LEASE, IN_SYNC, MIN_IN_SYNC, PENDING, CLOSED, FOLLOWER_IN_SYNC, FOLLOWER_CONNECTED,
         FOLLOWER_LAG_BYTES, FOLLOWER_LAG_SECONDS, FORWARDED, HELD,
     ),
+    "Replicas and damage": (DAMAGE_MET, DAMAGED, MENDED),
     "Controllers": (
         RAFT_ROLE, RAFT_TERM, RAFT_POSITION, RAFT_CANDIDACIES, RAFT_LEADERSHIPS, RAFT_CONNECTED, RAFT_LAG, OFFICE,
         GROUPS, BROKERS, LEASES, ELECTIONS,

@@ -117,8 +117,11 @@ def check_ports(addresses: Addresses, *, controllers: int, brokers: int) -> None
 
     Raises: LocalError that names the port that is taken and the option that changes it.
     """
+    given: dict[str, str] = {}
     for address, option in _wanted(addresses, controllers, brokers):
         host, _, port = address.rpartition(":")
+        if (former := given.setdefault(address, option)) != option:
+            raise LocalError(f"port {port} of {addresses.host} would be needed twice; change {former} or {option}")
         fault = _fault(host.strip("[]"), int(port))
         if fault is None:
             continue

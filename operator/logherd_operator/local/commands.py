@@ -54,13 +54,15 @@ def up_command(
     wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time until clients are answered.")] = 120,
 ) -> None:
     """Run a BrokerGroup on this machine, in the foreground or (--detach) behind it; apply the file when it is saved."""
-    from logherd_operator.local.addresses import Ports
-    from logherd_operator.local.up import UpOptions, bring_up
+    from logherd_operator.local.checking import Checking
 
-    ports = Ports(name_service=name_service_port, broker=broker_port, admin=admin_port)
-    options = UpOptions(host=host, ports=ports, detach=detach, wait_seconds=wait)
-    with _sentences("up"), stopping_signals():
-        raise typer.Exit(bring_up(file, data, options, _watching(detach=detach)))
+    with _sentences("up"), stopping_signals(), Checking() as checking:  # it gets ready while we import the rest
+        from logherd_operator.local.addresses import Ports
+        from logherd_operator.local.up import UpOptions, bring_up
+
+        ports = Ports(name_service=name_service_port, broker=broker_port, admin=admin_port)
+        options = UpOptions(host=host, ports=ports, detach=detach, wait_seconds=wait)
+        raise typer.Exit(bring_up(file, data, options, _watching(detach=detach), checking))
 
 
 def _watching(*, detach: bool) -> "Watching":

@@ -9,12 +9,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+from logherd_operator.local.checking import Checking
+from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import STOP_SECONDS, Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import child_of
 from logherd_operator.local.processes import is_alive, signal_process, start_process, started_ticks
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.observed.slots import Component
+from logherd_operator.spec.errors import SpecError
 
 __all__ = ["Places"]
 
@@ -30,16 +33,22 @@ _ADDRESSES = ("listen", "nameService", "guardian")
 class Places:
     """Holds the state of a group; each change of it is written before it is acted on. Blocks for files only."""
 
-    def __init__(self, folder: Folder, state: GroupState) -> None:
+    def __init__(self, folder: Folder, state: GroupState, checking: Checking | None = None) -> None:
         self.state = state
         self._folder = folder
+        self._checking = checking
         self._own: dict[int, subprocess.Popen[bytes]] = {}
+        self._ending = False
 
     def remember(self, state: GroupState) -> None:
         """Go on from this state. Raises: LocalError if it cannot be written."""
         if state != self.state:
             self.state = state
-            self._folder.write(state)
+            try:
+                self._folder.write(state)
+            except LocalError:
+                if not self._ending:  # a full disk keeps nobody from stopping
+                    raise
 
     # ---- what is to be there ---------------------------------------------------------------------------------------
 
@@ -95,7 +104,7 @@ class Places:
 
     def tend(self, files: Files) -> Iterator[str]:
         """Start what does not run and should; forget what has gone and was to go. Yields a sentence for each start
-        that is not a first one."""
+        that is not a first one. Raises: SpecError if none of the first ones would start as the file says."""
         self._reap()
         self._check_first_starts(files)
         for place in self.state.places:
@@ -112,14 +121,12 @@ class Places:
         fresh = [each for each in self.state.places if each.guardian is None and not each.leaving]
         if len(fresh) < _MANY:
             return
-        command = [sys.executable, "-m", "logherd.settings", "--keep"]
         for place in fresh:
-            config = self._folder.of(place, ".json")
-            self._folder.write_document(config.name, files.render(place))
-            command += [place.component, str(config)]
-        # What is wrong with them is said again by each process that does not start for it.
-        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       check=False)  # fmt: skip
+            self._folder.write_document(self._folder.of(place, ".json").name, files.render(place))
+        checking, self._checking = self._checking, None
+        wrong = (checking or Checking()).check([(each.component, self._folder.of(each, ".json")) for each in fresh])
+        if wrong and checking is not None:  # later on, what was saved has been checked before it was accepted
+            raise SpecError(f"{self.state.file}: a broker would not start with this\n{wrong}")
 
     def _start(self, place: PlaceState, files: Files) -> Iterator[str]:
         if place.guardian is not None and place.told is None:
@@ -160,9 +167,11 @@ class Places:
     def stop(self, seconds: float) -> Iterator[str]:
         """Stop everything, in order: brokers at once, so that nobody waits for one that stops, too; then the
         controllers. Yields a sentence for each process. Raises: LocalError if one is another user's."""
+        self._ending = True
         for component in ("broker", "controller"):
             places = [each for each in self.state.places if each.component == component]
             yield from self._stop_all(places, seconds)
+        self._ending = False
         staying = [each for each in self.state.places if not each.leaving]
         ended = tuple(replace(each, guardian=None, told=None, starts=0) for each in staying)
         self.remember(replace(self.state, places=ended, keeper=None))

@@ -12,6 +12,7 @@ from typing import IO
 
 from logherd_operator.local.addresses import Addresses, Ports, check_ports, choose_ports
 from logherd_operator.local.changes import GroupFile, check_change, read_group
+from logherd_operator.local.checking import Checking
 from logherd_operator.local.disk import check_disk
 from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import name_servers
@@ -19,7 +20,7 @@ from logherd_operator.local.folder import DEFAULT_PARENT, Folder
 from logherd_operator.local.keeping import Keeping, Turn
 from logherd_operator.local.places import Places
 from logherd_operator.local.processes import is_alive, start_process, started_ticks
-from logherd_operator.local.signals import LetGo
+from logherd_operator.local.signals import LetGo, finishing
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.local.support import kubernetes_only
 from logherd_operator.local.watching import Watching
@@ -46,7 +47,7 @@ class UpOptions:
     wait_seconds: float
 
 
-def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watching) -> int:
+def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watching, checking: Checking) -> int:
     """Start the group; in the foreground, keep it until Ctrl-C. The result is the exit code.
 
     Raises: SpecError if the file is wrong, LocalError if this machine is in the way; nothing of it runs then.
@@ -57,7 +58,7 @@ def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watchi
     folder.prepare()
     lock = _locked(folder)
     with lock:
-        places = Places(folder, _begin(group, file, folder, options))
+        places = Places(folder, _begin(group, file, folder, options), checking)
         keeping = Keeping(group, group_file, places, folder, watching.say)
         adopted = any(each.guardian is not None for each in places.state.places)
         try:
@@ -223,8 +224,9 @@ def _why(turn: Turn) -> str:
 
 def _give_up(places: Places) -> None:
     """Nobody is told of these processes, so nobody would stop them."""
-    for _ in places.stop(STOP_SECONDS):
-        pass
+    with finishing():
+        for _ in places.stop(STOP_SECONDS):
+            pass
 
 
 def _leave_keeper(folder: Folder, places: Places, lock: IO[str]) -> None:
@@ -268,9 +270,10 @@ def _stay(keeping: Keeping, places: Places, folder: Folder, watching: Watching, 
     except KeyboardInterrupt:
         watching.close()
     killed = False
-    for sentence in places.stop(STOP_SECONDS):
-        killed = killed or "killed" in sentence
-        watching.say(f"{places.state.group}: {sentence}")
+    with finishing():
+        for sentence in places.stop(STOP_SECONDS):
+            killed = killed or "killed" in sentence
+            watching.say(f"{places.state.group}: {sentence}")
     watching.say(f"{places.state.group}: data stays in {folder.path}")
     return 1 if killed else 0
 

@@ -1,6 +1,7 @@
 """What a person sees of a group that is kept in the foreground: a live table on a terminal, else only what happens."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from logherd_operator.local.status import document_of, table_of
@@ -15,7 +16,12 @@ class Watching:
     """Says what happens, line by line."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
+        self._say = say
+
+    def say(self, line: str) -> None:
+        """A line. That nobody can read it any more, as in a terminal that was closed, stops nothing."""
+        with suppress(OSError):
+            self._say(line)
 
     def show(self, turn: "Turn") -> None:
         """The group as it is now."""
@@ -50,11 +56,13 @@ class LiveTable(Watching):
             table.add_column(each)
         for row in rows:
             table.add_row(*row)
-        self._live.update(table, refresh=True)
+        with suppress(OSError):
+            self._live.update(table, refresh=True)
 
     def close(self) -> None:
         """Leave the last table where it is."""
-        self._live.stop()
+        with suppress(OSError):
+            self._live.stop()
 
 
 def _title(document: dict[str, object], turn: "Turn") -> str:

@@ -87,8 +87,8 @@ def report_of(document: Document) -> Report | None:
             broker_id=int(document["brokerId"]), role=str(document["role"]), epoch=int(document["epoch"]),
             store_id=str(document.get("storeId") or ""), end=int(document["endPosition"]),
             committed=int(document["committedPosition"]), version=str(document.get("version") or ""),
-            address=str(document.get("address") or ""), recovering=document.get("recoveringBytes"),
-            fault=str(document.get("fault") or ""), hot=dict(document.get("hot") or {}),
+            address=str(document.get("address") or ""), fault=str(document.get("fault") or ""),
+            hot=dict(document.get("hot") or {}),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         return None

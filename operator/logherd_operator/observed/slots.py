@@ -53,8 +53,7 @@ class Volume:
 class Report:
     """What a broker says at its admin port. `hot`: the settings in force that can be changed while it runs.
 
-    `recovering`: bytes of its log that are still to be checked, None if it is done. `fault`: why it refuses to serve.
-    `rejected`: settings (`name=value`) that it was told and refused.
+    `fault`: why it refuses to serve. `rejected`: settings (`name=value`) that it was told and refused.
     """
 
     broker_id: int
@@ -65,7 +64,6 @@ class Report:
     committed: int = 0
     version: str = ""
     address: str = ""
-    recovering: int | None = None
     fault: str = ""
     hot: Mapping[str, str] = field(default_factory=dict)
     rejected: tuple[str, ...] = ()

@@ -43,8 +43,7 @@ def heal_stuck(situation: Situation) -> Iterator[Step]:
         instance = slot.instance
         if instance is None or restart_reason(situation, slot) is not RestartReason.STUCK:
             continue
-        recovering = slot.report is not None and bool(slot.report.recovering)
-        if recovering or (group.led and group.leader == slot.broker_id):
+        if group.led and group.leader == slot.broker_id:
             continue
         # Whoever is known to be dead keeps no write going, and may be the one that everybody waits for.
         replica = group.replica(slot.broker_id)
@@ -103,9 +102,8 @@ def _settled(situation: Situation, group: Group) -> Iterator[Step]:
 
 
 def _stalled(situation: Situation, slot: Slot, instance: Instance) -> Iterator[Step]:
-    recovering = slot.report is not None and bool(slot.report.recovering)
     late = situation.now - instance.started_at > situation.spec.update.pod_ready_timeout_seconds
-    if instance.failing or (late and not recovering):
+    if instance.failing or late:
         yield Block(
             code=Code.UPDATE_STALLED,
             message=f"broker {slot.broker_id} does not become ready: {instance.failing or 'it takes too long'}",

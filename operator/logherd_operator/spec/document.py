@@ -44,7 +44,8 @@ def parse_group(text: str, *, source: str) -> BrokerGroup:
     """
     document = _parse_yaml(text, source)
     if not isinstance(document, dict):
-        raise SpecError(f"{source}: should hold a BrokerGroup object, not {type(document).__name__}")
+        found = {type(None): "nothing", list: "a list", str: "a text"}.get(type(document), repr(document))
+        raise SpecError(f"{source}: should hold a BrokerGroup object, and holds {found}")
     try:
         return BrokerGroup.model_validate(document)
     except ValidationError as error:

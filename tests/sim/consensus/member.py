@@ -1,6 +1,7 @@
 """One simulated process: the shell around a core, its disk, its clock and its state machine."""
 
 from collections import deque
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -31,6 +32,9 @@ TICK_US = 50_000
 class Member:
     """A process under one name; a wipe gives it a new identity and an empty disk."""
 
+    knows_rest = False
+    """Whether a new life knows when the last one ended, as after an orderly stop."""
+
     def __init__(self, world: "World", name: str, founders: tuple[ReplicaId, ...]) -> None:
         self.world = world
         self.name = name
@@ -48,6 +52,7 @@ class Member:
 
     def _make_disk(self, founders: tuple[ReplicaId, ...]) -> None:
         self.identity = ReplicaId(f"{self.name}.{self.wipes}")
+        self.ended_ms: int | None = None
         self.store = self.world.make_store(self.world.shape.segment_bytes, self.draw)
         hard = HardState(CLUSTER, self.identity)
         if self.identity in founders:
@@ -76,16 +81,20 @@ class Member:
         self.store.on_truncate = lambda at, gone: self.world.observer.on_truncate(self, at, gone)
         seed = self.draw.getrandbits(64)
         hard = HardState(CLUSTER, self.identity)
-        self.core = RaftCore(self.store, self.options(), hard=hard, seed=seed, now=self.now_ms())
+        self.core = RaftCore(
+            self.store, self.options(), hard=hard, seed=seed, now=self.now_ms(),
+            silent_since=self.ended_ms if self.knows_rest else None,
+        )  # fmt: skip
         self.world.observer.on_boot(self)
         self._plan_tick()
 
     def options(self) -> RaftOptions:
-        return self.world.options
+        return replace(self.world.options, first_election_ms=200) if self.knows_rest else self.world.options
 
     def stop(self, *, power: bool) -> None:
         """The process is gone; after power loss, so is some of what was not flushed."""
         self.alive = False
+        self.ended_ms = self.now_ms()
         self.life += 1
         if power:
             self.store.lose(self.draw)
@@ -98,6 +107,7 @@ class Member:
     def stop_damaged(self) -> None:
         """Power loss that also takes flushed things. If that is refused by name, somebody new starts here."""
         self.alive = False
+        self.ended_ms = self.now_ms()
         self.life += 1
         self.world.note(self.name, "power lost, disk damaged")
         ghost = copy_of(self.store.disk)

@@ -36,7 +36,7 @@ from sim.consensus.disk import SimStore
 __all__ = ["Broken", "Scope", "explore"]
 
 CLUSTER = ClusterId("small")
-OPTIONS = RaftOptions(ship=ShipOptions(message_bytes_max=1))
+OPTIONS = RaftOptions(ship=ShipOptions(message_bytes_max=1, small_bytes=0))
 """One record in a message: more orders of arrival."""
 
 

@@ -229,6 +229,7 @@ def options_of(shape: Shape, founders: tuple[ReplicaId, ...]) -> RaftOptions:
         message_bytes_max=shape.message_bytes,
         window_messages=shape.window_messages,
         window_bytes=4 * shape.message_bytes,
+        small_bytes=shape.message_bytes // 2 if shape.window_messages > 2 else 0,
         chunk_bytes=100,
         chunks_ahead=2,
         catch_up_bytes_per_second=200_000,

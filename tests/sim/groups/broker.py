@@ -45,7 +45,8 @@ TICK_US = 20_000
 OPTIONS = GroupOptions(
     beat_ms=200, urgent_ms=60, lag_ms=500, retry_ms=100, stall_ms=900,
     ship=ShipOptions(
-        heartbeat_ms=80, answer_ms=150, backoff_ms_max=600, message_bytes_max=300, window_messages=4, window_bytes=900
+        heartbeat_ms=80, answer_ms=150, backoff_ms_max=600, message_bytes_max=300, window_messages=4, window_bytes=900,
+        small_bytes=0,
     ),
 )  # fmt: skip
 

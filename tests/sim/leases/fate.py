@@ -1,9 +1,10 @@
 """What the observer remembers of one group: leaders, epochs, what was acknowledged, who resigned."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from logherd.controller.commands import Clean, Elect, Grounds
-from logherd.controller.values import Group, GroupKey, Replica
+from logherd.controller.values import BrokerId, Group, GroupKey, Replica, SyncSet
 from logherd.model.names import Epoch
 from sim.leases.volume import Entry
 
@@ -27,7 +28,8 @@ class Fate:
     """L1 one lease at a time; L2 epochs rise, one process each; L3 who is elected, or in the set, has all that was
     acknowledged; L4 who resigned leads no more in that epoch; R4 nothing acknowledged is cut.
 
-    Acknowledged records may be lost only when an operator accepts it: by an unclean election, or by forgetting the
+    Acknowledged records may be lost only when everybody who had them went down before they had flushed them (of a
+    store that may acknowledge so), or when an operator accepts it: by an unclean election, or by forgetting the
     whole group.
     """
 
@@ -96,22 +98,35 @@ class Fate:
         changed = sync.members != (before.sync.members if before is not None else ())
         require(not changed or sync.version > old_version, "R9", f"another set in version {sync.version}")
         if isinstance(command, Elect) and group.tenure is not None and group.epoch > old_epoch:
-            self._on_elected(command, group)
+            self._on_elected(command, group, before)
         if changed:
             self.check_set()
 
-    def _on_elected(self, command: Elect, group: Group) -> None:
+    def _on_elected(self, command: Elect, group: Group, before: Group | None) -> None:
         self.elections += 1
         holding = [broker.name for broker in self.believers()]
         require(not holding, "L1", f"{holding} still believe in a lease when epoch {group.epoch} is given away")
         winner = self.process_of(group.replica(command.broker_id))
-        if command.grounds is Grounds.UNCLEAN or self.amnesty:
+        if command.grounds is Grounds.DOUBTED and before is not None:
+            self._check_doubted(before.sync, winner, {each: before.replica(each) for each in before.sync.doubted})
+        if command.grounds in (Grounds.DOUBTED, Grounds.UNCLEAN) or self.amnesty:
             self.accept_loss(winner)
         elif winner is not None:
             require(winner.volume.holds(self.committed), "L3", f"{winner.name} is elected and lacks committed records")
 
+    def _check_doubted(
+        self, sync: SyncSet, winner: "Broker | None", doubted: Mapping[BrokerId, Replica | None]
+    ) -> None:  # fmt: skip
+        """L3: nobody is left who has everything, and nobody who went down unflushed has more than the winner."""
+        require(not sync.holders, "L3", f"{sync.holders} have everything, and somebody doubted is elected")
+        for broker_id, replica in doubted.items():
+            other = self.process_of(replica)
+            if winner is not None and other is not None:
+                more = other.volume.end > winner.volume.end
+                require(not more, "L3", f"{winner.name} is elected, and broker {broker_id} has more")
+
     def accept_loss(self, winner: "Broker | None") -> None:
-        """An operator has accepted the loss of what the winner does not have."""
+        """What the winner does not have is lost: an operator has accepted that, or nobody has it any more."""
         self.amnesty = winner is None
         kept = winner.volume.same_as(self.committed) if winner is not None else len(self.committed)
         self.lost += len(self.committed) - kept

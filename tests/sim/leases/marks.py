@@ -40,6 +40,7 @@ MARKS = {
     "not-counted": "R6: a process acknowledged that is not the member of its id any more",
     "alter-repeated": "R9: a proposal was decided twice and done once",
     # R10, R12: elections.
+    "doubted": "R11: all who had everything went down unflushed, and the longest of their logs leads",
     "unclean": "R10: an operator accepted loss",
     "first-by-operator": "R12: fewer than configured founded a group",
     "longest-of-many": "R10: the longest log was elected, not the first that reported",

@@ -32,6 +32,7 @@ __all__ = ["Signs"]
 _GROUNDS = {
     Grounds.LEASE_OVER: "lease-waited-out",
     Grounds.RELEASED: "released",
+    Grounds.DOUBTED: "doubted",
     Grounds.UNCLEAN: "unclean",
     Grounds.FIRST_BY_OPERATOR: "first-by-operator",
 }

@@ -1,5 +1,6 @@
 """However a command ends, it says one sentence and gives its code: never a traceback."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -44,3 +45,21 @@ def test_a_group_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path, file:
     code, said = run("up", "-f", str(tmp_path / file))
     assert (code, said.count("\n")) == (2, 1), said
     assert "cannot be read" in said
+
+
+def test_an_interrupt_before_a_command_has_begun_ends_it_without_a_word() -> None:
+    """Ctrl-C finds `logherd` among its imports for half a second, and for longer on a busy machine."""
+    story = """
+import os, signal, sys
+from logherd.cli.entry import run
+
+class Interrupter:
+    def find_spec(self, name, path, target=None):
+        if name == "logherd.cli.umbrella":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupter())
+run(["--version"])
+"""
+    done = subprocess.run([sys.executable, "-c", story], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

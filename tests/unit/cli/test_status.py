@@ -127,6 +127,21 @@ def test_brokers_speak_for_themselves(terminal: Terminal) -> None:
         assert "No leader is among the brokers that were asked." in terminal.printed
 
 
+def test_a_broker_that_heals_is_told_with_how_far_it_is(terminal: Terminal) -> None:
+    healing = {
+        "doing": "waiting", "readBytes": 9, "logBytes": 9, "damagedRanges": 1, "damagedBytes": 60_000,
+        "fetchedBytes": 1_000, "position": 4_711, "said": {"1": "not known to be committed here"},
+    }  # fmt: skip
+    healer = page(3, "healing", None, healing=healing)
+    follower = page(2, "follower", view(), damage=["commitlog/0 at byte 7: the record checksum differs"])
+    with serving_broker(status=healer) as first, serving_broker(status=follower) as second:
+        terminal.run("status", "--admin", first, "--admin", second)
+    assert "Broker 3 heals its log: waiting, 1000 of 60000 damaged bytes fetched" in terminal.printed
+    assert "(broker 1: not known to be committed here)" in terminal.printed
+    assert "Broker 2 has met damage in its store: commitlog/0 at byte 7" in terminal.printed
+    assert "in sync 1,2" in terminal.printed
+
+
 def test_a_broker_that_is_alone_serves(terminal: Terminal) -> None:
     with serving_broker(status=page(1, "leader", None)) as address:
         assert terminal.run("status", "--admin", address) == 0

@@ -140,11 +140,19 @@ def test_the_image_of_a_known_state_is_written_as_ever() -> None:
     desk.submit(Tune(values={"gatherMs": 7}))
     assert desk.machine.save() == (
         b'\x01{"groups":[{"key":{"cluster":"c","name":"bg"},"epoch":0,"tenure":null,"sync":{"members":[],"eligible":[],'
-        b'"version":0,"committed":{"epoch":0,"position":0},"request":""},"replicas":[{"broker_id":1,"store_id":"",'
+        b'"doubted":[],"version":0,"committed":{"epoch":0,"position":0},"request":""},"replicas":[{"broker_id":1,"store_id":"",'
         b'"incarnation":"","registration":0,"address":"","check_code":"a;1","learner":false,"exited":false,'
         b'"end":{"epoch":0,"position":0}}],"next_id":2,"registrations":0,"rules":{"replicas":3,"min_in_sync":2,'
         b'"preferred":null},"transfer":null,"founded":false}],"settings":{"gatherMs":7}}'
     )
+
+
+def test_an_image_from_before_brokers_could_be_doubted_is_read() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    image = desk.machine.save()
+    assert b'"doubted":[],' in image
+    assert Machine.load(image.replace(b'"doubted":[],', b"")).save() == image
 
 
 @pytest.mark.parametrize("values", [{"leaseMs": 1}, {"gatherMs": -1}, {"transferMs": 1}])

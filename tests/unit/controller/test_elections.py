@@ -3,7 +3,7 @@
 import pytest
 
 from logherd.controller.admission import ElectionRequest, admit_election, admit_register
-from logherd.controller.commands import Configure, Elect, Grounds, PlanTransfer, Register
+from logherd.controller.commands import Clean, Configure, Elect, Grounds, PlanTransfer, Register
 from logherd.controller.reports import Granted, Withheld
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import BrokerId, Registration
@@ -222,6 +222,73 @@ def test_r11_an_unclean_stop_with_acknowledgements_that_were_not_flushed_leaves_
     desk.found(1, 2, 3, master=1)
     desk.register(3, life=2, trusted=False)
     assert desk.group.sync.members == (1, 2)
+
+
+def _all_doubted(desk: Desk) -> None:
+    desk.found(1, 2, 3, master=1)
+    desk.now += LONG_AGO
+    for broker in (1, 2, 3):
+        desk.register(broker, life=2, trusted=False)
+
+
+def test_of_a_group_that_went_down_unflushed_the_longest_log_leads_once_all_report() -> None:
+    desk = Desk()
+    _all_doubted(desk)
+    assert (desk.group.sync.holders, desk.group.sync.doubted) == ((), (1, 2, 3))
+    desk.beat(1, end=point(1, 300))
+    assert desk.wait(30_000, 2, end=point(1, 500)) == []
+    desk.beat(2, end=point(1, 500))
+    desk.beat(1, end=point(1, 300))
+    desk.beat(3, end=point(1, 400))
+    (command,) = desk.decide()
+    assert isinstance(command, Elect)
+    assert (command.broker_id, command.grounds) == (2, Grounds.DOUBTED)
+    assert (desk.group.sync.members, desk.group.sync.doubted) == ((2,), ())
+
+
+def test_an_election_among_the_doubted_says_that_something_may_be_lost() -> None:
+    desk = Desk()
+    _all_doubted(desk)
+    registration = desk.registration(3)
+    verdict = desk.submit(
+        Elect(
+            group=KEY, expected_epoch=desk.group.epoch, broker_id=BrokerId(3), registration=registration, alive=(),
+            grounds=Grounds.DOUBTED,
+        )
+    )  # fmt: skip
+    assert any(isinstance(event, LossAccepted) and event.in_sync == (1, 2, 3) for event in verdict.events)
+
+
+def test_nobody_doubted_is_elected_while_anybody_holds_everything() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.now += LONG_AGO
+    for broker in (1, 2):
+        desk.register(broker, life=2, trusted=False)
+    assert desk.wait(30_000, 1, 2, end=point(1, 500)) == []
+    command = Elect(
+        group=KEY, expected_epoch=desk.group.epoch, broker_id=BrokerId(1), registration=desk.registration(1), alive=(),
+        grounds=Grounds.DOUBTED,
+    )  # fmt: skip
+    assert desk.submit(command).refusal is Refusal.NOT_IN_SYNC
+    desk.beat(3, end=point(1, 400))
+    (elected,) = desk.decide()
+    assert isinstance(elected, Elect)
+    assert elected.broker_id == 3
+
+
+def test_who_comes_back_with_another_store_is_not_waited_for_among_the_doubted() -> None:
+    desk = Desk()
+    _all_doubted(desk)
+    desk.register(1, store="new1")
+    assert desk.group.sync.doubted == (2, 3)
+
+
+def test_the_last_who_may_know_are_not_forgotten() -> None:
+    desk = Desk()
+    _all_doubted(desk)
+    clean = Clean(group=KEY, expected_epoch=desk.group.epoch, broker_ids=(BrokerId(1),))
+    assert desk.submit(clean).refusal is Refusal.IN_SYNC
 
 
 def test_r11_a_living_store_keeps_its_id() -> None:

@@ -18,6 +18,7 @@ from logherd.raft.memory import MemoryLog
 from logherd.raft.options import RaftOptions
 from logherd.raft.record import Kind
 from logherd.replication.messages import Envelope, ReplicaId
+from logherd.replication.sender import ShipOptions
 
 __all__ = ["KEY", "NotedMemory", "Replica", "Ring", "StaticReplica", "StaticRing", "VotingReplica", "VotingRing"]
 
@@ -211,7 +212,7 @@ class StaticRing(Ring):
 
     def __init__(self, table: Table, *, replicas: int = 3) -> None:
         super().__init__()
-        self.options = GroupOptions()
+        self.options = GroupOptions(ship=ShipOptions(small_bytes=0))
         self.table = table
         self.nodes = {each: StaticReplica(self, each, MemoryLog()) for each in range(1, replicas + 1)}
         for node in self.nodes.values():
@@ -268,7 +269,7 @@ class VotingRing(Ring):
 
     def __init__(self, replicas: int = 3, *, options: RaftOptions | None = None) -> None:
         super().__init__()
-        self.options = options or RaftOptions()
+        self.options = options or RaftOptions(ship=ShipOptions(small_bytes=0))
         self.founders = tuple(voter_of(BrokerId(each), f"s{each}.1") for each in range(1, replicas + 1))
         for each in range(1, replicas + 1):
             self.add(each).founders = self.founders

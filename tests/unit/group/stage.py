@@ -20,6 +20,7 @@ from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
 from logherd.raft.record import Kind
 from logherd.replication.messages import Envelope
+from logherd.replication.sender import ShipOptions
 
 __all__ = ["KEY", "Desk", "Node", "Stage"]
 
@@ -164,7 +165,7 @@ class Stage:
 
     def __init__(self, replicas: int = 3, *, min_in_sync: int = 2, options: GroupOptions | None = None) -> None:
         self.now = 0
-        self.options = options or GroupOptions()
+        self.options = options or GroupOptions(ship=ShipOptions(small_bytes=0))
         self.no_barrier = False
         self.desk = Desk(replicas=replicas, min_in_sync=min_in_sync)
         self.cut: set[tuple[int, int]] = set()

@@ -10,7 +10,8 @@ import pytest
 
 from logherd.net.limits import AdmissionLimits, NetLimits
 from logherd.net.server import Server
-from logherd.wire.codec import FrameReader
+from logherd.wire.codec import FrameReader, encode_frame
+from logherd.wire.codes import ResponseCode
 from logherd.wire.frame import Frame
 from unit.net.fakes import Lines, Recorder, answer_to, request
 
@@ -135,6 +136,50 @@ async def test_a_stop_answers_what_runs_and_takes_nothing_new() -> None:
     assert [frame.opaque for frame in handler.frames] == [1]
     assert handler.closed == handler.opened
     assert server.connections == 0
+    await close(writer)
+
+
+def of_java(number: int, version: int = 476) -> bytes:
+    return encode_frame(Frame(310, number, language="JAVA", version=version, ext={"a": "producers"}))
+
+
+async def test_a_stop_sends_away_who_understands_it_and_resets_when_nobody_sends_any_more() -> None:
+    handler = Recorder()
+    server = Server(handler, log=Lines(), typed_sends=True)
+    address = await server.listen("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(of_java(1))
+    while not handler.frames:
+        await asyncio.sleep(0)
+    stopping = asyncio.create_task(server.stop(30), name="stop")
+    await asyncio.sleep(0)
+    writer.write(of_java(2) + of_java(3))
+    told = [(frame.opaque, frame.code) for frame in await read_frames(reader, 2)]
+    assert told == [(2, ResponseCode.GO_AWAY), (3, ResponseCode.GO_AWAY)]
+    handler.opened[0].send_answer(handler.frames[0], answer_to(handler.frames[0]))  # what ran before is answered
+    assert [frame.opaque for frame in await read_frames(reader, 1)] == [1]
+    await stopping
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
+    assert [frame.opaque for frame in handler.frames] == [1]
+    assert server.bytes_held == 0
+    await close(writer)
+
+
+async def test_an_older_client_is_not_told_what_it_does_not_understand() -> None:
+    handler = Recorder()
+    server = Server(handler, log=Lines())
+    address = await server.listen("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*address)
+    while not handler.opened:
+        await asyncio.sleep(0)
+    stopping = asyncio.create_task(server.stop(30), name="stop")
+    await asyncio.sleep(0)
+    writer.write(of_java(1, version=475))
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
+    await stopping
+    assert handler.frames == []
     await close(writer)
 
 

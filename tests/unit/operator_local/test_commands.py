@@ -95,6 +95,15 @@ def test_a_taken_port_is_named_with_its_option(run: Run, option: str, above: int
     assert answer.stderr == f"logherd up: port {port} of 127.0.0.1 is in use by another program; change it: {option}\n"
 
 
+def test_a_port_that_would_be_needed_twice_is_named_with_both_options(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("logherd_operator.local.addresses._fault", lambda host, port: None)
+    answer = up(run, "--name-service-port", "15000", "--broker-port", "15001")
+    said = "port 15001 of 127.0.0.1 would be needed twice; change --name-service-port or --broker-port"
+    assert (answer.returncode, answer.stderr) == (1, f"logherd up: {said}\n")
+
+
 def test_an_address_of_another_machine_is_named_with_its_option(run: Run) -> None:
     answer = run("up", "-f", "group.yaml", "--host", "192.0.2.1")
     fault = "cannot listen on 192.0.2.1 port 9876: Cannot assign requested address; see --host, --name-service-port"

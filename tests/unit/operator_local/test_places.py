@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from logherd_operator.local.addresses import Addresses, Ports, choose_ports
+from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import child_of, look_at
@@ -167,3 +168,25 @@ def test_a_process_that_does_not_stop_in_time_is_killed(tmp_path: Path) -> None:
         assert list(places.stop(0)) == [expected]
         assert process.wait(10) < 0
     assert places.state.places[0].guardian is None
+
+
+def test_a_full_disk_keeps_nobody_from_stopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers end first, and that they have cannot be written down."""
+
+    def refuse(self: Folder, state: GroupState) -> None:
+        raise LocalError("no space")
+
+    processes = [subprocess.Popen(["sleep", "600"]) for _ in range(2)]
+    standing = [
+        PlaceState(
+            component=component, ordinal=0, revision="r",
+            guardian=Process(process.pid, started_ticks(process.pid) or 0),
+        )
+        for component, process in zip(("broker", "controller"), processes, strict=True)
+    ]  # fmt: skip
+    places = Places(Folder(tmp_path), replace(STATE, brokers=1, controllers=1, places=tuple(standing)))
+    places._own.update({process.pid: process for process in processes})
+    monkeypatch.setattr(Folder, "write", refuse)
+    with pytest.raises(LocalError, match="no space"):
+        list(places.stop(30))
+    assert [process.wait(30) for process in processes] == [-15, -15]

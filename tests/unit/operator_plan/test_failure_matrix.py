@@ -256,6 +256,14 @@ def test_f20_a_bad_image_stops_after_one_pod_and_a_revert_heals_it() -> None:
     assert (action.ordinal, action.why, action.serving) == (2, RestartReason.STUCK, False)
 
 
+def test_who_is_not_ready_for_want_of_a_leader_is_not_exchanged() -> None:
+    """Each is well, and a restart would take away what an election needs."""
+    observed = look(group=group(leader=None, serving=False, in_sync=(1, 2)), platform=IMAGE_CHANGED)
+    for ordinal in range(3):
+        observed = with_broker(observed, broker(ordinal, stands=instance(ordinal, revision="rev-3", ready=False)))
+    assert decide(observed).actions == ()
+
+
 def test_f21_a_renewed_certificate_restarts_nothing() -> None:
     assert decide(look(), tls={"mode": "Required", "secretName": "cert"}).actions == ()
 

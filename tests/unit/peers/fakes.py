@@ -12,6 +12,7 @@ from logherd.peers.frames import FrameReader, make_frame
 from logherd.peers.hello import Hello, encode_hello
 from logherd.peers.links import PeerLinks
 from logherd.peers.options import LinkOptions, PeerView
+from logherd.peers.pieces import Asked
 from logherd.replication.messages import ClusterId, Envelope, Heartbeat, ReplicaId
 from logherd.telemetry.log import FieldValue, Log
 
@@ -72,10 +73,13 @@ class Node:
         self.changed = asyncio.Event()
         self.links: PeerLinks
 
-    async def start(self, peers: Mapping[str, tuple[str, int]]) -> None:
+    async def start(
+        self, peers: Mapping[str, tuple[str, int]], *,
+        on_asked: Callable[[Asked], tuple[bytes, bytes] | None] = lambda _: None,
+    ) -> None:  # fmt: skip
         self.links = PeerLinks(
             lambda: self.hello, peers, on_envelopes=self._on_envelopes, on_linked=self._on_linked,
-            on_hello=self._on_hello, options=self.options, log=self.log,
+            on_hello=self._on_hello, on_asked=on_asked, options=self.options, log=self.log,
         )  # fmt: skip
         await self.links.listen_on(self.listening)
         self.links.start(self.guard)

@@ -332,3 +332,56 @@ def test_where_nobody_can_have_led_an_election_begins_early_and_only_there() -> 
     assert out.flush is not None
     core.step(Flushed(out.flush), 0)
     assert time_of_standing(core) >= 1_000
+
+
+def after_a_restart(*, silent_since: int | None, now: int = 10_000) -> RaftCore:
+    """In term 3, as a new life on the disk of a former one."""
+    log = MemoryLog()
+    found_group(log, HARD, (A, B, C))
+    hard = replace(HARD, term=Epoch(3))
+    log.keep_hard_state(hard)
+    options = RaftOptions(first_election_ms=200)
+    return RaftCore(log, options, hard=hard, seed=1, now=now, silent_since=silent_since)
+
+
+def is_granted(core: RaftCore, now: int) -> bool:
+    out = core.step(mail(VoteRequest(ORIGIN, pre=True), term=4), now)
+    (answer,) = [envelope.body for envelope in out.messages if isinstance(envelope.body, VoteAnswer)]
+    return answer.granted
+
+
+@pytest.mark.parametrize(("silent_since", "from_ms"), [(None, 11_000), (9_400, 10_400), (9_000, 10_000)])
+def test_a_new_life_owes_what_is_left_of_the_last_ones_promise(silent_since: int | None, from_ms: int) -> None:
+    core = after_a_restart(silent_since=silent_since)
+    if from_ms > 10_000:
+        assert not is_granted(core, from_ms - 1)
+    assert is_granted(core, from_ms)
+
+
+def test_who_was_silent_for_an_election_timeout_stands_at_once_and_others_as_ever() -> None:
+    rested, hasty = after_a_restart(silent_since=9_000), after_a_restart(silent_since=9_001)
+    for core in (rested, hasty):
+        core.step(Tick(), 10_200)
+    assert (rested.role, hasty.role) == (Role.PRE_CANDIDATE, Role.FOLLOWER)
+
+
+def test_a_leader_that_is_heard_ends_the_haste_of_a_start() -> None:
+    core = after_a_restart(silent_since=0)
+    core.step(mail(Heartbeat(1, Position(0)), term=3), 10_001)
+    core.step(Tick(), 10_900)
+    assert core.role is Role.FOLLOWER
+
+
+def test_a_start_that_finds_nobody_becomes_patient() -> None:
+    core = after_a_restart(silent_since=0)
+    stood = 0
+    for now in range(10_000, 60_000, 20):
+        before = core.role
+        core.step(Tick(), now)
+        stood += core.role is Role.PRE_CANDIDATE and before is Role.FOLLOWER
+    assert 20 < stood < 70
+
+
+def test_nobody_can_have_been_silent_since_later_than_now() -> None:
+    with pytest.raises(InvariantError):
+        after_a_restart(silent_since=10_001)

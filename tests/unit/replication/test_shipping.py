@@ -1,5 +1,6 @@
 """Both sides of shipping against each other, without any election: the brokers' message log will use it like this."""
 
+from dataclasses import replace
 from itertools import pairwise
 from zlib import crc32
 
@@ -38,7 +39,9 @@ from logherd.replication.shipping import (
 )
 
 F, G = ReplicaId("f"), ReplicaId("g")
-SMALL = ShipOptions(message_bytes_max=80, window_messages=2, window_bytes=160, chunk_bytes=16, chunks_ahead=2)
+SMALL = ShipOptions(
+    message_bytes_max=80, window_messages=2, window_bytes=160, chunk_bytes=16, chunks_ahead=2, small_bytes=0
+)  # fmt: skip
 
 
 def log_of(*epochs: int) -> MemoryLog:
@@ -72,6 +75,33 @@ def test_a_slow_follower_fills_its_own_window_and_holds_up_nobody() -> None:
     assert len(appends(sent, G)) == 4
     assert len(appends(sent, F)) == 2
     assert ship.match(G) == log.end
+
+
+def test_small_records_wait_for_what_is_under_way_and_then_travel_together() -> None:
+    log = log_of(1)
+    ship = in_step(log, replace(SMALL, small_bytes=70, message_bytes_max=160))
+    sizes = []
+    for _ in range(2):
+        log.append(Kind.DATA, Epoch(1), b"more")
+        sizes.append(len(appends(ship.step(Grown(), 1).messages, F)))
+    first = log.end
+    assert sizes == [1, 0]
+    freed = Position(first - 32)
+    (together,) = appends(ship.step(FromFollower(F, AppendAck(1, freed, freed)), 1).messages, F)
+    assert (together.span.previous.position, together.span.end) == (freed, first)
+
+
+def test_what_is_not_small_is_sent_ahead_at_once() -> None:
+    log = log_of(1)
+    ship = in_step(log, replace(SMALL, small_bytes=70, message_bytes_max=160))
+    log.append(Kind.DATA, Epoch(1), b"more")
+    assert len(appends(ship.step(Grown(), 1).messages, F)) == 1
+    for _ in range(2):
+        log.append(Kind.DATA, Epoch(1), b"more")
+        assert appends(ship.step(Grown(), 1).messages, F) == []
+    log.append(Kind.DATA, Epoch(1), b"more")
+    (ahead,) = appends(ship.step(Grown(), 1).messages, F)
+    assert ahead.span.end == log.end
 
 
 def test_heartbeats_pass_a_full_window() -> None:

@@ -7,6 +7,7 @@ from logherd.service.errors import RequestError
 from logherd.service.metadata import MetadataRefusedError
 from logherd.service.ports import PARKED, Answer, Reply, Request, Session
 from logherd.service.routing import ROUTES, Role, Where, refusal
+from logherd.store import StoreDamaged
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.errors import BodyError
 from logherd.wire.frame import Flag, Frame, Serialize
@@ -115,6 +116,17 @@ def test_what_a_handler_raises_becomes_an_answer(error: Exception, code: int, re
     answer = ask(dispatcher(failing(error), raw=raw))
     assert isinstance(answer, Reply)
     assert (answer.code, answer.remark) == (code, remark)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_damage_that_a_request_meets_is_answered_and_told(*, raw: bool) -> None:
+    error, met = StoreDamaged("commitlog/0", 7, "the record checksum differs", "."), list[StoreDamaged]()
+    asked = dispatcher(failing(error), raw=raw)
+    asked.on_damage = met.append
+    answer = ask(asked)
+    assert isinstance(answer, Reply)
+    assert (answer.code, answer.remark) == (1, str(error))
+    assert met == [error]
 
 
 def test_a_wrong_header_is_29_with_field_value_and_what_is_right() -> None:

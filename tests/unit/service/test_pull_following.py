@@ -7,6 +7,7 @@ import pytest
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.ports import Reply
 from logherd.service.pull.following import FollowerPulls
+from logherd.store import StoreDamaged
 from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.clients import ConsumerData, Heartbeat, Subscription
 from logherd.wire.codes import RequestCode
@@ -164,3 +165,18 @@ def test_a_leader_names_a_follower_to_who_is_far_behind(tmp_path: Path) -> None:
     rig.pull.elsewhere = lambda queue, offset: 2 if offset < 2 else 0
     assert rig.ask(11, pull_header(0)).ext["suggestWhichBrokerId"] == "2"
     assert rig.ask(11, pull_header(2)).ext["suggestWhichBrokerId"] == "0"
+
+
+def test_damage_that_a_pull_meets_is_told_and_the_leader_answers(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = StoreDamaged("commitlog/0", 7, "the record checksum differs", ".")
+    met: list[StoreDamaged] = []
+    follower.pulls.on_damage = met.append
+
+    def damaged(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(follower.rig.pull, "read", damaged)
+    assert follower.pull(0) is None
+    assert met == [error]

@@ -1,6 +1,8 @@
 """What was checked once is believed for exactly that, and for nothing else."""
 
+import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,17 +22,29 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_kept_check_gives_the_same_options_without_a_process(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def keep(config: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    def run() -> int:
+        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps([["broker", str(config)]])))
+        return main(["--keep"])
+
+    return run
+
+
+def test_a_kept_check_gives_the_same_options_without_a_process(
+    config: Path, keep: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert recall_checked("broker", config, ()) is None
-    assert main(["--keep", "broker", str(config)]) == 0
+    assert keep() == 0
     monkeypatch.setattr("sys.executable", "/nothing/here")
     assert CheckAside("broker", config).result(BrokerOptions) == load_broker_options(config, ())
+    assert CheckAside("broker", config).values()["broker_group"] == "bg"
 
 
 def test_nothing_else_than_what_was_checked_is_believed(
-    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: Path, keep: Callable[[], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    main(["--keep", "broker", str(config)])
+    keep()
     assert recall_checked("broker", config, ()) is not None
     assert recall_checked("controller", config, ()) is None
     assert recall_checked("broker", config, ("flush=async",)) is None
@@ -43,22 +57,24 @@ def test_nothing_else_than_what_was_checked_is_believed(
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"of": 1}'])
-def test_what_is_kept_and_cannot_be_understood_is_checked_again(config: Path, text: str) -> None:
-    main(["--keep", "broker", str(config)])
+def test_what_is_kept_and_cannot_be_understood_is_checked_again(
+    config: Path, keep: Callable[[], int], text: str
+) -> None:
+    keep()
     config.with_name("broker.json.checked").write_text(text)
     assert CheckAside("broker", config).result(BrokerOptions).broker_group == "bg"
 
 
-def test_options_of_another_shape_are_checked_again(config: Path) -> None:
-    main(["--keep", "broker", str(config)])
+def test_options_of_another_shape_are_checked_again(config: Path, keep: Callable[[], int]) -> None:
+    keep()
     kept = config.with_name("broker.json.checked")
     kept.write_text(json.dumps({**json.loads(kept.read_text()), "options": {"other": 1}}))
     assert CheckAside("broker", config).result(BrokerOptions).broker_group == "bg"
 
 
-def test_a_wrong_file_is_not_kept(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_file_is_not_kept(config: Path, keep: Callable[[], int], capsys: pytest.CaptureFixture[str]) -> None:
     config.write_text(json.dumps({"brokerGroup": "bg", "dataDir": "d", "flush": "never"}))
-    assert main(["--keep", "broker", str(config)]) == 2
+    assert keep() == 2
     assert "flush" in capsys.readouterr().err
     assert recall_checked("broker", config, ()) is None
     with pytest.raises(SettingsError, match="flush"):

@@ -85,7 +85,12 @@ def test_the_classic_ha_protocol_is_off_unless_an_address_is_given(tmp_path: Pat
         (
             ["replication.classicHa.master=h:1", "replication.mode=controller", "brokerId=1",
              "nameService={mode: external, addresses: [h:1]}"],
-            "replication.classicHa is for brokers alone, not for replication.mode controller",
+            "replication.classicHa.master is for brokers alone, not for replication.mode controller",
+        ),
+        (
+            ["replication.classicHa.listen=h:1", "replication.mode=controller", "brokerId=1",
+             "nameService={mode: external, addresses: [h:1]}"],
+            "replication.classicHa.listen is for brokers alone and mode static, not for replication.mode controller",
         ),
     ],
 )  # fmt: skip
@@ -162,3 +167,25 @@ def test_what_does_not_fit_a_group_without_controllers_is_refused(
     with pytest.raises(SettingsError) as raised:
         load_broker_options(path)
     assert expected in str(raised.value)
+
+
+STATIC_WITH_SLAVES = """
+brokerGroup: orders
+brokerId: 2
+dataDir: data
+listen: 10.0.0.1:10911
+nameService: {mode: external, addresses: ["c1:9876"]}
+replication:
+  mode: static
+  static: {leader: 1, synchronous: [2]}
+  peers: {1: "10.0.0.1:10912", 2: "10.0.0.2:10912"}
+  classicHa: {listen: "10.0.0.1:10913"}
+"""
+
+
+def test_rocketmq_slaves_may_follow_a_group_whose_leader_is_named_by_hand(tmp_path: Path) -> None:
+    path = write(tmp_path, STATIC_WITH_SLAVES)
+    leads = load_broker_options(path).replication.classic_ha
+    assert leads.listen == Endpoint(host="10.0.0.1", port=10913)
+    with pytest.raises(SettingsError, match="followers in routes, where RocketMQ slaves are looked for"):
+        load_broker_options(path, ["replication.followerReads=true"])

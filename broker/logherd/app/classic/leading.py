@@ -58,9 +58,10 @@ class ClassicLeading:
 
     async def open(
         self, store: MessageStore, server: Server, identity: BrokerIdentity, *, segment_bytes: int,
-        names: Callable[[], Sequence[str]], clock: Clock, guard: TaskGuard,
+        names: Callable[[], Sequence[str]], clock: Clock, guard: TaskGuard, leads: Callable[[], bool],
     ) -> None:  # fmt: skip
-        """Accept slaves. Raises: CannotListen if the log is not in files of one length, which slaves need."""
+        """Accept slaves, whenever this broker `leads`. Raises: CannotListen if the log is not in files of one length,
+        which slaves need."""
         lengths = {path.stat().st_size for path in (self._data_dir / "commitlog").iterdir() if path.name.isdigit()}
         if lengths != {segment_bytes}:
             sizes = ", ".join(map(str, sorted(lengths)))
@@ -72,7 +73,7 @@ class ClassicLeading:
         self._sockets = []
         await server.listen_on(metadata)
         inquiry = SlaveInquiry(self._peers, identity, names, segment_bytes)
-        self._port = ClassicPort(store, inquiry, now_ms=clock.monotonic_ms)
+        self._port = ClassicPort(store, inquiry, now_ms=clock.monotonic_ms, leads=leads)
         await self._port.open(transfer, guard)
 
     def committed(self) -> None:

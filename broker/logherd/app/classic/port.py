@@ -38,14 +38,17 @@ class SlaveView(NamedTuple):
 
 
 class ClassicPort:
-    """Belongs to the loop. `now_ms` is monotonic."""
+    """Belongs to the loop. `now_ms` is monotonic. Slaves are taken while `leads` says so, and sent away when it does
+    not: they look for their master at the name service."""
 
     def __init__(
-        self, log: CommittedLog, inquiry: Inquiry, *, now_ms: Callable[[], int], options: SlaveOptions | None = None
-    ) -> None:
+        self, log: CommittedLog, inquiry: Inquiry, *, now_ms: Callable[[], int],
+        leads: Callable[[], bool] = lambda: True, options: SlaveOptions | None = None,
+    ) -> None:  # fmt: skip
         self.log = log
         self.inquiry = inquiry
         self.now_ms = now_ms
+        self.leads = leads
         self.options = options or SlaveOptions()
         self.slaves: set[_Slave] = set()
         self._listener: asyncio.Server | None = None
@@ -58,7 +61,9 @@ class ClassicPort:
         guard.start("classic HA ticks", self._tick())
 
     def committed(self) -> None:
-        """The committed log has grown."""
+        """The committed log has grown, or another may lead."""
+        if not self.leads():
+            self._dismiss()
         for slave in tuple(self.slaves):
             slave.step()
 
@@ -71,6 +76,9 @@ class ClassicPort:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
+        self._dismiss()
+
+    def _dismiss(self) -> None:
         for slave in tuple(self.slaves):
             slave.end()
 
@@ -95,6 +103,9 @@ class _Slave(asyncio.Protocol):
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         self._remote = f"{host}:{port}"
         guard = self._port.guard
+        if not self._port.leads():
+            self.end()
+            return
         if guard is None or len(self._port.slaves) >= _SLAVES_MAX:
             _log.warning("slave refused", remote=self._remote, reason="too many are connected")
             self.end()

@@ -2,6 +2,7 @@
 
     identity.json   who this data directory is, and who founded the group (peers/identity.py)
     raft/           term, vote, log and images (raftlog)
+    silent-since.json   after an orderly stop: since when (app/quorum/rest.py)
 
 What must be durable before what is said: the identity before the first hello; the founders and the log that begins with
 them before a hello says `founded`, and before the node runs.
@@ -19,6 +20,7 @@ from logherd.app.controllers.board import Board, Told
 from logherd.app.controllers.decisions import Decisions
 from logherd.app.quorum.node import NodeFailed, NodeOptions, RaftNode
 from logherd.app.quorum.outcomes import Outcome, ReadOutcome, Rejected
+from logherd.app.quorum.rest import leave_word, take_word
 from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import LogHerdError
 from logherd.peers.founding import Found, Founding, Lost, Step
@@ -137,6 +139,8 @@ class Member:
         if self._links_up:
             self._links_up = False
             await self._links.stop()
+            if self._failure is None:  # before the log, and with it the directory, is another life's
+                leave_word(Path(self._options.data_dir))
         if self.node is None:
             self._log.close()
             return
@@ -227,7 +231,7 @@ class Member:
     def _run(self) -> None:
         node = RaftNode(
             self._log, self._decisions, _node_options(self._options), sender=self._links, on_event=self._told,
-            on_failure=self.fail,
+            on_failure=self.fail, silent_since=take_word(Path(self._options.data_dir)),
         )  # fmt: skip
         self.node = node
         self._board.quorum = self

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from logherd.app.controllers.board import Asker, Board
+from logherd.app.controllers.news import log_decision
 from logherd.controller.commands import Command
 from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import InvariantError
@@ -72,7 +73,11 @@ class DeskPort:
 
     def applied(self, _command: Command, verdict: Verdict) -> None:
         """Tell the brokers of a group what was decided. Only the leader does: it is whom they speak to."""
-        notice = notice_of(verdict) if self._board.office is not None else None
+        if self._board.office is None:
+            return
+        for event in verdict.events:
+            log_decision(event)
+        notice = notice_of(verdict)
         if notice is None:
             return
         for number in self._speakers.of(notice.group):

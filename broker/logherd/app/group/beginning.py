@@ -13,12 +13,13 @@ may be shorter than that, so for this time it is in doubt (raft/doubt.py), also 
 from pathlib import Path
 
 from logherd.app.engine import BrokerFailed
+from logherd.app.group.damages import MustHeal
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.kit.errors import LogHerdError
 from logherd.replica import LogStartGone
 from logherd.replication.epochs import Point
 from logherd.replication.messages import ReplicaId
-from logherd.store import begin_again
+from logherd.store import StoreDamaged, begin_again
 from logherd.store.files import Files
 from logherd.telemetry.log import Log
 
@@ -55,6 +56,10 @@ def failure_of(error: BaseException) -> BrokerFailed:
         return MustStartAgain(str(error), error.point)
     if isinstance(error, LogContradicted):
         return MustStartAgain(str(error), None)
+    if isinstance(error, StoreDamaged):
+        return MustHeal(str(error))
+    if isinstance(error, MustHeal):
+        return error
     return BrokerFailed(f"{type(error).__name__}: {error}")
 
 

@@ -6,12 +6,15 @@ means for everything that is derived from the log, and for clients.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
 from logherd.app.clock import boot_ms
 from logherd.app.engine import BrokerFailed, Flushes
-from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of, set_aside
+from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of
+from logherd.app.group.damages import Damages, MustHeal
+from logherd.app.group.giving import Giving
 from logherd.app.group.leadership import GroupLeadership
 from logherd.app.group.links import GroupLinks
 from logherd.app.group.making import Opened, make_mode
@@ -19,7 +22,9 @@ from logherd.app.group.mode import Host, Mode
 from logherd.app.group.news import log_event
 from logherd.app.group.replica import Replica
 from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.group.scrubbing import scrub_forever
 from logherd.app.group.standing import Standing
+from logherd.app.group.unflushed import Unflushed
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.app.opening import open_store
 from logherd.app.option_values import defaults_options
@@ -37,7 +42,7 @@ from logherd.group.output import (
     Resumed,
     Serving,
 )
-from logherd.group.seat import Seat
+from logherd.group.seat import Seat, process_of
 from logherd.kit.clock import Clock
 from logherd.model.names import Epoch, Position
 from logherd.peers.options import PeerView
@@ -53,31 +58,42 @@ __all__ = ["GroupEngine"]
 _log = Log("logherd.group")
 
 _FILES = OsFiles()
+_HAND_OVER_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a replica remembers beside its log."""
+
+    file: ReplicaFile
+    unflushed: Unflushed
 
 
 class GroupEngine:
     """Belongs to the loop on which it was made. It is the `Duties` of its replica."""
 
     def __init__(
-        self, options: BrokerOptions, store: MessageStore, file: ReplicaFile, *, address: str, store_host: bytes,
-        clock: Clock, keeper: LeaseKeeper, on_commit: Callable[[list[QueueLog], int], None],
+        self, options: BrokerOptions, store: MessageStore, kept: Kept, *, address: str,
+        store_host: bytes, clock: Clock, keeper: LeaseKeeper, on_commit: Callable[[list[QueueLog], int], None],
         on_failure: Callable[[], None],
     ) -> None:  # fmt: skip
         self.store = store
         self._options = options
-        self._file = file
+        self._kept = kept
+        file = kept.file
         log = StoreLog(store, clock, host=store_host)
         self.metadata = Metadata.follow(log, clock, committed=store.committed_position)
         seat = Seat(
             group=file.group, broker_id=BrokerId(file.broker_id), store_id=file.store_id,
             incarnation=keeper.incarnation, address=address, learner=options.replication.learner,
-            trusted=options.flush == "sync", priority=options.replication.priority,
+            trusted=kept.unflushed.trusted, priority=options.replication.priority,
             rules=Rules(replicas=options.replication.replicas, min_in_sync=options.replication.min_in_sync),
         )  # fmt: skip
         made = make_mode(options, seat, file, Opened(store, barriers(log), clock, store_host), keeper=keeper)
         self.replica = Replica(made.mode, made.log, file, duties=self)
         self.standing = Standing(GroupLeadership(self._expire), keeper, store, made.mode)
-        self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes)
+        giving = Giving(_FILES, options.data_dir, store, made.mode)
+        self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes, giving)
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._failure: BrokerFailed | None = None
@@ -91,28 +107,22 @@ class GroupEngine:
     ) -> "GroupEngine":  # fmt: skip
         """Open and recover the store and what is committed of the metadata; blocks.
 
-        A damaged store is set aside, if there are others to copy from; the damage is not judged by this copy alone.
-        Raises: StoreError, ReplicaFileError, MetadataError, OSError; the store is closed then.
+        Raises: StoreError, ReplicaFileError, MetadataError, OSError; the store is closed then. A damaged one is for
+        `healing` if there are others to fetch from.
         """
         group = GroupKey(options.cluster_name, options.broker_group)
-        try:
-            store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
-        except StoreDamaged as error:
-            if options.replication.replicas == 1:
-                raise
-            file = ReplicaFile.open(
-                _FILES, options.data_dir, group, options.broker_id, log_empty=False, mode=options.replication.mode
-            )  # fmt: skip
-            set_aside(_FILES, file, str(error))
-            store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
+        store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
         try:
             file = ReplicaFile.open(
                 _FILES, options.data_dir, group, options.broker_id,
                 log_empty=store.end_position == store.min_position == 0, mode=options.replication.mode,
             )  # fmt: skip
+            unflushed = Unflushed.open(_FILES, options.data_dir, flush=options.flush)
+            if not unflushed.trusted:
+                _log.warning("the machine went down before all of this store was flushed", flush=options.flush)
             return GroupEngine(
-                options, store, file, address=address, store_host=store_host, clock=clock, keeper=keeper,
-                on_commit=on_commit, on_failure=on_failure,
+                options, store, Kept(file, unflushed), address=address, store_host=store_host, clock=clock,
+                keeper=keeper, on_commit=on_commit, on_failure=on_failure,
             )  # fmt: skip
         except BaseException:
             store.close()
@@ -123,7 +133,7 @@ class GroupEngine:
     @property
     def store_id(self) -> str:
         """What the data directory drew when it was made."""
-        return self._file.store_id
+        return self._kept.file.store_id
 
     @property
     def fault(self) -> str:
@@ -141,6 +151,11 @@ class GroupEngine:
     def mode(self) -> Mode:
         """What differs between the modes of a group."""
         return self.replica.mode
+
+    @property
+    def damages(self) -> Damages:
+        """What of the store is not as it was written."""
+        return self._links.giving.damages
 
     @property
     def leadership(self) -> GroupLeadership:
@@ -171,6 +186,8 @@ class GroupEngine:
         await links.open(bind(self._options.replication.peer_listen, "replication.peerListen"), guard)
         self.mode.start(Host(replica.step, replica.fail, links.join, links.announce, links.linked), guard)
         replica.start()
+        guard.start("heal", self._leave_to_heal())
+        guard.start("scrub", scrub_forever(_FILES, self._options.data_dir, self.store, self.damages))
 
     @property
     def peer_address(self) -> str:
@@ -223,10 +240,12 @@ class GroupEngine:
     async def close(self, *, orderly: bool, seconds: float) -> None:
         """End the writer; with `orderly` flush everything first and mark the store as closed in order."""
         await self._links.stop()
+        flushed = False
         if orderly and self.replica.failure is None:
             try:
                 async with asyncio.timeout(seconds):
                     await self.replica.flushed()
+                flushed = self.replica.failure is None
             except TimeoutError:
                 _log.warning("stopping although not everything here is flushed", seconds=seconds)
         self.standing.keeper.release()
@@ -235,8 +254,11 @@ class GroupEngine:
         if ended and (orderly or again is not None):
             try:
                 self.store.close()
+                if flushed:
+                    here = process_of(self.replica.machine.identity)
+                    self._kept.unflushed.end(registered=here is not None and here.registration != 0)
                 if again is not None:
-                    begin_anew(_FILES, self._file, again)
+                    begin_anew(_FILES, self._kept.file, again)
             except (StoreError, OSError) as error:
                 self._failure = BrokerFailed(f"{type(error).__name__}: {error}")
 
@@ -303,9 +325,15 @@ class GroupEngine:
     def _lead(self, epoch: Epoch) -> bool:
         """Append the barrier, and the defaults of a new group behind it."""
         self.replica.log.begin_epoch(epoch)
-        self.metadata.promote(epoch, incarnation=self._file.store_id)
+        self.metadata.promote(epoch, incarnation=self._kept.file.store_id)
         ensure_defaults(self.metadata, defaults_options(self._options))
         return True
+
+    async def _leave_to_heal(self) -> None:
+        await self.damages.time_to_heal()
+        await self.hand_over(_HAND_OVER_SECONDS)
+        self.fail(MustHeal(f"damage was met at {self.damages.count} places of its store"))
+        await asyncio.Event().wait()
 
     def _expire(self) -> None:
         if not self.may_answer():
@@ -315,6 +343,8 @@ class GroupEngine:
         error = self.replica.failure
         if self._failure is not None or error is None:
             return
+        if isinstance(error, StoreDamaged):
+            self.damages.found(error)
         self._failure = failure_of(error)
         self.standing.fence()
         self._on_failure()

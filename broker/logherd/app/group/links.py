@@ -6,6 +6,7 @@ from importlib.metadata import version
 from secrets import randbits
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.group.giving import Giving
 from logherd.app.group.replica import Replica
 from logherd.peers.hello import Hello
 from logherd.peers.links import PeerLinks
@@ -19,7 +20,8 @@ __all__ = ["GroupLinks"]
 class GroupLinks:
     """Owns the listening socket until this process has its name, and the links from then on."""
 
-    def __init__(self, replica: Replica, options: ReplicationOptions, segment_bytes: int) -> None:
+    def __init__(self, replica: Replica, options: ReplicationOptions, segment_bytes: int, giving: Giving) -> None:
+        self.giving = giving
         self._replica = replica
         self._segment_bytes = segment_bytes
         self._instance = randbits(64)
@@ -27,7 +29,7 @@ class GroupLinks:
         peers = {str(number): (each.host, each.port) for number, each in options.peers.items()}
         self._links = PeerLinks(
             self._hello, peers, on_envelopes=replica.receive, on_linked=replica.linked, on_hello=replica.mode.heard,
-            on_unlinked=replica.unlinked,
+            on_unlinked=replica.unlinked, on_asked=giving.give,
         )  # fmt: skip
         self._listening: socket.socket | None = None
         self._guard: TaskGuard | None = None

@@ -23,7 +23,9 @@ def follower_pulls(options: BrokerOptions, engine: GroupEngine, services: Servic
         return able[queue.queue_id % len(able)] if able else 0
 
     services.pull.elsewhere = elsewhere
-    return FollowerPulls(
+    pulls = FollowerPulls(
         store, engine.metadata, services.pull, readable=engine.may_read, broker_id=options.broker_id,
         behind=replication.follower_reads_behind,
     )  # fmt: skip
+    pulls.on_damage = engine.damages.found
+    return pulls

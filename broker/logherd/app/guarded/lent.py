@@ -10,14 +10,12 @@ import socket
 from collections.abc import Mapping
 
 from logherd.app.binding import CannotListen, bind
+from logherd.app.guarded.command import NAMES, REMOTING
 from logherd.app.guarded.keeper import LeaseKeeper, PageKeeper, Unguarded
 from logherd.settings.options import Endpoint
 from logherd_guardian.child import LeasePage, incarnation, inherited_sockets
 
 __all__ = ["NAMES", "REMOTING", "Lent", "inherit"]
-
-REMOTING = "remoting"
-NAMES = "names"
 
 
 class Lent:

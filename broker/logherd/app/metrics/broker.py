@@ -44,6 +44,8 @@ def read_store(readings: Readings, engine: Engine | GroupEngine, *, disk_total: 
     readings.tell(metrics.DISK_TOTAL, disk_total)
     readings.tell(metrics.DISK_FREE, disk.free_bytes)
     readings.tell(metrics.DISK_RESERVE, disk.reserve_bytes)
+    if isinstance(engine, GroupEngine):
+        readings.tell(metrics.DAMAGE_MET, engine.damages.count)
 
 
 def read_replication(readings: Readings, view: ReplicationView | None) -> None:

@@ -80,10 +80,13 @@ class RaftNode(Generic[ResultT]):
     def __init__(
         self, log: RaftLog, machine: StateMachine[ResultT], options: NodeOptions, *, sender: Sender,
         on_event: Callable[[Event], None], on_failure: Callable[[BaseException], None],
+        silent_since: int | None = None,
     ) -> None:  # fmt: skip
         """Start as a follower of what the log says; the state machine is loaded from its newest image.
 
-        `on_failure` hears once that the node has failed; then the process must end. Raises: what `machine.load` does.
+        `silent_since`: see RaftCore. `on_failure` hears once that the node has failed; then the process must end.
+
+        Raises: what `machine.load` does.
         """
         hard = log.hard_state()
         if hard is None:
@@ -95,7 +98,9 @@ class RaftNode(Generic[ResultT]):
         self.failure: NodeFailed | None = None
         rule = ImageRule(records=options.image_records, bytes_=options.image_bytes)
         self._state = Applying(log, machine, rule)
-        self.core = RaftCore(log, options.raft, hard=hard, seed=randbits(64), now=boot_ms())
+        self.core = RaftCore(
+            log, options.raft, hard=hard, seed=randbits(64), now=boot_ms(), silent_since=silent_since
+        )  # fmt: skip
         self._disk = Flushing(log, send=self._send, on_flushed=self._flushed, on_failure=self._fail)
         self._asking = _Asking()
         self._pass_due = False

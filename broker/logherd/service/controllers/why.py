@@ -98,7 +98,13 @@ def _without(group: Group, office: Office, now: int) -> str:
         absent = absent_members(group, seen_of)
         waiting = f" unless {_ids(absent)}, with perhaps a longer log, reports first" if absent else ""
         return f"Broker {best.broker_id} is about to be elected{waiting}."
-    trusted = (*group.sync.members, *group.sync.eligible)
+    trusted = group.sync.holders
+    if not trusted and group.sync.doubted:
+        missing = [each for each in group.sync.doubted if not office.alive(group, each, now)]
+        return (
+            f"{_ids(group.sync.doubted).capitalize()} went down before all was flushed (`flush: async`). Whose log is "
+            f"the longest leads as soon as all of them report; waiting for {_ids(missing)}."
+        )
     if not trusted:
         return "No broker has everything that was acknowledged; only an unclean election, which loses data, helps."
     reasons = "; ".join(_unfit(group, each, office, now) for each in trusted)

@@ -15,7 +15,7 @@ from logherd.service.metadata import Metadata
 from logherd.service.ports import Reply, Session
 from logherd.service.pull.filters import find_tag_codes
 from logherd.service.pull.handler import PullHandler, pull_ends
-from logherd.store import MessageStore, ReadStatus, StoreError
+from logherd.store import MessageStore, ReadStatus, StoreDamaged, StoreError
 from logherd.telemetry.log import Log
 from logherd.wire.bodies import decode_body
 from logherd.wire.bodies.clients import Heartbeat
@@ -52,6 +52,8 @@ class FollowerPulls:
         self._registry = ClientRegistry()
         self.served = 0
         """Number of pulls since the start that were answered here."""
+        self.on_damage: Callable[[StoreDamaged], None] = lambda _: None
+        """Hears of each damage that a pull has met; the leader then answers it."""
 
     # ---- who is connected
 
@@ -99,6 +101,8 @@ class FollowerPulls:
             return None  # it says so itself
         except StoreError as error:
             _log.error("a follower cannot read what it holds", error=error)
+            if isinstance(error, StoreDamaged):
+                self.on_damage(error)
             return None
         if reply is None:
             return None

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -220,10 +220,12 @@ class Verdict:
 
 
 @asynccontextmanager
-async def connected(log: MemoryLog, verdict: Verdict) -> AsyncIterator[tuple[ClassicPort, asyncio.StreamReader]]:
+async def connected(
+    log: MemoryLog, verdict: Verdict, *, leads: Callable[[], bool] = lambda: True
+) -> AsyncIterator[tuple[ClassicPort, asyncio.StreamReader]]:
     """A port, and a slave with an empty log that has reported."""
     guard = TaskGuard()
-    port = ClassicPort(log, verdict, now_ms=CLOCK.monotonic_ms)
+    port = ClassicPort(log, verdict, now_ms=CLOCK.monotonic_ms, leads=leads)
     listening = bind(Endpoint(host="127.0.0.1", port=0), "here")
     await port.open(listening, guard)
     reader, writer = await asyncio.open_connection(*listening.getsockname())
@@ -250,6 +252,26 @@ def test_a_slave_on_the_port_gets_the_log_and_what_is_committed_later() -> None:
                 data += b"".join(piece.data for piece in transfer.feed(await reader.read(1 << 16)))
             assert data == log.data
             assert [(view.admitted, view.sent) for view in port.views()] == [(True, log.end)]
+
+    asyncio.run(run())
+
+
+def test_a_slave_is_taken_only_by_who_leads_and_sent_away_by_who_leads_no_more() -> None:
+    async def run() -> None:
+        leads = [False]
+        async with connected(MemoryLog().fill(3), Verdict(None), leads=lambda: leads[0]) as (port, reader):
+            with suppress(ConnectionResetError):
+                assert await reader.read(1) == b""
+            assert port.views() == []
+        leads[0] = True
+        async with connected(MemoryLog().fill(3), Verdict(None), leads=lambda: leads[0]) as (port, reader):
+            assert await reader.read(1)
+            leads[0] = False
+            port.committed()
+            with suppress(ConnectionResetError):
+                while await reader.read(1 << 16):
+                    pass
+            assert port.views() == []
 
     asyncio.run(run())
 

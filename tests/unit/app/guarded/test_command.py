@@ -1,12 +1,13 @@
 """The guardian is told the addresses of the process that it guards."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 from logherd.app.guarded.command import broker_guardian, controller_guardian
-from logherd.settings.load import load_broker_options, load_controller_options
-from logherd.settings.options import BrokerOptions, ControllerOptions
+from logherd.settings.aside import CheckAside
 from logherd_guardian.options import Lent, Options, parse_options
 
 NODES = [{"name": "c1", "peer": "h:1", "address": "h:2"}]
@@ -18,13 +19,15 @@ def written(path: Path, document: dict[str, Any]) -> Path:
     return file
 
 
-def broker(path: Path, **settings: object) -> BrokerOptions:
-    return load_broker_options(written(path, {"brokerGroup": "bg", "dataDir": "d", **settings}))
+def broker(path: Path, **settings: object) -> dict[str, Any]:
+    """As a check hands it on."""
+    config = written(path, {"brokerGroup": "bg", "dataDir": "d", **settings})
+    return CheckAside("broker", config).values()
 
 
-def controller(path: Path, **settings: object) -> ControllerOptions:
+def controller(path: Path, **settings: object) -> dict[str, Any]:
     document = {"nodeName": "c1", "controllers": NODES, "dataDir": "d", **settings}
-    return load_controller_options(written(path, document))
+    return CheckAside("controller", written(path, document)).values()
 
 
 def understood(arguments: list[str]) -> Options:
@@ -65,3 +68,11 @@ def test_any_address_of_ipv6_is_any_address_of_ipv4_too(tmp_path: Path) -> None:
     """The guardian makes a socket of both for no host, and of IPv6 alone for `::`."""
     options = broker(tmp_path, listen="[::]:10911", advertised="host:10911")
     assert understood(broker_guardian(options)).lent[0] == Lent("remoting", "", 10911)
+
+
+def test_a_guardian_starts_without_what_only_its_process_needs(tmp_path: Path) -> None:
+    """`logherd up` starts six at once: each import here is paid for six times."""
+    names = "logherd.cli.processes", "logherd.app.guarded.command"
+    code = f"import sys, {', '.join(names)}; print(*{{'asyncio', 'msgspec', 'pydantic'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == ""

@@ -1,0 +1,81 @@
+"""Damage that a running replica meets: written down at once, and healed by another process once that costs nothing.
+
+A follower leaves in order and heals (healing.py). A leader first lets somebody take over who has everything; while
+nobody can, it serves all but what is damaged. A static leader stays: who leads is said by hand.
+"""
+
+import asyncio
+
+from logherd.app.engine import BrokerFailed
+from logherd.app.group.mode import Mode
+from logherd.store import StoreDamaged, StoreError
+from logherd.store.damage_note import Place, note_damage, noted_damage
+from logherd.store.files import Files
+from logherd.telemetry.log import Log
+
+__all__ = ["Damages", "MustHeal"]
+
+_log = Log("logherd.group")
+
+_LOOK_SECONDS = 1.0
+
+
+class MustHeal(BrokerFailed):
+    """The log here is damaged: the next process heals it before it takes part in the group."""
+
+    starts_again = True
+
+
+class Damages:
+    """Loop thread only."""
+
+    def __init__(self, files: Files, root: str, mode: Mode) -> None:
+        self._files = files
+        self._root = root
+        self._mode = mode
+        self._known: set[tuple[str, int]] = set()
+        self._any = asyncio.Event()
+
+    @property
+    def count(self) -> int:
+        """How many places were met by this process."""
+        return len(self._known)
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where."""
+        return noted_damage(self._files, self._root) if self._known else ()
+
+    def found(self, error: StoreDamaged) -> None:
+        """Damage was met. Blocks for a flush, the first time at each place."""
+        key = error.path, error.offset
+        if key in self._known:
+            return
+        self._known.add(key)
+        _log.error("damage met", file=error.path, offset=error.offset, what=error.what)
+        try:
+            note_damage(self._files, self._root, error)
+        except (StoreError, OSError) as failure:
+            _log.error("the damage cannot be noted", reason=failure)
+        self._any.set()
+
+    async def time_to_heal(self) -> None:
+        """Wait for damage, and until this replica can be done without."""
+        await self._any.wait()
+        told = False
+        while why := self._needed():
+            if not told:
+                told = True
+                _log.warning("this replica is damaged and stays for now", reason=why)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _needed(self) -> str:
+        """Why it must go on as it is; empty if it need not."""
+        mode = self._mode
+        if mode.machine.leads is None:
+            return ""
+        if mode.name == "static":
+            return "it leads until somebody is promoted, or until it is started again"
+        in_sync = mode.members()
+        least = in_sync.min_in_sync if mode.name == "raft" else 1
+        return "" if len(in_sync.members) > least else "nobody could lead in its place"

@@ -1,0 +1,49 @@
+"""What this replica gives to others that mend damage: pieces of what is committed here, as they lie in the files."""
+
+from logherd.app.clock import boot_ms
+from logherd.app.group.damages import Damages
+from logherd.app.group.mode import Mode
+from logherd.peers.pieces import Asked, Given, encode_piece
+from logherd.store import MessageStore, StoreDamaged
+from logherd.store.files import Files
+from logherd.store.pieces import Kept, PieceState, read_piece
+from logherd.telemetry.log import Log
+
+__all__ = ["PIECE_BYTES", "Giving"]
+
+_log = Log("logherd.group")
+
+PIECE_BYTES = 256 << 10
+"""At once, so that nobody else waits long for the loop."""
+
+
+class Giving:
+    """Loop thread only."""
+
+    def __init__(self, files: Files, root: str, store: MessageStore, mode: Mode) -> None:
+        self._files = files
+        self._root = root
+        self._store = store
+        self._mode = mode
+        self.damages = Damages(files, root, mode)
+        self._told: set[tuple[str, int]] = set()
+
+    def give(self, asked: Asked) -> tuple[bytes, bytes] | None:
+        """Head and data of the answer; None if it is none of ours, or cannot be read."""
+        machine, store, ask = self._mode.machine, self._store, asked.ask
+        if asked.cluster != machine.cluster.name:
+            return None
+        kept = Kept(store.min_position, store.committed_position)
+        try:
+            piece = read_piece(self._files, self._root, ask, kept, bytes_max=PIECE_BYTES)
+        except (StoreDamaged, OSError) as error:
+            _log.warning("a piece of the log cannot be read", for_broker=asked.broker, position=ask.start, reason=error)
+            return None
+        if piece.state is PieceState.DAMAGED:
+            self.damages.found(store.damaged(piece.at, f"met when broker {asked.broker} asked for it"))
+        elif piece.state is PieceState.WHOLE and (asked.broker, ask.end) not in self._told:
+            self._told = {(asked.broker, ask.end)}
+            _log.info("gives what another replica lacks", broker=asked.broker, position=ask.start, to_position=ask.end)
+        return encode_piece(Given(state=piece.state, end=piece.end, leads=machine.serving(boot_ms()) is not None)), (
+            piece.data
+        )

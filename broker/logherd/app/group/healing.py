@@ -1,0 +1,207 @@
+"""How a replica heals: its log is read in full, and what is damaged is fetched from the others of its group.
+
+Meanwhile it is no replica: it has no name among them, acknowledges nothing, cannot be elected and does not vote. So to
+the group it is down, and what it once acknowledged stays owed: if it is the only one left that could lead, nobody
+leads until another one is back. Once healed it holds again what it acknowledged, byte for byte, and is the store that
+it was.
+
+Two kinds of damage cannot be healed so, and make it another store, of which nothing that it acknowledged counts:
+
+* above what is known here to be committed nobody can say which bytes belong there: the log is cut before them (a copy
+  stays in `dropped/`), and the leader ships it again;
+* if no file of the log is left, or the leader's log is another one here or begins later, all is set aside and copied
+  anew.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from logherd.app.group.beginning import set_aside
+from logherd.app.group.replica_file import ReplicaFile
+from logherd.peers.errors import PeerError
+from logherd.peers.pieces import Asked, Given
+from logherd.store import RawRefused, StoreDamaged
+from logherd.store.damage_note import forget_damage, noted_damage
+from logherd.store.files import Files
+from logherd.store.mending import Damage, Survey, mend, restore_files, survey
+from logherd.store.pieces import PieceAsk, PieceState
+from logherd.store.repair import repair_files
+from logherd.telemetry.log import Log
+
+__all__ = ["Healer", "Progress", "Source"]
+
+_log = Log("logherd.group")
+
+_BYTES_PER_SECOND = 32 << 20
+"""At most so fast, so that whoever gives is not hurt."""
+_ROUND_SECONDS = 0.5
+_DERIVED = ("consumequeue", "index", "queues")
+
+
+class Source(Protocol):
+    """Another replica."""
+
+    name: str
+
+    async def ask(self, asked: Asked) -> tuple[Given, bytes]:
+        """Raises: PeerError."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """For GET /status and metrics. Bytes and positions of the log.
+
+    `doing`: reading the log, fetching damaged ranges, waiting for somebody who has them, or opening what is whole.
+    `said`: what each broker said when it was last asked in vain.
+    """
+
+    doing: Literal["reading", "fetching", "waiting", "opening"] = "reading"
+    read_bytes: int = 0
+    log_bytes: int = 0
+    damaged_ranges: int = 0
+    damaged_bytes: int = 0
+    fetched_bytes: int = 0
+    at: int | None = None
+    said: dict[str, str] = field(default_factory=dict)
+
+    def read(self, done: int, whole: int) -> None:
+        """So far the log was read. Called on another thread."""
+        self.read_bytes, self.log_bytes = done, whole
+
+
+class _Superseded(Exception):
+    """The group's leader holds another log, or deleted this part of it."""
+
+
+class Healer:
+    """Heals the closed store of one replica. Belongs to a loop; what blocks runs on threads, one at a time."""
+
+    def __init__(
+        self, files: Files, root: str, cluster: str, broker_id: int, sources: Sequence[Source], *,
+        identity: Callable[[], ReplicaFile], unlock: Callable[[], None], try_open: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """`identity` reads the replica's file; `unlock` lets go of the store's lock, for whoever takes it next;
+        `try_open` opens the store and closes it again, or raises StoreDamaged."""
+        self._files = files
+        self._root = root
+        self._asker = (cluster, str(broker_id))
+        self._sources = list(sources)
+        self._identity = identity
+        self._unlock = unlock
+        self._try_open = try_open
+        self._committed = 0
+        self.progress = Progress()
+        self.found: Survey | None = None
+        """What the latest survey saw."""
+
+    async def run(self) -> None:
+        """Until the store can be opened. Raises: StoreError, ReplicaFileError, OSError: a person has to look."""
+        try:
+            await self._mend_all()
+            await self._settle()
+        except (StoreDamaged, _Superseded) as error:
+            _log.warning("this store is not to be mended", reason=error)
+            await asyncio.to_thread(self._set_aside, str(error))
+        await asyncio.to_thread(forget_damage, self._files, self._root)
+        _log.info("the log is whole again", fetched_bytes=self.progress.fetched_bytes)
+
+    # ---- what is committed ---------------------------------------------------------------------------------------
+
+    async def _mend_all(self) -> None:
+        for path in await asyncio.to_thread(restore_files, self._files, self._root):
+            _log.warning("a file of the log was missing or short; what was in it is fetched", file=path)
+        while True:
+            self.progress.doing = "reading"
+            found = self.found = await asyncio.to_thread(
+                survey, self._files, self._root, progress=self.progress.read
+            )  # fmt: skip
+            self._committed, damages = found.committed, found.mendable
+            if not damages:
+                return
+            self.progress.damaged_ranges = len(damages)
+            self.progress.damaged_bytes = sum(each.end - each.start for each in damages)
+            for damage in damages:
+                await self._mend(damage)
+
+    async def _mend(self, damage: Damage) -> None:
+        at, end = damage.start, min(damage.end, self._committed)
+        _log.warning(
+            "damage in the log", file=damage.path, from_position=at, to_position=end, bytes=end - at, what=damage.what
+        )
+        progress = self.progress
+        while at < end:
+            progress.at = at
+            ask = PieceAsk(start=at, end=end, before=damage.before, after=damage.after)
+            source, given, data = await self._fetch(ask)
+            progress.doing = "fetching"
+            try:
+                await asyncio.to_thread(mend, self._files, self._root, at, data, end=given.end)
+            except RawRefused as error:
+                progress.said[source.name] = str(error)
+                _log.warning("what a peer gave was refused", peer=source.name, reason=error)
+                await asyncio.sleep(_ROUND_SECONDS)
+                continue
+            progress.fetched_bytes += len(data)
+            at = given.end
+            await asyncio.sleep(len(data) / _BYTES_PER_SECOND)
+        progress.at = None
+        _log.info("range mended", from_position=damage.start, to_position=at, peer=source.name)
+
+    async def _fetch(self, ask: PieceAsk) -> tuple[Source, Given, bytes]:
+        """From whoever has it; waits for as long as nobody does. Raises: _Superseded."""
+        told: dict[str, str] = {}
+        while True:
+            said: dict[str, str] = {}
+            for source in tuple(self._sources):
+                try:
+                    given, data = await source.ask(Asked(cluster=self._asker[0], broker=self._asker[1], ask=ask))
+                except PeerError as error:
+                    said[source.name] = str(error)
+                    continue
+                if given.state is PieceState.WHOLE:
+                    self._sources.remove(source)
+                    self._sources.insert(0, source)
+                    return source, given, data
+                said[source.name] = str(given.state)
+                if given.leads and given.state in (PieceState.GONE, PieceState.DIFFERS):
+                    raise _Superseded(f"the leader, broker {source.name}, says of position {ask.start}: {given.state}")
+            self.progress.doing, self.progress.said = "waiting", said
+            if said != told:
+                _log.warning("nobody gives what is damaged here", position=ask.start, **said)
+                told = said
+            await asyncio.sleep(_ROUND_SECONDS)
+
+    # ---- the rest ------------------------------------------------------------------------------------------------
+
+    async def _settle(self) -> None:
+        """All that is committed is whole. See that the store opens, with what that takes."""
+        self.progress.doing = "opening"
+        self._unlock()
+        places = await asyncio.to_thread(noted_damage, self._files, self._root)
+        if any(place.path.startswith(_DERIVED) for place in places):
+            _log.info("queues and index are derived from the log again")
+            await asyncio.to_thread(repair_files, self._files, self._root, apply=True, derive=True)
+        if self.found is not None and self.found.damages:
+            await asyncio.to_thread(self._cut)
+        try:
+            await asyncio.to_thread(self._try_open)
+        except StoreDamaged:
+            await asyncio.to_thread(self._cut)
+            await asyncio.to_thread(self._try_open)
+
+    def _cut(self) -> None:
+        """Drop the uncommitted end from its damage on, as another store. Blocks. Raises: StoreDamaged."""
+        plan = repair_files(self._files, self._root, apply=False)
+        if not plan.steps or plan.end_position < self._committed:
+            raise StoreDamaged(f"{self._root}/commitlog", 0, "it does not open, and no repair is known", self._root)
+        self._identity().renew()
+        plan = repair_files(self._files, self._root, apply=True)
+        _log.warning(
+            "the uncommitted end of the log was damaged and is dropped", position=plan.end_position,
+            records=plan.dropped_records, kept_in="dropped/",
+        )  # fmt: skip
+
+    def _set_aside(self, reason: str) -> None:
+        set_aside(self._files, self._identity(), reason)

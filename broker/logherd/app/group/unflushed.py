@@ -1,0 +1,111 @@
+"""Whether a store that answers before it flushes still holds all that it has acknowledged.
+
+    unflushed.json {"format":1,"cache":"5d0c... 27"}
+
+is there while records may be in the machine's cache alone: from before the first acknowledgement with `flush: async`
+until an orderly stop has flushed everything. `cache` names that cache: this start of the machine, and this mount of the
+directory. A process that finds the same cache has lost nothing, however the one before ended; any other may have, and
+must not count for what it acknowledged earlier (R11) until the controllers have let it in anew.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from logherd.app.group.replica_file import ReplicaFileError
+from logherd.store.files import Files
+from logherd.store.whole_file import replace_file
+
+__all__ = ["Unflushed"]
+
+_FORMAT = 1
+_NAME = "unflushed.json"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class _Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: int
+    cache: str
+
+
+@dataclass(slots=True)
+class Unflushed:
+    """What was found when the store was opened. `trusted`: nothing that was acknowledged is missing."""
+
+    files: Files
+    directory: str
+    trusted: bool
+
+    @staticmethod
+    def open(files: Files, directory: str, *, flush: str, cache: str | None = None) -> "Unflushed":
+        """Judge an opened store and, with `flush: async`, note that from now on it is ahead of its disk. Blocks.
+
+        `cache`: as the file names it; None: look. With the same cache as before all of the log is flushed here, so
+        that what an earlier process left is not forgotten. Durable when this returns.
+        Raises: ReplicaFileError, StoreFull, OSError.
+        """
+        here = _cache_of(directory) if cache is None else cache
+        found = _read(files, f"{directory}/{_NAME}")
+        trusted = found is None or (found == here and here != "")
+        if trusted:
+            if found is not None:
+                _flush_log(files, f"{directory}/commitlog")
+            if flush == "async":
+                content = msgspec.json.encode(_Content(format=_FORMAT, cache=here))
+                replace_file(files, directory, _NAME, (content,))
+            elif found is not None:
+                _forget(files, directory)
+        return Unflushed(files, directory, trusted)
+
+    def end(self, *, registered: bool) -> None:
+        """After an orderly stop with everything flushed; `registered`: the controllers know what this store is worth.
+        Blocks. Raises: OSError."""
+        if self.trusted or registered:
+            _forget(self.files, self.directory)
+
+
+def _forget(files: Files, directory: str) -> None:
+    path = f"{directory}/{_NAME}"
+    if files.size(path) is not None:
+        files.unlink(path)
+        files.sync_dir(directory)
+
+
+def _read(files: Files, path: str) -> str | None:
+    size = files.size(path)
+    if size is None:
+        return None
+    file = files.open(path)
+    try:
+        content = msgspec.json.decode(file.read(0, size), type=_Content)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ReplicaFileError(f"{path} is damaged: {error}") from error
+    finally:
+        file.close()
+    if content.format != _FORMAT:
+        raise ReplicaFileError(f"{path} is of format {content.format}; this release knows {_FORMAT}")
+    return content.cache
+
+
+def _flush_log(files: Files, directory: str) -> None:
+    for name in filter(str.isdecimal, files.list(directory)):
+        file = files.open(f"{directory}/{name}")
+        try:
+            file.flush()
+        finally:
+            file.close()
+
+
+def _cache_of(directory: str) -> str:
+    """Empty where the system does not tell: then nothing outlives a process for sure."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        told = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii").splitlines()
+        mounts = [line.split()[1] for line in told if line.startswith("mnt_id:")]
+        return f"{_BOOT.read_text(encoding='ascii').strip()} {mounts[0]}" if mounts else ""
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,152 @@
+"""How a replica with damage asks another one for what belongs there, before it has a name that anybody could link to.
+
+    asker:   connects to the peer port, says no hello
+             piece ask   kind u8 = 6 | JSON     -->
+             <--   piece   kind u8 = 7 | length of JSON u16 | JSON | bytes of the log
+             asks again
+
+A release without this ends the connection at the first ask: it cannot help.
+"""
+
+import asyncio
+from collections.abc import Callable
+from struct import Struct
+from typing import TypeVar
+
+import msgspec
+
+from logherd.peers.errors import CodecError, FrameError, PeerError
+from logherd.peers.frames import FrameReader, Kind, make_frame
+from logherd.peers.hello import HELLO_BYTES_MAX
+from logherd.store.files import Buffer
+from logherd.store.pieces import PieceAsk, PieceState
+
+__all__ = [
+    "Asked", "Given", "PieceSource", "decode_ask", "decode_piece", "encode_ask", "encode_piece", "serve_pieces",
+]  # fmt: skip
+
+_HEAD = Struct(">BH")
+_READ_BYTES = 1 << 18
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks for what. `cluster` names the group, `broker` the asker's id in it."""
+
+    cluster: str
+    broker: str
+    ask: PieceAsk
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it; the bytes travel behind it. `end`: where they end. `leads`: who answers leads the group."""
+
+    state: PieceState
+    end: int = 0
+    leads: bool = False
+
+
+def encode_ask(asked: Asked) -> bytes:
+    """The payload of a frame."""
+    return bytes((Kind.PIECE_ASK,)) + msgspec.json.encode(asked)
+
+
+def decode_ask(payload: Buffer) -> Asked:
+    """The inverse. Raises: CodecError."""
+    return _decode(payload[1:], Asked)
+
+
+def encode_piece(given: Given) -> bytes:
+    """The front of a frame's payload; the bytes of the log follow it."""
+    text = msgspec.json.encode(given)
+    return _HEAD.pack(Kind.PIECE, len(text)) + text
+
+
+def decode_piece(payload: Buffer) -> tuple[Given, bytes]:
+    """What was given, and the bytes of the log. Raises: CodecError."""
+    if len(payload) < _HEAD.size:
+        raise CodecError("piece", f"{len(payload)} bytes, the head takes {_HEAD.size}")
+    kind, size = _HEAD.unpack_from(payload)
+    if kind != Kind.PIECE or _HEAD.size + size > len(payload):
+        raise CodecError("piece", f"kind {kind}, {size} bytes are told and {len(payload) - _HEAD.size} are left")
+    return _decode(payload[_HEAD.size : _HEAD.size + size], Given), bytes(payload[_HEAD.size + size :])
+
+
+def _decode(data: Buffer, kind: type[_Struct]) -> _Struct:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CodecError(kind.__name__.lower(), str(error)) from error
+
+
+async def serve_pieces(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, give: Callable[[Asked], tuple[bytes, bytes] | None], *,
+    seconds: float,
+) -> None:  # fmt: skip
+    """Answer one connection of a process that has no links, until it ends, says something else, or is silent."""
+    frames = FrameReader(HELLO_BYTES_MAX)
+    try:
+        while True:
+            async with asyncio.timeout(seconds):
+                data = await reader.read(_READ_BYTES)
+            if not data:
+                return
+            for frame in frames.feed(data):
+                if frame[0] != Kind.PIECE_ASK or (answer := give(decode_ask(frame))) is None:
+                    return
+                writer.write(make_frame(*answer))
+                await writer.drain()
+    except (TimeoutError, OSError, FrameError, CodecError):
+        return
+    finally:
+        writer.close()
+
+
+class PieceSource:
+    """A connection to one peer, made when it is first needed. One question at a time."""
+
+    def __init__(self, name: str, address: tuple[str, int], *, frame_bytes_max: int, seconds: float) -> None:
+        """`seconds`: what connecting, and each answer, may take."""
+        self.name = name
+        self._address = address
+        self._frame_bytes_max = frame_bytes_max
+        self._seconds = seconds
+        self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter, FrameReader] | None = None
+
+    async def ask(self, asked: Asked) -> tuple[Given, bytes]:
+        """Raises: PeerError if the peer is not there, says something else, or not in time; the connection is gone."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._ask(asked)
+        except TimeoutError as error:
+            self.close()
+            raise PeerError(f"no answer within {self._seconds:g} s") from error
+        except (OSError, UnicodeError) as error:
+            self.close()
+            raise PeerError(str(error) or type(error).__name__) from error
+        except BaseException:
+            self.close()
+            raise
+
+    async def _ask(self, asked: Asked) -> tuple[Given, bytes]:
+        if self._open is None:
+            reader, writer = await asyncio.open_connection(*self._address)
+            self._open = reader, writer, FrameReader(self._frame_bytes_max)
+        reader, writer, frames = self._open
+        writer.write(make_frame(encode_ask(asked)))
+        while True:
+            data = await reader.read(_READ_BYTES)
+            if not data:
+                raise PeerError("the peer has closed the connection: it does not run, or is of a release that cannot")
+            try:
+                found = frames.feed(data)
+            except FrameError as error:
+                raise PeerError(f"bytes that are no frame: {error}") from error
+            if found:
+                return decode_piece(found[0])
+
+    def close(self) -> None:
+        """Let go of the connection. Idempotent."""
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None

@@ -1,0 +1,113 @@
+"""What one replica gives another one to mend damage with: committed records as they lie here, each verified.
+
+It is read from the files, so it is the same for a store that is open and for one that is being mended itself.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from logherd.model.record import BLANK_SIZE_MIN, RecordError
+from logherd.store.files import Files
+from logherd.store.mending import Neighbour, replica_checkpoint
+from logherd.store.scan import Scanned, read_record, scan_records
+from logherd.store.segment import Segment
+from logherd.store.verify import open_segments
+
+__all__ = ["Kept", "Piece", "PieceAsk", "PieceState", "read_piece"]
+
+
+class PieceAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """Records from position `start` on until `end` is passed, if these are the whole records before and behind them."""
+
+    start: int
+    end: int
+    before: Neighbour | None = None
+    after: Neighbour | None = None
+
+
+class PieceState(StrEnum):
+    """What came of it."""
+
+    WHOLE = "whole"
+    NOT_YET = "not known to be committed here"
+    GONE = "deleted here"
+    DIFFERS = "another log is committed here"
+    DAMAGED = "damaged here, too"
+
+
+class Piece(NamedTuple):
+    """`data` holds records of one segment, at least one, up to `end`; of a blank the head alone, as in store.raw. `at`:
+    the position of what is damaged here."""
+
+    state: PieceState
+    data: bytes = b""
+    end: int = 0
+    at: int = 0
+
+
+class Kept(NamedTuple):
+    """What is committed of a log, and still there."""
+
+    start: int
+    end: int
+
+
+def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max: int) -> Piece:
+    """Up to `bytes_max` bytes, or one record. Blocks for one read. Raises: StoreDamaged for the checkpoint; OSError."""
+    needed = max(ask.end, ask.after.end if ask.after is not None else 0)
+    if ask.start < kept.start:
+        return Piece(PieceState.GONE)
+    if needed > kept.end:
+        return Piece(PieceState.NOT_YET)
+    bare_end = replica_checkpoint(files, root).bare_end
+    segments = open_segments(files, root)
+    try:
+        for neighbour in (ask.before, ask.after):
+            if neighbour is not None and neighbour.start >= kept.start:
+                found = _compare(segments, neighbour, bare_end)
+                if found.state is not PieceState.WHOLE:
+                    return found
+        return _read(segments, ask, min(bytes_max, ask.end - ask.start), bare_end)
+    finally:
+        for segment in segments:
+            segment.close()
+
+
+def _segment_at(segments: list[Segment], position: int) -> Segment | None:
+    return next((each for each in segments if each.start <= position < each.end), None)
+
+
+def _compare(segments: list[Segment], neighbour: Neighbour, bare_end: int) -> Piece:
+    segment = _segment_at(segments, neighbour.start)
+    if segment is None:
+        return Piece(PieceState.GONE)
+    at = neighbour.start - segment.start
+    if crc32(segment.view[at : neighbour.end - segment.start]) == neighbour.checksum:
+        return Piece(PieceState.WHOLE)
+    try:
+        read_record(segment.view, at, neighbour.start, bare_end)
+    except RecordError:
+        return Piece(PieceState.DAMAGED, at=neighbour.start)
+    return Piece(PieceState.DIFFERS)
+
+
+def _read(segments: list[Segment], ask: PieceAsk, bytes_max: int, bare_end: int) -> Piece:
+    segment = _segment_at(segments, ask.start)
+    if segment is None:
+        return Piece(PieceState.GONE)
+    first = at = ask.start - segment.start
+    for found in scan_records(segment.view, segment.start, at, bare_end):
+        if isinstance(found, Scanned):
+            if at > first and at - first + found.size > bytes_max:
+                break
+            at = found.position + found.size - segment.start
+            if at - first >= bytes_max:
+                break
+        elif found.reason is None and found.offset > at:  # a blank; of a rest too small for one nothing is there
+            return Piece(PieceState.WHOLE, bytes(segment.view[first : at + BLANK_SIZE_MIN]), segment.end)
+        elif found.reason is not None and at == first:
+            return Piece(PieceState.DAMAGED, at=ask.start)
+    return Piece(PieceState.WHOLE, bytes(segment.view[first:at]), segment.start + at)

@@ -1,0 +1,140 @@
+"""A replica that has met damage: it is written down at once, and the process ends when the group can do without it."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from logherd.app.group import damages as damages_module
+from logherd.app.group.beginning import failure_of
+from logherd.app.group.damages import Damages, MustHeal
+from logherd.app.group.giving import Giving
+from logherd.app.group.mode import Mode
+from logherd.group.seat import cluster_of
+from logherd.model.names import Epoch
+from logherd.peers.pieces import Asked, decode_piece
+from logherd.replication.messages import ClusterId
+from logherd.service.replica_view import InSyncView
+from logherd.store import StoreDamaged
+from logherd.store.damage_note import noted_damage
+from logherd.store.files_os import OsFiles
+from logherd.store.mending import survey
+from logherd.store.pieces import PieceAsk, PieceState
+from unit.app.group.stand import GROUP, OPTIONS
+from unit.app.group.test_healing import filled, open_store, spoil
+
+FILES = OsFiles()
+SEGMENT = OPTIONS.log.segment_bytes
+
+
+@dataclass
+class Machine:
+    leads: Epoch | None = None
+    cluster: ClusterId = field(default_factory=lambda: cluster_of(GROUP))
+
+    def serving(self, now: int) -> Epoch | None:
+        del now
+        return self.leads
+
+
+@dataclass
+class Lead:
+    """As much of a mode as is asked."""
+
+    name: str = "controller"
+    machine: Machine = field(default_factory=Machine)
+    in_sync: tuple[int, ...] = (1,)
+
+    def members(self) -> InSyncView:
+        return InSyncView(members=self.in_sync, version=1, min_in_sync=2)
+
+
+def damages_of(root: Path, mode: Lead) -> Damages:
+    return Damages(FILES, str(root), cast("Mode", mode))
+
+
+def damage(root: Path, offset: int = 7) -> StoreDamaged:
+    return StoreDamaged(f"{root}/commitlog/{0:020d}", offset, "the record checksum differs", str(root))
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(damages_module, "_LOOK_SECONDS", 0)
+
+
+async def test_a_follower_ends_at_once_and_each_place_is_noted_once(tmp_path: Path) -> None:
+    damages = damages_of(tmp_path, Lead())
+    waiting = asyncio.ensure_future(damages.time_to_heal())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    for offset in (7, 7, 9):
+        damages.found(damage(tmp_path, offset))
+    await asyncio.wait_for(waiting, 10)
+    assert damages.count == 2
+    assert [place.offset for place in noted_damage(FILES, str(tmp_path))] == [7, 9]
+
+
+@pytest.mark.parametrize(("mode", "enough"), [("controller", (1, 2)), ("raft", (1, 2, 3))])
+async def test_a_leader_ends_once_others_could_lead(tmp_path: Path, mode: str, enough: tuple[int, ...]) -> None:
+    lead = Lead(mode, Machine(Epoch(4)), enough[:-1])
+    damages = damages_of(tmp_path, lead)
+    damages.found(damage(tmp_path))
+    waiting = asyncio.ensure_future(damages.time_to_heal())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    lead.in_sync = enough
+    await asyncio.wait_for(waiting, 10)
+
+
+async def test_a_leader_that_is_named_by_hand_stays(tmp_path: Path) -> None:
+    lead = Lead("static", Machine(Epoch(4)), (1, 2, 3))
+    damages = damages_of(tmp_path, lead)
+    damages.found(damage(tmp_path))
+    waiting = asyncio.ensure_future(damages.time_to_heal())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    lead.machine.leads = None  # somebody else was promoted
+    await asyncio.wait_for(waiting, 10)
+
+
+def test_whatever_met_the_damage_the_next_process_heals() -> None:
+    error = failure_of(StoreDamaged("commitlog/0", 7, "met while shipping", "."))
+    assert isinstance(error, MustHeal)
+    assert error.starts_again
+    again = MustHeal("met by a reader")
+    assert failure_of(again) is again
+
+
+def test_what_is_asked_for_is_given_and_damage_met_by_that_is_noted(tmp_path: Path) -> None:
+    root = filled(tmp_path)
+    spoil(root, SEGMENT + 700)
+    (root / "damage.json").unlink()
+    store = open_store(root)
+    try:
+        lead = Lead(machine=Machine(Epoch(2)))
+        giving = Giving(FILES, str(root), store, cast("Mode", lead))
+
+        def said(start: int, end: int, cluster: str = str(GROUP)) -> tuple[PieceState, bool, int] | None:
+            ask = PieceAsk(start=start, end=end)
+            answer = giving.give(Asked(cluster=cluster, broker="2", ask=ask))
+            if answer is None:
+                return None
+            given, data = decode_piece(b"".join(answer))
+            return given.state, given.leads, len(data)
+
+        assert said(0, 100, "another/group") is None
+        first = said(0, 100)
+        assert first is not None
+        assert first[:2] == (PieceState.WHOLE, True)
+        assert first[2] >= 100
+        assert said(store.committed_position - 10, store.committed_position + 1) == (PieceState.NOT_YET, True, 0)
+        assert giving.damages.count == 0
+        (spoilt,) = survey(FILES, str(root)).damages
+        assert said(spoilt.start, spoilt.start + 1) == (PieceState.DAMAGED, True, 0)
+        assert giving.damages.count == 1
+    finally:
+        store.close()

@@ -1,0 +1,234 @@
+"""A replica heals with what others give it; what cannot be healed makes it another store, and never before that."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from logherd.app.group import healing
+from logherd.app.group.healing import Healer
+from logherd.app.group.replica_file import ReplicaFile
+from logherd.group.output import Promise
+from logherd.model.names import Epoch
+from logherd.peers.errors import PeerError
+from logherd.peers.pieces import Asked, Given
+from logherd.store import MessageStore, StoreDamaged
+from logherd.store.damage_note import note_damage, noted_damage
+from logherd.store.files_os import OsFiles
+from logherd.store.mending import survey
+from logherd.store.pieces import Kept, PieceState, read_piece
+from unit.app.group.stand import GROUP, OPTIONS
+from unit.store.helpers import SimClock, append, bodies
+
+FILES = OsFiles()
+SEGMENT = OPTIONS.log.segment_bytes
+
+
+def open_store(root: Path) -> MessageStore:
+    return MessageStore.open(root, OPTIONS, FILES, clock=SimClock())
+
+
+def filled(root: Path, *, uncommitted: int = 0) -> Path:
+    """A closed store of a replica with several segments."""
+    store = open_store(root)
+    for number in range(150):
+        append(store, "AB"[number % 2], body=b"%05d" % number * 40)
+    committed = store.end_position
+    for number in range(uncommitted):
+        append(store, "A", body=b"late%d" % number * 20)
+    while (batch := store.take_batch()) is not None:
+        batch.write_and_flush()
+        store.flushed(batch)
+    store.advance(committed)
+    store.close()
+    identity(root).keep(Promise(Epoch(3)))
+    return root
+
+
+def identity(root: Path) -> ReplicaFile:
+    empty = not (root / "replica.json").exists()
+    return ReplicaFile.open(FILES, str(root), GROUP, 2, log_empty=empty)
+
+
+def spoil(root: Path, position: int, size: int = 1) -> None:
+    path = root / "commitlog" / f"{position - position % SEGMENT:020d}"
+    data = bytearray(path.read_bytes())
+    at = position % SEGMENT
+    data[at : at + size] = bytes(each ^ 0x11 for each in data[at : at + size])
+    path.write_bytes(data)
+    note_damage(FILES, str(root), StoreDamaged(str(path), at, "spoilt", str(root)))
+
+
+class Peer:
+    """Another replica with the store at `root`; None: it does not run."""
+
+    def __init__(self, name: str, root: Path | None, *, leads: bool = False) -> None:
+        self.name = name
+        self.root = root
+        self.leads = leads
+        self.asked = 0
+        self.says: PieceState | None = None
+        self.spoils = 0
+
+    async def ask(self, asked: Asked) -> tuple[Given, bytes]:
+        self.asked += 1
+        if self.root is None:
+            raise PeerError("connection refused")
+        if self.says is not None:
+            return Given(state=self.says, leads=self.leads), b""
+        found = survey(FILES, str(self.root))
+        kept = Kept(found.log_start, found.committed)
+        piece = read_piece(FILES, str(self.root), asked.ask, kept, bytes_max=2000)
+        data = bytearray(piece.data)
+        if self.spoils and data:
+            self.spoils -= 1
+            data[-1] ^= 1
+        return Given(state=piece.state, end=piece.end, leads=self.leads), bytes(data)
+
+
+def healer(root: Path, *peers: Peer) -> Healer:
+    return Healer(
+        FILES, str(root), str(GROUP), 2, peers, identity=lambda: identity(root), unlock=lambda: None,
+        try_open=lambda: open_store(root).close(),
+    )  # fmt: skip
+
+
+async def heal(root: Path, *peers: Peer) -> Healer:
+    made = healer(root, *peers)
+    await asyncio.wait_for(made.run(), 30)
+    assert noted_damage(FILES, str(root)) == ()
+    return made
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(healing, "_ROUND_SECONDS", 0)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    return filled(tmp_path / "damaged"), filled(tmp_path / "whole")
+
+
+def content(root: Path) -> list[list[bytes]]:
+    store = open_store(root)
+    try:
+        store.advance(store.end_position)
+        return [bodies(store, topic) for topic in "AB"]
+    finally:
+        store.close()
+
+
+async def test_it_asks_until_somebody_has_the_range_and_stays_the_store_that_it_was(pair: tuple[Path, Path]) -> None:
+    damaged, whole = pair
+    before = identity(damaged)
+    spoil(damaged, SEGMENT + 700)
+    spoil(damaged, 2 * SEGMENT + 10, 3000)
+    away, behind, good = Peer("1", None), Peer("3", whole), Peer("4", whole)
+    behind.says = PieceState.NOT_YET
+    good.spoils = 1
+    made = await heal(damaged, away, behind, good)
+    assert content(damaged) == content(whole)
+    assert (identity(damaged).store_id, identity(damaged).promise) == (before.store_id, before.promise)
+    assert made.progress.damaged_ranges == 2
+    assert 3000 < made.progress.fetched_bytes < 6000
+    assert away.asked < 5, "who has given something is asked first"
+
+
+async def test_it_waits_and_tells_why_while_nobody_has_it(pair: tuple[Path, Path]) -> None:
+    damaged, whole = pair
+    spoil(damaged, SEGMENT + 700)
+    away, other = Peer("1", None), Peer("3", whole)
+    other.says = PieceState.DIFFERS  # it does not lead, so this decides nothing
+    made = healer(damaged, away, other)
+    running = asyncio.ensure_future(made.run())
+    async with asyncio.timeout(30):
+        while made.progress.doing != "waiting":
+            await asyncio.sleep(0)
+        assert made.progress.said == {"1": "connection refused", "3": str(PieceState.DIFFERS)}
+        away.root = whole
+        await running
+    assert content(damaged) == content(whole)
+
+
+async def test_uncommitted_damage_ends_the_log_before_it_under_another_name(tmp_path: Path) -> None:
+    damaged, whole = filled(tmp_path / "damaged", uncommitted=10), filled(tmp_path / "whole")
+    before = identity(damaged).store_id
+    found = survey(FILES, str(damaged))
+    spoil(damaged, found.committed + 250)
+    spoil(damaged, SEGMENT + 700)
+    peer = Peer("1", whole)
+    await heal(damaged, peer)
+    assert peer.asked == 1
+    assert identity(damaged).store_id != before
+    store = open_store(damaged)
+    assert found.committed <= store.end_position < found.committed + 400
+    store.close()
+    for kept, all_of_it in zip(content(damaged), content(whole), strict=True):
+        assert kept[: len(all_of_it)] == all_of_it[: len(kept)]
+    assert any((damaged / "dropped").iterdir())
+
+
+async def test_two_that_are_damaged_at_different_places_heal_each_other(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    one, other = pair
+    whole = content(filled(tmp_path / "third"))
+    spoil(one, SEGMENT + 700, 2000)
+    spoil(other, 2 * SEGMENT + 100, 2000)
+    await asyncio.gather(heal(one, Peer("2", other)), heal(other, Peer("1", one)))
+    assert content(one) == content(other) == whole
+
+
+@pytest.mark.parametrize("state", [PieceState.DIFFERS, PieceState.GONE])
+async def test_a_leader_with_another_log_means_a_new_beginning(pair: tuple[Path, Path], state: PieceState) -> None:
+    damaged, whole = pair
+    before = identity(damaged).store_id
+    spoil(damaged, SEGMENT + 700)
+    leader = Peer("1", whole, leads=True)
+    leader.says = state
+    await heal(damaged, leader)
+    assert identity(damaged).store_id != before
+    (aside,) = damaged.glob("aside-*")
+    assert (aside / "commitlog").is_dir()
+    assert content(damaged) == [[], []]
+
+
+@pytest.mark.parametrize("number", [0, 1, -2])
+@pytest.mark.parametrize("kept", [None, 0, 3000])
+async def test_a_file_that_is_gone_or_short_is_fetched(pair: tuple[Path, Path], number: int, kept: int | None) -> None:
+    damaged, whole = pair
+    before = identity(damaged).store_id
+    path = sorted((damaged / "commitlog").iterdir())[number]
+    if kept is None:
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:kept])
+    made = await heal(damaged, Peer("1", whole))
+    assert content(damaged) == content(whole)
+    assert identity(damaged).store_id == before
+    assert 0 < made.progress.fetched_bytes <= SEGMENT
+
+
+async def test_a_log_without_any_file_means_a_new_beginning(pair: tuple[Path, Path]) -> None:
+    damaged, whole = pair
+    before = identity(damaged).store_id
+    for path in (damaged / "commitlog").iterdir():
+        path.unlink()
+    peer = Peer("1", whole)
+    await heal(damaged, peer)
+    assert (peer.asked, identity(damaged).store_id != before) == (0, True)
+
+
+async def test_damage_of_queues_needs_nobody(pair: tuple[Path, Path]) -> None:
+    damaged, whole = pair
+    units = damaged / "consumequeue" / "A" / "0" / ("0" * 20)
+    data = bytearray(units.read_bytes())
+    data[4] ^= 0x55
+    units.write_bytes(data)
+    note_damage(FILES, str(damaged), StoreDamaged(str(units.parent), 0, "the unit is wrong", str(damaged)))
+    before = identity(damaged).store_id
+    peer = Peer("1", None)
+    await heal(damaged, peer)
+    assert (peer.asked, identity(damaged).store_id) == (0, before)
+    assert content(damaged) == content(whole)

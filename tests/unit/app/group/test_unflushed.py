@@ -1,0 +1,77 @@
+"""unflushed.json: whether what was acknowledged before it was flushed can have been lost."""
+
+from pathlib import Path
+
+import pytest
+
+from logherd.app.group.replica_file import ReplicaFileError
+from logherd.app.group.unflushed import Unflushed
+from logherd.store.files_os import OsFiles
+
+CACHE, OTHER = "boot-1 27", "boot-2 27"
+
+
+def opened(directory: Path, *, flush: str = "async", cache: str | None = CACHE) -> Unflushed:
+    return Unflushed.open(OsFiles(), str(directory), flush=flush, cache=cache)
+
+
+def there(directory: Path) -> bool:
+    return (directory / "unflushed.json").exists()
+
+
+def test_a_new_store_is_trusted_and_with_flush_async_marked_before_it_serves(tmp_path: Path) -> None:
+    assert opened(tmp_path).trusted
+    assert there(tmp_path)
+
+
+def test_a_store_that_always_flushes_leaves_no_mark(tmp_path: Path) -> None:
+    assert opened(tmp_path, flush="sync").trusted
+    assert not there(tmp_path)
+
+
+def test_a_process_that_crashed_has_lost_nothing_while_the_machine_runs(tmp_path: Path) -> None:
+    opened(tmp_path)
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(b"written, perhaps not flushed")
+    assert opened(tmp_path).trusted
+    assert opened(tmp_path, flush="sync").trusted
+    assert not there(tmp_path)
+
+
+@pytest.mark.parametrize("flush", ["async", "sync"])
+@pytest.mark.parametrize("cache", [OTHER, "boot-1 31", ""])
+def test_after_the_machine_was_down_it_is_not_trusted_until_it_was_let_in_anew(
+    tmp_path: Path, cache: str, flush: str
+) -> None:
+    opened(tmp_path)
+    for _ in range(2):
+        assert not opened(tmp_path, cache=cache, flush=flush).trusted
+    found = opened(tmp_path, cache=cache, flush=flush)
+    found.end(registered=False)
+    found = opened(tmp_path, cache=cache, flush=flush)
+    assert not found.trusted
+    found.end(registered=True)
+    assert opened(tmp_path, cache=cache, flush=flush).trusted
+
+
+def test_after_an_orderly_stop_it_is_trusted_wherever_it_starts(tmp_path: Path) -> None:
+    opened(tmp_path).end(registered=False)
+    assert not there(tmp_path)
+    assert opened(tmp_path, cache=OTHER).trusted
+
+
+def test_where_the_machine_does_not_say_who_it_is_a_crash_is_not_trusted(tmp_path: Path) -> None:
+    assert opened(tmp_path, cache="").trusted
+    assert not opened(tmp_path, cache="").trusted
+
+
+def test_this_machine_says_who_it_is_and_says_the_same_again(tmp_path: Path) -> None:
+    assert opened(tmp_path, cache=None).trusted
+    assert opened(tmp_path, cache=None).trusted
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"format":9,"cache":"a"}', '{"format":1}', "\xff"])
+def test_a_damaged_mark_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "unflushed.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ReplicaFileError, match=r"unflushed\.json is"):
+        opened(tmp_path)

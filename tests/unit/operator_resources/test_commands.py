@@ -1,0 +1,45 @@
+"""`logherd operator render` and `spark-job` with a file that is wrong: sentences and code 2, never a traceback."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from logherd_operator.main import operator
+
+HEAD = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: orders}\n"
+
+
+@pytest.mark.parametrize("command", ["render", "spark-job"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("spec: {replicas: 0}", "spec.replicas: 0 is not right: input should be greater than or equal to 1"),
+        ("spec: {replica: 3}", "spec.replica: unknown key; did you mean replicas?"),
+        ("spec: {replicas: 3", "line 5, column 1: expected ',' or '}', but got '<stream end>'"),
+        ("kind: Group", "the key kind appears twice"),
+    ],
+)
+def test_a_wrong_group_is_told_by_field_value_and_what_is_right(
+    tmp_path: Path, command: str, text: str, said: str
+) -> None:
+    file = tmp_path / "group.yaml"
+    file.write_text(f"{HEAD}{text}\n")
+    done = CliRunner().invoke(operator, [command, "-f", str(file)])
+    assert isinstance(done.exception, SystemExit)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"logherd operator {command}: {file}: ")
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("command", ["render", "spark-job"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, command: str) -> None:
+    done = CliRunner().invoke(operator, [command, "-f", str(tmp_path)])
+    assert (done.exit_code, done.stderr) == (
+        2, f"logherd operator {command}: {tmp_path}: cannot be read: Is a directory\n",
+    )  # fmt: skip
+    (tmp_path / "group.yaml").write_bytes(b"a: \xff")
+    done = CliRunner().invoke(operator, [command, "-f", str(tmp_path / "group.yaml")])
+    assert (done.exit_code, done.stderr) == (
+        2, f"logherd operator {command}: the file is not UTF-8 text: invalid start byte at byte 3\n",
+    )  # fmt: skip

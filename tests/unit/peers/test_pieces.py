@@ -1,0 +1,142 @@
+"""Pieces of the log for a replica that mends damage: asked for without a hello, over the port of the peers."""
+
+import asyncio
+import socket
+
+import pytest
+
+from logherd.peers.errors import CodecError, PeerError
+from logherd.peers.frames import make_frame
+from logherd.peers.hello import encode_hello
+from logherd.peers.pieces import (
+    Asked,
+    Given,
+    PieceSource,
+    decode_ask,
+    decode_piece,
+    encode_ask,
+    encode_piece,
+    serve_pieces,
+)
+from logherd.store.mending import Neighbour
+from logherd.store.pieces import PieceAsk, PieceState
+from unit.peers.fakes import Node, Wire, hello_of
+
+ASKED = Asked(
+    cluster="c/g", broker="2", ask=PieceAsk(start=100, end=300, before=Neighbour(start=0, end=100, checksum=7))
+)
+
+
+def source(address: tuple[str, int], seconds: float = 10.0) -> PieceSource:
+    return PieceSource("a", address, frame_bytes_max=1 << 20, seconds=seconds)
+
+
+class Giver(Node):
+    """A node that gives what is asked for: as many bytes as the range is long."""
+
+    def __init__(self, *, gives: bool = True) -> None:
+        super().__init__(hello_of("a"))
+        self.asked: list[Asked] = []
+        self.gives = gives
+
+    def give(self, asked: Asked) -> tuple[bytes, bytes] | None:
+        self.asked.append(asked)
+        if not self.gives:
+            return None
+        size = asked.ask.end - asked.ask.start
+        return encode_piece(Given(state=PieceState.WHOLE, end=asked.ask.end, leads=True)), b"x" * size
+
+
+def test_both_messages_are_read_as_they_were_written() -> None:
+    assert decode_ask(encode_ask(ASKED)) == ASKED
+    given = Given(state=PieceState.NOT_YET)
+    assert decode_piece(encode_piece(given) + b"bytes") == (given, b"bytes")
+    for garbage in (b"", b"\x07", b"\x07\xff\xff{}", b"\x06\x00\x02{}", b"\x07\x00\x02{]"):
+        with pytest.raises(CodecError):
+            decode_piece(garbage)
+    for garbage in (b"\x06", b"\x06{", b'\x06{"cluster":1}', b"\x06\xff"):
+        with pytest.raises(CodecError):
+            decode_ask(garbage)
+
+
+async def test_one_connection_serves_many_questions_and_no_hello_is_missed() -> None:
+    node = Giver()
+    await node.start({}, on_asked=node.give)
+    peer = source(node.address)
+    try:
+        for size in (1, 100_000, 200):
+            asked = Asked(cluster="c/g", broker="2", ask=PieceAsk(start=100, end=100 + size))
+            assert await peer.ask(asked) == (
+                Given(state=PieceState.WHOLE, end=100 + size, leads=True), b"x" * size,
+            )  # fmt: skip
+        assert len(node.asked) == 3
+        peer.close()
+        await asyncio.sleep(0)
+        assert node.log.reasons("peer does not link") == []
+    finally:
+        peer.close()
+        await node.stop()
+
+
+async def test_whoever_has_said_hello_does_not_ask_for_pieces() -> None:
+    node = Giver()
+    await node.start({"b": ("127.0.0.1", 1)}, on_asked=node.give)
+    try:
+        wire = await Wire.dial(node.address)
+        wire.send(make_frame(encode_hello(hello_of("b", to="a"))))
+        await wire.payload()
+        wire.send(make_frame(encode_ask(ASKED)))
+        assert await wire.ended()
+        assert node.asked == []
+    finally:
+        await node.stop()
+
+
+async def test_who_gives_nothing_ends_the_connection_and_it_is_tried_again() -> None:
+    node = Giver(gives=False)
+    await node.start({}, on_asked=node.give)
+    peer = source(node.address)
+    try:
+        with pytest.raises(PeerError, match="closed the connection"):
+            await peer.ask(ASKED)
+        node.gives = True
+        given, data = await peer.ask(ASKED)
+        assert (given.state, len(data)) == (PieceState.WHOLE, 200)
+    finally:
+        peer.close()
+        await node.stop()
+
+
+async def test_who_is_not_there_or_silent_is_told_from_who_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = listening.getsockname()[:2]
+        with pytest.raises(PeerError, match="no answer within"):
+            await source(address, seconds=0.05).ask(ASKED)
+    with pytest.raises(PeerError):
+        await source(address).ask(ASKED)
+
+
+async def test_who_has_no_links_gives_pieces_and_hears_nothing_else() -> None:
+    giver = Giver()
+    server = await asyncio.start_server(
+        lambda reader, writer: serve_pieces(reader, writer, giver.give, seconds=10), "127.0.0.1", 0
+    )
+    address = server.sockets[0].getsockname()[:2]
+    peer = source(address)
+    try:
+        for size in (200_000, 7):
+            asked = Asked(cluster="c/g", broker="2", ask=PieceAsk(start=100, end=100 + size))
+            given, data = await peer.ask(asked)
+            assert (given.end, len(data)) == (100 + size, size)
+        for other in (make_frame(encode_hello(hello_of("b", to="a"))), b"GET / HTTP/1.1\r\n\r\n", make_frame(b"\x06{")):
+            wire = await Wire.dial(address)
+            wire.send(other)
+            assert await wire.ended()
+        assert len(giver.asked) == 2
+        giver.gives = False
+        with pytest.raises(PeerError, match="closed the connection"):
+            await peer.ask(ASKED)
+    finally:
+        peer.close()
+        server.close()
+        giver.listening.close()

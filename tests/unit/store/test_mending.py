@@ -1,0 +1,254 @@
+"""Damage inside a replica's log: what the survey finds, what another replica gives, and that it is whole again."""
+
+from random import Random
+
+import pytest
+
+from logherd.store import MessageStore, RawRefused, StoreDamaged
+from logherd.store.damage_note import forget_damage, note_damage, noted_damage
+from logherd.store.mending import mend, survey
+from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
+from logherd.store.pieces import Kept, PieceAsk, PieceState, read_piece
+from logherd.store.scrub import Scrub
+from logherd.store.tools import verify
+from sim.disk import SimulatedCrash
+from unit.store.helpers import ROOT as STORE
+from unit.store.helpers import SimClock, SimDisk, append
+
+OPTIONS = StoreOptions(
+    replicated=True,
+    log=LogOptions(segment_bytes=16384, record_bytes_max=4000, batch_bytes_max=4096, reserve_bytes=0,
+                   zero_ahead_bytes=0),
+    derived=DerivedOptions(queue_file_units=16, index_slots=64, index_entries=1000, interval_ms=0),
+    retention=RetentionOptions(age_ms=None),
+)  # fmt: skip
+ROOT = str(STORE)
+SECOND = f"{ROOT}/commitlog/{16384:020d}"
+
+
+def open_replica(disk: SimDisk) -> MessageStore:
+    return MessageStore.open(STORE, OPTIONS, disk, clock=SimClock())
+
+
+def filled(disk: SimDisk, count: int = 200) -> MessageStore:
+    store = open_replica(disk)
+    for number in range(count):
+        append(store, "AB"[number % 2], body=b"%05d" % number * (1 + number % 60))
+    while (batch := store.take_batch()) is not None:
+        batch.write_and_flush()
+        store.flushed(batch)
+    store.advance(store.end_position)
+    return store
+
+
+@pytest.fixture
+def pair() -> tuple[SimDisk, SimDisk]:
+    """Two replicas of one log of several segments, closed."""
+    disks = SimDisk(), SimDisk()
+    for disk in disks:
+        filled(disk).close()
+    assert len(disks[0].list(f"{ROOT}/commitlog")) > 3
+    return disks
+
+
+def log_of(disk: SimDisk) -> dict[str, bytes]:
+    return {path: inode.content() for path, inode in disk.names.items() if "/commitlog/" in path}
+
+
+def kept(disk: SimDisk) -> Kept:
+    found = survey(disk, ROOT)
+    return Kept(found.log_start, found.committed)
+
+
+def heal(damaged: SimDisk, whole: SimDisk, bytes_max: int = 1000) -> int:
+    """Fetch everything that is damaged; how many bytes that took."""
+    fetched = 0
+    for damage in survey(damaged, ROOT).mendable:
+        at = damage.start
+        while at < damage.end:
+            ask = PieceAsk(start=at, end=damage.end, before=damage.before, after=damage.after)
+            piece = read_piece(whole, ROOT, ask, kept(whole), bytes_max=bytes_max)
+            assert piece.state is PieceState.WHOLE
+            mend(damaged, ROOT, at, piece.data, end=piece.end)
+            fetched += len(piece.data)
+            at = piece.end
+    return fetched
+
+
+def test_a_sound_log_has_no_damage(pair: tuple[SimDisk, SimDisk]) -> None:
+    assert survey(pair[0], ROOT).damages == ()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_was_damaged_is_again_as_it_was(pair: tuple[SimDisk, SimDisk], seed: int) -> None:
+    damaged, whole = pair
+    random, before = Random(seed), log_of(whole)
+    assert log_of(damaged) == before
+    committed = survey(whole, ROOT).committed
+    hurt = 0
+    for _ in range(random.choice([1, 1, 2, 5])):
+        size = random.choice([1, 1, 8, 700, 5000, 20_000])
+        start = random.randrange(committed)
+        for position in range(start, min(start + size, committed)):
+            segment = position - position % 16384
+            damaged.names[f"{ROOT}/commitlog/{segment:020d}"].base[position % 16384] ^= 0x40
+            hurt += 1
+    fetched = heal(damaged, whole)
+    assert survey(damaged, ROOT).damages == ()
+    assert verify(STORE, damaged).whole
+    after = log_of(damaged)
+    different = [path for path in before if after[path] != before[path]]
+    for path in different:  # behind a blank's head nobody looks
+        assert not any(before[path][at] for at in range(16384) if after[path][at] != before[path][at])
+    assert fetched <= hurt + 10 * 4000 + 5 * 4000
+    open_replica(damaged).close()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_crash_in_the_middle_leaves_what_the_next_reading_finds(pair: tuple[SimDisk, SimDisk], seed: int) -> None:
+    """Power goes at a random call of the mending; at the next start too; in the end all is as it was."""
+    damaged, whole = pair
+    random, before = Random(seed), log_of(whole)
+    for _ in range(3):
+        start = random.randrange(survey(whole, ROOT).committed - 6000)
+        for position in range(start, start + random.choice([1, 300, 6000])):
+            segment = position - position % 16384
+            damaged.names[f"{ROOT}/commitlog/{segment:020d}"].base[position % 16384] ^= 0x21
+    for inode in damaged.names.values():
+        inode.flush()
+    note_damage(damaged, ROOT, StoreDamaged(SECOND, 0, "spoilt", ROOT))
+    while noted_damage(damaged, ROOT):
+        damaged.crash_after(random.randrange(1, 40))
+        try:
+            heal(damaged, whole)
+            forget_damage(damaged, ROOT)
+        except SimulatedCrash:
+            damaged = damaged.crash(random, power=True)
+    damaged.crash_after(None)
+    assert survey(damaged, ROOT).damages == ()
+    after = log_of(damaged)
+    for path, content in before.items():
+        assert not any(content[at] for at in range(16384) if after[path][at] != content[at])
+    open_replica(damaged).close()
+
+
+def test_a_whole_segment_of_zeros_comes_back(pair: tuple[SimDisk, SimDisk]) -> None:
+    damaged, whole = pair
+    damaged.names[SECOND].base[:] = bytes(16384)
+    (damage,) = survey(damaged, ROOT).damages
+    assert (damage.start, damage.end) == (16384, 32768)
+    assert damage.before is not None
+    assert damage.after is not None
+    heal(damaged, whole)
+    assert log_of(damaged) == log_of(whole)
+
+
+def test_damage_above_what_is_known_to_be_committed_is_not_mended(pair: tuple[SimDisk, SimDisk]) -> None:
+    disk = SimDisk()
+    store = filled(disk)
+    committed = store.committed_position
+    append(store, "A", body=b"late" * 100)
+    batch = store.take_batch()
+    assert batch is not None
+    batch.write_and_flush()
+    store.flushed(batch)
+    store.close()
+    segment = committed - committed % 16384
+    disk.names[f"{ROOT}/commitlog/{segment:020d}"].base[committed % 16384 + 120] ^= 1
+    found = survey(disk, ROOT)
+    assert [damage.start for damage in found.damages] == [committed]
+    assert found.mendable == ()
+    with pytest.raises(RawRefused):
+        mend(disk, ROOT, committed, b"anything", end=committed + 8)
+
+
+def test_bytes_that_are_no_records_of_this_place_change_nothing(pair: tuple[SimDisk, SimDisk]) -> None:
+    damaged, whole = pair
+    damaged.names[SECOND].base[100] ^= 1
+    (damage,) = survey(damaged, ROOT).damages
+    piece = read_piece(whole, ROOT, PieceAsk(start=damage.start, end=damage.end), kept(whole), bytes_max=1)
+    before = log_of(damaged)
+    flipped = bytearray(piece.data)
+    flipped[len(flipped) // 2] ^= 1
+    for data, end in (
+        (bytes(flipped), piece.end),
+        (piece.data, piece.end + 1),
+        (b"", damage.start),
+        (b"x", damage.end),
+    ):
+        with pytest.raises(RawRefused):
+            mend(damaged, ROOT, damage.start, data, end=end)
+    assert log_of(damaged) == before
+
+
+def test_who_cannot_help_says_why(pair: tuple[SimDisk, SimDisk]) -> None:
+    damaged, whole = pair
+    damaged.names[SECOND].base[5000] ^= 1
+    (damage,) = survey(damaged, ROOT).damages
+    ask = PieceAsk(start=damage.start, end=damage.end, before=damage.before, after=damage.after)
+    start, end = kept(whole)
+
+    def said(kept: Kept, ask: PieceAsk = ask) -> PieceState:
+        return read_piece(whole, ROOT, ask, kept, bytes_max=1000).state
+
+    assert said(Kept(start, end)) is PieceState.WHOLE
+    assert said(Kept(start, damage.end)) is PieceState.NOT_YET
+    assert said(Kept(32768, end)) is PieceState.GONE
+    assert damage.before is not None
+    other = PieceAsk(
+        start=ask.start, end=ask.end, after=ask.after,
+        before=type(damage.before)(damage.before.start, damage.before.end, damage.before.checksum ^ 1),
+    )  # fmt: skip
+    assert said(Kept(start, end), other) is PieceState.DIFFERS
+    whole.names[SECOND].base[5000] ^= 1
+    assert said(Kept(start, end)) is PieceState.DAMAGED
+    whole.names[SECOND].base[damage.before.start - 16384 + 50] ^= 1
+    assert said(Kept(start, end)) is PieceState.DAMAGED
+
+
+def test_what_was_met_is_remembered_until_all_is_sound(pair: tuple[SimDisk, SimDisk]) -> None:
+    disk = pair[0]
+    assert noted_damage(disk, ROOT) == ()
+    for _ in range(2):
+        note_damage(disk, ROOT, StoreDamaged(SECOND, 77, "the record checksum differs", ROOT))
+    (place,) = noted_damage(disk, ROOT)
+    assert (place.path, place.offset) == ("commitlog/00000000000000016384", 77)
+    disk.names[f"{ROOT}/damage.json"].base[:4] = b"????"
+    assert len(noted_damage(disk, ROOT)) == 1, "a note that cannot be read is one all the same"
+    forget_damage(disk, ROOT)
+    assert noted_damage(disk, ROOT) == ()
+
+
+def test_a_missing_file_is_more_than_damage(pair: tuple[SimDisk, SimDisk]) -> None:
+    disk = pair[0]
+    disk.unlink(SECOND)
+    with pytest.raises(StoreDamaged, match="no file for positions 16384 to 32768"):
+        survey(disk, ROOT)
+
+
+def scrubbed(disk: SimDisk, start: int, end: int) -> list[StoreDamaged]:
+    scrub, found = Scrub(disk, ROOT), list[StoreDamaged]()
+    while scrub.position < end:
+        damage = scrub.step(start, end, 1000)
+        if damage is not None:
+            found.append(damage)
+    scrub.close()
+    return found
+
+
+def test_a_scrub_finds_the_first_damage_of_each_segment_and_nothing_behind_the_end(
+    pair: tuple[SimDisk, SimDisk],
+) -> None:
+    disk = pair[0]
+    start, end = kept(disk)
+    assert scrubbed(disk, start, end) == []
+    for at in (500, 9000):
+        disk.names[SECOND].base[at] ^= 1
+    last = f"{ROOT}/commitlog/{end - end % 16384:020d}"
+    disk.names[last].base[end % 16384 + 10] ^= 1
+    (damage,) = scrubbed(disk, start, end)
+    assert damage.path == SECOND
+    assert damage.offset <= 500
+    assert scrubbed(disk, 32768, end) == [], "what retention has deleted is not read"
+    disk.unlink(SECOND)
+    assert scrubbed(disk, start, 32768) == [], "nor is a file that goes meanwhile"
