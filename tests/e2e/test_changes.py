@@ -65,7 +65,7 @@ def test_a_setting_that_needs_a_restart_rolls(scene: Scene) -> None:
     orders.settle()
     before = {name: pod["metadata"]["uid"] for name, pod in orders.pods("broker").items()}
     with scene.during("setting changed, rolled", seconds=600) as row:
-        orders.change(config={"mappedFileSizeCommitLog": "33554432"})
+        orders.change(config={"maxMessageSize": "3145728"})
         eventually(lambda: _all_replaced(scene, before), "all pods are new", seconds=500, words=orders.words)
     assert row[0].failed == ()
 

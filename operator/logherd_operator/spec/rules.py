@@ -36,6 +36,15 @@ def _kept(owner: str, field: str) -> Rule:
     )
 
 
+def _kept_key(key: str, why: str) -> Rule:
+    there, was = f"'{key}' in self", f"'{key}' in oldSelf"
+    return Rule(
+        "spec.config",
+        f"({there}) == ({was}) && (!({there}) || self['{key}'] == oldSelf['{key}'])",
+        f"{key} cannot be changed: {why}",
+    )
+
+
 def _grows(owner: str) -> Rule:
     return Rule(
         owner,
@@ -117,6 +126,7 @@ RULES: tuple[Rule, ...] = (
         f"self.all(k, !(k in [{_FORBIDDEN}]) && !k.startsWith('{FORBIDDEN_CONFIG_PREFIX}'))",
         "a key is owned by another field of the spec and cannot stand here",
     ),
+    _kept_key("mappedFileSizeCommitLog", "replicas with segments of different lengths cannot copy from each other"),
     Rule("spec.config", "self.all(k, k.matches('^[A-Za-z][A-Za-z0-9]*$'))", "a key is no property name"),
     Rule(
         "spec.tls",

@@ -34,6 +34,10 @@ def run(*command: str, text: str | None = None, seconds: float = 120, environmen
     return done.stdout
 
 
+_SHARES = str(64 * 1024)
+"""Of processor time: as many processes', not one's. Otherwise all pods together get what one process outside gets."""
+
+
 class Service:
     """A process in a machine; `path` of what it prints."""
 
@@ -122,6 +126,8 @@ class Machine:
             for name in ("cpuset.cpus", "cpuset.mems"):
                 if (hierarchy / name).exists():
                     (group / name).write_text((hierarchy / name).read_text())
+            if (group / "cpu.shares").exists():
+                (group / "cpu.shares").write_text(_SHARES)
 
     @staticmethod
     def _hierarchies() -> list[Path]:

@@ -92,6 +92,16 @@ CHANGES: tuple[Change, ...] = (
     Change({"clusterName": "shop"}, {}, "clusterName cannot be changed"),
     Change({"clusterName": "shop"}, {"clusterName": "store"}, "clusterName cannot be changed"),
     Change({}, {"clusterDomain": "example.org"}, "clusterDomain cannot be changed"),
+    Change({}, {"config": {"mappedFileSizeCommitLog": "67108864"}}, "mappedFileSizeCommitLog cannot be changed"),
+    Change(
+        {"config": {"mappedFileSizeCommitLog": "67108864"}},
+        {"config": {"mappedFileSizeCommitLog": "33554432"}},
+        "mappedFileSizeCommitLog cannot be changed",
+    ),
+    Change(
+        {"config": {"mappedFileSizeCommitLog": "67108864"}},
+        {"config": {"mappedFileSizeCommitLog": "67108864", "maxMessageSize": "3145728"}},
+    ),
     Change({}, {"replication": {"mode": "Raft"}}, "mode cannot be changed"),
     Change({"storage": {"size": "20Gi"}}, {"storage": {"size": "20480Mi"}}),
     Change({"storage": {"size": "20Gi"}}, {"storage": {"size": "21Gi"}}),
