@@ -63,6 +63,9 @@ class GroupFile:
         return True
 
 
+_KEPT_KEYS = ("mappedFileSizeCommitLog",)
+
+
 def check_change(before: BrokerGroup, after: BrokerGroup, *, source: str) -> None:
     """What may never change, because data or other processes depend on it.
 
@@ -76,6 +79,8 @@ def check_change(before: BrokerGroup, after: BrokerGroup, *, source: str) -> Non
         ("spec.clusterName", old.cluster_name, new.cluster_name),
         ("spec.replication.mode", old.replication.mode, new.replication.mode),
         ("spec.controllers.embedded.replicas", *counts),
+        # Replicas with segments of different lengths cannot copy from each other.
+        *((f"spec.config.{key}", old.config.get(key), new.config.get(key)) for key in _KEPT_KEYS),
     )
     faults = [f"{path}: {now} cannot stand here; it was {was}, and it stays" for path, was, now in pairs if was != now]
     if faults:

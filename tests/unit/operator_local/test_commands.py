@@ -72,7 +72,10 @@ def test_what_never_changes_is_compared_with_the_group_that_was(run: Run, tmp_pa
     (tmp_path / "here/spec.json").write_text(
         json.dumps({
             "apiVersion": "logherd.dev/v1alpha1", "kind": "BrokerGroup", "metadata": {"name": "orders"},
-            "spec": {"clusterName": "shop", "controllers": {"embedded": {"replicas": 1}}},
+            "spec": {
+                "clusterName": "shop", "controllers": {"embedded": {"replicas": 1}},
+                "config": {"mappedFileSizeCommitLog": "33554432"},
+            },
         })
     )  # fmt: skip
     refused = up(run, "--data", "here")
@@ -82,6 +85,7 @@ def test_what_never_changes_is_compared_with_the_group_that_was(run: Run, tmp_pa
             "logherd up: group.yaml: this cannot be changed",
             "spec.clusterName: None cannot stand here; it was shop, and it stays",
             "spec.controllers.embedded.replicas: 3 cannot stand here; it was 1, and it stays",
+            "spec.config.mappedFileSizeCommitLog: None cannot stand here; it was 33554432, and it stays",
         ],
     )
 
