@@ -53,6 +53,8 @@ def test_an_interrupt_before_a_command_has_begun_ends_it_without_a_word() -> Non
 import os, signal, sys
 from logherd.cli.entry import run
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what it does not wait for with it ignored
+
 class Interrupter:
     def find_spec(self, name, path, target=None):
         if name == "logherd.cli.umbrella":
