@@ -8,7 +8,9 @@ directory. A process that finds the same cache has lost nothing, however the one
 must not count for what it acknowledged earlier (R11) until the controllers have let it in anew.
 """
 
+import ctypes
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,8 @@ __all__ = ["Unflushed"]
 
 _FORMAT = 1
 _NAME = "unflushed.json"
+_STATX_BYTES, _MOUNT_AT = 256, 144
+_EMPTY_PATH, _UNIQUE_MOUNT = 0x1000, 0x4000
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -102,10 +106,20 @@ def _cache_of(directory: str) -> str:
     """Empty where the system does not tell: then nothing outlives a process for sure."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        told = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii").splitlines()
-        mounts = [line.split()[1] for line in told if line.startswith("mnt_id:")]
-        return f"{_BOOT.read_text(encoding='ascii').strip()} {mounts[0]}" if mounts else ""
+        mount = _mount_of(descriptor)
+        return f"{_BOOT.read_text(encoding='ascii').strip()} {mount}" if mount else ""
     except OSError:
         return ""
     finally:
         os.close(descriptor)
+
+
+def _mount_of(descriptor: int) -> int:
+    """A number that no other mount since this start of the machine has had: statx, of Linux 6.8 and newer. Before that
+    numbers are given again, so it is 0 there: not known."""
+    statx = getattr(ctypes.CDLL(None), "statx", None)
+    found = ctypes.create_string_buffer(_STATX_BYTES)
+    if statx is None or statx(descriptor, b"", _EMPTY_PATH, _UNIQUE_MOUNT, found) != 0:
+        return 0
+    unique = int.from_bytes(found.raw[:4], sys.byteorder) & _UNIQUE_MOUNT
+    return int.from_bytes(found.raw[_MOUNT_AT : _MOUNT_AT + 8], sys.byteorder) if unique else 0
