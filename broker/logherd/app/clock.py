@@ -1,8 +1,16 @@
 """The system's clocks behind the `Clock` protocol."""
 
 import time
+from pathlib import Path
 
-__all__ = ["SystemClock", "boot_ms"]
+__all__ = ["SystemClock", "boot_id", "boot_ms"]
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id() -> str:
+    """Which start of the machine this is: another one has another `boot_ms`, and nothing cached. Raises: OSError."""
+    return _BOOT_ID.read_text(encoding="ascii").strip()
 
 
 def boot_ms() -> int:

@@ -146,7 +146,7 @@ class Fate:
         group = self.group
         if group is None or self.amnesty:
             return
-        for broker_id in (*group.sync.members, *group.sync.eligible):
+        for broker_id in group.sync.holders:
             broker = self.process_of(group.replica(broker_id))
             if broker is not None:
                 whole = broker.volume.holds(self.committed)

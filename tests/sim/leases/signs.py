@@ -133,7 +133,7 @@ class Signs:
             self._marks.hit("forgotten" if command.broker_ids else "dissolved")
         elif isinstance(command, Move):
             self._marks.hit("moved")
-        hit_if("at-risk", group.founded and not (*group.sync.members, *group.sync.eligible))
+        hit_if("at-risk", group.founded and not group.sync.holders)
 
     def _on_elected(self, fate: Fate, before: Group, command: Elect) -> None:
         hit_if, grounds = self._marks.hit_if, command.grounds

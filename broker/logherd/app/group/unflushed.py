@@ -12,10 +12,10 @@ import ctypes
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
+from logherd.app.clock import boot_id
 from logherd.app.group.replica_file import ReplicaFileError
 from logherd.store.files import Files
 from logherd.store.whole_file import replace_file
@@ -26,7 +26,6 @@ _FORMAT = 1
 _NAME = "unflushed.json"
 _STATX_BYTES, _MOUNT_AT = 256, 144
 _EMPTY_PATH, _UNIQUE_MOUNT = 0x1000, 0x4000
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class _Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,7 +106,7 @@ def _cache_of(directory: str) -> str:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         mount = _mount_of(descriptor)
-        return f"{_BOOT.read_text(encoding='ascii').strip()} {mount}" if mount else ""
+        return f"{boot_id()} {mount}" if mount else ""
     except OSError:
         return ""
     finally:

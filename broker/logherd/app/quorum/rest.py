@@ -9,18 +9,17 @@ crash there is none.
 import json
 from pathlib import Path
 
-from logherd.app.clock import boot_ms
+from logherd.app.clock import boot_id, boot_ms
 
 __all__ = ["leave_word", "take_word"]
 
 _NAME = "silent-since.json"
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def leave_word(directory: Path) -> None:
     """Nothing is said by this member from now on. Where it cannot be written, the next life waits."""
     try:
-        (directory / _NAME).write_text(json.dumps({"boot": _BOOT_ID.read_text().strip(), "at": boot_ms()}))
+        (directory / _NAME).write_text(json.dumps({"boot": boot_id(), "at": boot_ms()}))
     except OSError:
         pass
 
@@ -39,7 +38,7 @@ def take_word(directory: Path) -> int | None:
     try:
         said = json.loads(text)
         at = int(said["at"])
-        same = said["boot"] == _BOOT_ID.read_text().strip()
+        same = said["boot"] == boot_id()
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return at if same and at <= boot_ms() else None

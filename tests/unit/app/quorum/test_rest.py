@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from logherd.app import clock
 from logherd.app.clock import boot_ms
-from logherd.app.quorum import rest
 from logherd.app.quorum.rest import leave_word, take_word
 
 
@@ -27,7 +27,7 @@ def test_without_a_word_nobody_knows(tmp_path: Path) -> None:
 def test_another_boot_has_another_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     leave_word(tmp_path)
     (tmp_path / "boot").write_text("another\n")
-    monkeypatch.setattr(rest, "_BOOT_ID", tmp_path / "boot")
+    monkeypatch.setattr(clock, "_BOOT_ID", tmp_path / "boot")
     assert take_word(tmp_path) is None
 
 
