@@ -37,10 +37,11 @@ def _kept(owner: str, field: str) -> Rule:
 
 
 def _kept_key(key: str, why: str) -> Rule:
-    there, was = f"'{key}' in self", f"'{key}' in oldSelf"
+    # A rule on `spec.config` itself would be passed over where one of both has no `config`.
+    there, was = (f"(has({owner}.config) && '{key}' in {owner}.config)" for owner in ("self", "oldSelf"))
     return Rule(
-        "spec.config",
-        f"({there}) == ({was}) && (!({there}) || self['{key}'] == oldSelf['{key}'])",
+        "spec",
+        f"{there} == {was} && (!{there} || self.config['{key}'] == oldSelf.config['{key}'])",
         f"{key} cannot be changed: {why}",
     )
 
@@ -95,6 +96,7 @@ RULES: tuple[Rule, ...] = (
         "placement.ackAcrossZones needs zoneSpread Required and at least 3 replicas",
     ),
     _kept("spec", "clusterName"),
+    _kept_key("mappedFileSizeCommitLog", "replicas with segments of different lengths cannot copy from each other"),
     Rule("spec.clusterDomain", "self == oldSelf", "clusterDomain cannot be changed"),
     Rule("spec.compatibilityLevel", "self >= oldSelf", "compatibilityLevel only rises"),
     Rule("spec.replication.mode", "self == oldSelf", "mode cannot be changed"),
@@ -126,7 +128,6 @@ RULES: tuple[Rule, ...] = (
         f"self.all(k, !(k in [{_FORBIDDEN}]) && !k.startsWith('{FORBIDDEN_CONFIG_PREFIX}'))",
         "a key is owned by another field of the spec and cannot stand here",
     ),
-    _kept_key("mappedFileSizeCommitLog", "replicas with segments of different lengths cannot copy from each other"),
     Rule("spec.config", "self.all(k, k.matches('^[A-Za-z][A-Za-z0-9]*$'))", "a key is no property name"),
     Rule(
         "spec.tls",

@@ -93,6 +93,13 @@ CHANGES: tuple[Change, ...] = (
     Change({"clusterName": "shop"}, {"clusterName": "store"}, "clusterName cannot be changed"),
     Change({}, {"clusterDomain": "example.org"}, "clusterDomain cannot be changed"),
     Change({}, {"config": {"mappedFileSizeCommitLog": "67108864"}}, "mappedFileSizeCommitLog cannot be changed"),
+    Change({"config": {"mappedFileSizeCommitLog": "67108864"}}, {}, "mappedFileSizeCommitLog cannot be changed"),
+    Change(
+        {"config": {"maxMessageSize": "3145728"}},
+        {"config": {"maxMessageSize": "3145728", "mappedFileSizeCommitLog": "67108864"}},
+        "mappedFileSizeCommitLog cannot be changed",
+    ),
+    Change({"config": {"maxMessageSize": "3145728"}}, {}),
     Change(
         {"config": {"mappedFileSizeCommitLog": "67108864"}},
         {"config": {"mappedFileSizeCommitLog": "33554432"}},
