@@ -33,11 +33,8 @@ tour: $(READY) ## Start a group of brokers, send and receive with a stock Java c
 
 test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, compat, system, spark
 	@tools/need --say jdk maven go ip nft
-	@$(MAKE) --no-print-directory lint types imports
-	@$(MAKE) --no-print-directory unit
-	@$(MAKE) --no-print-directory compat
-	@$(MAKE) --no-print-directory system
-	@if tools/need java 2>/dev/null; then $(MAKE) --no-print-directory spark; else tools/need --say java; fi
+	@tools/stages lint types imports unit compat system "$$(if tools/need java 2>/dev/null; then echo spark; fi)"
+	@tools/need java 2>/dev/null || tools/need --say java
 
 ##@ Parts
 

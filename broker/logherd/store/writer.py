@@ -323,9 +323,12 @@ class LogWriter:
         return self._zero_segment(upcoming, 0, ahead - left)
 
     def _zero_segment(self, segment: Segment, written: int, ahead: int) -> bool:
+        """Whole steps only, but at a segment's end: as each has a flush, one after each batch would double a lone
+        sender's flushes."""
+        log = self._options.log
         start = max(segment.zeroed, written)
-        end = min(start + self._options.log.zero_step_bytes, written + ahead, segment.size)
-        if end <= start:
+        end = min(start + log.zero_step_bytes, written + ahead, segment.size)
+        if end <= start or (end < segment.size and end - start < min(log.zero_step_bytes, log.zero_ahead_bytes // 4)):
             return False
         segment.file.write(start, (bytes(end - start),))
         segment.file.flush()
