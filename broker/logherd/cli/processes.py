@@ -86,7 +86,7 @@ def _run_controller(config: str, overrides: list[str], ready_file: str | None) -
 
 
 def import_processes() -> None:
-    """Import now what both kinds of processes are made of, for whoever forks them (`nursery.py`)."""
+    """Import now what both kinds of processes are made of, for whoever forks them (`nursery`)."""
     with _not_collecting():
         with _without("typing_extensions"):
             import msgspec  # noqa: F401 -- as above

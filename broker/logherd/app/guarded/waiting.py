@@ -12,20 +12,16 @@ __all__ = ["await_guardian"]
 _PR_SET_PDEATHSIG = 1
 
 
-def await_guardian(connection: socket.socket, guardian: int) -> bool:
+def await_guardian(connection: socket.socket, guardian: int) -> dict[str, str] | None:
     """Become the child that process `guardian`, which is our parent, would start, once it says so. Blocks until then.
 
-    From then on the environment says what was lent. False if the guardian has ended instead.
+    The result is what its child's environment would say. None if the guardian has ended instead.
     Raises: OSError if the system forbids to die with the guardian.
     """
     os.setsid()
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot be bound to the guardian")
     if os.getppid() != guardian:  # it ended before we were bound to it
-        return False
+        return None
     with connection:
-        lent = receive_lent(connection)
-    if lent is None:
-        return False
-    os.environ.update(lent)
-    return True
+        return receive_lent(connection)

@@ -1,18 +1,4 @@
-"""`python -m logherd.cli.nursery ROOM`: imports once what brokers and controllers are made of, then forks as many of
-them as are ordered. Importing is most of a process' start, and a group of three begins six processes at once.
-
-    first it says   ready
-    a line in       {"kind": "broker" or "controller", "config": FILE, "ready_file": FILE, "output": FILE}
-    a line out      pid of the guardian, or nothing if it could not be forked
-
-What comes of an order is the same as `logherd KIND --guarded --config FILE --ready-file FILE` with its output at the
-end of a file, in a session of its own: a guardian, which is a new program, and the process as its child, which is a
-fork of this one. Only that first life is; the guardian starts the next ones as ever. Ends with its input; the
-guardians are then its parent's, if that adopts orphans.
-
-There is one thread, and this process opens nothing and draws nothing at random before it forks: forks share only code.
-`ps` shows a fork's own command in the place of ours, which is as long as ROOM makes it.
-"""
+"""`python -m logherd.cli.nursery ROOM`: see the package."""
 
 import ctypes
 import json
@@ -27,7 +13,7 @@ from logherd.app.guarded.waiting import await_guardian
 from logherd.cli.processes import guardian_command, import_processes, plain_command, start_process
 from logherd.settings.errors import SettingsError
 
-__all__ = ["main"]
+__all__: list[str] = []
 
 _BEGIN, _END = 45, 46  # of the fields after the command's closing parenthesis in /proc/PID/stat: where its words stand
 _WRONG_SETTINGS = 2
@@ -62,7 +48,11 @@ def _begin(order: dict[str, Any], output: int) -> int:
     if child == 0:
         ours.close()
         _show_as(plain_command(kind, config, (), ready_file))
-        return start_process(kind, config, [], ready_file, guarded=False) if await_guardian(theirs, guardian) else 0
+        lent = await_guardian(theirs, guardian)
+        if lent is None:
+            return 0
+        os.environ.update(lent)
+        return start_process(kind, config, [], ready_file, guarded=False)
     theirs.close()
     try:
         command = guardian_command(kind, config, (), ready_file, waiting=f"{child}:{ours.fileno()}")
