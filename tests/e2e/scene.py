@@ -78,7 +78,7 @@ class Scene:
         row = Row(name, begin, end, longest_gap(self.producer.sends, begin, end), failed)
         self.rows.append(row)
         result.append(row)
-        print(row, flush=True)
+        print(row, *map(_failure, failed), sep="\n", flush=True)
 
     def leader_socket(self) -> socket.socket:
         """A connection through the leader's Service."""
@@ -107,6 +107,12 @@ class Scene:
         finally:
             client.close()
         return compare(TOPIC, sends, stored)
+
+
+def _failure(send: JavaSend) -> str:
+    """When it was begun, how long it took, what the client threw."""
+    begun = time.strftime("%X", time.gmtime(send.invoked))
+    return f"    {begun}.{int(send.invoked % 1 * 1000):03} {send.returned - send.invoked:6.2f} s {send.fault}"
 
 
 def images(folder: Path) -> list[Image]:
