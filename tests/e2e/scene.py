@@ -1,5 +1,6 @@
 """Cluster, operator, group, and a stock Java producer in a pod that sends all the time while things go wrong."""
 
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -79,6 +80,12 @@ class Scene:
         self.rows.append(row)
         result.append(row)
         print(row, *map(_failure, failed), sep="\n", flush=True)
+
+    def routed(self) -> str:
+        """Where routes tell clients that the leader is, as a name service says it."""
+        told = self.driver.call("mqadmin", command=["topicRoute", "-n", NAMES, "-t", TOPIC])
+        found = re.search(r'"?\b0"?\s*:\s*"([^"]+)"', told["out"])
+        return found[1] if found else ""
 
     def leader_socket(self) -> socket.socket:
         """A connection through the leader's Service."""
