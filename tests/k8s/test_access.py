@@ -36,7 +36,7 @@ def _rights(role: dict[str, Any]) -> Iterator[Right]:
 def needed(asked: set[Right]) -> set[Right]:
     """What an API server demands for these questions.
 
-    Who applies an object may also create it; who lets it hold up the end of its owner may change the owner's finalizers;
+    Who applies an object may also create it; who lets it hold up its owner's end may change the owner's finalizers;
     and nobody grants what they do not have.
     """
     applied = {(group, kind) for group, kind, verb in asked if verb == "patch"} - MERGED
