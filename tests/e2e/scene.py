@@ -13,7 +13,7 @@ from compat.toolchain import cache_directory
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.images import Image, base_layer, install_layer, layer_of_files
 from e2e.cluster.kube import Refused, eventually
-from e2e.cluster.machine import run
+from e2e.cluster.machine import joining, processor_groups, run
 from e2e.cluster.programs import build_programs, helm
 from e2e.orders import GROUP, NAMES, NAMESPACE, Orders, manifest
 from logherd.wire.codes import RequestCode
@@ -199,6 +199,7 @@ def client(cluster: Cluster, home: Path, java_classes: str) -> Iterator[Driver]:
             "nodeName": "node1", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1,
             "containers": [{
                 "name": "client", "image": _CLIENT, "imagePullPolicy": "Never", "command": ["sleep", "infinity"],
+                "resources": {"requests": {"cpu": "500m"}},
                 "volumeMounts": [{"name": f"f{n}", "mountPath": each} for n, each in enumerate(folders)],
             }],
             "volumes": [{"name": f"f{n}", "hostPath": {"path": each}} for n, each in enumerate(folders)],
@@ -209,7 +210,9 @@ def client(cluster: Cluster, home: Path, java_classes: str) -> Iterator[Driver]:
         "the client's pod runs", words=lambda: cluster.kubectl("describe", "pod", "client"),
     )  # fmt: skip
     pid = cluster.container_process("node1", "client", "client")
-    enter = ["nsenter", f"--target={pid}", "--net", "--mount", "--uts", "--ipc", "--pid", "--"]
+    enter = joining(
+        processor_groups(pid), ["nsenter", f"--target={pid}", "--net", "--mount", "--uts", "--ipc", "--pid", "--"]
+    )
     with Driver(java_classes, home / "jvm", under=enter) as driver:
         yield driver
 
