@@ -61,6 +61,8 @@ def test_spark_writes_each_flight_once_while_the_leaders_pod_is_deleted(scene: S
     assert row[0].gap < 60
 
 
+_WHEN_AN_EXECUTOR_FAILS = {("delete", "pods")}
+"""Rights that the driver of an undisturbed job does not use."""
 _JOB_LABEL = f"app.kubernetes.io/instance={GROUP}-flights"
 
 
@@ -98,16 +100,15 @@ def _words(scene: Scene) -> str:
     return "\n".join([time.strftime("%X"), *told])
 
 
-def test_the_accounts_of_the_spark_job_are_refused_nothing(scene: Scene, tmp_path: Path) -> None:
+def test_the_accounts_of_the_spark_job_are_refused_nothing_and_have_no_right_too_many(scene: Scene, tmp_path: Path) -> None:
     file = tmp_path / "group.yaml"
     file.write_text(manifest(FIRST))
     for account, rights in rights_of(_printed(file)).items():
         asked = scene.cluster.asked(f"system:serviceaccount:{NAMESPACE}:{account}")
-        refused = {each for each in asked if each.status == 403}
-        used = {(each.verb, each.what) for each in asked} - {(each.verb, each.what) for each in refused}
-        print(account, "never used:", sorted(rights - used), "refused:", sorted(refused))
-        assert used, account
-        assert used <= rights
+        assert {each for each in asked if each.status == 403} == set()
+        used = {(each.verb, each.what) for each in asked}
+        applied = {("create", kind) for verb, kind in used if verb == "patch"}
+        assert rights - used - applied <= _WHEN_AN_EXECUTOR_FAILS, account
 
 
 def rights_of(printed: str) -> dict[str, set[tuple[str, str]]]:
