@@ -100,7 +100,9 @@ def _words(scene: Scene) -> str:
     return "\n".join([time.strftime("%X"), *told])
 
 
-def test_the_accounts_of_the_spark_job_are_refused_nothing_and_have_no_right_too_many(scene: Scene, tmp_path: Path) -> None:
+def test_the_accounts_of_the_spark_job_are_refused_nothing_and_have_no_right_too_many(
+    scene: Scene, tmp_path: Path
+) -> None:
     file = tmp_path / "group.yaml"
     file.write_text(manifest(FIRST))
     for account, rights in rights_of(_printed(file)).items():
