@@ -62,9 +62,10 @@ compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ again
 system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hostile peers at a live port
 	@$(PYTEST) --no-header tests/system
 
+AWAY ?= 60
 e2e: $(READY) ## A real Kubernetes of two nodes, built from packages, as root on Linux; the first time takes half an hour
 	@tools/need jdk maven go ip containerd runc cni debootstrap conntrack
-	@$(PYTEST) --no-header -p no:randomly tests/e2e
+	@LOGHERD_OPERATOR_AWAY=$(AWAY) $(PYTEST) --no-header -p no:randomly tests/e2e
 
 spark: $(SPARK_READY) ## A real Spark reads and writes through a real broker; installs PySpark, needs Java 17 or newer
 	@tools/need java
