@@ -112,7 +112,8 @@ def promote(recorded: Recorded, order: Promotion) -> Recorded:
     if order.leader not in recorded.eligible and not order.loss:
         raise PromotionRefusedError(f"broker {order.leader} may lack what was acknowledged; {recorded.eligible} do not")
     fresh = next_table(table, order)
-    there = (fresh.leader, *fresh.synchronous)
+    # Who is not needed for a copy may lack what this table's leader acknowledges, and may never hear that it serves.
+    there = (fresh.leader, *fresh.synchronous) if fresh.everybody else (fresh.leader,)
     kept = (fresh.leader,) if order.loss else tuple(each for each in recorded.eligible if each in there)
     return Recorded(fresh, kept)
 
