@@ -14,7 +14,7 @@ import msgspec
 from logherd.app.group.about import RolesShape, recorded_of, shape_of
 from logherd.app.group.by_roles import ByRoles
 from logherd.controller.values import GroupKey
-from logherd.group.table import PromotionRefusedError, Recorded, first_epoch
+from logherd.group.table import PromotionRefusedError, Recorded, another_in_force
 from logherd.net.connection import connect
 from logherd.net.errors import NetError
 from logherd.service.replica_orders import Promote
@@ -63,10 +63,7 @@ async def promote(mode: ByRoles, book: PromotionBook | None, order: Promote) -> 
     if (table.number, table.leader, table.synchronous, table.copies) != (
         wanted.table.number, wanted.table.leader, wanted.table.synchronous, wanted.table.copies
     ):  # fmt: skip
-        raise PromotionRefusedError(
-            f"table {table.number} is in force: broker {table.leader} leads, in epochs from "
-            f"{first_epoch(table.number)} on; the promotion was to follow table {order.after}"
-        )
+        raise another_in_force(table, order.after)
 
 
 class ControllersBook:
