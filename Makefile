@@ -39,7 +39,7 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 ##@ Parts
 
 .PHONY: fmt lint types imports unit compat system e2e spark chaos sim failover
-.PHONY: bench bench-raft bench-heartbeats bench-replicated bench-spark bench-up
+.PHONY: bench bench-raft bench-heartbeats bench-replicated bench-beside bench-spark bench-up
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
@@ -102,6 +102,10 @@ bench-heartbeats: $(READY) ## Ten thousand brokers at one controller quorum; tak
 bench-replicated: $(READY) ## Three replicas beside both kinds of RocketMQ; takes ten minutes (ARGS=--quick: four)
 	@tools/need jdk maven
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.replicated $(ARGS)
+
+bench-beside: $(READY) ## Three replicas beside NATS JetStream and Kafka, stock Go clients; takes five minutes (ARGS=--quick: two)
+	@tools/need jdk maven go
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.beside $(ARGS)
 
 bench-spark: $(SPARK_READY) ## The data source beside Spark's Kafka connector; takes ten minutes (ARGS=--quick: two)
 	@tools/need jdk maven

@@ -16,7 +16,8 @@ What the child is given
     LOGHERD_PAGE_FD         the page (`page.py`): what the child tells the guardian, without ever waiting for it
 The descriptors keep their numbers. The child leads a session of its own, dies by SIGKILL when the guardian dies
 (PR_SET_PDEATHSIG), and what it leaves behind (its process group, and whatever of it the kernel hands to the guardian as
-subreaper) is killed before its exit is reported.
+subreaper) is killed before its exit is reported. A first life that was forked before its guardian began (`--waiting`)
+is given the same by message, under other numbers.
 
 What the child does (`child.py` does it for Python)
  1. `identify`: writes who it is (cluster, group, broker id, store id) into the page before it registers with its

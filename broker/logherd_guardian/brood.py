@@ -7,6 +7,8 @@ import os
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 
+from logherd_guardian.waiting import Waiting
+
 __all__ = ["FORWARDED", "STOPPING", "Brood"]
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
@@ -29,11 +31,12 @@ def _prctl(option: int, value: int) -> None:
 class Brood:
     """At most one child at a time, and whatever came of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, waiting: Waiting | None = None) -> None:
         """Orphans of the child become the guardian's from now on. Raises: OSError if the system forbids that."""
         self.child: int | None = None
-        self.spared: set[int] = set()
+        self.spared: set[int] = set() if waiting is None else {waiting.pid}
         """Processes of the guardian's own, which are no leftovers."""
+        self._waiting = waiting
         self._last_child = 0
         self._is_init = os.getpid() == 1
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -54,6 +57,17 @@ class Brood:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
         self.child = self._last_child = pid
+
+    def wake(self, incarnation: str, lent: Mapping[str, int], page: int) -> bool:
+        """Have the child that waits begin, with these descriptors; False if none waits (any more): `spawn` one."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return False
+        self.spared.discard(waiting.pid)
+        if not waiting.begin(incarnation, lent, page):
+            return False
+        self.child = self._last_child = waiting.pid
+        return True
 
     def kill(self, number: int) -> None:
         """Send the child a signal, if there is one. It is not reaped yet, so its id cannot be somebody else's."""

@@ -1,5 +1,5 @@
 """The child's side of the agreement in the package's docstring. Standard library only; a broker may import this module
-and, except for what this one imports, no other of the package. Nothing here waits.
+and, except for what this one imports, no other of the package. Nothing here waits but `receive_lent`.
 """
 
 import os
@@ -12,8 +12,11 @@ from logherd_guardian.proxy import GREETING, PROXY_NAME, PROXY_SIGNATURE
 
 __all__ = [
     "GREETING", "PROXY_NAME", "PROXY_SIGNATURE", "Identity", "LeasePage", "clock_ms", "incarnation",
-    "inherited_sockets",
+    "inherited_sockets", "lent_environment", "receive_lent",
 ]  # fmt: skip
+
+_WORD_BYTES = 4096
+_DESCRIPTORS_MAX = 64
 
 
 def _lent(name: str, environment: Mapping[str, str] | None) -> str | None:
@@ -35,6 +38,32 @@ def inherited_sockets(environment: Mapping[str, str] | None = None) -> dict[str,
         os.set_inheritable(int(number), False)  # noqa: FBT003
         found[name] = socket.socket(fileno=int(number))
     return found
+
+
+def lent_environment(guardian: int, secret: str, lent: Mapping[str, int], page: int) -> dict[str, str]:
+    """What a guardian says to its child: the child's incarnation, and the descriptors of listeners and page."""
+    return {
+        "LOGHERD_GUARDIAN_PID": str(guardian),
+        "LOGHERD_INCARNATION": secret,
+        "LOGHERD_LISTEN_FDS": ",".join(f"{name}={descriptor}" for name, descriptor in lent.items()),
+        "LOGHERD_PAGE_FD": str(page),
+    }
+
+
+def receive_lent(connection: socket.socket) -> dict[str, str] | None:
+    """The same for a process that was forked before its guardian began (`waiting.py`). Blocks until the guardian
+    starts it; None if there will be no guardian."""
+    try:
+        text, descriptors, _, _ = socket.recv_fds(
+            connection, _WORD_BYTES, _DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
+        )  # fmt: skip
+    except ConnectionError:
+        return None
+    if not descriptors:
+        return None
+    secret, *names = text.decode().split(" ")
+    *listeners, page = descriptors
+    return lent_environment(os.getppid(), secret, dict(zip(names, listeners, strict=True)), page)
 
 
 def incarnation(environment: Mapping[str, str] | None = None) -> str | None:

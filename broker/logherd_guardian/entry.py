@@ -14,6 +14,7 @@ from logherd_guardian.reports import Reports
 from logherd_guardian.resolver import Resolver
 from logherd_guardian.sayings import say
 from logherd_guardian.shell import Shell
+from logherd_guardian.waiting import Waiting
 
 __all__ = ["main"]
 
@@ -45,7 +46,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _assembled(options: Options) -> Shell:
-    selector, brood = selectors.DefaultSelector(), Brood()
+    selector = selectors.DefaultSelector()
+    brood = Brood(None if options.waiting is None else Waiting(*options.waiting))
     resolver = Resolver(selector, brood)
     allowance = Allowance(options.connections_max, options.linger_ms)
     buffer = memoryview(bytearray(BUFFER_BYTES))

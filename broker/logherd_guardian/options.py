@@ -17,6 +17,7 @@ usage: logherd-guardian --listen [NAME=]HOST:PORT ... [options] -- COMMAND [ARGU
   --restart-ms-max N          longest wait before COMMAND is started again; more if it cannot start (10000)
   --connections-max N         connections passed on at one time (256)
   --linger-seconds N          how long they may last once COMMAND serves again (60)
+  --waiting PID:FD            a child of this process that waits at this socket to be COMMAND's first life
 """
 _NAME = "remoting"
 _PORT_MAX = 65535
@@ -58,12 +59,13 @@ class Options(Value):
         "restart_ms_max",
         "state_file",
         "stop_ms",
+        "waiting",
     )
 
     def __init__(
         self, *, lent: tuple[Lent, ...], command: tuple[str, ...], controllers: tuple[str, ...] = (),
         state_file: str | None = None, stop_ms: int = 30_000, connections_max: int = 256, linger_ms: int = 60_000,
-        restart_ms_max: int = 10_000,
+        restart_ms_max: int = 10_000, waiting: tuple[int, int] | None = None,
     ) -> None:  # fmt: skip
         self.lent = lent
         self.command = command
@@ -73,6 +75,7 @@ class Options(Value):
         self.connections_max = connections_max
         self.linger_ms = linger_ms
         self.restart_ms_max = restart_ms_max
+        self.waiting = waiting
 
 
 def parse_address(text: str) -> Address:
@@ -108,7 +111,7 @@ def parse_options(arguments: Sequence[str]) -> Options:
             listeners[name] = parse_address(address)
         elif option == "--peer":
             peers.append(_named(value))
-        elif option in {"--controllers", "--state-file", *_NUMBERS} and option not in single:
+        elif option in {"--controllers", "--state-file", "--waiting", *_NUMBERS} and option not in single:
             single[option] = value
         else:
             raise UsageError(f"{option} is unknown or given twice")
@@ -137,6 +140,7 @@ def _checked(
         restart_ms_max=_number(single, "--restart-ms-max", 10_000),
         connections_max=_number(single, "--connections-max", 256),
         linger_ms=_number(single, "--linger-seconds", 60) * 1000,
+        waiting=_waiting(single["--waiting"]) if "--waiting" in single else None,
     )  # fmt: skip
 
 
@@ -147,6 +151,13 @@ def _named(text: str) -> tuple[str, str]:
     if not (name.isascii() and name.replace("-", "").isalnum()):
         raise UsageError(f"{text}: a NAME has letters, digits and -")
     return name, address
+
+
+def _waiting(text: str) -> tuple[int, int]:
+    pid, _, descriptor = text.partition(":")
+    if not all(part.isascii() and part.isdigit() for part in (pid, descriptor)):
+        raise UsageError(f"--waiting {text}: PID:FD is expected")
+    return int(pid), int(descriptor)
 
 
 def _number(single: dict[str, str], option: str, default: int) -> int:

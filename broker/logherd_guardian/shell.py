@@ -10,6 +10,7 @@ import signal
 from collections.abc import Mapping
 
 from logherd_guardian.brood import FORWARDED, STOPPING, Brood
+from logherd_guardian.child import lent_environment
 from logherd_guardian.clock import clock_ms
 from logherd_guardian.door import Door
 from logherd_guardian.events import (
@@ -147,14 +148,9 @@ class Shell:
         lent = {name: door.listener.fileno() for name, door in self._doors.items()}
         try:
             page = self._new_page()
-            environment = {
-                **self._environment,
-                "LOGHERD_GUARDIAN_PID": str(os.getpid()),
-                "LOGHERD_INCARNATION": incarnation,
-                "LOGHERD_LISTEN_FDS": ",".join(f"{name}={descriptor}" for name, descriptor in lent.items()),
-                "LOGHERD_PAGE_FD": str(page),
-            }
-            self._brood.spawn(self._options.command, environment, [*lent.values(), page])
+            if not self._brood.wake(incarnation, lent, page):
+                own = lent_environment(os.getpid(), incarnation, lent, page)
+                self._brood.spawn(self._options.command, {**self._environment, **own}, [*lent.values(), page])
         except OSError as error:
             self._step(SpawnFailed(error.strerror or str(error)))
             return

@@ -119,7 +119,7 @@ def test_a_cut_below_what_the_checkpoint_promises_is_caught(monkeypatch):
 
 def test_forgetting_how_far_a_cut_reaches_is_caught(monkeypatch):
     monkeypatch.setattr(Checkpoint, "reach", lambda self, end: self.window)
-    caught_by(*LOST, budget=3000, run=run_replica_history)
+    caught_by(*LOST, "further away than a write that was never flushed", budget=3000, run=run_replica_history)
 
 
 def test_showing_what_the_group_has_not_committed_is_caught(monkeypatch):

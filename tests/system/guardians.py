@@ -43,8 +43,9 @@ class Guardian:
     """One `logherd-guardian` over a child of `guarded_child.py`, or over a command."""
 
     def __init__(
-        self, directory: Path, *options: str, child: tuple[str, ...] = (), command: tuple[str, ...] = ()
-    ) -> None:
+        self, directory: Path, *options: str, child: tuple[str, ...] = (), command: tuple[str, ...] = (),
+        inherited: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
         self.notes_path = directory / "notes"
         self.notes_path.touch()
         self.log_path = directory / "guardian.log"
@@ -53,7 +54,7 @@ class Guardian:
         clean = ["env", "--default-signal"]
         arguments = [*clean, sys.executable, "-m", "logherd_guardian", "--listen", "127.0.0.1:0", *options, "--", *run]
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(arguments, stdout=log, stderr=log)
+            self.process = subprocess.Popen(arguments, stdout=log, stderr=log, pass_fds=inherited)
         eventually(lambda: "listening: " in self.log, "no listener")
         self.port = int(self.log.partition("remoting=")[2].split()[0].rpartition(":")[2])
 

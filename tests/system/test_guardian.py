@@ -60,6 +60,14 @@ def test_without_a_live_peer_connections_wait_for_the_next_child(tmp_path: Path)
         assert "peer serves" not in guardian.log
 
 
+def test_a_child_that_died_while_it_waited_is_started_like_any_other(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    theirs.close()
+    with ours, Guardian(tmp_path, "--waiting", f"1:{ours.fileno()}", inherited=(ours.fileno(),)) as guardian:
+        assert guardian.ask() == f"child {guardian.child} hello".encode()
+        assert guardian.log.count("child started") == 1
+
+
 def test_the_peer_is_told_whose_connection_it_is_given(tmp_path: Path) -> None:
     with Peer() as peer, Guardian(tmp_path, "--peer", peer.address, child=("ready_after=60",)) as guardian:
         with guardian.connect() as client:

@@ -9,14 +9,14 @@ child: the file then names `guardian`, too, and is written again in each of the 
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from logherd.cli import exits
 from logherd.settings.aside import CheckAside
 
-__all__ = ["start_process"]
+__all__ = ["guardian_command", "import_processes", "plain_command", "start_process"]
 
 
 @contextmanager
@@ -85,24 +85,53 @@ def _run_controller(config: str, overrides: list[str], ready_file: str | None) -
     return run(options, ready_file=None if ready_file is None else Path(ready_file))
 
 
-def _become_guardian(kind: str, config: str, overrides: list[str], ready_file: str | None) -> int:
-    """The configuration is checked here, too: what is wrong with it must be told at once, not by a child, for ever."""
-    from logherd.app.guarded.command import broker_guardian, controller_guardian
-    from logherd.settings.errors import SettingsError
+def import_processes() -> None:
+    """Import now what both kinds of processes are made of, for whoever forks them (`nursery`)."""
+    with _not_collecting():
+        with _without("typing_extensions"):
+            import msgspec  # noqa: F401 -- as above
+        import logherd.app.controllers.process
+        import logherd.app.process  # noqa: F401
 
+
+def plain_command(kind: str, config: str, overrides: Sequence[str], ready_file: str | None) -> list[str]:
+    """The command line of such a process without a guardian."""
     command = [sys.executable, "-m", "logherd", kind, "--config", config]
     for override in overrides:
         command += ["--set", override]
     if ready_file is not None:
         command += ["--ready-file", ready_file]
+    return command
+
+
+def guardian_command(
+    kind: str, config: str, overrides: Sequence[str], ready_file: str | None, *, waiting: str | None = None
+) -> list[str]:
+    """The command line of its guardian; `waiting`: who waits to be the first life, as the guardian's option says it.
+
+    The configuration is checked here, too: what is wrong with it must be told at once, not by a child, for ever.
+    Raises: SettingsError.
+    """
+    from logherd.app.guarded.command import broker_guardian, controller_guardian
+
+    if kind == "controller":
+        arguments = controller_guardian(CheckAside("controller", Path(config), overrides).values())
+    else:
+        arguments = broker_guardian(CheckAside("broker", Path(config), overrides).values())
+    if waiting is not None:
+        arguments += ["--waiting", waiting]
+    command = plain_command(kind, config, overrides, ready_file)
+    return [sys.executable, "-m", "logherd_guardian", *arguments, "--", *command]
+
+
+def _become_guardian(kind: str, config: str, overrides: list[str], ready_file: str | None) -> int:
+    from logherd.settings.errors import SettingsError
+
     try:
-        if kind == "controller":
-            arguments = controller_guardian(CheckAside("controller", Path(config), overrides).values())
-        else:
-            arguments = broker_guardian(CheckAside("broker", Path(config), overrides).values())
+        command = guardian_command(kind, config, overrides, ready_file)
     except SettingsError as error:
         return _wrong(kind, error)
-    return os.execv(sys.executable, [sys.executable, "-m", "logherd_guardian", *arguments, "--", *command])  # noqa: S606
+    return os.execv(command[0], command)  # noqa: S606
 
 
 def _wrong(command: str, error: Exception) -> int:

@@ -50,12 +50,17 @@ class Checking:
             complaint = complaint.removeprefix(f"{path}: ")
         return complaint
 
+    def close(self) -> None:
+        """End the process if it was not needed."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._process is not None:  # it was not needed
-            self._process.kill()
-            self._process.communicate()
+        self.close()

@@ -55,14 +55,16 @@ def up_command(
 ) -> None:
     """Run a BrokerGroup on this machine, in the foreground or (--detach) behind it; apply the file when it is saved."""
     from logherd_operator.local.checking import Checking
+    from logherd_operator.local.nursery import Nursery
 
-    with _sentences("up"), stopping_signals(), Checking() as checking:  # it gets ready while we import the rest
+    with _sentences("up"), stopping_signals(), Nursery() as nursery, Checking() as checking:
+        # Both get ready while we import the rest.
         from logherd_operator.local.addresses import Ports
-        from logherd_operator.local.up import UpOptions, bring_up
+        from logherd_operator.local.up import Ahead, UpOptions, bring_up
 
         ports = Ports(name_service=name_service_port, broker=broker_port, admin=admin_port)
         options = UpOptions(host=host, ports=ports, detach=detach, wait_seconds=wait)
-        raise typer.Exit(bring_up(file, data, options, _watching(detach=detach), checking))
+        raise typer.Exit(bring_up(file, data, options, _watching(detach=detach), Ahead(checking, nursery)))
 
 
 def _watching(*, detach: bool) -> "Watching":

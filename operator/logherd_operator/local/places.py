@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from logherd_operator.local.checking import Checking
 from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import STOP_SECONDS, Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import child_of
+from logherd_operator.local.nursery import Adopted, Nursery
 from logherd_operator.local.processes import is_alive, signal_process, start_process, started_ticks
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.observed.slots import Component
@@ -33,11 +35,14 @@ _ADDRESSES = ("listen", "nameService", "guardian")
 class Places:
     """Holds the state of a group; each change of it is written before it is acted on. Blocks for files only."""
 
-    def __init__(self, folder: Folder, state: GroupState, checking: Checking | None = None) -> None:
+    def __init__(
+        self, folder: Folder, state: GroupState, checking: Checking | None = None, nursery: Nursery | None = None
+    ) -> None:
         self.state = state
         self._folder = folder
         self._checking = checking
-        self._own: dict[int, subprocess.Popen[bytes]] = {}
+        self._nursery = nursery
+        self._own: dict[int, subprocess.Popen[bytes] | Adopted] = {}
         self._ending = False
 
     def remember(self, state: GroupState) -> None:
@@ -115,6 +120,9 @@ class Places:
                 self.remember(self.state.without(place))
             elif time.time() >= place.started_at + _delay(place):
                 yield from self._start(place, files)
+        if self._nursery is not None and self.state.places:
+            self._nursery.close()  # what starts later may be another version, and somebody else's
+            self._nursery = None
 
     def _check_first_starts(self, files: Files) -> None:
         """Have the settings of several places checked together: each process would do that for itself, at length."""
@@ -138,8 +146,13 @@ class Places:
         ready.unlink(missing_ok=True)
         log = self._folder.of(place, ".log")
         begin = self._log_size(place)
-        command = [sys.executable, "-m", "logherd", place.component, "--guarded", "--config", str(config)]
-        process = start_process([*command, "--ready-file", str(ready)], output=log)
+        process = self._forked(place, config, ready, log) or start_process(
+            [
+                sys.executable, "-m", "logherd", place.component, "--guarded", "--config", str(config),
+                "--ready-file", str(ready),
+            ],
+            output=log,
+        )  # fmt: skip
         self._own[process.pid] = process
         guardian = Process(process.pid, started_ticks(process.pid) or 0)
         fresh = replace(
@@ -147,6 +160,10 @@ class Places:
             starts=0 if lived or ordered else place.starts + 1, revision=files.revision(place.component),
         )  # fmt: skip
         self.remember(self.state.having(fresh))
+
+    def _forked(self, place: PlaceState, config: Path, ready: Path, log: Path) -> Adopted | None:
+        order = {"kind": place.component, "config": str(config), "ready_file": str(ready), "output": str(log)}
+        return None if self._nursery is None else self._nursery.fork(order)
 
     def _log_size(self, place: PlaceState) -> int:
         try:

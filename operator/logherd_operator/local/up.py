@@ -18,6 +18,7 @@ from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import name_servers
 from logherd_operator.local.folder import DEFAULT_PARENT, Folder
 from logherd_operator.local.keeping import Keeping, Turn
+from logherd_operator.local.nursery import Nursery
 from logherd_operator.local.places import Places
 from logherd_operator.local.processes import is_alive, start_process, started_ticks
 from logherd_operator.local.signals import LetGo, finishing
@@ -26,7 +27,7 @@ from logherd_operator.local.support import kubernetes_only
 from logherd_operator.local.watching import Watching
 from logherd_operator.spec.group import BrokerGroup
 
-__all__ = ["UpOptions", "bring_up", "keep_on"]
+__all__ = ["Ahead", "UpOptions", "bring_up", "keep_on"]
 
 STOP_SECONDS = 30.0
 _KEEPER = "logherd_operator.local"
@@ -47,7 +48,20 @@ class UpOptions:
     wait_seconds: float
 
 
-def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watching, checking: Checking) -> int:
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Processes that were begun before this module was imported."""
+
+    checking: Checking
+    nursery: Nursery
+
+    def close(self) -> None:
+        """End those that were not needed, as where everything runs already."""
+        self.checking.close()
+        self.nursery.close()
+
+
+def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watching, ahead: Ahead) -> int:
     """Start the group; in the foreground, keep it until Ctrl-C. The result is the exit code.
 
     Raises: SpecError if the file is wrong, LocalError if this machine is in the way; nothing of it runs then.
@@ -58,11 +72,12 @@ def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watchi
     folder.prepare()
     lock = _locked(folder)
     with lock:
-        places = Places(folder, _begin(group, file, folder, options), checking)
+        places = Places(folder, _begin(group, file, folder, options), ahead.checking, ahead.nursery)
         keeping = Keeping(group, group_file, places, folder, watching.say)
         adopted = any(each.guardian is not None for each in places.state.places)
         try:
             _until_it_serves(keeping, places, options.wait_seconds, watching)
+            ahead.close()
         except LetGo:
             return _let_go(places.state.group, watching)
         except BaseException:

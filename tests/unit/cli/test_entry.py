@@ -86,3 +86,14 @@ def test_the_straight_way_loads_neither_pydantic_nor_the_command_line_library(tm
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert answer.stdout == "[]\n"
+
+
+def test_who_forks_others_has_their_code_and_one_thread_and_no_more() -> None:
+    code = (
+        "import gc, os, sys; from logherd.cli.processes import import_processes; import_processes(); "
+        "large = {'typer', 'rich', 'pydantic', 'yaml', 'typing_extensions', 'prometheus_client', 'kopf'}; "
+        "print(len(os.listdir('/proc/self/task')), large & set(sys.modules), "
+        "{'logherd.app.broker', 'logherd.app.controllers.controller', 'uvloop'} - set(sys.modules), gc.isenabled())"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert answer.stdout == "1 set() set() True\n"

@@ -9,7 +9,7 @@ def test_the_least_command_line() -> None:
     options = parse_options(["--listen", "0.0.0.0:10911", "--", "cat", "--", "-u"])
     assert options.lent == (Lent("remoting", "0.0.0.0", 10911),)
     assert options.command == ("cat", "--", "-u")
-    assert (options.controllers, options.state_file) == ((), None)
+    assert (options.controllers, options.state_file, options.waiting) == ((), None, None)
     assert (options.stop_ms, options.restart_ms_max, options.connections_max, options.linger_ms) == (
         30_000, 10_000, 256, 60_000,
     )  # fmt: skip
@@ -19,7 +19,7 @@ def test_everything_on_one_command_line() -> None:
     text = (
         "--listen remoting=:9878 --peer b:1 --listen names=[::1]:9876 --peer names=b:2 --peer remoting=c:1 "
         "--controllers a:9878,b:9878 --state-file /run/x --stop-seconds 5 --restart-ms-max 20 --connections-max 7 "
-        "--linger-seconds 9 -- run it"
+        "--linger-seconds 9 --waiting 12:3 -- run it"
     )
     options = parse_options(text.split())
     assert options.lent == (Lent("remoting", "", 9878, ("b:1", "c:1")), Lent("names", "::1", 9876, ("b:2",)))
@@ -27,6 +27,7 @@ def test_everything_on_one_command_line() -> None:
     assert (options.stop_ms, options.restart_ms_max, options.connections_max, options.linger_ms) == (
         5_000, 20, 7, 9_000,
     )  # fmt: skip
+    assert options.waiting == (12, 3)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,7 @@ def test_everything_on_one_command_line() -> None:
         ("--listen a:1 --peer b -- cat", "HOST:PORT is expected"),
         ("--listen a:1 --controllers b,c:1 -- cat", "HOST:PORT is expected"),
         ("--listen a:1 --stop-seconds -1 -- cat", "a number from 0"),
+        ("--listen a:1 --waiting 5 -- cat", "PID:FD is expected"),
         ("--listen a:1 --stop-seconds 99999999 -- cat", "a number from 0"),
     ],
 )
