@@ -39,7 +39,7 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 ##@ Parts
 
 .PHONY: fmt lint types imports unit compat system e2e spark chaos sim failover
-.PHONY: bench bench-raft bench-heartbeats bench-replicated bench-spark bench-up
+.PHONY: bench bench-raft bench-heartbeats bench-replicated bench-beside bench-spark bench-up
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
@@ -62,9 +62,10 @@ compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ again
 system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hostile peers at a live port
 	@$(PYTEST) --no-header tests/system
 
+AWAY ?= 60
 e2e: $(READY) ## A real Kubernetes of two nodes, built from packages, as root on Linux; the first time takes half an hour
 	@tools/need jdk maven go ip containerd runc cni debootstrap conntrack
-	@$(PYTEST) --no-header -p no:randomly tests/e2e
+	@LOGHERD_OPERATOR_AWAY=$(AWAY) $(PYTEST) --no-header -p no:randomly tests/e2e
 
 spark: $(SPARK_READY) ## A real Spark reads and writes through a real broker; installs PySpark, needs Java 17 or newer
 	@tools/need java
@@ -72,7 +73,7 @@ spark: $(SPARK_READY) ## A real Spark reads and writes through a real broker; in
 
 CHAOS_SECONDS ?= 3600
 CHAOS_SEED ?= $(shell date +%s)
-chaos: $(READY) ## Broker groups under every kind of fault for CHAOS_SECONDS, an hour unless you say (ARGS=--guarded)
+chaos: $(READY) ## Broker groups under every kind of fault for CHAOS_SECONDS, an hour unless you say (ARGS=--guarded, "--mode raft")
 	@tools/need go ip nft
 	@PYTHONPATH=.:broker:tests $(BIN)/python -u -m system.chaos --seconds $(CHAOS_SECONDS) --seed $(CHAOS_SEED) $(ARGS)
 
@@ -102,6 +103,10 @@ bench-heartbeats: $(READY) ## Ten thousand brokers at one controller quorum; tak
 bench-replicated: $(READY) ## Three replicas beside both kinds of RocketMQ; takes ten minutes (ARGS=--quick: four)
 	@tools/need jdk maven
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.replicated $(ARGS)
+
+bench-beside: $(READY) ## Three replicas beside NATS JetStream and Kafka, stock Go clients; takes five minutes (ARGS=--quick: two)
+	@tools/need jdk maven go
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.beside $(ARGS)
 
 bench-spark: $(SPARK_READY) ## The data source beside Spark's Kafka connector; takes ten minutes (ARGS=--quick: two)
 	@tools/need jdk maven

@@ -27,9 +27,11 @@ from compat.remoting import ask
 from compat.rocketmq import RocketMQOptions, java_command, write_properties
 from compat.server import BROKER, CLUSTER, Server
 
-__all__ = ["KINDS", "RunningGroup", "running_group"]
+__all__ = ["KINDS", "OURS", "RunningGroup", "running_group"]
 
 IDS = (1, 2, 3)
+OURS = {"logherd": "sync", "logherd async": "async"}
+"""When its replicas flush what they acknowledge."""
 _SETTLE_SECONDS = 120.0
 _MASTER = "0"
 _NAMES_MAIN = "org.apache.rocketmq.namesrv.NamesrvStartup"
@@ -97,14 +99,13 @@ def running_group(kind: str, class_path: str, directory: Path, *, heap: str = "1
     """The group, started on empty stores, led and taking orders; ended behind the block. `heap` is of each broker."""
     directory.mkdir(parents=True)
     with ExitStack() as ends:
-        ours = kind == "logherd"
-        group = _logherd(directory, ends) if ours else _rocketmq(kind, class_path, directory, heap, ends)
+        group = _logherd(directory, ends, kind) if kind in OURS else _rocketmq(kind, class_path, directory, heap, ends)
         until(lambda: group.leader() in group.brokers, seconds=_SETTLE_SECONDS, what=f"a leader of {kind}")
         until(lambda: _accepts_a_topic(group), seconds=_SETTLE_SECONDS, what=f"an order taken by {kind}")
         yield group
 
 
-def _logherd(directory: Path, ends: ExitStack) -> RunningGroup:
+def _logherd(directory: Path, ends: ExitStack, kind: str) -> RunningGroup:
     controllers = ends.enter_context(start_logherd_controllers(directory / "controllers", guarded=True))
     names = {node: f"127.0.0.1:{port}" for node, port in controllers.name_ports.items()}
     peers = {number: f"127.0.0.1:{free_port()}" for number in IDS}
@@ -122,6 +123,7 @@ def _logherd(directory: Path, ends: ExitStack) -> RunningGroup:
                 "controllers": [f"127.0.0.1:{each}" for each in controllers.ports.values()],
             },
             "guardian": {"relayListen": relays[number - 1], "peers": relays}, "store": {"reservedPercent": 0},
+            "flush": OURS[kind],
         }  # fmt: skip
         config = home / "broker.json"
         config.write_text(json.dumps(settings))
@@ -131,7 +133,7 @@ def _logherd(directory: Path, ends: ExitStack) -> RunningGroup:
         brokers[port] = Process(command, log=home / "broker.out")
         ends.callback(brokers[port].kill)  # in order, each would wait for a set that it may leave
     others = list(controllers.processes.values())
-    return RunningGroup("logherd", ";".join(names.values()), controllers.name_port, brokers, others, ready)
+    return RunningGroup(kind, ";".join(names.values()), controllers.name_port, brokers, others, ready)
 
 
 def _rocketmq(kind: str, class_path: str, directory: Path, heap: str, ends: ExitStack) -> RunningGroup:

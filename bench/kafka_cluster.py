@@ -27,10 +27,14 @@ def connector_jars() -> str:
 
 
 @contextmanager
-def running_kafka(directory: Path, *, heap: str) -> Iterator[str]:
-    """Three nodes on empty stores, ended behind the block; their addresses. Raises TimeoutError, RuntimeError."""
+def running_kafka(directory: Path, *, heap: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Three nodes on empty stores, ended behind the block; their addresses and pids.
+
+    Raises: TimeoutError, RuntimeError.
+    """
     jars = class_path(ROOT / "bench" / "kafka" / "broker" / "pom.xml")
     ports, voters = ({node: free_port() for node in _NODES} for _ in range(2))
+    pids = []
     with ExitStack() as ends:
         for node in _NODES:
             home = directory / f"kafka-{node}"
@@ -49,9 +53,10 @@ def running_kafka(directory: Path, *, heap: str) -> Iterator[str]:
             # A session of its own, as LogHerd's brokers have: Linux shares processors among sessions.
             process = Process(["setsid", *java, "kafka.Kafka", str(config)], log=home / "kafka.out")
             ends.callback(process.kill)
+            pids.append(process.pid)
         for port in ports.values():
             until(lambda port=port: accepts(port), seconds=180, what="a Kafka broker listens")  # type: ignore[misc]
-        yield ",".join(f"127.0.0.1:{port}" for port in ports.values())
+        yield ",".join(f"127.0.0.1:{port}" for port in ports.values()), tuple(pids)
 
 
 def _settings(node: int, ports: dict[int, int], voters: dict[int, int], home: Path) -> str:

@@ -172,7 +172,7 @@ def run(directory: Path, amount: Amount, heap: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     jars = connector_jars()
     with spark_of(directory, "old", jars=jars, old=True) as old, spark_of(directory, "new", old=False) as new:
-        with running_kafka(directory, heap=heap) as kafka:
+        with running_kafka(directory, heap=heap) as (kafka, _):
             print(f"  kafka on {old.version} ...", flush=True)
             found[f"kafka, Spark {old.version}"] = measured(old, "kafka", amount, kafka_topics(old, kafka))
         for flush in ("async", "sync"):

@@ -116,6 +116,7 @@ def keep_leader(
     group: Annotated[str, typer.Option(help="The BrokerGroup.")],
     namespace: Annotated[str, typer.Option(help="Where the slice is.")],
     slice_name: Annotated[str, typer.Option("--slice", help="The EndpointSlice to keep.")],
+    token_file: Annotated[Path, typer.Option(help="The secret by which the controller is told of it.")],
     lease_ms: Annotated[int, typer.Option(min=100, help="The brokers' lease.")] = 3000,
 ) -> None:
     """Keep the endpoint of a group's leader, beside one of its controllers, until told to stop."""
@@ -132,7 +133,7 @@ def keep_leader(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     page = f"{controller}/groups/{cluster}/{group}"
     place = pod_place(namespace, slice_name)
-    keep(Keeping(page=page, slice_place=place, name=platform.node(), lease=lease_ms / 1000))
+    keep(Keeping(page=page, token_file=token_file, slice_place=place, name=platform.node(), lease=lease_ms / 1000))
 
 
 @operator.callback()

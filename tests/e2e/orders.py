@@ -11,9 +11,10 @@ from e2e.cluster.cluster import Cluster
 from e2e.cluster.kube import Object, Refused, eventually
 from e2e.cluster.machine import run
 
-__all__ = ["GROUP", "NAMES", "NAMESPACE", "Orders"]
+__all__ = ["GROUP", "LEADER", "NAMES", "NAMESPACE", "Orders"]
 
 NAMESPACE, GROUP = "shop", "orders"
+LEADER = f"{GROUP}-leader.{NAMESPACE}.svc.cluster.local:10911"
 NAMES = f"{GROUP}-bootstrap.{NAMESPACE}.svc.cluster.local:9876"
 _ADMIN = 8088
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -193,18 +194,24 @@ class Orders:
         self._cluster.kube.delete(f"{_PODS}/{pod}", grace=grace)
 
     def lose_volume(self, pod: str) -> None:
-        """Its claim, its pod and all bytes."""
+        """Its claim, its pod and all bytes.
+
+        The StatefulSet may make the pod anew before it has heard that the claim goes; that pod then keeps the claim. So
+        pods are deleted until the claim is gone.
+        """
         claim = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims/data-{pod}"
         volume = self._cluster.kube.get(claim)["spec"]["volumeName"]
         self._cluster.kube.delete(claim)
-        self.delete_pod(pod, grace=0)
         path = self._cluster.kube.get(f"/api/v1/persistentvolumes/{volume}")["spec"]["local"]["path"]
-        eventually(lambda: self._new_claim(claim, volume), f"a new claim of {pod}", words=self.words)
+        eventually(lambda: self._new_claim(claim, volume, pod), f"a new claim of {pod}", words=self.words)
         self._cluster.kube.delete(f"/api/v1/persistentvolumes/{volume}")
         run("find", path, "-mindepth", "1", "-delete")
 
-    def _new_claim(self, path: str, volume: str) -> bool:
+    def _new_claim(self, path: str, volume: str, pod: str) -> bool:
         claim = self._cluster.kube.find(path)
+        if claim is not None and claim["spec"].get("volumeName") == volume and self.pod(pod) is not None:
+            self.delete_pod(pod, grace=0)
+            return False
         return claim is not None and claim["spec"].get("volumeName") not in (None, volume)
 
     def scale_operator(self, count: int) -> None:

@@ -1,5 +1,6 @@
 """Cluster, operator, group, and a stock Java producer in a pod that sends all the time while things go wrong."""
 
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from compat.toolchain import cache_directory
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.images import Image, base_layer, install_layer, layer_of_files
 from e2e.cluster.kube import Refused, eventually
-from e2e.cluster.machine import run
+from e2e.cluster.machine import joining, processor_groups, run
 from e2e.cluster.programs import build_programs, helm
 from e2e.orders import GROUP, NAMES, NAMESPACE, Orders, manifest
 from logherd.wire.codes import RequestCode
@@ -78,7 +79,13 @@ class Scene:
         row = Row(name, begin, end, longest_gap(self.producer.sends, begin, end), failed)
         self.rows.append(row)
         result.append(row)
-        print(row, flush=True)
+        print(row, *map(_failure, failed), sep="\n", flush=True)
+
+    def routed(self) -> str:
+        """Where routes tell clients that the leader is, as a name service says it."""
+        told = self.driver.call("mqadmin", command=["topicRoute", "-n", NAMES, "-t", TOPIC])
+        found = re.search(r'"?\b0"?\s*:\s*"([^"]+)"', told["out"])
+        return found[1] if found else ""
 
     def leader_socket(self) -> socket.socket:
         """A connection through the leader's Service."""
@@ -107,6 +114,12 @@ class Scene:
         finally:
             client.close()
         return compare(TOPIC, sends, stored)
+
+
+def _failure(send: JavaSend) -> str:
+    """When it was begun, how long it took, what the client threw."""
+    begun = time.strftime("%X", time.gmtime(send.invoked))
+    return f"    {begun}.{int(send.invoked % 1 * 1000):03} {send.returned - send.invoked:6.2f} s {send.fault}"
 
 
 def images(folder: Path) -> list[Image]:
@@ -186,6 +199,7 @@ def client(cluster: Cluster, home: Path, java_classes: str) -> Iterator[Driver]:
             "nodeName": "node1", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1,
             "containers": [{
                 "name": "client", "image": _CLIENT, "imagePullPolicy": "Never", "command": ["sleep", "infinity"],
+                "resources": {"requests": {"cpu": "500m"}},
                 "volumeMounts": [{"name": f"f{n}", "mountPath": each} for n, each in enumerate(folders)],
             }],
             "volumes": [{"name": f"f{n}", "hostPath": {"path": each}} for n, each in enumerate(folders)],
@@ -196,7 +210,9 @@ def client(cluster: Cluster, home: Path, java_classes: str) -> Iterator[Driver]:
         "the client's pod runs", words=lambda: cluster.kubectl("describe", "pod", "client"),
     )  # fmt: skip
     pid = cluster.container_process("node1", "client", "client")
-    enter = ["nsenter", f"--target={pid}", "--net", "--mount", "--uts", "--ipc", "--pid", "--"]
+    enter = joining(
+        processor_groups(pid), ["nsenter", f"--target={pid}", "--net", "--mount", "--uts", "--ipc", "--pid", "--"]
+    )
     with Driver(java_classes, home / "jvm", under=enter) as driver:
         yield driver
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from compat.driver import message
-from e2e.orders import GROUP, NAMES, NAMESPACE
+from e2e.orders import LEADER, NAMES, NAMESPACE
 from e2e.scene import Scene
 
 pytestmark = [pytest.mark.timeout(300, func_only=True)]
@@ -27,8 +27,7 @@ def test_a_stock_client_in_a_pod_sends_and_receives_through_the_leaders_service(
     finally:
         driver.call("consumer.stop", name="c")
     assert len(seen) == 20
-    told = json.dumps(driver.call("mqadmin", command=["topicRoute", "-n", NAMES, "-t", topic]))
-    assert f"{GROUP}-leader.{NAMESPACE}.svc.cluster.local:10911" in told
+    assert scene.routed() == LEADER
 
 
 def test_the_leader_renews_its_lease_from_its_pods_address(scene: Scene) -> None:

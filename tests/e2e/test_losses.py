@@ -3,16 +3,20 @@
 A stock producer sends 200 messages a second all the time. That none is lost is judged when all tests are over.
 """
 
+import os
 import time
+from collections.abc import Callable
 
 import pytest
 
 from e2e.cluster.kube import eventually
-from e2e.orders import GROUP, NAMESPACE
+from e2e.orders import GROUP, LEADER, NAMESPACE
 from e2e.scene import Scene
 
 pytestmark = [pytest.mark.timeout(900, func_only=True)]
 _LEASE_SECONDS = 3
+_AWAY_SECONDS = int(os.environ.get("LOGHERD_OPERATOR_AWAY", "60"))
+"""How long no operator runs; `make e2e` takes AWAY for it."""
 
 
 def test_the_leaders_process_dies_and_no_send_fails(scene: Scene) -> None:
@@ -51,20 +55,30 @@ def test_the_leaders_pod_is_deleted_without_grace(scene: Scene) -> None:
     assert row[0].gap < 60
 
 
+@pytest.mark.timeout(900 + _AWAY_SECONDS, func_only=True)
 def test_the_group_fails_over_while_no_operator_runs(scene: Scene) -> None:
     orders = scene.orders
-    with scene.during("no operator; process, then pod of the leader") as row:
+    with scene.during(f"no operator for {_AWAY_SECONDS} s; failed over three times") as row:
         orders.scale_operator(0)
+        gone = time.monotonic()
         try:
-            for hurt in (orders.kill_process, orders.delete_pod):
-                epoch, leader = orders.epoch, orders.leader()
-                hurt(leader)
-                orders.wait_for_epoch(epoch)
-                eventually(lambda: _leads_to_leader(scene), "the Service leads to the new leader", words=orders.words)
-                eventually(lambda: _all_in_sync(scene), "all are in sync", words=orders.words)
+            _fail_over(scene, orders.kill_process)
+            _fail_over(scene, orders.delete_pod)
+            while time.monotonic() < gone + _AWAY_SECONDS:
+                scene.producer.wait_for(200, since=time.time())
+            _fail_over(scene, orders.kill_process)
         finally:
             orders.scale_operator(1)
     assert row[0].gap < 60
+
+
+def _fail_over(scene: Scene, hurt: Callable[[str], None]) -> None:
+    orders = scene.orders
+    epoch = orders.epoch
+    hurt(orders.leader())
+    orders.wait_for_epoch(epoch)
+    eventually(lambda: _leads_to_leader(scene), "the Service leads to the new leader", words=orders.words)
+    eventually(lambda: _all_in_sync(scene), "all are in sync", words=orders.words)
 
 
 def test_the_group_fails_over_while_no_api_server_runs(scene: Scene) -> None:
@@ -77,10 +91,13 @@ def test_the_group_fails_over_while_no_api_server_runs(scene: Scene) -> None:
         try:
             orders.kill(pid)
             orders.wait_for_epoch(epoch)
+            own = f"{orders.leader()}.{GROUP}-brokers.{NAMESPACE}.svc.cluster.local:10911"
+            eventually(lambda: scene.routed() == own, f"routes name {own}", words=lambda: f"they name {scene.routed()}")
             scene.producer.wait_for(400, since=time.time())
         finally:
             scene.cluster.start_api()
     assert row[0].failed == ()
+    eventually(lambda: scene.routed() == LEADER, f"routes name {LEADER}", words=lambda: f"they name {scene.routed()}")
 
 
 def test_a_followers_volume_is_lost_and_filled_again(scene: Scene) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e.cluster.images import Image, base_layer, file_of, install_layer, layer_of_files
 from e2e.cluster.kube import eventually
@@ -60,6 +61,8 @@ def test_spark_writes_each_flight_once_while_the_leaders_pod_is_deleted(scene: S
     assert row[0].gap < 60
 
 
+_WHEN_AN_EXECUTOR_FAILS = {("delete", "pods")}
+"""Rights that the driver of an undisturbed job does not use."""
 _JOB_LABEL = f"app.kubernetes.io/instance={GROUP}-flights"
 
 
@@ -95,3 +98,27 @@ def _words(scene: Scene) -> str:
         with suppress(RuntimeError):  # nothing is said by a pod that has not begun
             told.append(scene.cluster.kubectl("-n", NAMESPACE, "logs", "-l", label, "--tail=30"))
     return "\n".join([time.strftime("%X"), *told])
+
+
+def test_the_accounts_of_the_spark_job_are_refused_nothing_and_have_no_right_too_many(
+    scene: Scene, tmp_path: Path
+) -> None:
+    file = tmp_path / "group.yaml"
+    file.write_text(manifest(FIRST))
+    for account, rights in rights_of(_printed(file)).items():
+        asked = scene.cluster.asked(f"system:serviceaccount:{NAMESPACE}:{account}")
+        assert {each for each in asked if each.status == 403} == set()
+        used = {(each.verb, each.what) for each in asked}
+        applied = {("create", kind) for verb, kind in used if verb == "patch"}
+        assert rights - used - applied <= _WHEN_AN_EXECUTOR_FAILS, account
+
+
+def rights_of(printed: str) -> dict[str, set[tuple[str, str]]]:
+    """What each account of the job may do, as (verb, kind)."""
+    roles = [each for each in yaml.safe_load_all(printed) if each and each["kind"] == "Role"]
+    return {
+        each["metadata"]["name"]: {
+            (verb, kind) for rule in each["rules"] for kind in rule["resources"] for verb in rule["verbs"]
+        }
+        for each in roles
+    }  # fmt: skip

@@ -1,7 +1,9 @@
 """The leader's endpoint moves while no operator runs: sidecars over HTTP, against the emulated API server."""
 
 import asyncio
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from k8s.api_http import served
 from k8s.driving import Drive
@@ -28,7 +30,10 @@ class Sidecars:
             page = f"{self.address}/admin/{NAME}-controller-{n}/groups/{NAME}/{NAME}"
             place = ApiPlace(self.address, SLICE)
             # Questions may take their time on a busy machine: the emulated clock does not move meanwhile.
-            keeping = Keeping(page=page, slice_place=place, name=f"{NAME}-controller-{n}", lease=LEASE * 20)
+            keeping = Keeping(
+                page=page, token_file=Path(os.devnull), slice_place=place, name=f"{NAME}-controller-{n}",
+                lease=LEASE * 20,
+            )  # fmt: skip
             self.keepers[n] = (Keeper(keeping.name, LEASE, self.now), keeping)
 
     async def rounds(self, seconds: float) -> None:
@@ -96,7 +101,7 @@ async def test_without_a_quorum_it_is_empty_within_one_lease_and_full_again_afte
 
 
 def _prompt(keeping: Keeping) -> Keeping:
-    return Keeping(page=keeping.page, slice_place=keeping.slice_place, name=keeping.name, lease=LEASE)
+    return replace(keeping, lease=LEASE)
 
 
 async def test_an_idle_endpoint_costs_the_api_server_nothing() -> None:

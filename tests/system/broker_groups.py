@@ -20,11 +20,16 @@ from checkers.leadership import Sighting
 from system.controllers import CLIENT_PORT, CLIENTS, NAMES_PORT, NODES, admin_page, controller, status_of
 from system.disks import LoopDisk
 from system.fake_brokers import CLUSTER
+from system.group_modes import CONTROLLER, GroupMode
 from system.guardians import is_alive
 from system.netns import Network
 from system.nodes import SAYS_NOTHING, NodeProcess, NotSettled, Quorum, python_command
+from system.replica_orders import token_file
 
-__all__ = ["BROKERS", "BROKER_PORT", "GROUP", "PEER_PORT", "BrokerGroup", "BrokerNode", "GroupBench", "group_bench"]
+__all__ = [
+    "ADMIN_PORT", "BROKERS", "BROKER_PORT", "GROUP", "PEER_PORT", "BrokerGroup", "BrokerNode", "GroupBench",
+    "group_bench", "in_step",
+]  # fmt: skip
 
 GROUP = "orders"
 BROKERS = ("b1", "b2", "b3")
@@ -36,12 +41,16 @@ STORE: Mapping[str, object] = {
     "queueFileEntries": 10_000,
 }  # fmt: skip
 """Small files, so that edges are met often."""
-_ANY_SECONDS = 60.0
+_ANY_SECONDS = 180.0
+IN_STEP_MS = 1500
+"""Whoever had everything not longer ago than this keeps up."""
 _MARKS = ("leads", "leads no more", "sends whose outcome is unknown", "in-sync set changed", "log cut",
           "segments deleted", "this replica begins anew")  # fmt: skip
 
 
-def broker_config(network: Network, node: str, data: Path, *, guarded: bool, **settings: object) -> dict[str, object]:
+def broker_config(
+    network: Network, node: str, data: Path, *, mode: GroupMode, guarded: bool, **settings: object
+) -> dict[str, object]:
     """What `logherd broker --config` reads, with the defaults for everything that decides how it behaves."""
     own = network.address(node)
     document: dict[str, object] = {
@@ -53,10 +62,10 @@ def broker_config(network: Network, node: str, data: Path, *, guarded: bool, **s
         "dataDir": str(data),
         "nameService": {"mode": "external", "addresses": [f"{network.address(each)}:{NAMES_PORT}" for each in NODES]},
         "replication": {
-            "mode": "controller",
             "controllers": [f"{network.address(each)}:{CLIENT_PORT}" for each in NODES],
             "peerListen": f"{own}:{PEER_PORT}",
             "peers": {number: f"{network.address(each)}:{PEER_PORT}" for number, each in enumerate(BROKERS, 1)},
+            **mode.replication,
         },
         "store": STORE,
         "log": {"format": "json"},
@@ -72,14 +81,15 @@ class BrokerNode(NodeProcess):
     """One replica. With a guardian `process` is that, and `broker_pid` the broker that lives now."""
 
     def __init__(
-        self, network: Network, name: str, directory: Path, data: Path, *, guarded: bool, **settings: object
-    ) -> None:
+        self, network: Network, name: str, directory: Path, data: Path, *, mode: GroupMode, guarded: bool,
+        **settings: object,
+    ) -> None:  # fmt: skip
         self.data = data
         self.guarded = guarded
         self._dead = 0
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "broker.json"
-        path.write_text(json.dumps(broker_config(network, name, data, guarded=guarded, **settings)))
+        path.write_text(json.dumps(broker_config(network, name, data, mode=mode, guarded=guarded, **settings)))
         flags = ("--guarded",) if guarded else ()
         command = python_command("-m", "logherd", "broker", *flags, "--config", str(path))
         super().__init__(network, name, directory, command)
@@ -122,27 +132,33 @@ class BrokerNode(NodeProcess):
 class BrokerGroup(Quorum):
     """The replicas, watched like a quorum: `term` is the epoch, `applied` is (end, committed). A context manager."""
 
-    def __init__(self, network: Network, nodes: Sequence[BrokerNode]) -> None:
+    def __init__(self, network: Network, nodes: Sequence[BrokerNode], mode: GroupMode = CONTROLLER) -> None:
         self._network = network
+        self._mode = mode
         self.brokers = {node.name: node for node in nodes}
         super().__init__(nodes, self._status, every_seconds=0.25)
 
     def _status(self, node: str, seconds: float) -> Mapping[str, Any]:
+        document = self.page(node, "/status", seconds=seconds)
+        ends = document["endPosition"], document["committedPosition"]
+        leads = document["role"] == "leader"
+        return document | {"term": document["epoch"], "leader": None, "leads": leads, "applied": ends}
+
+    def page(self, node: str, path: str, *, seconds: float = 1.0) -> dict[str, Any]:
+        """What a replica's admin port shows, asked from inside its namespace. Raises OSError."""
         address = self._network.address(node)
         asked = http.client.HTTPConnection(address, ADMIN_PORT, timeout=seconds)
         asked.sock = self._network.doorway(node).connect(address, ADMIN_PORT, seconds=seconds)
         try:
-            asked.request("GET", "/status")
+            asked.request("GET", path)
             document = json.loads(asked.getresponse().read())
         except http.client.HTTPException as error:
             raise OSError(str(error)) from error
         finally:
             asked.close()
         if not isinstance(document, dict):
-            raise TypeError(f"/status is {document!r}")
-        leads = document["role"] == "leader"
-        ends = document["endPosition"], document["committedPosition"]
-        return document | {"term": document["epoch"], "leader": None, "leads": leads, "applied": ends}
+            raise TypeError(f"{path} is {document!r}")
+        return document
 
     def group_page(self) -> Mapping[str, Any]:
         """The group as the leading controller has decided it; nothing while none answers."""
@@ -156,8 +172,13 @@ class BrokerGroup(Quorum):
         return SAYS_NOTHING
 
     def in_sync(self) -> list[str]:
-        """Members of the in-sync set as the controllers have it; empty while no controller says so."""
-        return [BROKERS[number - 1] for number in self.group_page().get("inSync") or ()]
+        """Who is in sync, as whoever decides it says: the controllers, or the leader; empty while nobody does."""
+        if self._mode.led_by_controllers:
+            numbers = self.group_page().get("inSync") or ()
+        else:
+            said = next((each for name in self.nodes if (each := self.ask(name, seconds=0.5)).get("leads")), {})
+            numbers = in_step(said) if said else ()
+        return [BROKERS[number - 1] for number in sorted(numbers)]
 
     def agree(self, *, seconds: float = _ANY_SECONDS) -> str:
         """Wait until one broker leads, all others follow in its epoch, and all are in sync; its name."""
@@ -179,7 +200,7 @@ class BrokerGroup(Quorum):
             time.sleep(0.05)
 
     def wait_in_sync(self, *, without: str, seconds: float = _ANY_SECONDS) -> None:
-        """Wait until the controllers have let one replica go from the in-sync set."""
+        """Wait until one replica is in sync no more."""
         deadline = time.monotonic() + seconds
         while (synced := self.in_sync()) in ([], sorted(self.nodes)) or without in synced:
             if time.monotonic() > deadline:
@@ -209,6 +230,17 @@ class BrokerGroup(Quorum):
         ]
 
 
+def in_step(leader: Mapping[str, Any]) -> Sequence[int]:
+    """Who keeps up with a leader that no controllers watch: in raft mode the voters that do; in static mode nobody
+    leaves the roles, so whoever had everything a moment ago."""
+    view = leader["replication"]
+    if view["mode"] == "raft":
+        numbers: Sequence[int] = view["inSync"]["members"]
+        return numbers
+    lags = {each["brokerId"]: each["lagMs"] for each in view["followers"] if each["connected"]}
+    return [leader["brokerId"], *(number for number, lag in lags.items() if lag is not None and lag < IN_STEP_MS)]
+
+
 @dataclass(frozen=True, slots=True)
 class GroupBench:
     """What the rounds act on."""
@@ -217,6 +249,9 @@ class GroupBench:
     controllers: Quorum
     group: BrokerGroup
     disks: Mapping[str, LoopDisk]
+    mode: GroupMode
+    token: Path
+    """The secret that orders to brokers bring."""
     draw: random.Random = field(default_factory=lambda: random.Random(5))
 
     def others(self, name: str) -> list[str]:
@@ -228,9 +263,12 @@ class GroupBench:
 
 @contextmanager
 def group_bench(
-    directory: Path, *, seed: int, guarded: bool = False, settings: Mapping[str, object] | None = None
-) -> Iterator[GroupBench]:
+    directory: Path, *, seed: int, guarded: bool = False, settings: Mapping[str, object] | None = None,
+    mode: GroupMode = CONTROLLER,
+) -> Iterator[GroupBench]:  # fmt: skip
     """A whole group that serves; on leaving everything is ended, whatever happened."""
+    token = token_file(directory)
+    more = {"adminTokenFile": str(token), **(settings or {})}
     with ExitStack() as stack:
         network = stack.enter_context(Network((*NODES, *BROKERS, CLIENTS)))
         disks: dict[str, LoopDisk] = {}
@@ -241,10 +279,10 @@ def group_bench(
         controllers = stack.enter_context(Quorum(members, status_of(network), every_seconds=0.25))
         nodes = [
             BrokerNode(
-                network, node, directory / node, disks[node].mount_point / "data", guarded=guarded, **(settings or {})
+                network, node, directory / node, disks[node].mount_point / "data", mode=mode, guarded=guarded, **more
             )
             for node in BROKERS
         ]
-        group = stack.enter_context(BrokerGroup(network, nodes))
+        group = stack.enter_context(BrokerGroup(network, nodes, mode))
         group.agree()
-        yield GroupBench(network, controllers, group, disks, random.Random(seed))
+        yield GroupBench(network, controllers, group, disks, mode, token, random.Random(seed))

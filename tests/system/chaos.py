@@ -1,9 +1,9 @@
 """Chaos for as long as one likes: chapter after chapter, each with a fresh group, a seed of its own and drawn rounds.
 
-    python -m system.chaos --seconds 3600 [--seed N] [--guarded]
+    python -m system.chaos --seconds 3600 [--seed N] [--mode NAME] [--guarded]
 
-The seed of a chapter repeats its rounds and targets, not the moments at which processes run. What failed stays in the
-directory that is printed. The exit code is 1 if a chapter failed.
+The seed of a chapter repeats its mode, rounds and targets, not the moments at which processes run. What failed stays in
+the directory that is printed. The exit code is 1 if a chapter failed.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from system.broker_groups import STORE
 from system.group_chaos import SHAPES, chapter
+from system.group_modes import CONTROLLER, MODES, RAFT, STATIC, STATIC_ALONE, STATIC_SOME, GroupMode
 from system.group_pressure import why_no_pressure
 from system.netns import why_unavailable
 
@@ -27,8 +28,12 @@ _VARIANTS: tuple[Mapping[str, object], ...] = (
     {}, {"store": {**STORE, "retention": {"size": "12MiB"}}}, {"flush": "async"},
 )  # fmt: skip
 """Settings of brokers, taken in turn. With so little kept, a replica that is filled anew begins in the middle."""
+_VARIANTS_ELSEWHERE = _VARIANTS[:2]
+"""In the other modes whoever votes or is awaited has flushed."""
 _LOSES_UNFLUSHED = frozenset({"power cut of all brokers"})
 """With `flush: async` these may lose what was answered, so they are left out there."""
+_MODES = (CONTROLLER, RAFT, CONTROLLER, STATIC, CONTROLLER, STATIC_SOME, RAFT, STATIC_ALONE)
+"""By the seed, in turn."""
 
 
 def _plan(seed: int, *, without: frozenset[str]) -> list[str]:
@@ -42,12 +47,14 @@ def _plan(seed: int, *, without: frozenset[str]) -> list[str]:
     return plan
 
 
-def _one(seed: int, *, guarded: bool) -> bool:
+def _one(seed: int, mode: GroupMode, *, guarded: bool) -> bool:
     directory = Path(tempfile.mkdtemp(prefix=f"logherd-chaos-{seed}-"))
     try:
-        settings = _VARIANTS[seed % len(_VARIANTS)]
-        without = _LOSES_UNFLUSHED if "flush" in settings else frozenset()
-        chapter(directory, _plan(seed, without=without), seed=seed, guarded=guarded, settings=settings)
+        variants = _VARIANTS if mode.led_by_controllers else _VARIANTS_ELSEWHERE
+        settings = variants[seed % len(variants)]
+        without = frozenset(mode.without) | (_LOSES_UNFLUSHED if "flush" in settings else frozenset())
+        print(f"chapter {seed}, mode {mode.name}, {dict(settings) or 'defaults'}", flush=True)
+        chapter(directory, _plan(seed, without=without), seed=seed, guarded=guarded, settings=settings, mode=mode)
     except Exception:
         traceback.print_exc()
         print(f"chapter {seed} failed; its logs and histories are in {directory}", flush=True)
@@ -61,6 +68,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="system.chaos", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=3600.0, help="begin no further chapter after this time")
     parser.add_argument("--seed", type=int, default=1000, help="of the first chapter")
+    parser.add_argument("--mode", choices=MODES, help="of every chapter; default: drawn by its seed")
     parser.add_argument("--guarded", action="store_true", help="brokers run under their guardians")
     asked = parser.parse_args()
     missing = why_unavailable() or why_no_pressure()
@@ -71,8 +79,8 @@ def main() -> int:
     over = time.monotonic() + asked.seconds
     failed, seed = [], asked.seed
     while time.monotonic() < over:
-        print(f"chapter {seed}", flush=True)
-        if not _one(seed, guarded=asked.guarded):
+        mode = MODES[asked.mode] if asked.mode else _MODES[seed % len(_MODES)]
+        if not _one(seed, mode, guarded=asked.guarded):
             failed.append(seed)
         seed += 1
     print(f"{seed - asked.seed - len(failed)} chapters passed, {len(failed)} failed {failed or ''}")

@@ -17,17 +17,18 @@ def _partition(r: Round, name: str, blocks: Iterable[Block], *, action: str = "d
     return Partition(r.bench.network, blocks, name=name, probe_port=PEER_PORT, action=action, share=share)
 
 
-def _cutting(make: Callable[[Round], Partition], leadership: str) -> Shape:
+def _cutting(make: Callable[[Round], Partition], leadership: str | Callable[[Round], str]) -> Shape:
     """`leadership`: whether another broker must lead meanwhile, must not, or either may be."""
 
     def shape(r: Round) -> None:
         def meanwhile() -> None:
-            if leadership == MOVES:
+            leads = leadership(r) if callable(leadership) else leadership
+            if leads == MOVES:
                 r.another_leads()
-            elif leadership == STAYS:
+            elif leads == STAYS:
                 r.goes_on()
                 assert r.group.leader(among=[r.leader]), "this cut leaves the leader all that it needs"
-            r.hold(0.5, 4.0 if leadership == EITHER else 1.0)
+            r.hold(0.5, 4.0 if leads == EITHER else 1.0)
 
         apply(meanwhile, make(r))
 
@@ -109,7 +110,9 @@ def _wake_alone(r: Round) -> None:
 
 CUT_SHAPES: Mapping[str, Shape] = {
     "cut leader from followers": _cutting(_leader_from_followers, MOVES),
-    "cut leader from controllers": _cutting(_leader_from_controllers, MOVES),
+    "cut leader from controllers": _cutting(
+        _leader_from_controllers, lambda r: MOVES if r.bench.mode.led_by_controllers else STAYS
+    ),
     "cut leader from everybody, packets dropped": _cutting(_leader_from_everybody("drop"), MOVES),
     "cut leader from everybody, packets refused": _cutting(_leader_from_everybody("reject with tcp reset"), MOVES),
     "leader with a minority of controllers": _cutting(_leader_in_minority, MOVES),

@@ -16,7 +16,7 @@ __all__ = ["compare_replicas", "settle_positions", "verified"]
 _CHUNK = 1 << 20
 
 
-def settle_positions(group: BrokerGroup, *, seconds: float = 60.0) -> int:
+def settle_positions(group: BrokerGroup, *, seconds: float = 180.0) -> int:
     """Wait until all replicas have the same log and know all of it to be committed; its end. Raises NotSettled."""
     deadline = time.monotonic() + seconds
     while True:

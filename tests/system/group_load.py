@@ -7,7 +7,7 @@ it goes to another broker. Every attempt is a value of its own; a send counts on
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from checkers.history import History, Outcome, Read, Send
 from logherd.wire.codes import RequestCode
@@ -185,20 +185,29 @@ class GroupLoad:
     def count(self, outcome: Outcome) -> int:
         return sum(send.outcome is outcome for send in self.sends)
 
-    def wait_for(self, outcome: Outcome, more: int, *, seconds: float = 60.0) -> None:
-        """Wait until `more` further sends ended so. Raises AssertionError when they do not."""
+    def wait_for(
+        self, outcome: Outcome, more: int, *, seconds: float = 180.0, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
+        """Wait until `more` further sends ended so. Raises AssertionError when they do not.
+
+        `meanwhile` is called every second and may take a while.
+        """
         target = self.count(outcome) + more
         deadline = time.monotonic() + seconds
+        looked = time.monotonic()
         while (count := self.count(outcome)) < target:
             assert time.monotonic() < deadline, f"{count} {outcome.value} sends, {target} are due"
             time.sleep(0.05)
+            if time.monotonic() > looked + 1.0:
+                meanwhile()
+                looked = time.monotonic()
 
     def history(self) -> History:
         """Everything but the final content."""
         return History(self.sends, self.reads)
 
 
-def drained(network: Network, history: History, *, seconds: float = 60.0) -> History:
+def drained(network: Network, history: History, *, seconds: float = 180.0) -> History:
     """The history with the final content of all queues, read through any of the brokers."""
     client = GroupClient(network, random.Random(0), seconds=10)
     deadline = time.monotonic() + seconds

@@ -19,6 +19,15 @@ def _kill_leader(r: Round) -> None:
     r.group.brokers[r.leader].revive()
 
 
+def _kill_leader_who_returns(r: Round) -> None:
+    """Nobody does anything but to start it again, if its guardian does not."""
+    broker = r.group.brokers[r.leader]
+    broker.die()
+    broker.revive()
+    r.group.leader(seconds=180)
+    r.goes_on()
+
+
 def _kill_follower(r: Round) -> None:
     r.group.brokers[r.follower].die()
     r.goes_on()
@@ -60,7 +69,7 @@ def _kill_everything(r: Round) -> None:
 
 def _kill_controller(r: Round) -> None:
     """Sends go on while the controllers elect another leader."""
-    leading = r.controllers.agree(seconds=60)
+    leading = r.controllers.agree(seconds=180)
     r.controllers.nodes[leading].kill()
     r.goes_on()
     assert r.group.leader() == r.leader, "the death of a controller changes no leader of a group"
@@ -68,13 +77,13 @@ def _kill_controller(r: Round) -> None:
 
 
 def _kill_both_leaders(r: Round) -> None:
-    leading = r.controllers.agree(seconds=60)
+    leading = r.controllers.agree(seconds=180)
     r.controllers.nodes[leading].kill()
     broker = r.group.brokers[r.leader]
     broker.die()
     if broker.guarded:  # it may be back before there is a controller that could elect another
         broker.revive()
-        r.group.leader(seconds=60)
+        r.group.leader(seconds=180)
         r.goes_on()
     else:
         r.another_leads()
@@ -111,12 +120,15 @@ def _pause_followers(r: Round) -> None:
 
 
 def _rolling_restart(r: Round) -> None:
-    """In order, the leader last: no send fails, as a stock client counts it."""
-    marks = r.load.marks()
+    """In order, the leader last: no send fails, as a stock client counts it, where a leader hands over."""
+    marks, mode = r.load.marks(), r.bench.mode
     for name in (*r.followers, r.leader):
         node = r.group.nodes[name]
         assert node.stop() == 0, node.condition()
-        r.goes_on()
+        if name != r.leader or mode.hands_over:
+            r.goes_on()
+        elif mode.promotes:
+            r.another_leads()
         node.start()
         r.group.agree()
     _no_send_failed(r, marks)
@@ -132,6 +144,8 @@ def _stop_leader(r: Round) -> None:
 
 
 def _no_send_failed(r: Round, marks: Sequence[int]) -> None:
+    if not r.bench.mode.hands_over:
+        return
     for number, sends in enumerate(r.load.since(marks)):
         row = 0
         for send in sends:
@@ -145,6 +159,8 @@ def _wipe(r: Round, name: str) -> None:
     node.kill()
     before = (node.data / "replica.json").read_text()
     shutil.rmtree(node.data)
+    if name == r.leader and r.bench.mode.static:
+        r.another_leads()
     node.start()
     r.goes_on()
     r.group.agree()
@@ -161,6 +177,7 @@ def _wipe_leader(r: Round) -> None:
 
 PROCESS_SHAPES: Mapping[str, Shape] = {
     "kill leader": _kill_leader,
+    "kill leader, who comes back": _kill_leader_who_returns,
     "kill follower": _kill_follower,
     "kill both followers": _kill_followers,
     "kill all brokers": _kill_all,

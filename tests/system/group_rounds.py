@@ -14,6 +14,7 @@ from checkers.history import Outcome
 from system.broker_groups import BrokerGroup, BrokerNode, GroupBench
 from system.faults import Fault, Paused
 from system.group_load import GroupLoad
+from system.group_operator import Operator
 from system.nodes import Quorum
 
 __all__ = ["GOES_ON", "GroupLog", "Round", "Shape", "apply", "run_group_rounds"]
@@ -49,6 +50,8 @@ class GroupLog:
 
     done: dict[str, int] = field(default_factory=dict)
     whole_seconds: list[float] = field(default_factory=list)
+    orders: int = 0
+    """By hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class Round:
     load: GroupLoad
     leader: str
     follower: str
+    operator: Operator
 
     @property
     def group(self) -> BrokerGroup:
@@ -84,11 +88,12 @@ class Round:
 
     def goes_on(self) -> None:
         """Sends are acknowledged."""
-        self.load.wait_for(Outcome.OK, GOES_ON)
+        self.load.wait_for(Outcome.OK, GOES_ON, meanwhile=self.operator.look_after)
 
     def another_leads(self) -> str:
-        """Wait until one of the followers leads, and serves clients; its name."""
-        name = self.group.leader(among=self.followers, seconds=60)
+        """Wait until one of the followers leads, and serves clients; its name. Where it must be, it is promoted."""
+        self.operator.promote_another(self.leader)
+        name = self.group.leader(among=self.followers, seconds=180)
         self.goes_on()
         return name
 
@@ -124,14 +129,15 @@ def run_group_rounds(
 
     Raises: NotSettled or AssertionError if the group does not do what it must; UnprovedFault if the run is void.
     """
-    log = GroupLog()
+    log, operator = GroupLog(), Operator(bench)
     for number, shape in enumerate(plan, 1):
-        bench.controllers.agree(seconds=60)
+        bench.controllers.agree(seconds=180)
         leader = bench.group.agree()
+        operator.await_successor()
         _all_run(bench)
         print(f"{datetime.now(UTC):%H:%M:%S.%f} {number:3} {shape}", end=": ", flush=True)
         began, sent = time.monotonic(), load.count(Outcome.OK)
-        shapes[shape](Round(bench, load, leader, bench.draw.choice(bench.others(leader))))
+        shapes[shape](Round(bench, load, leader, bench.draw.choice(bench.others(leader)), operator))
         mended = time.monotonic()
         load.wait_for(Outcome.OK, GOES_ON)
         after = bench.group.agree()
@@ -140,6 +146,7 @@ def run_group_rounds(
         log.whole_seconds.append(whole - mended)
         sent = load.count(Outcome.OK) - sent
         print(f"{leader} -> {after}, {mended - began:.1f} s, whole in {whole - mended:.1f} s, {sent} sends", flush=True)
+    log.orders = operator.orders
     return log
 
 

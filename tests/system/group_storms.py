@@ -134,7 +134,7 @@ def _kill_during_copy(r: Round) -> None:
 def _kill_new_leaders(r: Round) -> None:
     """Each leader dies soon after it began to serve."""
     for _ in range(2):
-        leader = r.group.leader(seconds=60)
+        leader = r.group.leader(seconds=180)
         r.hold(0.0, 0.5)
         r.group.nodes[leader].kill()
         r.hold(2.5, 4.5)

@@ -7,6 +7,7 @@ stay where they are: as there, nobody closes them when the endpoint moves.
 
 import subprocess
 import threading
+import time
 from types import TracebackType
 
 from system.controllers import CLIENTS
@@ -18,6 +19,7 @@ __all__ = ["LEADER_ADDRESS", "LeaderAddress"]
 _HOST = "10.96.0.10"
 LEADER_ADDRESS = f"{_HOST}:{BROKER_PORT}"
 _EVERY_SECONDS = 0.05
+_TELL_SECONDS = 0.5
 _CONFIRMED_MS = 1500
 """Half a lease, three heartbeats."""
 _TABLE = f"""
@@ -52,6 +54,7 @@ class LeaderAddress:
         self._keeper.join(10)
 
     def _keep(self) -> None:
+        due = 0.0
         while not self._over.wait(_EVERY_SECONDS):
             page = self._group.page()
             if page:
@@ -59,6 +62,9 @@ class LeaderAddress:
                 heard = {each["brokerId"]: each["heardMs"] for each in page["brokers"]}.get(leader)
                 confirmed = heard is not None and heard < _CONFIRMED_MS
                 self._move(BROKERS[leader - 1] if confirmed else None)
+                if confirmed and time.monotonic() >= due:
+                    due = time.monotonic() + _TELL_SECONDS
+                    self._group.tell_endpoint(page["epoch"])
 
     def _move(self, name: str | None) -> None:
         if name == self._at:

@@ -17,7 +17,7 @@ from system.netns import Network
 
 __all__ = ["SAYS_NOTHING", "NodeProcess", "NotSettled", "Quorum"]
 
-_START_SECONDS_MAX = 60.0
+_START_SECONDS_MAX, _END_SECONDS_MAX = 120.0, 60.0
 SAYS_NOTHING: Mapping[str, Any] = {}
 
 
@@ -74,13 +74,13 @@ class NodeProcess:
         """SIGKILL, and proof that it is gone."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait(20)
+            self.process.wait(_END_SECONDS_MAX)
 
     def stop(self) -> int:
         """SIGTERM and wait; the exit code."""
         assert self.process is not None
         os.kill(self.pid, signal.SIGTERM)
-        return self.process.wait(20)
+        return self.process.wait(_END_SECONDS_MAX)
 
     def wait(self, seconds: float) -> int:
         """Wait until it ends by itself; the exit code. Raises NotSettled."""

@@ -5,7 +5,7 @@ Every kind of fault once, in an order and at targets that are drawn. `make chaos
 
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from system.group_chaos import SHAPES, chapter
 from system.group_cuts import CUT_SHAPES
 from system.group_disks import DISK_SHAPES
 from system.group_load import GroupLoad, drained
+from system.group_modes import MODES, PROMOTING, RAFT, STATIC, GroupMode
 from system.group_pressure import PRESSURE_SHAPES, why_no_pressure
 from system.group_processes import PROCESS_SHAPES
 from system.group_rounds import GOES_ON, run_group_rounds
@@ -49,6 +50,22 @@ def test_the_chapters_have_every_kind_of_fault() -> None:
 ])  # fmt: skip
 def test_faults_lose_and_invent_nothing(tmp_path: Path, name: str) -> None:
     chapter(tmp_path, _drawn(CHAPTERS[name]), seed=SEED)
+
+
+@pytest.mark.parametrize(("mode", "plan"), [
+    (RAFT, ("kill leader", "wipe follower", "power moves the group")),
+    (STATIC, ("kill leader, who comes back", "kill leader", "pause follower", "cut leader from followers")),
+], ids=lambda each: getattr(each, "name", ""))  # fmt: skip
+def test_a_group_that_no_controllers_lead_loses_and_invents_nothing(
+    tmp_path: Path, mode: GroupMode, plan: Sequence[str]
+) -> None:
+    """Mode static by an operator's hand, as `logherd replica promote` has it."""
+    chapter(tmp_path, plan, seed=SEED, mode=mode)
+
+
+def test_what_a_mode_does_not_stand_is_a_fault_that_there_is() -> None:
+    assert {shape for mode in MODES.values() for shape in mode.without} <= set(SHAPES)
+    assert set(PROMOTING) <= set(SHAPES)
 
 
 def _drawn(shapes: Iterable[str]) -> list[str]:

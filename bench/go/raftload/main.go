@@ -42,8 +42,8 @@ type tally struct {
 const keys = 1_000
 
 func main() {
-	target := flag.String("target", "node", "etcd or node")
-	endpoint := flag.String("endpoint", "", "host:port of the leader")
+	target := flag.String("target", "node", "etcd, kafka, nats, node or rocketmq")
+	endpoint := flag.String("endpoint", "", "host:port of the leader; kafka: of all brokers; rocketmq: of the name servers")
 	clients := flag.Int("clients", 1, "puts under way at a time")
 	connections := flag.Int("connections", 1, "connections that they share")
 	size := flag.Int("size", 64, "bytes of a value")
@@ -58,7 +58,9 @@ func main() {
 }
 
 func run(target, endpoint string, clients, connections, size int, warmup, measure time.Duration, count int) error {
-	connect := map[string]func(string) (putter, error){"etcd": connectEtcd, "node": connectNode}[target]
+	connect := map[string]func(string) (putter, error){
+		"etcd": connectEtcd, "kafka": connectKafka, "nats": connectNats, "node": connectNode, "rocketmq": connectRocketmq,
+	}[target]
 	if connect == nil {
 		return fmt.Errorf("no target is called %q", target)
 	}

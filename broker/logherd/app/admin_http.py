@@ -125,7 +125,7 @@ class AdminHttp:
             answer = await self._within(wanted.action(document, wanted.parts), deadline, _UNKNOWN)
         finally:
             self._acting -= 1
-        _log.info(
+        (_log.debug if wanted.often else _log.info)(
             "an action was asked for", path=wanted.path, parts=" ".join(wanted.parts.values()), status=answer.status
         )
         return answer

@@ -64,11 +64,12 @@ class Scraping:
 
 @dataclass(frozen=True, slots=True)
 class Performing:
-    """An action that was asked for; `path` is its template."""
+    """An action that was asked for; `path` is its template. `often`: it is no news that it was."""
 
     path: str
     action: Action
     parts: Mapping[str, str]
+    often: bool = False
 
 
 Wanted = Page | Viewing | Scraping | Performing | Answer

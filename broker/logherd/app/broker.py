@@ -183,7 +183,7 @@ class Broker:
         identity = self._place.identity
         if listening is None:
             registrar = Registrar(
-                identity._replace(address=self._place.routed), self._engine.metadata,
+                identity, self._engine.metadata, routed=self._place.routed,
                 ha_address=ha_address(self._options, identity),
                 alone=isinstance(self._engine, Engine),
             )  # fmt: skip

@@ -63,6 +63,12 @@ class ExternalNames:
         self._registrar.lead(epoch)
         self._register_soon()
 
+    def name(self, *, own: bool) -> None:
+        """Clients find this leader at its own address, or at the one that follows the leader."""
+        if self._registrar.name(own=own):
+            _log.info("as a leader routes name", address=self._registrar.address)
+            self._register_soon()
+
     def follow(self) -> None:
         """This broker leads no more: withdraw what was registered."""
         if self._registrar.register() is not None:

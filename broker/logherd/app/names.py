@@ -117,6 +117,9 @@ class EmbeddedNames:
             self._registration.lead(epoch)
             self._register(self._registration)
 
+    def name(self, *, own: bool) -> None:
+        """It is a broker alone that has its name service in its process; it has one address."""
+
     def follow(self) -> None:
         """The broker leads no more: its routes end with the next leader, or after a while."""
         if self._registration is not None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TypeGuard
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from logherd.controller.agenda import Agenda
 from logherd.controller.choosing import SeenOf, absent_members, best_of, choose, founders
@@ -43,6 +44,8 @@ class _Words(Struct, frozen=True):
 
     group: Group
     granted: Granted
+    found: Granted
+    """The same, to a leader at whom clients arrive by the address that follows it."""
     nothing: Withheld
 
 
@@ -64,6 +67,7 @@ class Office:
         self._proposed: dict[GroupKey, Command] = {}
         self._phase: dict[GroupKey, tuple[str, int]] = {}
         self._words: dict[GroupKey, _Words] = {}
+        self._endpoints: dict[GroupKey, tuple[Epoch, int]] = {}
         self._agenda = Agenda()
         for group in machine:
             self._agenda.put(group.key, now)
@@ -117,7 +121,17 @@ class Office:
             return Withheld(view, Refusal.RUNNING)
         seen = self.seen(replica, group.key, now)
         self._leases.grant(group.key, tenure, now, heard=seen.at if seen is not None else now)
-        return words.granted
+        return words.found if self._finds(group.key, tenure.epoch, now) else words.granted
+
+    def endpoint_leads(self, key: GroupKey, epoch: Epoch, now: int) -> None:
+        """Who keeps the address that follows the group's leader says that it leads to the leader of this epoch. It
+        holds for one lease: then it has to be said again, or this office does not know."""
+        if self.machine.group(key) is not None:
+            self._endpoints[key] = (epoch, now)
+
+    def _finds(self, key: GroupKey, epoch: Epoch, now: int) -> bool:
+        told, at = self._endpoints.get(key, (None, 0))
+        return told == epoch and now - at < self._leases.terms.lease_ms
 
     def _words_for(self, group: Group) -> "_Words":
         """The answers of a group, which stay the same objects until it changes: thousands ask each second."""
@@ -126,7 +140,8 @@ class Office:
             view = view_of(group)
             target = group.transfer.target if group.transfer is not None else None
             granted = Granted(view=view, holder_ms=self._leases.terms.holder_ms, hand_over=target)
-            words = self._words[group.key] = _Words(group, granted, Withheld(view, None))
+            found = replace(granted, endpoint=True)
+            words = self._words[group.key] = _Words(group, granted, found, Withheld(view, None))
         return words
 
     def _resigned_before(self, report: Report) -> Epoch:

@@ -55,12 +55,14 @@ class RoleView(Struct, frozen=True, kw_only=True, cache_hash=True):
 class Granted(Struct, frozen=True, kw_only=True, cache_hash=True):
     """The broker leads in this epoch for `holder_ms`, counted from when it sent the heartbeat by its own clock.
 
-    `hand_over`: stop taking writes, and release the lease once this broker has everything.
+    `hand_over`: stop taking writes, and release the lease once this broker has everything. `endpoint`: the address
+    that follows the leader is known to lead to it in this epoch.
     """
 
     view: RoleView
     holder_ms: int
     hand_over: BrokerId | None
+    endpoint: bool = False
 
 
 class Withheld(Struct, frozen=True, cache_hash=True):

@@ -118,7 +118,9 @@ class ReplicationSettings(FollowerReadSettings):
     leader_address: _Dialled | None = Field(
         default=None,
         description="Address that routes tell clients while this broker leads, and that its records carry: one that "
-        "follows the leader, as a Kubernetes Service. None: `advertised`. Replicas and controllers never use it.",
+        "follows the leader, as a Kubernetes Service. None: `advertised`. Replicas and controllers never use it. In "
+        "mode controller whoever keeps it tells the leading controller to which epoch's leader it leads (POST "
+        "`/groups/{cluster}/{name}/endpoint`); where nobody has said so for a lease, routes tell `advertised`.",
     )
     replicas: int = Field(default=3, ge=1, le=16, description="Replicas of a new group; later the controllers know.")
     min_in_sync: int = Field(

@@ -84,6 +84,16 @@ class Keeper:
         """Has the slice to be read before anything can be decided?"""
         return self._stands is None
 
+    @property
+    def confirmed(self) -> int | None:
+        """The epoch whose leader the slice leads to, for all that is known here; None if that is not known. Nobody else
+        empties a slice that is this sidecar's."""
+        stands, heard = self._stands, self._confirmed
+        if stands is None or heard is None or not heard.address:
+            return None
+        same = stands.epoch == heard.epoch and (stands.address, stands.holder) == (heard.address, self._name)
+        return heard.epoch if same else None
+
     def read(self, stands: Slice | None) -> None:
         """The slice as it was read or as a patch left it; None: it is to be read again."""
         self._stands = stands

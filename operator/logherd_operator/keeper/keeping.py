@@ -1,12 +1,13 @@
-"""`logherd operator keep-leader`: ask, decide, patch, some times in each lease."""
+"""`logherd operator keep-leader`: ask, decide, patch, tell, some times in each lease."""
 
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from logherd_operator.keeper.decision import Keeper, heard_of, slice_of
-from logherd_operator.keeper.slices import ApiPlace, NoAnswer, ask_controller, patch_slice, read_slice
+from logherd_operator.keeper.slices import ApiPlace, NoAnswer, ask_controller, patch_slice, read_slice, tell_controller
 
 __all__ = ["Keeping", "keep_leader", "step"]
 
@@ -17,9 +18,12 @@ _ROUNDS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """`page`: the URL of the group at the controller beside us; `lease` in seconds; `name` of this sidecar."""
+    """`page`: the URL of the group at the controller beside us; `token_file`: what lets us tell it something; `lease`
+    in seconds; `name` of this sidecar.
+    """
 
     page: str
+    token_file: Path
     slice_place: ApiPlace
     name: str
     lease: float
@@ -45,6 +49,12 @@ def step(keeper: Keeper, keeping: Keeping, clock: Callable[[], float]) -> None:
     """One round."""
     asked = clock()
     keeper.heard(heard_of(*ask_controller(keeping.page, keeping.pause)), asked)
+    _keep(keeper, keeping, clock)
+    if keeper.confirmed is not None:
+        tell_controller(f"{keeping.page}/endpoint", keeping.token_file, {"epoch": keeper.confirmed}, keeping.pause)
+
+
+def _keep(keeper: Keeper, keeping: Keeping, clock: Callable[[], float]) -> None:
     try:
         if keeper.needs_slice:
             keeper.read(slice_of(read_slice(keeping.slice_place, keeping.pause)))

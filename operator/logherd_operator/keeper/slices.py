@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from logherd_operator.keeper.decision import EPOCH, HOLDER, Change
 
-__all__ = ["ApiPlace", "NoAnswer", "ask_controller", "patch_slice", "pod_place", "read_slice"]
+__all__ = ["ApiPlace", "NoAnswer", "ask_controller", "patch_slice", "pod_place", "read_slice", "tell_controller"]
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _BYTES_MAX = 1 << 20
@@ -51,6 +51,19 @@ def ask_controller(url: str, seconds: float) -> tuple[int, dict[str, Any]]:
             return int(answer.status), found if isinstance(found, dict) else {}
     except _SPEAKS:
         return 0, {}
+
+
+def tell_controller(url: str, token_file: Path, document: Mapping[str, Any], seconds: float) -> bool:
+    """Tell it something; whether it took it. One that does not is told again in the next round, or a moment later
+    another controller leads."""
+    try:
+        request = urllib.request.Request(url, data=json.dumps(document).encode())  # noqa: S310 -- ours
+        request.add_header("Content-Type", "application/json")
+        request.add_header("Authorization", f"Bearer {token_file.read_text().strip()}")
+        with _opener(None).open(request, timeout=seconds) as answer:
+            return bool(answer.status == http.HTTPStatus.OK)
+    except _SPEAKS:
+        return False
 
 
 def read_slice(place: ApiPlace, seconds: float) -> dict[str, Any]:

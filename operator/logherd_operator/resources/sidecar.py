@@ -3,8 +3,10 @@
 It may change one EndpointSlice and nothing else; its token is in its own container only, not in the controller's (H18).
 """
 
+from pathlib import Path
 from typing import Any
 
+from logherd_operator.resources.member_files import ADMIN_TOKEN_FILE
 from logherd_operator.resources.site import Document, Ports, Site
 
 __all__ = ["SLICE_TOKEN_VOLUME", "leader_access", "leader_keeper", "leader_keeper_volume", "leader_slice"]
@@ -23,7 +25,7 @@ def leader_keeper(site: Site) -> Document:
         "command": [
             "logherd", "operator", "keep-leader", "--controller", f"http://127.0.0.1:{Ports.ADMIN}",
             "--cluster", site.cluster, "--group", site.name, "--namespace", site.namespace, "--slice", _name(site),
-            "--lease-ms", str(site.group.spec.failover.lease_ms),
+            "--token-file", ADMIN_TOKEN_FILE, "--lease-ms", str(site.group.spec.failover.lease_ms),
         ],
         "resources": {"requests": {"cpu": "10m", "memory": "48Mi"}, "limits": {"memory": "96Mi"}},
         "securityContext": {
@@ -31,7 +33,10 @@ def leader_keeper(site: Site) -> Document:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": SLICE_TOKEN_VOLUME, "mountPath": _TOKEN_DIR, "readOnly": True}],
+        "volumeMounts": [
+            {"name": SLICE_TOKEN_VOLUME, "mountPath": _TOKEN_DIR, "readOnly": True},
+            {"name": "admin", "mountPath": str(Path(ADMIN_TOKEN_FILE).parent), "readOnly": True},
+        ],
     }  # fmt: skip
 
 

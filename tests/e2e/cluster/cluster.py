@@ -3,7 +3,9 @@
 import os
 import shutil
 import signal
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +38,8 @@ class Cluster:
         self._door = f"lhe2e{os.getpid() % 1_000_000}"
         self.machines: dict[str, Machine] = {}
         self._volumes = 0
+        self._starts: list[tuple[float, float]] = []
+        """When the API server was started again, and when it was ready."""
 
     def __enter__(self) -> "Cluster":
         _remove_dead_groups()
@@ -176,8 +180,9 @@ class Cluster:
         """Bring images to both nodes, instead of a registry."""
         archive = self._home / "images.tar"
         write_archive(images, archive)
-        for machine in self.machines.values():
-            machine.run("ctr", "-n", "k8s.io", "images", "import", "--no-unpack", str(archive), seconds=300)
+        command = ("ctr", "-n", "k8s.io", "images", "import", "--no-unpack", str(archive))
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda machine: machine.run(*command, seconds=300), self.machines.values()))
         archive.unlink()
 
     def _containers(self, name: str) -> None:
@@ -248,7 +253,7 @@ class Cluster:
 
     def asked(self, user: str) -> frozenset[Asked]:
         """What an account asked of the API server so far, each kind of question once."""
-        return asked_by(user, self._home / "audit.log")
+        return asked_by(user, self._home / "audit.log", self._starts)
 
     def stop_api(self) -> None:
         """No API server any more; it dies as if its machine had."""
@@ -256,8 +261,10 @@ class Cluster:
 
     def start_api(self) -> None:
         """And there it is again."""
+        begin = time.time()
         self.service("api").start()
         eventually(lambda: self.kube.get("/readyz"), "the API server is ready again", words=self._words("api"))
+        self._starts.append((begin, time.time()))
 
     def container_process(self, node: str, pod: str, container: str) -> int:
         """The first process of a pod's container as this machine knows it."""

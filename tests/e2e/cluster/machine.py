@@ -15,7 +15,7 @@ from pathlib import Path
 
 from compat.processes import ends_with_parent, until
 
-__all__ = ["CGROUPS", "Machine", "Service", "run"]
+__all__ = ["CGROUPS", "Machine", "Service", "joining", "processor_groups", "run"]
 
 CGROUPS = Path("/sys/fs/cgroup")
 _FIRST = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); print('up', flush=True); signal.pause()"
@@ -36,6 +36,22 @@ def run(*command: str, text: str | None = None, seconds: float = 120, environmen
 
 _SHARES = str(64 * 1024)
 """Of processor time: as many processes', not one's. Otherwise all pods together get what one process outside gets."""
+_SYSTEM = "system"
+_SYSTEM_SHARES = "2048"
+"""As much as all pods of a node with two processors."""
+_JOIN = 'for group in $1; do echo $$ > "$group/cgroup.procs"; done; shift; exec "$@"'
+
+
+def joining(groups: Sequence[Path], command: Sequence[str]) -> list[str]:
+    """The command so that it counts among the processes of these control groups."""
+    return ["sh", "-ec", _JOIN, "sh", " ".join(map(str, groups)), *command]
+
+
+def processor_groups(pid: int) -> list[Path]:
+    """Where the processor time of a process is counted."""
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    found = [CGROUPS / names / path.lstrip("/") for _, names, path in lines if "cpu" in names.split(",")]
+    return [each for each in found if (each / "cpu.shares").exists()]
 
 
 class Service:
@@ -93,6 +109,8 @@ class Machine:
         self.home = home
         self.services: dict[str, Service] = {}
         self.cgroup = f"logherd-e2e-{os.getpid()}-{name}"
+        self._system: list[Path] = []
+        """Control groups of what is no pod: it would starve beside pods that have all of this machine's share."""
         home.mkdir(parents=True)
         self._holder = subprocess.Popen(
             ends_with_parent([
@@ -128,6 +146,10 @@ class Machine:
                     (group / name).write_text((hierarchy / name).read_text())
             if (group / "cpu.shares").exists():
                 (group / "cpu.shares").write_text(_SHARES)
+                system = group / _SYSTEM
+                system.mkdir(exist_ok=True)
+                (system / "cpu.shares").write_text(_SYSTEM_SHARES)
+                self._system.append(system)
 
     @staticmethod
     def _hierarchies() -> list[Path]:
@@ -137,7 +159,7 @@ class Machine:
 
     def inside(self, *command: str) -> list[str]:
         """The command so that it runs in this machine."""
-        return ["nsenter", f"--target={self.pid}", "--net", "--mount", "--pid", "--", *command]
+        return joining(self._system, ["nsenter", f"--target={self.pid}", "--net", "--mount", "--pid", "--", *command])
 
     def run(self, *command: str, text: str | None = None, seconds: float = 120) -> str:
         """What a command prints in this machine. Raises RuntimeError."""

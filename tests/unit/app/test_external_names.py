@@ -50,12 +50,12 @@ class Service:
 
 
 def replica(
-    broker_id: int, service: Service, guard: TaskGuard, *, reads: bool = False
+    broker_id: int, service: Service, guard: TaskGuard, *, reads: bool = False, routed: str = ""
 ) -> tuple[ExternalNames, Metadata, TaskGuard]:
     data = Metadata.open(MemoryLog(), CLOCK)
     data.topics.put(TopicConfig("T"))
     identity = BrokerIdentity("C", "g", broker_id, f"10.0.0.{broker_id}:10911")
-    registrar = Registrar(identity, data, ha_address="", alone=False)
+    registrar = Registrar(identity, data, ha_address="", routed=routed, alone=False)
     names = ExternalNames([service.endpoint], registrar, follower=identity if reads else None)
     data.on_topic_change.append(names.topic_changed)
     return names, data, guard
@@ -63,11 +63,14 @@ def replica(
 
 @asynccontextmanager
 async def running(
-    service: Service, *ids: int, reads: bool = False
+    service: Service, *ids: int, reads: bool = False, routed: str = ""
 ) -> AsyncIterator[list[tuple[ExternalNames, Metadata]]]:
     await service.start()
     guards = [TaskGuard() for _ in ids]
-    parts = [replica(broker_id, service, guard, reads=reads) for broker_id, guard in zip(ids, guards, strict=True)]
+    parts = [
+        replica(broker_id, service, guard, reads=reads, routed=routed)
+        for broker_id, guard in zip(ids, guards, strict=True)
+    ]
     try:
         for names, _, guard in parts:
             await names.join(guard)
@@ -122,6 +125,24 @@ async def test_a_leader_registers_again_when_its_connection_is_lost() -> None:
         service.server = Server(service.names.port(), NetLimits())
         await service.start()
         await service.leads(lambda _: next(iter(service.names.routes._live.values())).until_ms is None)
+
+
+async def test_routes_name_the_leader_itself_while_its_followed_address_does_not_lead_to_it() -> None:
+    service = Service()
+    async with running(service, 1, 2, reads=True, routed="leader:10911") as ((first, _), (second, _)):
+        first.lead(3)
+        await service.leads(lambda _: service.addresses() == {0: "leader:10911", 2: "10.0.0.2:10911"})
+        first.name(own=True)
+        await service.leads(lambda _: service.addresses() == {0: "10.0.0.1:10911", 2: "10.0.0.2:10911"})
+        assert service.names.routes.topics() == ["T"]
+        second.lead(4)
+        first.follow()
+        await service.leads(lambda address: address == "leader:10911")
+        assert service.addresses() == {0: "leader:10911"}
+        second.name(own=True)
+        await service.leads(lambda address: address == "10.0.0.2:10911")
+        second.name(own=False)
+        await service.leads(lambda address: address == "leader:10911")
 
 
 async def test_a_follower_that_answers_pulls_is_in_routes_under_its_own_id() -> None:

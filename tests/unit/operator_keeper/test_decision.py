@@ -90,6 +90,27 @@ def test_a_new_leading_controller_gives_whoever_leads_a_lease_before_it_empties(
     assert made.change(52.0, MARGIN) == Change("4", 7, "")
 
 
+@pytest.mark.parametrize(
+    ("heard", "stands", "confirmed"),
+    [
+        (Heard(7, "10.0.0.1"), Slice("4", 7, "10.0.0.1", "c-0"), 7),
+        (Heard(7, "10.0.0.1"), Slice("4", 7, "10.0.0.1", "c-1"), None),  # whose keeper may empty it
+        (Heard(7, "10.0.0.1"), Slice("4", 6, "10.0.0.1", "c-0"), None),
+        (Heard(7, "10.0.0.1"), Slice("4", 7, "10.0.0.9", "c-0"), None),
+        (Heard(7, ""), Slice("4", 7, "", "c-0"), None),
+        (Heard(7, "10.0.0.1"), None, None),  # nobody knows how it stands
+        (None, Slice("4", 7, "10.0.0.1", "c-0"), None),
+    ],
+)
+def test_only_what_is_its_own_and_the_leaders_is_confirmed(
+    heard: Heard | None, stands: Slice | None, confirmed: int | None
+) -> None:
+    made = keeper()
+    made.heard(heard, 0.0)
+    made.read(stands)
+    assert made.confirmed == confirmed
+
+
 def test_an_empty_slice_is_not_emptied_again() -> None:
     made = leading(keeper(), Heard(7, ""), Slice("4", 7, "", "c-0"), 0.0)
     assert made.change(100.0, MARGIN) is None

@@ -16,6 +16,7 @@ def handles(pid: int, number: signal.Signals) -> bool:
 
 def test_the_keeper_ends_when_it_is_told_to() -> None:
     words = ["keep-leader", "--controller=http://127.0.0.1:1", "--cluster=c", "--group=g", "--namespace=n", "--slice=s"]
+    words.append("--token-file=/nowhere")
     child = subprocess.Popen([sys.executable, "-m", "logherd", "operator", *words], stderr=subprocess.DEVNULL)
     try:
         until(lambda: handles(child.pid, signal.SIGTERM), seconds=50, what="the keeper handles a signal")

@@ -108,6 +108,27 @@ def test_no_account_has_rights_on_what_is_not_sparks() -> None:
     assert "*" not in {verb for rule in rules for verb in rule["verbs"]}
 
 
+ASKED = {
+    "logherd-spark": {
+        "pods": {"create", "get", "list", "watch", "delete", "deletecollection"},
+        "configmaps": {"create", "deletecollection"},
+    },
+    "logherd-spark-submit": {
+        "pods": {"create", "get", "watch"}, "configmaps": {"create", "patch"}, "services": {"create", "patch"},
+    },
+}  # fmt: skip
+"""What Spark asked of a real API server, by its audit log (tests/e2e/test_spark.py looks again). It applies what it
+patches, for which the right to create is needed, too; and a driver deletes the pod of an executor that failed."""
+
+
+def test_each_right_of_an_account_is_one_that_spark_uses() -> None:
+    granted = {
+        each["metadata"]["name"]: {kind: set(rule["verbs"]) for rule in each["rules"] for kind in rule["resources"]}
+        for each in job_objects(JOB, "submit") if each["kind"] == "Role"
+    }  # fmt: skip
+    assert granted == ASKED
+
+
 def test_all_ways_name_the_group_the_topic_and_the_same_script() -> None:
     for way in WAYS:
         *_, files, job = job_objects(JOB, way)

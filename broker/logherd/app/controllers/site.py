@@ -54,7 +54,8 @@ class ControllerSite:
         if method in (b"GET", b"HEAD"):
             return Viewing(partial(self._view, text), {}, {})
         if method == b"POST":
-            return Performing(text.partition("?")[0], partial(self._act, text), {})
+            path = text.partition("?")[0]
+            return Performing(path, partial(self._act, text), {}, often=path.endswith("/endpoint"))
         error = f"method {method.decode('ascii', 'replace')} is not supported, use GET or POST"
         return Answer(405, {"error": error, "reason": "WRONG_METHOD"}, (("allow", "GET, HEAD, POST"),))
 

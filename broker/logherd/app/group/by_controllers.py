@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import boot_ms
 from logherd.app.group.asking import Answered, ControllersClient
+from logherd.app.group.endpoint import Endpoint
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.timing import group_options
 from logherd.app.guarded.keeper import LeaseKeeper
@@ -40,6 +41,7 @@ class ByControllers:
         self.seat = seat
         self._keeper = keeper
         self._host: Host | None = None
+        self._endpoint = Endpoint()
         self.machine = GroupCore(
             seat, group_options(options), log, epoch=epoch, commit=Position(log.store.committed_position),
             now=boot_ms(),
@@ -84,6 +86,10 @@ class ByControllers:
         known = self.machine.ground.standing.view
         return known.master if known is not None else None
 
+    def found_at_leaders(self, epoch: Epoch) -> bool:
+        """See Mode."""
+        return self._endpoint.holds(epoch, boot_ms())
+
     # ---- life ------------------------------------------------------------------------------------------------------
 
     def start(self, host: Host, guard: TaskGuard) -> None:
@@ -108,6 +114,8 @@ class ByControllers:
             return
         match answer:
             case Granted() | Withheld():
+                if isinstance(answer, Granted):
+                    self._endpoint.granted(answer, sent)
                 host.step(Heard(answer, sent))
             case Joined():
                 host.step(Registered(answer.registration))

@@ -23,7 +23,7 @@ from logherd.group.seat import Seat, process_of
 from logherd.group.static_core import StaticCore
 from logherd.group.table import Promotion, PromotionRefusedError, Recorded, Table, found, promote, served, table_number
 from logherd.kit.errors import InvariantError, ensure
-from logherd.model.names import Position
+from logherd.model.names import Epoch, Position
 from logherd.peers.hello import Hello
 from logherd.replica import ReplicaStore
 from logherd.replication.epochs import NOWHERE
@@ -101,6 +101,11 @@ class ByRoles:
     def leader(self) -> BrokerId | None:
         """See Mode."""
         return self.recorded.table.leader
+
+    def found_at_leaders(self, epoch: Epoch) -> bool:
+        """There is nobody to ask: that address is believed."""
+        del epoch
+        return True
 
     # ---- life ------------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from logherd.group.output import Ask, Event
 from logherd.group.seat import Seat, cluster_of, process_of, voter_of
 from logherd.group.voting_core import VotingCore
 from logherd.kit.errors import ensure
-from logherd.model.names import Position
+from logherd.model.names import Epoch, Position
 from logherd.peers.founding import Founding, Join, Lost, Step
 from logherd.peers.hello import Hello
 from logherd.peers.identity import Identity, name_of
@@ -123,6 +123,11 @@ class ByVotes:
         """See Mode."""
         leader = self.core.raft.leader if self.core is not None else None
         return _broker(leader) if leader is not None else None
+
+    def found_at_leaders(self, epoch: Epoch) -> bool:
+        """There is nobody to ask: that address is believed."""
+        del epoch
+        return True
 
     # ---- life ------------------------------------------------------------------------------------------------------
 

@@ -103,6 +103,9 @@ class Mode(Protocol):
     def leader(self) -> BrokerId | None:
         """Who leads, as far as is known here; asked of who does not lead itself."""
 
+    def found_at_leaders(self, epoch: Epoch) -> bool:
+        """Whether clients find this replica, which leads in this epoch, at `replication.leaderAddress`."""
+
     def start(self, host: Host, guard: TaskGuard) -> None:
         """The port for the others is bound. Raises: what ends the process."""
 

@@ -38,6 +38,8 @@ class Routes(Protocol):
 
     def lead(self, epoch: int) -> None: ...
 
+    def name(self, *, own: bool) -> None: ...
+
     def follow(self) -> None: ...
 
 
@@ -83,6 +85,8 @@ class Standing:
         if role is not None:
             self._route(role)
             self.leadership.set(role)
+        elif isinstance(self._routed, Leading):
+            self._name(self._routed)
         self._report_lease()
         self._mind_set()
 
@@ -91,9 +95,15 @@ class Standing:
             return
         self._routed = role
         if isinstance(role, Leading):
+            self._name(role)
             self._routes.lead(role.epoch)
         else:
             self._routes.follow()
+
+    def _name(self, role: Leading) -> None:
+        """Say in routes where clients find this leader at this moment."""
+        if self._routes is not None:
+            self._routes.name(own=not self._mode.found_at_leaders(Epoch(role.epoch)))
 
     def _followed(self, following: Following) -> Role:
         if following.leader is None:

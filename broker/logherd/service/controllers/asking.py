@@ -155,7 +155,7 @@ def leased(answer: Frame) -> Granted | Withheld | Redirected | Refused:
     if header.lease_ms is None:
         return Withheld(view, _refusal(header.withheld))
     target = BrokerId(header.hand_over) if header.hand_over is not None else None
-    return Granted(view=view, holder_ms=header.lease_ms, hand_over=target)
+    return Granted(view=view, holder_ms=header.lease_ms, hand_over=target, endpoint=bool(header.endpoint))
 
 
 def set_changed(answer: Frame) -> SetChanged | Redirected | Refused:

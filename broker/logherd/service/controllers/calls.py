@@ -14,6 +14,7 @@ __all__ = [
     "CallError",
     "ConfigOrder",
     "ElectOrder",
+    "EndpointOrder",
     "ForgetOrder",
     "LearnerOrder",
     "MembersOrder",
@@ -69,6 +70,10 @@ class ElectOrder(Order, frozen=True, kw_only=True):
 class LearnerOrder(Order, frozen=True, kw_only=True):
     broker_id: _Id
     expected_epoch: _Epoch
+
+
+class EndpointOrder(Order, frozen=True, kw_only=True):
+    epoch: _Epoch
 
 
 class ForgetOrder(Order, frozen=True, kw_only=True):

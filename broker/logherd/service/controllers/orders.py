@@ -18,6 +18,7 @@ from logherd.model.names import Epoch
 from logherd.service.controllers.calls import (
     ConfigOrder,
     ElectOrder,
+    EndpointOrder,
     ForgetOrder,
     LearnerOrder,
     Order,
@@ -127,8 +128,23 @@ def _rules(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
     return _admitted(place, key, admit, order)
 
 
+def _endpoint(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
+    """Whoever keeps the address that follows the leader (H17): it leads to the leader of this epoch. Nothing is
+    decided; the leader hears it with its leases, and it has to be said some times in each."""
+    order = read_order(EndpointOrder, body)
+
+    def admit(office: Office, group: Group, now: int) -> Command | Refusal | None:
+        if order.epoch != group.epoch:
+            return Refusal.FENCED_EPOCH
+        office.endpoint_leads(group.key, group.epoch, now)
+        return None
+
+    return _admitted(place, key, admit, order)
+
+
 GROUP_ACTIONS: Final[Mapping[str, Action]] = MappingProxyType({
     "elect": _elect, "promote": _promote, "demote": _demote, "forget": _forget, "rules": _rules,
+    "endpoint": _endpoint,
 })  # fmt: skip
 """By the last part of the path `/groups/{cluster}/{name}/...`. They raise CallError, and are for the leader only."""
 
@@ -191,7 +207,7 @@ def _done(
 
 def _refused(group: Group | None, refusal: Refusal, detail: str, order: Order) -> Document:
     if refusal is Refusal.FENCED_EPOCH and group is not None:
-        expected = getattr(order, "expected_epoch", None)
+        expected = order.epoch if isinstance(order, EndpointOrder) else getattr(order, "expected_epoch", None)
         said = f"the epoch of {group.key} is {group.epoch}, and expectedEpoch is {expected}"
         return error(409, refusal.name, said, expectedEpoch=expected, epoch=group.epoch)
     said = f"{refusal.value}: {detail}" if detail else refusal.value

@@ -2,7 +2,7 @@
 
     GET  /status /health /ready /quorum     what this controller knows, without asking anybody
     GET  /groups /groups/{cluster}/{name} /config     replicated state, confirmed by the quorum unless ?stale=true
-    POST /groups/{cluster}/{name}/{elect, promote, demote, forget, rules}    orders to the leader, with a JSON object
+    POST /groups/{cluster}/{name}/{elect, promote, demote, forget, rules, endpoint}    orders, with a JSON object
     GET, POST /config/process     settings of this process; app/controllers/site.py
     POST /config /quorum/transfer /quorum/members
     POST /quorum/recover     to each survivor itself, when a majority is gone for good

@@ -2,6 +2,8 @@
 
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from logherd.controller.office import Office
 from logherd.controller.reports import Granted, RoleView, Withheld
 from logherd.controller.values import Group
@@ -63,22 +65,24 @@ def replicas_info(group: Group, office: Office, now: int) -> ReplicasInfo:
 def lease_reply(answer: Granted | Withheld, code: int = 0) -> SharedReply:
     """The answer to a heartbeat; while a group does not change, all its brokers are given one of two."""
     if isinstance(answer, Granted):
-        header = _lease_answer(answer.view, lease_ms=answer.holder_ms, hand_over=answer.hand_over)
+        header = replace(
+            _lease_answer(answer.view), lease_ms=answer.holder_ms, hand_over=answer.hand_over,
+            endpoint=answer.endpoint or None,
+        )  # fmt: skip
     else:
-        header = _lease_answer(answer.view, withheld=answer.refusal.value if answer.refusal is not None else None)
+        withheld = answer.refusal.value if answer.refusal is not None else None
+        header = replace(_lease_answer(answer.view), withheld=withheld)
     view = answer.view
     body = b"" if view is None else encode_body(SyncStateSet(members=view.members, epoch=view.version))
     return SharedReply(code, header, body)
 
 
-def _lease_answer(
-    view: RoleView | None, *, lease_ms: int | None = None, hand_over: int | None = None, withheld: str | None = None
-) -> LeaseAnswer:
+def _lease_answer(view: RoleView | None) -> LeaseAnswer:
     if view is None:
-        return LeaseAnswer(withheld=withheld)
+        return LeaseAnswer()
     return LeaseAnswer(
         master_broker_id=view.master, master_address=view.master_address or None, master_epoch=view.epoch,
         sync_state_set_epoch=view.version, master_registration=view.master_registration or None,
         processes=";".join(map(str, view.processes)) or None, learners=";".join(map(str, view.learners)) or None,
-        min_in_sync=view.min_in_sync, lease_ms=lease_ms, hand_over=hand_over, withheld=withheld,
+        min_in_sync=view.min_in_sync,
     )  # fmt: skip

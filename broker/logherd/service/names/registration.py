@@ -200,8 +200,14 @@ class Registrar:
     `follow`, and registers under the leader's id whatever its own is.
     """
 
-    def __init__(self, identity: BrokerIdentity, metadata: Metadata, *, ha_address: str, alone: bool = True) -> None:
-        self._identity = identity if alone else identity._replace(broker_id=LEADER_ID)
+    def __init__(
+        self, identity: BrokerIdentity, metadata: Metadata, *, ha_address: str, routed: str = "", alone: bool = True
+    ) -> None:  # fmt: skip
+        """`routed`: an address that follows the leader, which routes name instead of this broker's own."""
+        self._own = identity.address
+        self._routed = routed or identity.address
+        own = identity if alone else identity._replace(broker_id=LEADER_ID)
+        self._identity = own._replace(address=self._routed)
         self._metadata = metadata
         self._ha_address = ha_address
         self._permission: int = Permission.READ_WRITE
@@ -209,6 +215,17 @@ class Registrar:
         self.ever_led = alone
         """Whether there may be something to withdraw."""
         self._epoch: int | None = None
+
+    @property
+    def address(self) -> str:
+        """What is registered while this broker leads."""
+        return self._identity.address
+
+    def name(self, *, own: bool) -> bool:
+        """Register this broker's own address from now on, or the one that follows the leader; whether that is another
+        one. A name service puts it in the place of the other."""
+        before, self._identity = self.address, self._identity._replace(address=self._own if own else self._routed)
+        return self.address != before
 
     def lead(self, epoch: int) -> None:
         """This broker leads its group in this epoch and is ready to serve."""

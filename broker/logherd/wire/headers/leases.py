@@ -71,6 +71,8 @@ class LeaseAnswer(Header, frozen=True, kw_only=True):
     lease_ms: Int64 | None = field(name="logherdLeaseMs", default=None)
     """Counted by the broker from when it sent the heartbeat; absent without a lease."""
     hand_over: Int64 | None = field(name="logherdHandOver", default=None)
+    endpoint: bool | None = field(name="logherdEndpoint", default=None)
+    """With a lease: the address that follows the leader is known to lead to this broker in this epoch."""
     withheld: str | None = field(name="logherdWithheld", default=None)
 
 

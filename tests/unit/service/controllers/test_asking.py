@@ -71,6 +71,15 @@ def test_a_heartbeat_arrives_whole_and_its_lease_is_read_back(desk: Desk, broker
     assert holder.epoch_at(100) == 1
 
 
+def test_that_clients_find_the_leader_is_read_back(desk: Desk, broker: Broker) -> None:
+    for told in (False, True):
+        if told:
+            desk.office.endpoint_leads(KEY, desk.group.epoch, desk.now)
+        answer = asking.leased(broker.ask(asking.heartbeat(desk.report(1))))
+        assert isinstance(answer, Granted)
+        assert answer.endpoint == told
+
+
 def test_an_order_to_hand_over_is_read_back(desk: Desk, broker: Broker) -> None:
     desk.submit(
         PlanTransfer(

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logherd.controller.commands import Tune
+from logherd.controller.reports import Granted
 from logherd.controller.values import BrokerId
 from logherd.model.names import Epoch
 from logherd.raft.inputs import RecoverQuorum
@@ -32,6 +33,7 @@ GOOD: dict[str, dict[str, object]] = {
     "/groups/{cluster}/{name}/demote": {"brokerId": 2, "expectedEpoch": 1},
     "/groups/{cluster}/{name}/forget": {"brokerIds": [2], "expectedEpoch": 1},
     "/groups/{cluster}/{name}/rules": {"replicas": 5, "minInSync": 2},
+    "/groups/{cluster}/{name}/endpoint": {"epoch": 1},
     "/config": {"values": {"gatherMs": 1}},
     "/quorum/transfer": {"node": "n1"},
     "/quorum/members": {"voters": ["n0", "n1", "n3"]},
@@ -317,6 +319,23 @@ def test_a_leader_that_is_not_ready_sends_nobody_to_itself(http: HttpCaller) -> 
     http.standing = standing(None)
     status, page = http.post("/config", values={"gatherMs": 1})
     assert (status, page["leader"]) == (409, None)
+
+
+def test_whoever_keeps_the_leaders_address_says_to_which_epoch_it_leads(desk: Desk, http: HttpCaller) -> None:
+    log = len(desk.log)
+    assert http.post(f"{GROUP}/endpoint", epoch=1)[0] == 200
+    assert (http.steps, len(desk.log)) == ([Confirm], log)
+    answer = desk.beat(1)
+    assert isinstance(answer, Granted)
+    assert answer.endpoint
+
+
+def test_the_leaders_address_in_another_epoch_is_refused(desk: Desk, http: HttpCaller) -> None:
+    status, page = http.post(f"{GROUP}/endpoint", epoch=7)
+    assert (status, page["reason"], page["expectedEpoch"], page["epoch"]) == (409, "FENCED_EPOCH", 7, 1)
+    answer = desk.beat(1)
+    assert isinstance(answer, Granted)
+    assert not answer.endpoint
 
 
 @pytest.mark.parametrize("template", sorted(ACTIONS))

@@ -84,7 +84,7 @@ final class Steady {
                 describe(row, producer.send(message));
             } catch (Exception failure) {
                 row.add(micros());
-                row.add(failure.getClass().getSimpleName() + ": " + failure.getMessage());
+                row.add(described(failure));
             }
             synchronized (sends) {
                 sends.add(row);
@@ -92,6 +92,16 @@ final class Steady {
             next = Math.max(next + paceNanos, System.nanoTime());
             LockSupport.parkNanos(next - System.nanoTime());
         }
+    }
+
+    /** With what lies behind it: the client wraps what a broker said. */
+    private static String described(Throwable failure) {
+        StringBuilder text = new StringBuilder();
+        for (Throwable each = failure; each != null; each = each.getCause()) {
+            String words = String.valueOf(each.getMessage()).strip().lines().findFirst().orElse("");
+            text.append(text.length() > 0 ? "; " : "").append(each.getClass().getSimpleName() + ": " + words);
+        }
+        return text.toString();
     }
 
     /** When it was answered, "" or what is not right, and where it is. */

@@ -1,0 +1,113 @@
+"""One round of a sidecar, over real connections: what it asks, patches and tells."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from logherd_operator.keeper.decision import EPOCH, HOLDER, Keeper
+from logherd_operator.keeper.keeping import Keeping, step
+from logherd_operator.keeper.slices import ApiPlace
+
+SLICE = "/apis/discovery.k8s.io/v1/namespaces/n/endpointslices/g-leader"
+PAGE = {"confirmed": True, "live": True, "epoch": 7, "leader": {"serving": True, "renewedFrom": "10.0.0.1"}}
+
+
+class Both:
+    """A controller and an API server in one."""
+
+    def __init__(self) -> None:
+        self.slice: dict[str, Any] = {"metadata": {"resourceVersion": "1"}, "endpoints": []}
+        self.api_answers = True
+        self.told: list[tuple[str | None, Any]] = []
+
+    def answer(self, method: str, path: str, token: str | None, body: bytes) -> tuple[int, Any]:
+        if path == "/groups/c/g":
+            return 200, PAGE
+        if path == "/groups/c/g/endpoint":
+            self.told.append((token, json.loads(body)))
+            return 200, {}
+        if path != SLICE or not self.api_answers:
+            return 503, {}
+        if method == "PATCH":
+            change = json.loads(body)
+            self.slice = {**change, "metadata": {**change["metadata"], "resourceVersion": "2"}}
+        return 200, self.slice
+
+
+@contextmanager
+def serving(both: Both) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def handle_one(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, document = both.answer(self.command, self.path, self.headers.get("Authorization"), body)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(document).encode())
+
+        do_GET = do_POST = do_PATCH = handle_one  # noqa: N815 -- as the library calls them
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def both() -> Both:
+    return Both()
+
+
+@pytest.fixture
+def keeping(both: Both, tmp_path: Path) -> Iterator[Keeping]:
+    (tmp_path / "token").write_text("secret\n")
+    with serving(both) as url:
+        yield Keeping(
+            page=f"{url}/groups/c/g", token_file=tmp_path / "token", slice_place=ApiPlace(url, SLICE), name="c-0",
+            lease=80.0,
+        )  # fmt: skip
+
+
+def test_the_controller_is_told_in_each_round_to_which_epochs_leader_the_slice_leads(
+    both: Both, keeping: Keeping
+) -> None:
+    keeper = Keeper("c-0", keeping.lease, 0.0)
+    for _ in range(2):
+        step(keeper, keeping, lambda: 1.0)
+    assert both.slice["endpoints"][0]["addresses"] == ["10.0.0.1"]
+    assert both.slice["metadata"]["annotations"] == {EPOCH: "7", HOLDER: "c-0"}
+    assert both.told == [("Bearer secret", {"epoch": 7})] * 2
+
+
+def test_nothing_is_told_while_the_slice_cannot_be_reached(both: Both, keeping: Keeping) -> None:
+    keeper = Keeper("c-0", keeping.lease, 0.0)
+    both.api_answers = False
+    step(keeper, keeping, lambda: 1.0)
+    assert both.told == []
+    both.api_answers = True
+    step(keeper, keeping, lambda: 2.0)
+    assert both.told == [("Bearer secret", {"epoch": 7})]
+    both.api_answers = False
+    step(keeper, keeping, lambda: 3.0)
+    assert len(both.told) == 2, "it stands as it stood, whoever can be asked"
+
+
+def test_a_token_that_is_not_there_yet_ends_nothing(both: Both, keeping: Keeping) -> None:
+    keeping.token_file.unlink()
+    keeper = Keeper("c-0", keeping.lease, 0.0)
+    step(keeper, keeping, lambda: 1.0)
+    assert both.slice["endpoints"][0]["addresses"] == ["10.0.0.1"]
+    assert both.told == []
