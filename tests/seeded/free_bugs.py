@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from logherd.controller import promotion
+from logherd.controller.commands import Promote
+from logherd.controller.values import Roles
 from logherd.group import static_core, voting_core
 from logherd.group.ground import Ground
 from logherd.group.output import Promise
@@ -75,7 +78,16 @@ def _forgets_the_table(patch: Patch) -> None:
     patch.setattr(Ground, "promise", promise)
 
 
+def _records_blindly(patch: Patch) -> None:
+    def promote(roles: Roles | None, command: Promote) -> Roles:
+        number = command.after + 1
+        return Roles(group=command.group, number=number, broker_id=command.broker_id, table=command.table)
+
+    patch.setattr(promotion, "promote", promote)
+
+
 STATIC = {
+    "compare": Bug("a promotion is recorded without comparing", _records_blindly, ("H7",), 60),
     "copies": Bug("one copy too few", _one_copy_too_few, ("R6",), 20),
     "own-flush": Bug("the leader's own flush does not count", _static_own_flush, ("R6", "W1"), 20),
     "unbound": Bug(

@@ -25,7 +25,7 @@ class BlockingClient:
     """One connection. Not thread-safe."""
 
     def __init__(
-        self, port: int, *, host: str = "127.0.0.1", timeout_seconds: float = 5.0, made: socket.socket | None = None
+        self, port: int, *, host: str = "127.0.0.1", timeout_seconds: float = 30.0, made: socket.socket | None = None
     ) -> None:
         """`made`: a connection that somebody else has made, perhaps in another namespace."""
         self._socket = made or socket.create_connection((host, port), timeout=timeout_seconds)

@@ -51,10 +51,11 @@ class GroupMode:
 CONTROLLER = GroupMode("controller", {"mode": "controller"})
 RAFT = GroupMode("raft", {"mode": "raft", "controllers": []})
 STATIC = GroupMode(
-    "static", {"mode": "static", "controllers": [], "static": {"leader": 1, "synchronous": [2]}},
+    "static", {"mode": "static", "static": {"leader": 1, "synchronous": [2]}},
     promotes=True, hands_over=False,
 )  # fmt: skip
-"""Sends wait for one follower, which an operator promotes when the leader is gone; he changes who is awaited, too."""
+"""Sends wait for one follower, which an operator promotes when the leader is gone; he changes who is awaited, too. The
+controllers record both."""
 STATIC_SOME = GroupMode(
     "static-some", {"mode": "static", "controllers": [], "static": {"leader": 1, "synchronous": [2, 3], "copies": 2}},
     hands_over=False, without=_NEEDS_ANOTHER,

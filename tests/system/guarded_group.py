@@ -131,6 +131,12 @@ class GuardedGroup:
             time.sleep(0.05)
         raise AssertionError(f"nobody leads: {[broker.log()[-2000:] for broker in self.brokers]}")
 
+    def kill_controller(self) -> None:
+        """SIGKILL to its guardian, which it dies with."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(60)
+
     def _start_controller(self) -> None:
         host, folder = self._controller, self._directory / "c"
         folder.mkdir(parents=True)

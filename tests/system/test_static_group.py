@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,9 +26,12 @@ STORE = {"segmentSize": "4MiB", "messageSizeMax": "64KiB", "reservedPercent": 0}
 SECONDS = 60.0
 
 
-def static_group(tmp_path: Path, *, guarded: bool = False) -> GuardedGroup:
-    roles = {"leader": 1, "synchronous": [2]}
-    replication = {"mode": "static", "controllers": [], "static": roles}
+def static_group(
+    tmp_path: Path, *, guarded: bool = False, synchronous: Sequence[int] = (2,), recorded: bool = False
+) -> GuardedGroup:
+    """`recorded`: its controller records who is promoted."""
+    replication = {"mode": "static", "static": {"leader": 1, "synchronous": [*synchronous]}}
+    replication |= {} if recorded else {"controllers": []}
     token = str(token_file(tmp_path))
     return GuardedGroup(tmp_path, replication=replication, guarded=guarded, store=STORE, adminTokenFile=token)
 
@@ -40,6 +45,12 @@ def loses_nothing(broker: GuardedReplica) -> bool:
     page = json.loads(replica_command("roles", *admins([broker])).stdout)[0]
     assert isinstance(page["eligible"], bool)
     return page["eligible"]
+
+
+def tables_known(broker: GuardedReplica) -> tuple[int, int]:
+    """The table that a broker goes by, and who leads by it."""
+    page = json.loads(replica_command("roles", *admins([broker])).stdout)[0]
+    return page["table"], page["leader"]
 
 
 def leave_a_tail(leader: GuardedReplica, awaited: GuardedReplica) -> None:
@@ -88,6 +99,57 @@ def test_a_synchronous_follower_is_promoted_without_loss_and_the_old_leader_cuts
         lost = [send.value for send in sent if send.outcome is Outcome.OK and send.value not in kept]
         assert lost == []
         assert "never acknowledged" not in kept
+
+
+def test_a_promotion_that_another_one_preceded_is_refused_by_who_recorded_that(tmp_path: Path) -> None:
+    """Broker 3 has not heard of the promotion of broker 2, and nobody is left who could tell it but the controller."""
+    with static_group(tmp_path, synchronous=(2, 3), recorded=True) as group:
+        first, second, third = group.brokers
+        with Load(first, senders=2) as load:
+            load.wait_for(Outcome.OK, 100, seconds=SECONDS)
+        for each in (second, third):
+            eventually(lambda each=each: loses_nothing(each), "a synchronous follower has not everything", SECONDS)
+        first.kill()
+        third.kill()
+        done = promote(tmp_path, second, "--after", "1", "--synchronous", "3")
+        assert done.returncode == 0, done.stderr
+        second.kill()
+        third.start()
+        assert loses_nothing(third), "as far as it knows"
+        refused = promote(tmp_path, third, "--after", "1", "--synchronous", "2")
+        assert f"table 2 is in force: broker 2 leads, in epochs from {2 << 43} on" in refused.stderr, refused
+        group.kill_controller()
+        refused = promote(tmp_path, third, "--after", "2", "--synchronous", "2")
+        assert "the controllers, who record promotions, do not answer" in refused.stderr, refused
+        done = promote(tmp_path, third, "--after", "2", "--synchronous", "2", "--unrecorded")
+        assert done.returncode == 0, done.stderr
+        first.start()
+        second.start()
+        eventually(lambda: third.leads_in, f"broker 3 does not lead: {third.log()[-2000:]}", SECONDS)
+        judge(group, load, first, ok_sends_min=100)
+
+
+def test_of_two_hands_at_once_one_promotes(tmp_path: Path) -> None:
+    with static_group(tmp_path, synchronous=(2, 3), recorded=True) as group:
+        first, second, third = group.brokers
+        with Load(first, senders=2) as load:
+            load.wait_for(Outcome.OK, 100, seconds=SECONDS)
+        for each in (second, third):
+            eventually(lambda each=each: loses_nothing(each), "a synchronous follower has not everything", SECONDS)
+        first.kill()
+        with ThreadPoolExecutor() as hands:
+            orders = [
+                hands.submit(promote, tmp_path, each, "--after", "1", "--synchronous", str(group.number(other)))
+                for each, other in ((second, third), (third, second))
+            ]
+            done = [order.result() for order in orders]
+        assert [each.returncode for each in done].count(0) <= 1, done
+        first.start()
+        leader, _ = group.leader(after=2 << 43)
+        assert leader in (second, third)
+        assert done[1 if leader is second else 0].returncode != 0, done
+        assert {tables_known(each) for each in group.brokers} == {(2, group.number(leader))}
+        judge(group, load, first, ok_sends_min=100)
 
 
 def test_a_wiped_follower_may_lead_only_once_it_has_everything_again(tmp_path: Path) -> None:

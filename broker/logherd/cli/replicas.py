@@ -124,6 +124,9 @@ def promote(
     accept_loss: Annotated[
         bool, typer.Option("--accept-loss", help="Even if it lacks acknowledged messages, which are lost then.")
     ] = False,
+    unrecorded: Annotated[
+        bool, typer.Option("--unrecorded", help="Without asking the controllers, who do not answer.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether the loss is meant.")] = False,
 ) -> None:
     """Mode static: let a broker lead, in place of a table of roles that it names. The former leader must not serve any
@@ -131,6 +134,7 @@ def promote(
     if accept_loss and not yes:
         _confirm_loss(admin)
     body: dict[str, Any] = {"after": after, "synchronous": synchronous or [], "loss": accept_loss}
+    body |= {"unrecorded": True} if unrecorded else {}
     body |= {} if copies is None else {"copies": copies}
     _show(output, Controllers([admin], token_file).change_each("/replica/promote", body, RolesPage))
 

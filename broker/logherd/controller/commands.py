@@ -19,7 +19,8 @@ from logherd.replication.epochs import ORIGIN, Point
 
 __all__ = [
     "AlterSyncSet", "CancelTransfer", "Claim", "Clean", "Command", "Configure", "Elect", "Grounds", "Move",
-    "PlanTransfer", "Register", "Release", "SetLearner", "SyncMember", "Tune", "decode_command", "encode_command",
+    "PlanTransfer", "Promote", "Register", "Release", "SetLearner", "SyncMember", "Tune", "decode_command",
+    "encode_command",
 ]  # fmt: skip
 
 VERSION: Final = 1
@@ -175,6 +176,16 @@ class Clean(_Command, frozen=True, kw_only=True, tag="clean"):
     broker_ids: tuple[BrokerId, ...] = ()
 
 
+class Promote(_Command, frozen=True, kw_only=True, tag="promote"):
+    """Static mode: an operator has this broker lead, in place of the table of roles whose number is `after`; see
+    values.Roles."""
+
+    group: GroupKey
+    after: int
+    broker_id: BrokerId
+    table: str
+
+
 class Tune(_Command, frozen=True, kw_only=True, tag="tune"):
     """Set options of the controllers themselves."""
 
@@ -183,7 +194,7 @@ class Tune(_Command, frozen=True, kw_only=True, tag="tune"):
 
 Command = (
     Claim | Register | Move | Elect | Release | AlterSyncSet | PlanTransfer | CancelTransfer | SetLearner | Configure
-    | Clean | Tune
+    | Clean | Promote | Tune
 )  # fmt: skip
 
 _encoder = msgspec.json.Encoder(order="deterministic")

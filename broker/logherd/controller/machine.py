@@ -1,7 +1,7 @@
 """The replicated state and how commands change it. A pure function of the log: no clock, no chance, no order of sets.
 
-An image is the state as bytes: version u8 = 1 | JSON {"groups": [...], "settings": {...}}. Equal states have equal
-images, so replicas can be compared.
+An image is the state as bytes: version u8 = 1 | JSON {"groups": [...], "settings": {...}, "roles": [...]}; roles
+only if there are any. Equal states have equal images, so replicas can be compared.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from logherd.controller import insync, mastership, membership
+from logherd.controller import insync, mastership, membership, promotion
 from logherd.controller.commands import (
     AlterSyncSet,
     CancelTransfer,
@@ -21,6 +21,7 @@ from logherd.controller.commands import (
     Elect,
     Move,
     PlanTransfer,
+    Promote,
     Register,
     Release,
     SetLearner,
@@ -28,8 +29,8 @@ from logherd.controller.commands import (
 )
 from logherd.controller.errors import ImageError
 from logherd.controller.settings import TUNABLE
-from logherd.controller.values import Group, GroupKey
-from logherd.controller.verdicts import Refusal, Verdict, refused
+from logherd.controller.values import Group, GroupKey, Roles
+from logherd.controller.verdicts import Promoted, Refusal, Verdict, refused
 
 __all__ = ["Machine"]
 
@@ -50,9 +51,10 @@ _RULES: Final[dict[type[Any], Callable[[Group | None, Any], Verdict]]] = {
 }
 
 
-class _Image(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Image(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     groups: list[Group]
     settings: dict[str, int]
+    roles: list[Roles] = []
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -65,6 +67,7 @@ class Machine:
     def __init__(self) -> None:
         self._groups: dict[GroupKey, Group] = {}
         self._settings: dict[str, int] = {}
+        self._roles: dict[GroupKey, Roles] = {}
 
     @property
     def settings(self) -> dict[str, int]:
@@ -82,6 +85,10 @@ class Machine:
         """The groups of this name in any cluster; stock tools do not name the cluster."""
         return [group for key, group in self._groups.items() if key.name == name]
 
+    def roles(self, key: GroupKey) -> Roles | None:
+        """The latest promotion in a group of static mode."""
+        return self._roles.get(key)
+
     def apply(self, command: Command) -> Verdict:
         """Take the next command of the log. A refused one changes nothing, and neither does a repeated one.
 
@@ -89,12 +96,21 @@ class Machine:
         """
         if isinstance(command, Tune):
             return self._tune(command)
+        if isinstance(command, Promote):
+            return self._promote(command)
         before = self._groups.get(command.group)
         verdict = _RULES[type(command)](before, command)
         if verdict.refusal is None and verdict.group is not None and verdict.group is not before:
             verdict.group.check()
             self._groups[command.group] = verdict.group
         return verdict
+
+    def _promote(self, command: Promote) -> Verdict:
+        roles = promotion.promote(self._roles.get(command.group), command)
+        if isinstance(roles, Verdict):
+            return roles
+        self._roles[command.group] = roles
+        return Verdict(events=(Promoted(roles.group, roles.broker_id, roles.number),))
 
     def _tune(self, command: Tune) -> Verdict:
         for name, value in command.values.items():
@@ -107,7 +123,8 @@ class Machine:
     def save(self) -> bytes:
         """The image of the state."""
         groups = [self._groups[key] for key in sorted(self._groups)]
-        return bytes((_VERSION,)) + _encoder.encode(_Image(groups=groups, settings=self._settings))
+        roles = [self._roles[key] for key in sorted(self._roles)]
+        return bytes((_VERSION,)) + _encoder.encode(_Image(groups=groups, settings=self._settings, roles=roles))
 
     @classmethod
     def load(cls, image: bytes) -> "Machine":
@@ -126,4 +143,5 @@ class Machine:
             group.check()
             machine._groups[group.key] = group
         machine._settings = dict(read.settings)
+        machine._roles = {roles.group: roles for roles in read.roles}
         return machine

@@ -15,7 +15,9 @@ from logherd.kit.errors import ensure
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
 
-__all__ = ["BrokerId", "Group", "GroupKey", "Registration", "Replica", "Rules", "SyncSet", "Tenure", "Transfer"]
+__all__ = [
+    "BrokerId", "Group", "GroupKey", "Registration", "Replica", "Roles", "Rules", "SyncSet", "Tenure", "Transfer",
+]  # fmt: skip
 
 BrokerId = NewType("BrokerId", int)
 """A replica's number in its group, from 1."""
@@ -110,6 +112,19 @@ class Transfer(Struct, frozen=True, kw_only=True):
 
     target: BrokerId
     request: str
+
+
+class Roles(Struct, frozen=True, kw_only=True):
+    """Static mode: who leads a group by the latest promotion by hand, and the table of roles that this made.
+
+    `table` is the brokers' own text, of which the controllers know nothing. Such a group is none of the others here:
+    nobody is elected in it, and nobody reports.
+    """
+
+    group: GroupKey
+    number: int
+    broker_id: BrokerId
+    table: str
 
 
 class Rules(Struct, frozen=True, kw_only=True):

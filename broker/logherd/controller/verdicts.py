@@ -7,8 +7,8 @@ from logherd.controller.values import BrokerId, Group, GroupKey, Registration
 from logherd.model.names import Epoch
 
 __all__ = [
-    "Cleaned", "Event", "LossAccepted", "MasterElected", "MasterEnded", "Refusal", "Registered", "SyncSetChanged",
-    "TransferCancelled", "TransferPlanned", "Verdict", "refused",
+    "Cleaned", "Event", "LossAccepted", "MasterElected", "MasterEnded", "Promoted", "Refusal", "Registered",
+    "SyncSetChanged", "TransferCancelled", "TransferPlanned", "Verdict", "refused",
 ]  # fmt: skip
 
 
@@ -91,6 +91,15 @@ class LossAccepted:
 
 
 @dataclass(frozen=True, slots=True)
+class Promoted:
+    """Static mode: an operator has said who leads."""
+
+    group: GroupKey
+    broker_id: BrokerId
+    table: int
+
+
+@dataclass(frozen=True, slots=True)
 class TransferPlanned:
     """The master is to hand over."""
 
@@ -116,7 +125,7 @@ class Cleaned:
 
 Event = (
     Registered | MasterElected | MasterEnded | SyncSetChanged | LossAccepted | TransferPlanned | TransferCancelled
-    | Cleaned
+    | Cleaned | Promoted
 )  # fmt: skip
 
 

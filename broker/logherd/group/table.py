@@ -20,8 +20,8 @@ from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
 
 __all__ = [
-    "Promotion", "PromotionRefusedError", "Recorded", "Table", "first_epoch", "found", "next_epoch", "next_table",
-    "promote", "served", "table_number",
+    "Promotion", "PromotionRefusedError", "Recorded", "Table", "another_in_force", "first_epoch", "found",
+    "next_epoch", "next_table", "promote", "served", "table_number",
 ]  # fmt: skip
 
 _MARK_BITS, _LEADERSHIP_BITS, _TABLE_BITS = 24, 19, 20
@@ -108,13 +108,22 @@ def promote(recorded: Recorded, order: Promotion) -> Recorded:
     """
     table = recorded.table
     if order.after != table.number:
-        raise PromotionRefusedError(f"table {table.number} is in force, the promotion was to follow {order.after}")
+        raise another_in_force(table, order.after)
     if order.leader not in recorded.eligible and not order.loss:
         raise PromotionRefusedError(f"broker {order.leader} may lack what was acknowledged; {recorded.eligible} do not")
     fresh = next_table(table, order)
-    there = (fresh.leader, *fresh.synchronous)
+    # Who is not needed for a copy may lack what this table's leader acknowledges, and may never hear that it serves.
+    there = (fresh.leader, *fresh.synchronous) if fresh.everybody else (fresh.leader,)
     kept = (fresh.leader,) if order.loss else tuple(each for each in recorded.eligible if each in there)
     return Recorded(fresh, kept)
+
+
+def another_in_force(table: Table, after: int) -> PromotionRefusedError:
+    """Why a promotion that was to follow table `after` is refused."""
+    return PromotionRefusedError(
+        f"table {table.number} is in force: broker {table.leader} leads, in epochs from {first_epoch(table.number)} "
+        f"on; the promotion was to follow table {after}"
+    )
 
 
 def next_table(table: Table, order: Promotion) -> Table:

@@ -34,13 +34,15 @@ class Promote(_Shape, frozen=True, kw_only=True):
     """To the broker that is to lead: it does so in place of table `after`.
 
     `synchronous`: whom a send waits for from then on; not given: nobody. `copies` not given: all of them. `loss`:
-    what only others have may be lost, although it was acknowledged.
+    what only others have may be lost, although it was acknowledged. `unrecorded`: without asking the controllers, who
+    are gone; two such orders may then contradict each other.
     """
 
     after: int
     synchronous: tuple[_Broker, ...] = ()
     copies: int | UnsetType = UNSET
     loss: bool = False
+    unrecorded: bool = False
 
 
 class RolesPage(_Shape, frozen=True, kw_only=True):

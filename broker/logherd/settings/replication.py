@@ -97,8 +97,8 @@ class ReplicationSettings(FollowerReadSettings):
     controllers: tuple[_Dialled, ...] = Field(
         default=(),
         max_length=5,
-        description="Addresses (`listen`) of the controllers that elect this group's leader; not used in mode raft and "
-        "static.",
+        description="Addresses (`listen`) of the controllers that elect this group's leader; in mode static they only "
+        "record who was promoted by hand. Not used in mode raft.",
     )
     peer_listen: EndpointText = Field(
         default="127.0.0.1:10912", description="Address for the other replicas of the group."

@@ -156,6 +156,8 @@ class RequestCode(IntEnum):
     AUTH_LIST_ACL = 3010
     LEASE_RELEASE = 27001
     """To the controllers, by a broker that resigns, or by its guardian once it has seen it exit."""
+    ROLES_PROMOTE = 27002
+    """To the controllers, by a broker of a group in static mode that an operator promotes."""
     FORWARDING_OPEN = 27010
     """To the leader, by another broker of its group: this connection carries the requests of that broker's clients."""
     FORWARDING_CLOCK = 27011

@@ -23,6 +23,7 @@ from logherd.wire.headers import (
     producers,
     pull,
     queries,
+    roles,
     send,
     topics,
     transactions,
@@ -246,6 +247,7 @@ def _controller() -> Iterator[RequestSpec]:
     )
     yield RequestSpec(Code.CONTROLLER_APPLY_BROKER_ID, controller.ApplyBrokerIdHeader, controller.ApplyBrokerIdResponse)
     yield RequestSpec(Code.LEASE_RELEASE, leases.LeaseReleaseHeader, leases.LeaseReleaseResponse)
+    yield RequestSpec(Code.ROLES_PROMOTE, roles.RolesPromoteHeader, roles.RolesPromoteResponse)
 
 
 def _forwarding() -> Iterator[RequestSpec]:

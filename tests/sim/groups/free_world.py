@@ -56,7 +56,9 @@ class FreeWorld(GroupWorld):
         self.controllers = {}
         self.brokers: dict[str, Broker] = {}
         self.founders = tuple(voter_of(BrokerId(each), f"b{each}.s1") for each in range(1, self.shape.brokers + 1))
-        self.registry = Registry(stream(plan.seed, "registry"), self.shape, copies)
+        self.registry = Registry(
+            stream(plan.seed, "registry"), self.shape, copies, stream(plan.seed, "second hand")
+        )  # fmt: skip
         for number in range(1, self.shape.brokers + self.shape.learners + 1):
             self.add_free(number)
         self.faults = FreeFaults(self)

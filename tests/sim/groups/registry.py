@@ -1,12 +1,19 @@
-"""Static mode's record of tables, and the operator who changes it by hand."""
+"""Static mode's tables as the controllers record them, and the operators who change them by hand.
+
+Rule H7: of each number there is one table. A second hand goes by what it saw some time ago.
+"""
 
 from random import Random
 from typing import TYPE_CHECKING
 
+from logherd.controller.commands import Promote
+from logherd.controller.machine import Machine
 from logherd.controller.values import BrokerId
-from logherd.group.table import Promotion, Recorded, Table, found, promote, served
+from logherd.group.table import Promotion, PromotionRefusedError, Recorded, Table, found, promote, served
 from sim.groups.broker import GroupBroker
+from sim.leases.fate import require
 from sim.leases.shape import Shape
+from sim.leases.world import KEYS
 
 if TYPE_CHECKING:
     from sim.groups.free_world import FreeWorld
@@ -14,16 +21,25 @@ if TYPE_CHECKING:
 __all__ = ["Registry"]
 
 
+KEY = KEYS[0]
+
+
 class Registry:
     """`copies`: `all` synchronous followers must have one, `some`, or `none` does. Only `all` never accepts loss."""
 
-    def __init__(self, draw: Random, shape: Shape, copies: str) -> None:
+    def __init__(self, draw: Random, shape: Shape, copies: str, second: Random) -> None:
+        """`second`: what the other hand does."""
         self._copies = copies
         self._brokers = tuple(BrokerId(each) for each in range(1, shape.brokers + 1))
         self._starts: dict[int, int] = {}
         self.poll_us = draw.choice((300_000, 300_000, 1_500_000))
         self.first = self._table(draw)
         self.recorded: Recorded = found(self.first)
+        self._controllers = Machine()
+        self._tables = {1: self.first}
+        self._second = second
+        self._seen = self.recorded
+        """By the other hand."""
 
     def registration(self, broker_id: BrokerId) -> int:
         """The number of the next process of a broker."""
@@ -52,9 +68,17 @@ class Registry:
     def promote(self, world: "FreeWorld", draw: Random, *, instead: bool = False) -> None:
         """An operator chooses somebody who may, and those whom the new leader is to wait for; `instead`: of the present
         leader, who is to have no part in it."""
-        recorded = self.recorded
-        loss, former = self._copies != "all", recorded.table.leader if instead else None
-        able = [each for each in (self._brokers if loss else recorded.eligible) if each != former]
+        if self._second.random() < 0.3:
+            delay = self._second.choice((0, 20_000, 2_000_000))
+            world.after(delay, lambda: self._order(world, self._second, self._seen))
+        if self._second.random() < 0.5:
+            self._seen = self.recorded
+        self._order(world, draw, self.recorded, former=self.recorded.table.leader if instead else None)
+
+    def _order(self, world: "FreeWorld", draw: Random, seen: Recorded, *, former: BrokerId | None = None) -> None:
+        """`seen`: what is in force as far as the operator, and the broker that he asks, have heard."""
+        loss = self._copies != "all"
+        able = [each for each in (self._brokers if loss else seen.eligible) if each != former]
         if not able:
             return
         leader = draw.choice(able)
@@ -64,9 +88,22 @@ class Registry:
         assert isinstance(chosen, GroupBroker)
         end = chosen.volume.disk.epochs.point_at(chosen.volume.disk.end)
         order = Promotion(
-            after=recorded.table.number, leader=leader, synchronous=synchronous, copies=copies, holds=end, loss=loss,
+            after=seen.table.number, leader=leader, synchronous=synchronous, copies=copies, holds=end, loss=loss,
         )  # fmt: skip
-        self.recorded = promote(recorded, order)
+        try:
+            self._record(world, order, promote(seen, order))
+        except PromotionRefusedError:
+            world.seen["promotion refused"] += 1
+
+    def _record(self, world: "FreeWorld", order: Promotion, wanted: Recorded) -> None:
+        """In force is what the controllers have recorded."""
+        table = wanted.table
+        command = Promote(group=KEY, after=order.after, broker_id=order.leader, table=repr(table))
+        if self._controllers.apply(command).refusal is not None:
+            raise PromotionRefusedError("somebody was faster")
+        before = self._tables.setdefault(table.number, table)
+        require(before == table, "H7", f"there are {before} and {table}")
+        self.recorded = wanted
         world.note("operator", f"{self.recorded}")
 
     def rescue(self, world: "FreeWorld", draw: Random) -> None:

@@ -13,6 +13,7 @@ from logherd.controller.commands import (
     Grounds,
     Move,
     PlanTransfer,
+    Promote,
     Register,
     Release,
     SetLearner,
@@ -87,6 +88,10 @@ GOLDEN: list[tuple[Command, bytes]] = [
     (
         Clean(group=KEY, expected_epoch=E1, broker_ids=(B2,)),
         b'{"kind":"clean","group":{"cluster":"c","name":"bg"},"expected_epoch":1,"broker_ids":[2]}',
+    ),
+    (
+        Promote(group=KEY, after=1, broker_id=B2, table="{}"),
+        b'{"kind":"promote","group":{"cluster":"c","name":"bg"},"after":1,"broker_id":2,"table":"{}"}',
     ),
     (Tune(values={"gatherMs": 1}), b'{"kind":"tune","values":{"gatherMs":1}}'),
 ]  # fmt: skip

@@ -1,5 +1,6 @@
 """Any sequence of commands, sensible or not: the invariants hold, and an image and the rest equal the whole log."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -137,6 +138,7 @@ def check_set_change(old: Group, command: Command, after: Group) -> None:
         assert set(after.sync.members) < set(old.sync.members)
 
 
+@pytest.mark.timeout(300)
 @settings(max_examples=300)
 @given(st.data(), st.integers(1, 40), st.integers(0, 40))
 def test_any_sequence_of_commands_keeps_the_invariants_and_any_image_is_as_good_as_the_log(

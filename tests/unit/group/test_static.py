@@ -229,6 +229,15 @@ def test_who_was_not_in_a_table_that_may_have_served_is_no_longer_eligible() -> 
     assert served(promote(second, third)).eligible == (B2, B3)
 
 
+def test_one_of_several_that_a_promotion_names_is_not_eligible_before_its_leader_has_said_who_has_most() -> None:
+    """B3 had everything under the first table. That B2 serves, and commits with B1 alone, it may never hear."""
+    both = found(Table(number=1, leader=B1, synchronous=(B2, B3), copies=3))
+    second = promote(both, Promotion(after=1, leader=B2, synchronous=(B1, B3), copies=2, holds=ORIGIN, loss=False))
+    assert second.eligible == (B2,)
+    with pytest.raises(PromotionRefusedError, match="may lack"):
+        promote(second, Promotion(after=2, leader=B3, holds=ORIGIN, loss=False))
+
+
 def test_an_accepted_loss_is_remembered_by_later_tables() -> None:
     lossy = promote(found(ASYNC), Promotion(after=1, leader=B2, holds=ORIGIN, loss=True))
     assert lossy.table.forgiven == 2

@@ -56,3 +56,12 @@ def test_an_output_that_cannot_be_written_is_left_to_another_way(nursery: Nurser
 def test_a_nursery_that_is_no_more_forks_nothing(nursery: Nursery, tmp_path: Path) -> None:
     nursery.close()
     assert nursery.fork(order(tmp_path)) is None
+
+
+def test_a_nursery_that_has_died_leaves_all_to_another_way(nursery: Nursery, tmp_path: Path) -> None:
+    process = nursery._process
+    assert process is not None
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert nursery.fork(order(tmp_path)) is None
+    assert nursery.fork(order(tmp_path)) is None

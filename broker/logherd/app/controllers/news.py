@@ -8,6 +8,7 @@ from logherd.controller.verdicts import (
     LossAccepted,
     MasterElected,
     MasterEnded,
+    Promoted,
     Registered,
     SyncSetChanged,
     TransferCancelled,
@@ -53,6 +54,8 @@ def log_decision(event: Event) -> None:
             _log.info("hand-over planned", group=group, target=event.target)
         case TransferCancelled():
             _log.info("hand-over cancelled", group=group, target=event.target)
+        case Promoted():
+            _log.info("broker promoted by hand", group=group, broker=event.broker_id, table=event.table)
         case Cleaned():
             _log.info("brokers forgotten", group=group, brokers=_listed(event.broker_ids) or "all")
 

@@ -1,13 +1,16 @@
 """Static mode: a table says who leads and whose copies count; an operator gives the next one, at the broker to lead.
 
 The first table is that of the configuration. Each replica keeps the latest one that it has heard of, and tells it to
-whoever it is linked with. There is no place where all promotions are compared: an order names the table that it
-replaces, and a broker that knows another one refuses it. Two orders that replace the same table on two brokers that do
-not hear each other are an operator's mistake; no record of one is ever taken for the other's (H7).
+whoever it is linked with. An order names the table that it replaces, and a broker that knows another one refuses it.
+Where there are controllers, they compare all orders (promoting.py). Without them, two orders that replace the same
+table on two brokers that do not hear each other are an operator's mistake; no record of one is ever taken for the
+other's (H7).
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+
+from msgspec import UNSET
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import boot_ms
@@ -28,6 +31,7 @@ from logherd.peers.hello import Hello
 from logherd.replica import ReplicaStore
 from logherd.replication.epochs import NOWHERE
 from logherd.replication.messages import Append, Envelope, Heartbeat
+from logherd.service.replica_orders import Promote as PromoteShape
 from logherd.service.replica_view import InSyncView, PendingView
 from logherd.settings.options import ReplicationOptions, RolesOptions
 from logherd.telemetry.log import Log
@@ -51,6 +55,8 @@ class ByRoles:
     ) -> None:
         self.name: ModeName = "static"
         self.seat = seat
+        self.recorders = options.controllers
+        """The controllers that record promotions; none: nobody does."""
         self._log = log
         self._roles = roles
         self._host: Host | None = None
@@ -132,30 +138,30 @@ class ByRoles:
             return f"what was acknowledged is with {', '.join(f'broker {each}' for each in eligible) or 'nobody known'}"
         return "" if self._roles.complete else "this store has not had everything yet that was acknowledged"
 
-    def promote(self, *, after: int, synchronous: Sequence[int], copies: int, loss: bool) -> Table:
-        """An operator's order to lead from now on, in place of table `after`. Blocks for a flush.
+    def prepare(self, wanted: PromoteShape) -> Recorded:
+        """What an operator's order to lead from now on makes of the table that it replaces. Nothing changes yet.
 
-        Raises: PromotionRefusedError, and nothing has changed; StoreFull, OSError.
+        Raises: PromotionRefusedError.
         """
-        me, recorded = self.seat.broker_id, self.recorded
+        me, recorded, after, loss = self.seat.broker_id, self.recorded, wanted.after, wanted.loss
         if after == recorded.table.number and not loss and self.why_not:
             raise PromotionRefusedError(self.why_not)
         if loss and after > recorded.table.number:
             # Of the tables between nothing is known here, so of what was committed under them neither.
             recorded = Recorded(replace(recorded.table, number=after), ())
+        copies = len(wanted.synchronous) + 1 if wanted.copies is UNSET else wanted.copies
         order = Promotion(
-            after=after, leader=me, synchronous=tuple(map(BrokerId, synchronous)), copies=copies, loss=loss,
+            after=after, leader=me, synchronous=tuple(map(BrokerId, wanted.synchronous)), copies=copies, loss=loss,
             holds=self._log.epochs.point_at(Position(self._log.store.flushed_position)),
         )  # fmt: skip
         try:
-            promoted = promote(recorded, order)
+            return promote(recorded, order)
         except InvariantError as error:
             raise PromotionRefusedError(f"these roles do not fit together: {error}") from error
-        self._take(promoted)
-        return promoted.table
 
-    def _take(self, recorded: Recorded) -> None:
-        """Another table is in force: it is kept before anything is done about it."""
+    def enforce(self, recorded: Recorded) -> None:
+        """Another table, of a higher number, is in force: it is kept before anything is done about it. Blocks for a
+        flush. Raises: StoreFull, OSError."""
         self._roles.record(recorded)
         table = recorded.table
         _log.info(
@@ -195,7 +201,7 @@ class ByRoles:
     def _compare(self, broker_id: BrokerId, theirs: Recorded) -> None:
         ours = self.recorded
         if theirs.table.number > ours.table.number:
-            self._take(theirs)
+            self.enforce(theirs)
         elif theirs.table.number == ours.table.number and theirs.table != ours.table:
             _log.error("two tables of one number", ours=str(ours.table), theirs=str(theirs.table), replica=broker_id)
         elif theirs.table == ours.table and broker_id == ours.table.leader and theirs.eligible != ours.eligible:

@@ -1,6 +1,7 @@
 """What an operator may order of a broker itself: to hand leadership over, or to go on without a lost majority (raft);
 to take leadership (static)."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ from logherd.app.admin_routes import Action, Page
 from logherd.app.group.by_roles import ByRoles
 from logherd.app.group.by_votes import ByVotes
 from logherd.app.group.engine import GroupEngine
+from logherd.app.group.promoting import ControllersBook, PromotionBook, promote
 from logherd.app.group.rebuilding import rebuild, votes_page
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import HandOver
@@ -22,10 +24,11 @@ _Shape = TypeVar("_Shape")
 
 
 class Orders:
-    """The pages and actions of a replica's admin port, by its mode. Nothing here waits for its effect."""
+    """The pages and actions of a replica's admin port, by its mode. Only a promotion waits, until it is recorded."""
 
     def __init__(self, engine: GroupEngine) -> None:
         self._engine = engine
+        self._promoting = asyncio.Lock()
 
     def pages(self) -> Mapping[str, Page]:
         """What may be read."""
@@ -38,7 +41,7 @@ class Orders:
         """What may be ordered."""
         mode = self._engine.mode
         if isinstance(mode, ByRoles):
-            return {"/replica/promote": _taking(shapes.Promote, lambda order: self._promote(mode, order))}
+            return {"/replica/promote": self._promoting_action(mode)}
         if not isinstance(mode, ByVotes):
             return {}
         return {
@@ -60,10 +63,23 @@ class Orders:
         self._engine.replica.step(HandOver(None if order.broker_id is None else BrokerId(order.broker_id)))
         return 202, shapes.HandingOver(epoch=epoch)
 
-    def _promote(self, mode: ByRoles, order: shapes.Promote) -> tuple[int, object]:
-        copies = len(order.synchronous) + 1 if order.copies is msgspec.UNSET else order.copies
+    def _promoting_action(self, mode: ByRoles) -> Action:
+        book = ControllersBook(mode.recorders, mode.seat.group) if mode.recorders else None
+
+        async def action(document: dict[str, Any], parts: Mapping[str, str]) -> tuple[int, object]:
+            del parts
+            try:
+                order = msgspec.convert(document, shapes.Promote)
+            except msgspec.ValidationError as error:
+                return 400, {"error": str(error)}
+            async with self._promoting:
+                return await self._promote(mode, book, order)
+
+        return action
+
+    async def _promote(self, mode: ByRoles, book: PromotionBook | None, order: shapes.Promote) -> tuple[int, object]:
         try:
-            mode.promote(after=order.after, synchronous=order.synchronous, copies=copies, loss=order.loss)
+            await promote(mode, book, order)
         except PromotionRefusedError as error:
             return 409, {"error": str(error)}
         except Exception as error:  # the table could not be kept: nothing that this replica says may be believed

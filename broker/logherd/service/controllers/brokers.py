@@ -3,7 +3,7 @@
 from functools import lru_cache, partial
 
 from logherd.controller.admission import admit_register, admit_sync_set
-from logherd.controller.commands import AlterSyncSet, Claim, Register, Release, SyncMember
+from logherd.controller.commands import AlterSyncSet, Claim, Promote, Register, Release, SyncMember
 from logherd.controller.office import Office
 from logherd.controller.reports import Report, Withheld
 from logherd.controller.values import BrokerId, GroupKey, Registration, Rules
@@ -37,8 +37,9 @@ from logherd.wire.headers.leases import (
     RegisteredResponse,
     RegisteringHeader,
 )
+from logherd.wire.headers.roles import RolesPromoteHeader, RolesPromoteResponse
 
-__all__ = ["alter", "apply_id", "heartbeat", "next_id", "register", "release"]
+__all__ = ["alter", "apply_id", "heartbeat", "next_id", "promote", "register", "release"]
 
 _INVALID = ResponseCode.CONTROLLER_INVALID_REQUEST
 
@@ -199,5 +200,27 @@ def release(frame: Frame, office: Office, now: int) -> Step[Reply]:
         if verdict.refusal is not None or verdict.group is None:
             return refusal_reply(frame.code, verdict.refusal or Refusal.UNKNOWN_GROUP, verdict.detail)
         return Reply(header=LeaseReleaseResponse(master_epoch=verdict.group.epoch))
+
+    return Decide(command, then)
+
+
+def promote(frame: Frame, office: Office, now: int) -> Step[Reply]:
+    """27002: a broker in static mode is to lead. Answered with what is recorded, also if that is another promotion."""
+    header = decode_header(RolesPromoteHeader, frame.ext)
+    command = Promote(
+        group=GroupKey(header.cluster_name, header.broker_name), after=header.after,
+        broker_id=BrokerId(header.broker_id), table=header.table,
+    )  # fmt: skip
+
+    def then(verdict: Verdict, now: int) -> Step[Reply]:
+        if verdict.refusal is None:
+            number = command.after + 1
+            return Reply(header=RolesPromoteResponse(number=number, broker_id=command.broker_id, table=command.table))
+        refusal = refusal_reply(frame.code, verdict.refusal, verdict.detail)
+        found = office.machine.roles(command.group)
+        if found is None:
+            return refusal
+        shown = RolesPromoteResponse(number=found.number, broker_id=found.broker_id, table=found.table)
+        return Reply(refusal.code, shown, remark=refusal.remark)
 
     return Decide(command, then)

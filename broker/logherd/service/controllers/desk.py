@@ -54,6 +54,7 @@ _TABLE: Final[Mapping[int, Callable[[Frame, Office, int], Step[Reply]]]] = Mappi
     _C.CONTROLLER_GET_NEXT_BROKER_ID: brokers.next_id,
     _C.CONTROLLER_APPLY_BROKER_ID: brokers.apply_id,
     _C.LEASE_RELEASE: brokers.release,
+    _C.ROLES_PROMOTE: brokers.promote,
 })  # fmt: skip
 _LOCAL = (_C.CONTROLLER_GET_METADATA_INFO, _C.GET_CONTROLLER_CONFIG)
 """What any controller answers by itself; tools put the second to each controller of a list."""

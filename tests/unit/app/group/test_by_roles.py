@@ -11,6 +11,7 @@ from logherd.group.inputs import Assigned, Registered
 from logherd.group.output import Serving
 from logherd.group.table import PromotionRefusedError, Recorded, Table, first_epoch
 from logherd.model.names import Epoch
+from logherd.service.replica_orders import Promote
 from unit.app.group.stand import Stand, options_of, seat_of
 from unit.store.helpers import ROOT
 
@@ -33,6 +34,13 @@ def started(stand: Stand, roles: RolesFile | None = None) -> ByRoles:
 
 def told(stand: Stand, mode: ByRoles, roles: RolesShape | None, sender: str = PROCESS) -> None:
     mode.heard(stand.hello(sender, About(mode="static", address="b1:1", roles=roles)))
+
+
+def ordered(mode: ByRoles, *, after: int, synchronous: tuple[int, ...], copies: int, loss: bool) -> Table:
+    """What an operator's order makes of the table, where nobody records it."""
+    wanted = mode.prepare(Promote(after=after, synchronous=synchronous, copies=copies, loss=loss))
+    mode.enforce(wanted)
+    return wanted.table
 
 
 def test_a_process_has_a_number_of_its_own_and_the_configured_table() -> None:
@@ -69,8 +77,8 @@ def test_a_store_that_never_had_everything_is_promoted_only_with_loss() -> None:
     stand = Stand("static")
     mode = started(stand)
     with pytest.raises(PromotionRefusedError, match="this store has not had everything"):
-        mode.promote(after=1, synchronous=(3,), copies=2, loss=False)
-    table = mode.promote(after=1, synchronous=(3,), copies=2, loss=True)
+        ordered(mode, after=1, synchronous=(3,), copies=2, loss=False)
+    table = ordered(mode, after=1, synchronous=(3,), copies=2, loss=True)
     assert (table.number, table.leader, table.forgiven) == (2, 2, 2)
     assert roles_of(stand).recorded.table == table
 
@@ -81,10 +89,10 @@ def test_a_complete_synchronous_follower_is_promoted_after_the_table_in_force_al
     roles.be_complete()
     mode = started(stand, roles)
     with pytest.raises(PromotionRefusedError, match="table 1 is in force"):
-        mode.promote(after=2, synchronous=(), copies=1, loss=False)
+        ordered(mode, after=2, synchronous=(), copies=1, loss=False)
     with pytest.raises(PromotionRefusedError, match="do not fit together"):
-        mode.promote(after=1, synchronous=(2,), copies=2, loss=False)
-    assert mode.promote(after=1, synchronous=(), copies=1, loss=False).forgiven == 0
+        ordered(mode, after=1, synchronous=(2,), copies=2, loss=False)
+    assert ordered(mode, after=1, synchronous=(), copies=1, loss=False).forgiven == 0
     assert mode.recorded.eligible == (2,)
 
 
@@ -94,7 +102,7 @@ def test_a_table_that_was_never_heard_of_is_replaced_only_with_loss() -> None:
     roles = roles_of(stand)
     roles.be_complete()
     mode = started(stand, roles)
-    assert mode.promote(after=4, synchronous=(), copies=1, loss=True).number == 5
+    assert ordered(mode, after=4, synchronous=(), copies=1, loss=True).number == 5
 
 
 def test_completeness_goes_with_the_store() -> None:

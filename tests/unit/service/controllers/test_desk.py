@@ -24,6 +24,7 @@ from logherd.wire.headers.controller import (
     NextBrokerIdResponse,
 )
 from logherd.wire.headers.leases import LeaderHint, LeaseAnswer, LeaseReleaseResponse, RegisteredResponse
+from logherd.wire.headers.roles import RolesPromoteResponse
 from unit.controller.desk import KEY, Desk, point
 from unit.service.controllers.caller import Caller, quorum_view
 
@@ -106,7 +107,7 @@ def test_a_code_that_no_controller_answers_is_refused_by_number(call: Caller) ->
 
 
 def test_the_codes_of_the_protocol_are_served() -> None:
-    assert {904, *range(1001, 1007), *range(1009, 1014), 27001} == SERVED
+    assert {904, *range(1001, 1007), *range(1009, 1014), 27001, 27002} == SERVED
 
 
 @pytest.mark.parametrize("code", sorted(SERVED - {C.CONTROLLER_GET_METADATA_INFO, C.GET_CONTROLLER_CONFIG, 1009}))
@@ -454,6 +455,27 @@ def test_h14_27001_of_another_incarnation_is_refused_and_learns_nothing(desk: De
         assert answer.code == ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
         assert "store1" not in f"{answer.remark}{answer.header}{answer.body!r}"
     assert desk.group.master is not None
+
+
+def test_27002_of_two_promotions_after_one_table_records_the_first_and_tells_the_other_of_it(call: Caller) -> None:
+    order = {"clusterName": "c", "brokerName": "static", "after": 1}
+    recorded = RolesPromoteResponse(number=2, broker_id=2, table="b2")
+    for _ in range(2):
+        answer = call(C.ROLES_PROMOTE, **order, brokerId=2, table="b2")
+        assert (answer.code, header(answer, RolesPromoteResponse)) == (0, recorded)
+        assert call.steps == [Decide]
+    answer = call(C.ROLES_PROMOTE, **order, brokerId=3, table="b3")
+    assert answer.code == ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH
+    assert header(answer, RolesPromoteResponse) == recorded
+    assert "broker 2 leads by table 2" in (answer.remark or "")
+
+
+def test_27002_that_follows_no_table_is_refused(call: Caller) -> None:
+    order = {"clusterName": "c", "brokerName": "static", "brokerId": 2, "table": "b2"}
+    for after in (0, -1, 1 << 20):
+        assert call(C.ROLES_PROMOTE, **order, after=after).code == ResponseCode.CONTROLLER_INVALID_REQUEST
+    large = {**order, "table": "b" * 20_000}
+    assert call(C.ROLES_PROMOTE, **large, after=1).code == ResponseCode.CONTROLLER_INVALID_REQUEST
 
 
 def test_27001_of_a_broker_that_resigns_lets_it_go_on_as_a_follower(desk: Desk, call: Caller) -> None:

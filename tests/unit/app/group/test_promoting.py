@@ -1,0 +1,162 @@
+"""A promotion in static mode is in force only once the controllers have recorded it, where there are any."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.app.group import promoting
+from logherd.app.group.by_roles import ByRoles, first_roles
+from logherd.app.group.promoting import ControllersBook, promote
+from logherd.app.group.roles_file import RolesFile
+from logherd.controller.commands import Promote as PromoteCommand
+from logherd.controller.machine import Machine
+from logherd.controller.values import BrokerId
+from logherd.group.table import PromotionRefusedError
+from logherd.net.server import Server
+from logherd.net.session import NetSession
+from logherd.service.controllers.codes import refusal_reply
+from logherd.service.ports import Reply, Request
+from logherd.service.replica_orders import Promote
+from logherd.settings.options import Endpoint
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Frame
+from logherd.wire.headers import decode_header
+from logherd.wire.headers.leases import LeaderHint
+from logherd.wire.headers.roles import RolesPromoteHeader, RolesPromoteResponse
+from unit.app.group.stand import GROUP, Stand, options_of, seat_of
+from unit.store.helpers import ROOT
+
+OPTIONS = options_of("static", static={"leader": 1, "synchronous": [2, 3]})
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is."""
+    monkeypatch.setattr(promoting, "_RECORD_SECONDS", 60.0)
+
+
+def complete_broker(number: int) -> ByRoles:
+    """A synchronous follower that has had everything."""
+    stand = Stand("static", broker_id=number)
+    stand.file.count_start(7)
+    assert OPTIONS.static is not None
+    roles = RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first_roles(OPTIONS.static))
+    roles.be_complete()
+    mode = ByRoles(seat_of(stand.file), OPTIONS, stand.log, stand.file, roles)
+    mode.start(stand.host, TaskGuard(on_end=lambda _: None))
+    return mode
+
+
+@dataclass
+class Controller:
+    """Records in the machine that all of them share, if it leads."""
+
+    machine: Machine
+    leader: str | None = ""
+    answers: Sequence[bool] = ()
+    """For the first requests: whether the answer arrives; each is carried out."""
+    heard: list[int] = field(default_factory=list)
+
+    def on_open(self, session: NetSession) -> None:
+        pass
+
+    def on_close(self, session: NetSession) -> None:
+        pass
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        for frame in frames:
+            assert frame.code == RequestCode.ROLES_PROMOTE
+            reply = self.answer(frame)
+            at = len(self.heard)
+            self.heard.append(frame.code)
+            if at >= len(self.answers) or self.answers[at]:
+                session.reply(Request(frame, None, 0), reply)
+            else:
+                session.close()
+
+    def answer(self, frame: Frame) -> Reply:
+        if self.leader != "":
+            return Reply(ResponseCode.CONTROLLER_NOT_LEADER, LeaderHint(leader_address=self.leader))
+        asked = decode_header(RolesPromoteHeader, frame.ext)
+        command = PromoteCommand(
+            group=GROUP, after=asked.after, broker_id=BrokerId(asked.broker_id), table=asked.table
+        )  # fmt: skip
+        verdict, found = self.machine.apply(command), self.machine.roles(GROUP)
+        assert found is not None
+        shown = RolesPromoteResponse(number=found.number, broker_id=found.broker_id, table=found.table)
+        if verdict.refusal is None:
+            return Reply(header=shown)
+        return Reply(refusal_reply(frame.code, verdict.refusal).code, shown, remark=verdict.detail)
+
+
+@asynccontextmanager
+async def book_of(*controllers: Controller) -> AsyncIterator[ControllersBook]:
+    servers = [Server(each) for each in controllers]
+    addresses = []
+    for server in servers:
+        host, port = await server.listen("127.0.0.1", 0)
+        addresses.append(Endpoint(host=host, port=port))
+    if controllers[0].leader == "second":
+        controllers[0].leader = str(addresses[1])
+    try:
+        yield ControllersBook(addresses, GROUP)
+    finally:
+        for server in servers:
+            await server.stop(0)
+
+
+async def test_of_two_hands_one_promotes_and_the_other_hears_who_leads() -> None:
+    second, third, machine = complete_broker(2), complete_broker(3), Machine()
+    async with book_of(Controller(machine, leader="second"), Controller(machine)) as book:
+        done = await asyncio.gather(
+            promote(second, book, Promote(after=1, synchronous=(3,))),
+            promote(third, book, Promote(after=1, synchronous=(2,))),
+            return_exceptions=True,
+        )
+    (refused,) = [each for each in done if each is not None]
+    assert isinstance(refused, PromotionRefusedError)
+    leader = second.recorded.table.leader
+    assert f"table 2 is in force: broker {leader} leads, in epochs from {2 << 43} on" in str(refused)
+    assert second.recorded == third.recorded, "who was refused takes what is recorded"
+
+
+async def test_who_is_given_the_same_order_again_carries_it_out_though_the_first_answer_was_lost() -> None:
+    mode, machine = complete_broker(2), Machine()
+    async with book_of(Controller(machine, answers=(False, True))) as book:
+        await promote(mode, book, Promote(after=1, synchronous=(3,)))
+    assert mode.recorded.table.number == 2
+
+
+async def test_a_promotion_that_was_recorded_by_a_process_that_died_is_carried_out_by_the_next() -> None:
+    """Whoever is asked afterwards: the one that was to lead, or another one, that tells it on."""
+    lost, machine = complete_broker(2), Machine()
+    async with book_of(Controller(machine)) as book:
+        await book.record(1, lost.prepare(Promote(after=1, synchronous=(3,))))
+        again, other = complete_broker(2), complete_broker(3)
+        await promote(again, book, Promote(after=1, synchronous=(3,)))
+        with pytest.raises(PromotionRefusedError, match="broker 2 leads"):
+            await promote(other, book, Promote(after=1))
+    assert again.recorded.table.leader == other.recorded.table.leader == 2
+
+
+async def test_nothing_is_in_force_while_no_controller_answers_but_by_an_order_that_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(promoting, "_RECORD_SECONDS", 0.3)
+    mode = complete_broker(2)
+    async with book_of(Controller(Machine(), leader=None)) as book:
+        with pytest.raises(PromotionRefusedError, match="the controllers, who record promotions, do not answer"):
+            await promote(mode, book, Promote(after=1))
+        assert mode.recorded.table.number == 1
+        await promote(mode, book, Promote(after=1, unrecorded=True))
+    assert mode.recorded.table.number == 2
+
+
+async def test_without_controllers_nobody_is_asked() -> None:
+    mode = complete_broker(2)
+    await promote(mode, None, Promote(after=1))
+    assert mode.recorded.table.number == 2
