@@ -58,7 +58,7 @@ def test_the_leaders_pod_is_deleted_without_grace(scene: Scene) -> None:
 @pytest.mark.timeout(900 + _AWAY_SECONDS, func_only=True)
 def test_the_group_fails_over_while_no_operator_runs(scene: Scene) -> None:
     orders = scene.orders
-    with scene.during(f"no operator for {_AWAY_SECONDS} s; failed over three times") as row:
+    with scene.during(f"no operator for {_AWAY_SECONDS} s; three failovers") as row:
         orders.scale_operator(0)
         gone = time.monotonic()
         try:
