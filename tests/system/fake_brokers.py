@@ -105,7 +105,7 @@ def _roles_of_904(frame: Frame) -> dict[str, object]:
     return _roles(header.master_epoch, header.master_broker_id, frame)
 
 
-def drain_group(client: ControllerClient, facts: GroupFacts, *, seconds: float = 10.0) -> None:
+def drain_group(client: ControllerClient, facts: GroupFacts, *, seconds: float = 120.0) -> None:
     """Ask everything that can have been lost, the roles last. Raises TimeoutError.
 
     A group in which nobody got a number gets one broker here: without any, nobody could ask for its roles.

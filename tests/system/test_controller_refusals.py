@@ -81,7 +81,7 @@ class House:
                 while (asked := client.ask(ask_claim(facts.name, broker_id, f"code-{broker_id}"))) is None or (
                     asked.outcome.value != "ok"
                 ):
-                    assert self.quorum.leader(seconds=10)
+                    assert self.quorum.leader(seconds=60)
                 assert asked.answer["granted"]
             facts.claims = {broker_id: f"code-{broker_id}" for broker_id in range(1, 13)}
             drain_group(client, facts)

@@ -54,7 +54,7 @@ def test_a_survivor_becomes_the_quorum_and_takes_in_new_members(tmp_path: Path) 
     with Network((*NODES, CLIENTS)) as network:
         nodes = {node: controller(network, node, tmp_path / node, adminTokenFile=str(token)) for node in NODES}
         with Quorum(list(nodes.values()), status_of(network)) as quorum:
-            quorum.agree(seconds=10)
+            quorum.agree(seconds=60)
             operator = Operator(network, token)
             refused = operator.run("recover", "--yes", admins=("c3",))
             assert refused.returncode != 0

@@ -151,7 +151,7 @@ def test_registers_over_the_log_are_linearizable(tmp_path: Path, reads: str) -> 
             "power cut of all": cut_power_of_all(disks),
             "power moves the majority": hand_over_by_power(disks),
         }
-        assert bench.quorum.ask(bench.quorum.agree(seconds=10))["lease"] is bool(READS[reads])
+        assert bench.quorum.ask(bench.quorum.agree(seconds=60))["lease"] is bool(READS[reads])
         with Traffic(bench.network, tmp_path) as traffic:
             run_rounds(bench, PLAN, shapes=shapes)
         traffic.drain()
@@ -178,7 +178,7 @@ def test_a_lease_that_never_ends_is_caught(tmp_path: Path) -> None:
     """The proof that these histories can fail: a leader that wakes up answers what is no longer so."""
     program = build_judge()
     with three_registers(tmp_path, "--lease", "--for-ever") as (bench, _):
-        bench.quorum.agree(seconds=10)
+        bench.quorum.agree(seconds=60)
         with Traffic(bench.network, tmp_path) as traffic:
             run_rounds(bench, [("leader sleeps and wakes up alone", 4)])
         traffic.drain()

@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from system.blocking import BlockingClient
 from system.processes import BrokerProcess
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 MIB = 1 << 20
 LIMIT = 32 * MIB
@@ -18,7 +19,11 @@ STORE = {"segmentSize": "4MiB", "messageSizeMax": "1MiB", "reservedPercent": 0, 
 
 
 def log_bytes(directory: Path) -> int:
-    return sum(path.stat().st_size for path in (directory / "data" / "commitlog").iterdir())
+    total = 0
+    for path in (directory / "data" / "commitlog").iterdir():
+        with suppress(FileNotFoundError):  # deleted since it was listed, which is what is looked at
+            total += path.stat().st_size
+    return total
 
 
 def test_a_size_limit_holds_and_metadata_outlives_the_segments_that_held_it(tmp_path: Path) -> None:
@@ -31,7 +36,7 @@ def test_a_size_limit_holds_and_metadata_outlives_the_segments_that_held_it(tmp_
         offset = {"consumerGroup": "TOOLS_CONSUMER", "topic": "Old", "queueId": "0", "commitOffset": "1"}
         assert client.ask(15, offset).code == 0
         sent = 0
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 180
         while client.offset(31, "Fill", 0) == 0 if sent else True:
             assert time.monotonic() < deadline, f"{sent} messages sent, nothing was deleted: {log_bytes(tmp_path)}"
             for _ in range(20):
