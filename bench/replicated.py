@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,8 @@ class Replicated:
 
     def leader_killed(self, group: RunningGroup) -> dict[str, Any]:
         """Longest gap and failed sends of a stock producer, 200/s from four threads, for each death."""
-        gaps, failed = [], 0
+        gaps: list[float] = []
+        faults: Counter[str] = Counter()
         classes = compile_java(JAVA_DIRECTORY / "src" / "main" / "java")
         with Driver(classes, self.directory / "steady") as driver:
             for number in range(self.kills):
@@ -107,8 +109,9 @@ class Replicated:
                     time.sleep(10)
                     end = time.time()
                 gaps.append(longest_gap(producer.sends, begin, end))
-                failed += sum(not send.ok for send in producer.sends)
-        return {"gaps": sorted(round(gap, 3) for gap in gaps), "failed": failed}
+                faults.update(send.fault.partition("\n")[0][:160] for send in producer.sends if not send.ok)
+        failed = {"failed": faults.total(), "faults": dict(faults.most_common(5))}
+        return {"gaps": sorted(round(gap, 3) for gap in gaps), **failed}
 
 
 def aims(figures: dict[str, Any]) -> list[tuple[str, float, str, bool]]:
