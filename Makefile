@@ -108,7 +108,7 @@ bench-beside: $(READY) ## Three replicas beside NATS JetStream and Kafka, stock 
 	@tools/need jdk maven go
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.beside $(ARGS)
 
-bench-spark: $(SPARK_READY) ## The data source beside Spark's Kafka connector; takes ten minutes (ARGS=--quick: two)
+bench-spark: $(SPARK_READY) ## The data source beside Spark's Kafka connector; takes 15 minutes (ARGS=--quick: two)
 	@tools/need jdk maven
 	@PYTHONPATH=.:broker:spark:tests $(BIN)/python -m bench.spark_rows $(ARGS)
 
