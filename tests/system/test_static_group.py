@@ -53,6 +53,16 @@ def tables_known(broker: GuardedReplica) -> tuple[int, int]:
     return page["table"], page["leader"]
 
 
+def load_that_both_have(group: GuardedGroup) -> Load:
+    """Sends that were acknowledged, and are over; both followers, who are awaited, may lead without a loss."""
+    first, *others = group.brokers
+    with Load(first, senders=2) as load:
+        load.wait_for(Outcome.OK, 100, seconds=SECONDS)
+    for each in others:
+        eventually(lambda each=each: loses_nothing(each), "a synchronous follower has not everything", SECONDS)
+    return load
+
+
 def leave_a_tail(leader: GuardedReplica, awaited: GuardedReplica) -> None:
     """Have the leader append what the broker that it waits for never gets, and die. The other one is back then."""
     client = BlockingClient(leader.port, host=leader.host, timeout_seconds=2.0)
@@ -105,10 +115,7 @@ def test_a_promotion_that_another_one_preceded_is_refused_by_who_recorded_that(t
     """Broker 3 has not heard of the promotion of broker 2, and nobody is left who could tell it but the controller."""
     with static_group(tmp_path, synchronous=(2, 3), recorded=True) as group:
         first, second, third = group.brokers
-        with Load(first, senders=2) as load:
-            load.wait_for(Outcome.OK, 100, seconds=SECONDS)
-        for each in (second, third):
-            eventually(lambda each=each: loses_nothing(each), "a synchronous follower has not everything", SECONDS)
+        load = load_that_both_have(group)
         first.kill()
         third.kill()
         done = promote(tmp_path, second, "--after", "1", "--synchronous", "3")
@@ -132,10 +139,7 @@ def test_a_promotion_that_another_one_preceded_is_refused_by_who_recorded_that(t
 def test_of_two_hands_at_once_one_promotes(tmp_path: Path) -> None:
     with static_group(tmp_path, synchronous=(2, 3), recorded=True) as group:
         first, second, third = group.brokers
-        with Load(first, senders=2) as load:
-            load.wait_for(Outcome.OK, 100, seconds=SECONDS)
-        for each in (second, third):
-            eventually(lambda each=each: loses_nothing(each), "a synchronous follower has not everything", SECONDS)
+        load = load_that_both_have(group)
         first.kill()
         with ThreadPoolExecutor() as hands:
             orders = [

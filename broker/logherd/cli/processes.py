@@ -43,6 +43,15 @@ def _without(module: str) -> Iterator[None]:
         del sys.modules[module]
 
 
+@contextmanager
+def _importing() -> Iterator[None]:
+    """Import inside what a process is made of."""
+    with _not_collecting():
+        with _without("typing_extensions"):
+            import msgspec  # noqa: F401 -- asks for it first and makes do with typing; it takes a tenth of the whole start
+        yield
+
+
 def start_process(kind: str, config: str, overrides: list[str], ready_file: str | None, guarded: bool) -> int:
     """Run a `broker` or a `controller`; guarded, this does not return unless the configuration is wrong."""
     if guarded:
@@ -54,9 +63,7 @@ def start_process(kind: str, config: str, overrides: list[str], ready_file: str 
 def _run_broker(config: str, overrides: list[str], ready_file: str | None) -> int:
     """Run a broker. Its addresses are `address`, `admin` and `nameServer`."""
     check = CheckAside("broker", Path(config), overrides)
-    with _not_collecting():
-        with _without("typing_extensions"):
-            import msgspec  # noqa: F401 -- asks for it first and makes do with typing; it takes a tenth of the whole start
+    with _importing():
         from logherd.app.process import run
         from logherd.settings.errors import SettingsError
         from logherd.settings.options import BrokerOptions
@@ -71,9 +78,7 @@ def _run_broker(config: str, overrides: list[str], ready_file: str | None) -> in
 def _run_controller(config: str, overrides: list[str], ready_file: str | None) -> int:
     """Run a controller. Its addresses are `address`, `peer`, `admin` and `nameServer`; `node` is its name."""
     check = CheckAside("controller", Path(config), overrides)
-    with _not_collecting():
-        with _without("typing_extensions"):
-            import msgspec  # noqa: F401 -- as above
+    with _importing():
         from logherd.app.controllers.process import run
         from logherd.settings.errors import SettingsError
         from logherd.settings.options import ControllerOptions
@@ -87,9 +92,7 @@ def _run_controller(config: str, overrides: list[str], ready_file: str | None) -
 
 def import_processes() -> None:
     """Import now what both kinds of processes are made of, for whoever forks them (`nursery`)."""
-    with _not_collecting():
-        with _without("typing_extensions"):
-            import msgspec  # noqa: F401 -- as above
+    with _importing():
         import logherd.app.controllers.process
         import logherd.app.process  # noqa: F401
 

@@ -35,7 +35,7 @@ from logherd.wire.errors import WireError
 from logherd.wire.frame import Frame
 from logherd.wire.headers import encode_header
 
-__all__ = ["Answered", "ControllersClient"]
+__all__ = ["Answered", "ControllersClient", "named_address"]
 
 _log = Log("logherd.group")
 
@@ -131,12 +131,12 @@ class ControllersClient:
         if address is None or address == connection.peer:
             self._leave(connection, "no controller leads")
             return
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal():
+        target = named_address(address)
+        if target is None:
             self._leave(connection, f"{connection.peer} names {address!r} as the leading controller")
             return
         self._waiting.setdefault(type(question), question)
-        self._connection, self._target = None, (host.strip("[]"), int(port))
+        self._connection, self._target = None, target
         connection.abort()
         self._wanted.set()
 
@@ -223,3 +223,9 @@ def _decode(question: Ask, answer: Frame) -> Answered | Redirected | Refused | N
         case Release():
             done = released(answer)
             return None if isinstance(done, bool) else done
+
+
+def named_address(text: str) -> tuple[str, int] | None:
+    """Host and port of the controller that another one names as the leader; None if it names nothing of the kind."""
+    host, _, port = text.rpartition(":")
+    return (host.strip("[]"), int(port)) if host and port.isdecimal() else None

@@ -2,7 +2,8 @@
 to take leadership (static)."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -41,15 +42,19 @@ class Orders:
         """What may be ordered."""
         mode = self._engine.mode
         if isinstance(mode, ByRoles):
-            return {"/replica/promote": self._promoting_action(mode)}
+            book = ControllersBook(mode.recorders, mode.seat.group) if mode.recorders else None
+            return {"/replica/promote": _taking(shapes.Promote, partial(self._promote, mode, book))}
         if not isinstance(mode, ByVotes):
             return {}
         return {
             "/replica/hand-over": _taking(shapes.HandOver, self._hand_over),
-            "/replica/rebuild": _taking(shapes.Rebuild, lambda order: rebuild(mode, order)),
+            "/replica/rebuild": _taking(shapes.Rebuild, partial(self._rebuild, mode)),
         }
 
-    def _hand_over(self, order: shapes.HandOver) -> tuple[int, object]:
+    async def _rebuild(self, mode: ByVotes, order: shapes.Rebuild) -> tuple[int, object]:
+        return rebuild(mode, order)
+
+    async def _hand_over(self, order: shapes.HandOver) -> tuple[int, object]:
         machine, mode = self._engine.mode.machine, self._engine.mode
         if machine.leads is None:
             leader = mode.leader
@@ -63,23 +68,10 @@ class Orders:
         self._engine.replica.step(HandOver(None if order.broker_id is None else BrokerId(order.broker_id)))
         return 202, shapes.HandingOver(epoch=epoch)
 
-    def _promoting_action(self, mode: ByRoles) -> Action:
-        book = ControllersBook(mode.recorders, mode.seat.group) if mode.recorders else None
-
-        async def action(document: dict[str, Any], parts: Mapping[str, str]) -> tuple[int, object]:
-            del parts
-            try:
-                order = msgspec.convert(document, shapes.Promote)
-            except msgspec.ValidationError as error:
-                return 400, {"error": str(error)}
-            async with self._promoting:
-                return await self._promote(mode, book, order)
-
-        return action
-
     async def _promote(self, mode: ByRoles, book: PromotionBook | None, order: shapes.Promote) -> tuple[int, object]:
         try:
-            await promote(mode, book, order)
+            async with self._promoting:
+                await promote(mode, book, order)
         except PromotionRefusedError as error:
             return 409, {"error": str(error)}
         except Exception as error:  # the table could not be kept: nothing that this replica says may be believed
@@ -97,7 +89,7 @@ def _page(mode: ByRoles) -> shapes.RolesPage:
     )  # fmt: skip
 
 
-def _taking(shape: type[_Shape], act: Callable[[_Shape], tuple[int, object]]) -> Action:
+def _taking(shape: type[_Shape], act: Callable[[_Shape], Awaitable[tuple[int, object]]]) -> Action:
     """An action that takes a document of this shape."""
 
     async def action(document: dict[str, Any], parts: Mapping[str, str]) -> tuple[int, object]:
@@ -106,6 +98,6 @@ def _taking(shape: type[_Shape], act: Callable[[_Shape], tuple[int, object]]) ->
             order = msgspec.convert(document, shape)
         except msgspec.ValidationError as error:
             return 400, {"error": str(error)}
-        return act(order)
+        return await act(order)
 
     return action

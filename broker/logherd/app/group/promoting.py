@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import msgspec
 
 from logherd.app.group.about import RolesShape, recorded_of, shape_of
+from logherd.app.group.asking import named_address
 from logherd.app.group.by_roles import ByRoles
 from logherd.controller.values import GroupKey
 from logherd.group.table import PromotionRefusedError, Recorded, another_in_force
@@ -117,8 +118,8 @@ async def _ask(target: tuple[str, int], header: RolesPromoteHeader) -> Frame:
 
 def _named(answer: Frame) -> list[tuple[str, int]]:
     """The leader, if it is told."""
-    host, _, port = (decode_header(LeaderHint, answer.ext).leader_address or "").rpartition(":")
-    return [(host.strip("[]"), int(port))] if host and port.isdecimal() else []
+    address = named_address(decode_header(LeaderHint, answer.ext).leader_address or "")
+    return [address] if address is not None else []
 
 
 def _read(answer: Frame) -> Recorded:

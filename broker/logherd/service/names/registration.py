@@ -224,8 +224,11 @@ class Registrar:
     def name(self, *, own: bool) -> bool:
         """Register this broker's own address from now on, or the one that follows the leader; whether that is another
         one. A name service puts it in the place of the other."""
-        before, self._identity = self.address, self._identity._replace(address=self._own if own else self._routed)
-        return self.address != before
+        address = self._own if own else self._routed
+        if address == self.address:  # nearly always, and asked after each step of the replica
+            return False
+        self._identity = self._identity._replace(address=address)
+        return True
 
     def lead(self, epoch: int) -> None:
         """This broker leads its group in this epoch and is ready to serve."""
