@@ -21,7 +21,7 @@ _FLAGS = {
 }
 _PACKAGES = {
     "pause": {"pause": "logherd.dev/e2e/pause"},
-    "etcd": {"server": "go.etcd.io/etcd/server/v3"},
+    "etcd": {"etcd": "go.etcd.io/etcd/server/v3"},
     "coredns": {"coredns": "logherd.dev/e2e/coredns"},
     "kubernetes": {
         name: f"k8s.io/kubernetes/cmd/{name}"
@@ -36,8 +36,7 @@ _MODULE = {"kubectl": "kubernetes"}
 
 def build_programs() -> dict[str, Path]:
     """Every program by its name. An empty cache costs ten minutes of two processors and 2 GB of memory."""
-    found = {name: _folder(module) / name for module, packages in _PACKAGES.items() for name in packages}
-    return {**found, "etcd": found["server"]}
+    return {name: _folder(module) / name for module, packages in _PACKAGES.items() for name in packages}
 
 
 def build_kubectl() -> Path:
@@ -66,6 +65,9 @@ def _folder(module: str) -> Path:
             ],
             with_sources, {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local"},
         )  # fmt: skip
+        for name, package in packages.items():
+            called = next(part for part in reversed(package.split("/")) if part != "v3")
+            (aside / called).rename(aside / name)
         shutil.rmtree(with_sources)
 
     key = digest_of(*files, flags, *packages.values(), platform.machine())
