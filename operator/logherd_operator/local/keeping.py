@@ -16,6 +16,7 @@ from logherd_operator.local.files import Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import Look, look_at
 from logherd_operator.local.places import Places
+from logherd_operator.local.state import GroupState
 from logherd_operator.observed.observed import Observed
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.plan.pace import Pace
@@ -65,10 +66,13 @@ class Keeping:
         controllers = group.spec.controllers.embedded
         self._files = Files(
             group, Addresses(state.host, state.ports), self._folder.path,
-            controllers=controllers.replicas if controllers is not None else 0,
+            controllers=controllers.replicas if controllers is not None else 0, state=self._state,
         )  # fmt: skip
         self._acting = Acting(group, self._folder, self._places, self._files)
         self._folder.write_document("spec.json", group.model_dump(mode="json", by_alias=True, exclude_unset=True))
+
+    def _state(self) -> GroupState:
+        return self._places.state
 
     def turn(self) -> Turn:
         """Do what is next. Raises: LocalError if this machine is in the way."""
@@ -119,7 +123,9 @@ class Keeping:
             check_change(self.group, group, source=source)
             state = self._places.state
             controllers = state.controllers or 0
-            files = Files(group, Addresses(state.host, state.ports), self._folder.path, controllers=controllers)
+            files = Files(
+                group, Addresses(state.host, state.ports), self._folder.path, controllers=controllers, state=self._state
+            )  # fmt: skip
             check_settings(files, self._folder, source=source)
         except SpecError as error:
             self.fault = str(error)

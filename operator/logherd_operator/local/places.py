@@ -60,7 +60,10 @@ class Places:
     def add(self, component: Component, count: int, files: Files) -> None:
         """Let there be so many places. Places that come to a group with data begin as learners."""
         state = self.state
-        state = replace(state, brokers=count) if component == "broker" else replace(state, controllers=count)
+        if component == "broker":
+            state = replace(state, brokers=count, founders=state.founders if state.founded else count)
+        else:
+            state = replace(state, controllers=count)
         learner = component == "broker" and state.founded
         for ordinal in range(count):
             if state.place(component, ordinal) is None:

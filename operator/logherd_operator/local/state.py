@@ -57,7 +57,8 @@ class PlaceState:
 class GroupState:
     """The group that owns a folder. Counts are None before anything was made; they stay after `down`, as the data does.
 
-    `generation` counts the accepted changes of the spec. `keeper` is the `logherd up` that looks after it now.
+    `generation` counts the accepted changes of the spec. `keeper` is the `logherd up` that looks after it now. `mode`
+    says who leads, as in the spec; `founders`: with so many brokers the group began, 0 if that was not kept.
     """
 
     group: str
@@ -71,6 +72,8 @@ class GroupState:
     founded: bool = False
     generation: int = 1
     keeper: Process | None = None
+    mode: str = "Controller"
+    founders: int = 0
     places: tuple[PlaceState, ...] = ()
 
     def place(self, component: Component, ordinal: int) -> PlaceState | None:
