@@ -86,7 +86,7 @@ class Files:
             peer_listen=own.peer,
             peers={n + 1: each.peer for n, each in enumerate(everywhere)},
             learner=learner,
-            founders=state.founders if state is not None else None,
+            founders=state.began.founders if state is not None else None,
             brokers=state.brokers if state is not None else None,
         )
         guardian = GuardianPlace(

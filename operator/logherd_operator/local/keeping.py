@@ -90,8 +90,9 @@ class Keeping:
         if decided.actions:
             self._tell("place", self._places.tend(self._files))
         self._served = self._served or (look.observed.group is not None and look.observed.group.led)
-        if look.observed.group is not None and look.observed.group.founded and not self._places.state.founded:
-            self._places.remember(replace(self._places.state, founded=True))
+        if look.observed.group is not None and look.observed.group.founded and not self._state().began.founded:
+            state = self._places.state
+            self._places.remember(replace(state, began=replace(state.began, founded=True)))
         self._say_held(decided)
         self._publish(decided)
         return Turn(look, decided, decided.again_seconds)

@@ -52,7 +52,7 @@ def look_at(state: GroupState, folder: Folder) -> Look:
     pages = tuple(_page(place, folder, _admin(place, addresses)) for place in state.places)
     leading = _leading(state, pages, addresses)
     group, quorum = (None, None) if leading is None else _asked(leading, state)
-    if state.mode != "Controller":
+    if state.began.mode != "Controller":
         group = _told_by_brokers(state, pages, addresses)
     observed = Observed(
         platform=Platform(brokers=state.brokers, controllers=state.controllers),
@@ -100,7 +100,7 @@ def _leading(state: GroupState, pages: tuple[Page, ...], addresses: Addresses) -
 def _asked(leading: str, state: GroupState) -> tuple[Group | None, Quorum | None]:
     quorum = ask(leading, "/quorum")
     # Of a group that leads itself they know nothing.
-    answer = ask(leading, f"/groups/{state.cluster}/{state.group}") if state.mode == "Controller" else None
+    answer = ask(leading, f"/groups/{state.cluster}/{state.group}") if state.began.mode == "Controller" else None
     group = None
     if answer is not None and answer[0] == _HTTP_OK:
         group = group_of(answer[1])
@@ -117,12 +117,12 @@ def _told_by_brokers(state: GroupState, pages: tuple[Page, ...], addresses: Addr
         if place.component == "broker" and page.status is not None
     }
     roles = []
-    for ordinal in answering if state.mode == "Static" else ():
+    for ordinal in answering if state.began.mode == "Static" else ():
         answer = ask(addresses.broker(ordinal).admin, "/replica/roles")
         if answer is not None and answer[0] == _HTTP_OK:
             roles.append(answer[1])
     return group_of_brokers(
-        state.mode.lower(), answering.values(), roles, founded=state.founded, replicas=state.brokers or 1
+        state.began.mode.lower(), answering.values(), roles, founded=state.began.founded, replicas=state.brokers or 1
     )  # fmt: skip
 
 

@@ -61,10 +61,11 @@ class Places:
         """Let there be so many places. Places that come to a group with data begin as learners."""
         state = self.state
         if component == "broker":
-            state = replace(state, brokers=count, founders=state.founders if state.founded else count)
+            began = state.began if state.began.founded else replace(state.began, founders=count)
+            state = replace(state, brokers=count, began=began)
         else:
             state = replace(state, controllers=count)
-        learner = component == "broker" and state.founded
+        learner = component == "broker" and state.began.founded
         for ordinal in range(count):
             if state.place(component, ordinal) is None:
                 place = PlaceState(
