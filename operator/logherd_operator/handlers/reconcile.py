@@ -128,7 +128,10 @@ class Reconciler:
                 "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
                 "spec": group.get("spec", {}),
             }  # fmt: skip
-            memory.parsed = Parsed(generation, parse_group(json.dumps(plain), source=f"generation {generation}"))
+            parsed = parse_group(json.dumps(plain), source=f"generation {generation}")
+            if (mode := parsed.spec.replication.mode) != "Controller":
+                raise SpecError(f"spec.replication.mode: {mode} is not supported on Kubernetes yet, only by logherd up")
+            memory.parsed = Parsed(generation, parsed)
         return memory.parsed.group
 
     def _site(self, key: Key, group: Document, parsed: BrokerGroup, memory: Memory) -> Site:
