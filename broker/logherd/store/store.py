@@ -479,6 +479,7 @@ class MessageStore:
         return DiskState(
             free_bytes=free, reserve_bytes=reserve, accepts_messages=self.accepts_messages,
             log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,
+            refusal=self._admission.reason or self._log.refusal,
         )  # fmt: skip
 
     def tick(self) -> None:
