@@ -45,7 +45,7 @@ class Memory:
     `pinned` is None before it was read. `applied`: hashes of objects as they were last applied, by path, with the time;
     `absent`: paths of objects that are known not to be there. `leading`: the controller that led last, by ordinal.
     `refused`: settings that a broker's process (by pod uid) was told and refused. `taken`: pods (by name, uid) that
-    were told to stop, until the watch shows it.
+    were told to stop, until the watch shows it. `founders`: with how many brokers a group began that leads itself.
     """
 
     uid: str
@@ -59,3 +59,4 @@ class Memory:
     taken: dict[str, str] = field(default_factory=dict)
     written: Written | None = None
     drawn: Drawn | None = None
+    founders: int | None = None
