@@ -52,12 +52,15 @@ def hear(situation: Situation) -> Iterator[Step]:
 
 
 def found(situation: Situation) -> Iterator[Step]:
-    """Until the group has had a leader it has no data: it may have any size, and what cannot start is replaced."""
+    """Until the group has had a leader it has no data: it may have any size, and what cannot start is replaced.
+
+    Where its brokers found it themselves, they are those with which it began.
+    """
     group, platform = situation.group, situation.observed.platform
     if group is None or group.founded:
         return
     wanted, have = situation.spec.replicas, platform.brokers or 0
-    if wanted > have:
+    if wanted > have and situation.by_controllers:
         yield Act(action=SetMembers(component="broker", count=wanted, before=have, reason=f"{wanted} brokers found it"))
     yield from _heal_unstarted(situation)
     yield Wait(operation=_provision("AwaitFirstLeader", group.why or "the group has had no leader yet"))

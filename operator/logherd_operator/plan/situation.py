@@ -30,7 +30,7 @@ class Situation:
     @property
     def by_controllers(self) -> bool:
         """Do the controllers say who leads, who counts, and what the group's rules are?"""
-        return self.spec.replication.mode == "Controller"
+        return self.spec.by_controllers
 
     def kept(self) -> tuple[Slot, ...]:
         """Places of brokers that the platform keeps now, in order."""

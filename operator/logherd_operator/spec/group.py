@@ -94,6 +94,11 @@ class BrokerGroupSpec(RunningFields, ReplicatingFields):
     spark: Spark = Field(default_factory=Spark, description="Spark on Kubernetes.")
 
     @property
+    def by_controllers(self) -> bool:
+        """Do controllers say who leads, who counts, and what the group's rules are? Else its brokers do."""
+        return self.replication.mode == "Controller"
+
+    @property
     def min_in_sync(self) -> int:
         """Fewest durable copies of a committed message."""
         return self.replication.min_in_sync_replicas or min(2, self.replicas)
