@@ -226,6 +226,13 @@ async def test_a_setting_that_needs_a_restart_restarts_one_after_the_other() -> 
     assert drive.kubelet.world.faults == []
 
 
+async def test_a_mode_that_is_not_built_for_kubernetes_is_refused_by_name() -> None:
+    drive = Drive.of({**SPEC, "replication": {"mode": "Raft"}})
+    await drive.steps(30)
+    assert "spec.replication.mode: Raft is not supported on Kubernetes yet" in drive.condition("Degraded")["message"]
+    assert [path for path in drive.api.objects if "statefulsets" in path] == []
+
+
 async def test_a_spec_that_cannot_be_read_changes_nothing_but_what_is_said() -> None:
     drive = await founded()
     before = {path: each for path, each in drive.api.objects.items() if path != GROUP_PATH}

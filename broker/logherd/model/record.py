@@ -24,7 +24,7 @@ from logherd.kit.errors import LogHerdError
 __all__ = [
     "BLANK_MAGIC", "BLANK_SIZE_MIN", "CHECKSUM_SIZE", "MAGIC_V1", "MAGIC_V2", "Record", "RecordError", "SysFlag",
     "body_crc", "check_record", "decode_record", "encode_blank", "encode_record", "encode_record_for",
-    "encode_topic", "record_size",
+    "encode_topic", "is_whole", "record_size",
 ]  # fmt: skip
 
 MAGIC_V1 = 0xDAA320A7
@@ -271,6 +271,12 @@ def _verify(view: memoryview, body: memoryview, crc_of_body: int, checked_proper
         computed = crc32(view[: len(view) - CHECKSUM_SIZE]) & _CHECKSUM_MASK
         if written != b"%010d" % computed:
             raise RecordError(f"record checksum is {computed:010d}, the record says {written.decode(errors='replace')}")
+
+
+def is_whole(record: memoryview) -> bool:
+    """Whether it ends in the checksum of all that is before it, as each record of LogHerd's does."""
+    computed = crc32(record[:-CHECKSUM_SIZE]) & _CHECKSUM_MASK
+    return record[-CHECKSUM_SIZE:] == (_CHECKSUM_BACKWARDS % computed)[::-1]
 
 
 def check_record(record: memoryview, position: int, *, bare: bool = True) -> None:

@@ -2,7 +2,7 @@
 
 from struct import Struct
 
-from logherd.model.record import MAGIC_V1, MAGIC_V2, RecordError, SysFlag, check_record
+from logherd.model.record import MAGIC_V1, MAGIC_V2, RecordError, SysFlag, check_record, is_whole
 from logherd.store.consume_queue import UNIT, UNIT_SIZE, QueueLog
 from logherd.store.errors import StoreDamaged
 from logherd.store.files import Buffer
@@ -21,8 +21,8 @@ _FRESH_BYTES = 256 << 20
 
 _I32 = Struct(">i")
 _I64 = Struct(">q")
-_PLACE = Struct(">i4xq")
-_PLACE_AT = 12  # the record's queue id, flag and queue offset
+_PLACE = Struct(">i4xqq")
+_PLACE_AT = 12  # the record's queue id, flag, queue offset and position
 _BLANK_HEAD = 8
 _HEAD_SIZE = 76  # up to and with the store timestamp, whatever the born host
 
@@ -102,16 +102,19 @@ class QueueReader:
 
         Raises: StoreDamaged if it does not and nothing was read before it: what is whole is served up to the damage.
         """
+        view = self._log.view(position, size) if size > _HEAD_SIZE else None
+        place = (queue.queue_id, offset, position)
+        if view is not None and is_whole(view) and _PLACE.unpack_from(view, _PLACE_AT) == place:
+            return True
         try:
-            self._prove(queue, offset, position, size)
+            self._prove(queue, offset, position, view, size)
         except StoreDamaged:
             if first:
                 raise
             return False
         return True
 
-    def _prove(self, queue: QueueLog, offset: int, position: int, size: int) -> None:
-        view = self._log.view(position, size) if size > _HEAD_SIZE else None
+    def _prove(self, queue: QueueLog, offset: int, position: int, view: memoryview | None, size: int) -> None:
         if view is None:
             raise self._unit_damaged(queue, offset, f"it names {size} bytes at position {position}")
         try:
@@ -119,7 +122,7 @@ class QueueReader:
         except RecordError as error:
             what = f"{error}; message {offset} of queue {queue.queue_id} of {queue.topic} should be there"
             raise self._log.damaged(position, what) from error
-        if _PLACE.unpack_from(view, _PLACE_AT) != (queue.queue_id, offset):
+        if _PLACE.unpack_from(view, _PLACE_AT) != (queue.queue_id, offset, position):
             raise self._unit_damaged(queue, offset, f"at position {position} is another message")
 
     def _unit_damaged(self, queue: QueueLog, offset: int, what: str) -> StoreDamaged:

@@ -17,6 +17,7 @@ from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import Look, look_at
 from logherd_operator.local.places import Places
 from logherd_operator.local.reasons import is_refused, why_not_served
+from logherd_operator.local.state import GroupState
 from logherd_operator.local.telling import Telling
 from logherd_operator.observed.observed import Observed
 from logherd_operator.plan.outcome import Plan
@@ -68,10 +69,13 @@ class Keeping:
         controllers = group.spec.controllers.embedded
         self._files = Files(
             group, Addresses(state.host, state.ports), self._folder.path,
-            controllers=controllers.replicas if controllers is not None else 0,
+            controllers=controllers.replicas if controllers is not None else 0, state=self._state,
         )  # fmt: skip
         self._acting = Acting(group, self._folder, self._places, self._files)
         self._folder.write_document("spec.json", group.model_dump(mode="json", by_alias=True, exclude_unset=True))
+
+    def _state(self) -> GroupState:
+        return self._places.state
 
     def turn(self) -> Turn:
         """Do what is next. Raises: LocalError if this machine is in the way."""
@@ -89,8 +93,9 @@ class Keeping:
         if decided.actions:
             self._telling.tell("place", self._places.tend(self._files))
         self._served = self._served or (look.observed.group is not None and look.observed.group.led)
-        if look.observed.group is not None and look.observed.group.founded and not self._places.state.founded:
-            self._places.remember(replace(self._places.state, founded=True))
+        if look.observed.group is not None and look.observed.group.founded and not self._state().began.founded:
+            state = self._places.state
+            self._places.remember(replace(state, began=replace(state.began, founded=True)))
         self._say_how_it_stands(look, decided)
         self._publish(decided)
         return Turn(look, decided, decided.again_seconds)
@@ -122,7 +127,9 @@ class Keeping:
             check_change(self.group, group, source=source)
             state = self._places.state
             controllers = state.controllers or 0
-            files = Files(group, Addresses(state.host, state.ports), self._folder.path, controllers=controllers)
+            files = Files(
+                group, Addresses(state.host, state.ports), self._folder.path, controllers=controllers, state=self._state
+            )  # fmt: skip
             check_settings(files, self._folder, source=source)
         except SpecError as error:
             self.fault = str(error)

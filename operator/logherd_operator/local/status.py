@@ -59,15 +59,21 @@ def serves(document: Document) -> bool:
 def _leader(pages: Mapping[PlaceState, Page]) -> Document | None:
     """The broker that says that it leads, and of several the one in the latest epoch."""
     told = [page.status for page in pages.values() if page.status is not None and page.status.get("role") == "leader"]
-    leading = [each for each in told if "brokerId" in each]
+    leading = [each for each in told if "brokerId" in each and _may_lead(each)]
     if not leading:
         return None
     leader = max(leading, key=lambda each: int(each.get("epoch") or 0))
     return {key: leader.get(key) for key in ("brokerId", "address", "pid", "epoch")}
 
 
+def _may_lead(page: Mapping[str, Any]) -> bool:
+    """Where no controllers elect it, a leader counts only if it serves."""
+    said = page.get("replication") or {}
+    return said.get("mode") not in ("raft", "static") or bool(said.get("serving"))
+
+
 def _in_sync(look: Look, pages: Mapping[PlaceState, Page]) -> list[int]:
-    """As the controllers have it; if they cannot be asked, as the leader last heard."""
+    """As those have it who know who leads; if they cannot be asked, as the leader last heard."""
     group = look.observed.group
     if group is not None:
         return list(group.in_sync)

@@ -152,6 +152,7 @@ def _begin(group: BrokerGroup, file: Path, folder: Folder, options: UpOptions) -
     state = replace(
         state, host=host, ports=ports, file=str(file.resolve()), cluster=spec.cluster_name or name,
         name_servers=name_servers(group, addresses, controllers), keeper=_own_mark(),
+        began=replace(state.began, mode=spec.replication.mode),
     )  # fmt: skip
     folder.write(state)
     return state
@@ -208,7 +209,7 @@ def _serves(turn: Turn) -> bool:
 def _whole(turn: Turn, state: GroupState) -> bool:
     group = turn.look.observed.group
     ready = all(each.ready for each in (*turn.look.observed.brokers, *turn.look.observed.controllers) if each.instance)
-    return group is not None and ready and len(group.in_sync) >= (state.brokers or 0)
+    return group is not None and ready and all(group.settled(n + 1) for n in range(state.brokers or 0))
 
 
 def _hopeless(state: GroupState, turn: Turn) -> str:

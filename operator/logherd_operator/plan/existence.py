@@ -38,16 +38,17 @@ def _first_count(situation: Situation) -> int:
 
 
 def hear(situation: Situation) -> Iterator[Step]:
-    """Without word from the controllers nothing is taken away; only what serves nobody is replaced."""
+    """Without word of how the group stands nothing is taken away; only what serves nobody is replaced."""
     if situation.group is not None:
         return
+    whose = "controllers" if situation.by_controllers else "brokers"
     yield Block(
         code=Code.QUORUM_UNREACHABLE,
-        message="no controller tells how the group stands",
-        unblocks="a majority of the controllers has to be up, and reachable from the operator",
+        message=f"no {whose.removesuffix('s')} tells how the group stands",
+        unblocks=f"a majority of the {whose} has to be up, and reachable from the operator",
     )
     yield from _heal_unstarted(situation)
-    yield Wait(operation=_provision("AwaitQuorum", "the controllers do not answer"))
+    yield Wait(operation=_provision("AwaitQuorum", f"the {whose} do not answer"))
 
 
 def found(situation: Situation) -> Iterator[Step]:

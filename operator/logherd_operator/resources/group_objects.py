@@ -39,7 +39,7 @@ def render_group(
     if own:
         pinned["controller"] = pin(site, "controller", controller_template(site), before.get("controller"))
     kept = [
-        *_accounts(site), *(leader_access(site) if own else ()), *_config_maps(site, shape, pinned),
+        *_accounts(site), *leader_access(site), *_config_maps(site, shape, pinned),
         *spark_template(site), *services(site), *network_policies(site, operator_peer or OPERATOR_PEER),
         *_budgets(site, shape),
     ]  # fmt: skip

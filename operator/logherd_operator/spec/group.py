@@ -102,6 +102,9 @@ class BrokerGroupSpec(RunningFields, ReplicatingFields):
     def _parts_agree(self) -> "BrokerGroupSpec":
         if self.min_in_sync > self.replicas:
             raise ValueError(f"replication.minInSyncReplicas {self.min_in_sync} is above replicas {self.replicas}")
+        roles = self.replication.static
+        if roles is not None and max((roles.leader, *(roles.synchronous or ()))) > self.replicas:
+            raise ValueError(f"replication.static names a broker above replicas, which is {self.replicas}")
         if self.termination_grace_period_seconds < self.switchover_timeout_seconds + 45:
             raise ValueError("terminationGracePeriodSeconds should be at least switchoverTimeoutSeconds + 45")
         if self.placement.ack_across_zones and (self.placement.zone_spread != "Required" or self.replicas < 3):
