@@ -25,9 +25,13 @@ def test_every_broker_of_a_group_accepts_its_file(tmp_path: Path, name: str) -> 
         options = load_broker_options(path)
         ordinal = options.broker_id - 1
         assert file == f"orders-broker-{ordinal}.json"
-        assert options.replication.mode == "controller"
-        assert len(options.replication.controllers) == shape.controllers
+        mode = site_of(spec).group.spec.replication.mode
+        assert options.replication.mode == mode.lower()
+        assert len(options.replication.controllers) == (0 if mode == "Raft" else shape.controllers)
         assert options.replication.learner == (shape.first_learner is not None and ordinal >= shape.first_learner)
+        if mode == "Raft":
+            assert options.replication.raft.founders == (1, 2, 3)
+            assert options.replication.raft.members == (1, 2, 3, 4)
         assert options.guardian.relay_listen is not None
 
 
@@ -58,6 +62,7 @@ def test_any_lease_leaves_time_for_an_election(tmp_path: Path, failover: dict[st
         {}, {"storage": {"reservedPercent": 7}, "replication": {"lagTimeoutMs": 2500}},
         {"config": {"fileReservedTime": "096", "autoCreateTopicEnable": "false", "flushIntervalCommitLog": "50"}},
         {"config": {"diskMaxUsedSpaceRatio": "80"}, "failover": {"heartbeatIntervalMs": 700}},
+        {"replication": {"mode": "Raft"}}, {"replication": {"mode": "Static", "lagTimeoutMs": 900}},
     ],
 )  # fmt: skip
 def test_a_broker_tells_hot_settings_as_the_operator_wants_them(tmp_path: Path, spec: dict[str, object]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from k8s.api_server import ApiServer, stamp
 from logherd_operator.clients.api import Reply
 from logherd_operator.plan import actions as act
-from logherd_operator.spec.effects import CONFIG_LIVE
+from logherd_operator.spec.effects import CONFIG_LIVE, MEMBERS
 from logherd_operator.spec.group import BrokerGroupSpec
 from logherd_operator.spec.machine import quantity_value
 from unit.operator_plan.world import Disk, Pod, World
@@ -35,6 +35,10 @@ class Pods(World):
 
     @property
     def wanted_hot(self) -> dict[str, str]:
+        return dict(self.files)
+
+    @property
+    def from_file(self) -> dict[str, str]:
         return dict(self.files)
 
 
@@ -203,7 +207,7 @@ class Kubelet:
         if pod in self.silent:
             return None
         if component == "broker":
-            return self._broker_page(int(number))
+            return self._roles(int(number)) if path == "/replica/roles" else self._broker_page(int(number))
         return self._controller_page(int(number), path)
 
     def _broker_page(self, n: int) -> Reply | None:
@@ -212,10 +216,42 @@ class Kubelet:
             return None
         report, group = slot.report, self.world.group
         leads = group is not None and group.leader == n + 1
+        leads_itself = not self.world.spec.by_controllers
+        voting = {"replication": self._replication(n, leads=leads)} if leads_itself else {}
         return Reply(200, {
+            **voting,
             "brokerId": n + 1, "role": "leader" if leads else "follower", "epoch": report.epoch, "endPosition": 1,
             "committedPosition": 1, "storeId": report.store_id, "version": "1.2.3", "hot": dict(report.hot),
         })  # fmt: skip
+
+    def _replication(self, n: int, *, leads: bool) -> Document:
+        """As a broker in mode raft or static sees its group."""
+        world = self.world
+        group = world._group_page() if world.group is not None and world.group.founded else None
+        replicas = group.replicas if group is not None else ()
+        least = 0 if group is None else group.rules.min_in_sync if world.voting else world.spec.replicas
+        members = [each.broker_id for each in replicas if not each.learner]
+        return {
+            "mode": world.spec.replication.mode.lower(), "serving": leads, "pending": None,
+            "epoch": group.epoch if group is not None else 0, "positions": {"end": 1 << 40},
+            "inSync": {
+                "members": list(group.in_sync) if group is not None and leads else members, "version": 1,
+                "minInSync": least,
+            },
+            "followers": [
+                {"brokerId": each.broker_id, "connected": bool(each.alive), "lagBytes": each.lag}
+                for each in replicas if leads and each.broker_id != n + 1
+            ],
+        }  # fmt: skip
+
+    def _roles(self, n: int) -> Reply | None:
+        """In mode static: all others are awaited, and have everything."""
+        number, leader = self.world.table
+        others = [each for each in range(1, self.world.spec.replicas + 1) if each != leader]
+        return Reply(200, {
+            "brokerId": n + 1, "table": number, "leader": leader, "synchronous": others, "copies": len(others) + 1,
+            "eligible": True, "why": "",
+        }) if self.world.serves(n) else None  # fmt: skip
 
     def _controller_page(self, n: int, path: str) -> Reply | None:
         pod = self.world.controllers.get(n)
@@ -232,7 +268,7 @@ class Kubelet:
             return Reply(200, {"node": f"c{n}", "leader": leader, "term": 1, "members": members})
         if quorum is None:
             return Reply(503, {"reason": "NOT_CONFIRMED"})
-        if self.world.group is None:
+        if self.world.group is None or not self.world.spec.by_controllers:
             return Reply(404, {"reason": "UNKNOWN_GROUP", "confirmed": True})
         page = self.group_page()
         leads = quorum.leader == f"c{n}"
@@ -268,15 +304,19 @@ class Kubelet:
             return Reply(401, {"error": "no token"})
         verb, world = path.rpartition("/")[2], self.world
         before = (world.group, world.leading, {uid: dict(each) for uid, each in world.hot.items()})
-        self._carry_out(verb, body, host)
+        if path == "/replica/promote" and world.group is not None:
+            world.table = (int(body["after"]) + 1, int(host.partition(".")[0].rpartition("-")[2]) + 1)
+            world.group = replace(world.group, leader=world.table[1], epoch=world.group.epoch + 1)
+        else:
+            self._carry_out(verb, body, host)
         after = (world.group, world.leading, world.hot)
         return Reply(200, {}) if before != after else Reply(409, {"reason": "CONFLICT", "error": "not so"})
 
     def _carry_out(self, verb: str, body: Mapping[str, Any], host: str) -> None:
         world, epoch = self.world, int(body.get("expectedEpoch", 0))
-        if verb == "elect":
+        if verb in ("elect", "hand-over"):
             world._do_switchover(act.Switchover(
-                target=body["brokerId"], expected_epoch=epoch, request_id=body["requestId"], reason="",
+                target=body["brokerId"], expected_epoch=epoch, request_id=body.get("requestId", ""), reason="",
             ))  # fmt: skip
         elif verb in ("promote", "demote"):
             world._set_learner(body["brokerId"], epoch, learner=verb == "demote")
@@ -296,9 +336,12 @@ def hot_of(document: Document) -> dict[str, str]:
     """What a broker that starts from this file has in force, as its status page tells it."""
     defaults = {name: value for name, value in CONFIG_LIVE.items() if value is not None}
     properties = {name: value for name, value in document["properties"].items() if name in CONFIG_LIVE}
+    replication = document["replication"]
+    members = replication.get("raft", {}).get("members")
     return {
-        "replication.heartbeat": document["replication"]["heartbeat"],
-        "replication.lagTimeout": document["replication"]["lagTimeout"],
+        **({MEMBERS: ",".join(map(str, members))} if members is not None else {}),
+        "replication.heartbeat": replication.get("heartbeat", "500ms"),
+        "replication.lagTimeout": replication.get("lagTimeout", "1500ms"),
         "store.reservedPercent": str(document["store"]["reservedPercent"]),
         **defaults,
         **properties,

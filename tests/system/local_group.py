@@ -51,12 +51,14 @@ def left_over(folder: Path) -> dict[int, str]:
 class LocalGroup:
     """Use as a context manager: on leaving, nothing of it runs."""
 
-    def __init__(self, folder: Path, *, replicas: int = 3) -> None:
+    def __init__(self, folder: Path, *, replicas: int = 3, replication: str = "") -> None:
+        """`replication`: of the spec, as YAML in one line."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.file = folder / "group.yaml"
         self.data = folder / "data"
-        self.file.write_text(_FILE.replace("replicas: 3", f"replicas: {replicas}"))
+        also = f"\n  replication: {replication}" if replication else ""
+        self.file.write_text(_FILE.replace("replicas: 3", f"replicas: {replicas}{also}"))
 
     def __enter__(self) -> Self:
         return self

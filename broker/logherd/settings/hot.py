@@ -35,6 +35,10 @@ def _show_time(milliseconds: int) -> str:
     return f"{milliseconds}ms"
 
 
+def _show_numbers(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
 def _show_size(size: int | None) -> str:
     return "none" if size is None else str(size)
 
@@ -56,6 +60,7 @@ HOT: Final[dict[str, dict[str, Hot]]] = {
     "broker": {
         "replication.lagTimeout": Hot("replication.lag_timeout_ms", _show_time),
         "replication.heartbeat": Hot("replication.heartbeat_ms", _show_time),
+        "replication.raft.members": Hot("replication.raft.members", _show_numbers),
         "store.asyncFlushInterval": Hot("store.async_flush_interval_ms", _show_time),
         "store.reservedPercent": Hot("store.reserved_percent"),
         "store.retention.age": Hot("store.retention.age_ms", _show_time),

@@ -100,9 +100,10 @@ class ElectionOptions(Options, frozen=True):
 
 
 class VotingOptions(Options, frozen=True):
-    """Raft mode. `founders` are never empty in that mode, and in the order of their numbers."""
+    """Raft mode. `founders` are never empty in that mode, and sorted. No `members`: all of `peers`."""
 
     founders: tuple[int, ...]
+    members: tuple[int, ...]
     election: ElectionOptions
 
 

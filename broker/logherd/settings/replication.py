@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, PlainSerializer, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from logherd.settings.base import Group
 from logherd.settings.classic import ClassicHaSettings
@@ -26,6 +26,11 @@ _Dialled = Annotated[EndpointText, AfterValidator(_check_real_port)]
 _BrokerId = Annotated[int, Field(ge=1, le=999)]
 
 
+def _listed(value: object) -> object:
+    """`1,2,3` as well as a list: so it is told, and can be sent back."""
+    return [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else value
+
+
 class VotingSettings(Group):
     """Mode raft."""
 
@@ -34,6 +39,13 @@ class VotingSettings(Group):
         max_length=16,
         description="Brokers that vote from the group's first start on; the same at all of them, and never changed. "
         "Who is added to `peers` later joins them. Empty: all of `peers`.",
+    )
+    members: Annotated[tuple[_BrokerId, ...], BeforeValidator(_listed)] = Field(
+        default=(),
+        max_length=16,
+        description="Brokers that belong to the group, as its leader has it: who is added gets a vote once it has "
+        "everything, who is left out loses it. The others of `peers` are only known. Empty: all of `peers`. A running "
+        "broker is told `1,2,3`.",
     )
     election: ElectionSettings = Field(
         default_factory=ElectionSettings, description="How soon another broker leads; the same at all of them."
@@ -113,7 +125,7 @@ class ReplicationSettings(FollowerReadSettings):
         default_factory=dict, max_length=16,
         description="Where each replica's `peerListen` is reached, by broker id. This broker's own may be among them; "
         "those that do not run yet, too. In mode raft and static it holds all of them; in mode raft whoever is not in "
-        "it loses its vote.",
+        "it, or not in `raft.members`, loses its vote.",
     )  # fmt: skip
     leader_address: _Dialled | None = Field(
         default=None,
@@ -163,6 +175,8 @@ class ReplicationSettings(FollowerReadSettings):
         return self._with_founders() if self.mode == "raft" else self
 
     def _with_founders(self) -> "ReplicationSettings":
+        if unknown := {*self.raft.members} - {*self.peers}:
+            raise ValueError(f"raft.members names {sorted(unknown)}, which peers lacks")
         founders = tuple(sorted(self.raft.founders or self.peers))
         if len(founders) != self.replicas or len({*founders}) < len(founders):
             # A broker that does not know the others would found a group of its own.

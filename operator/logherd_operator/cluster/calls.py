@@ -151,15 +151,26 @@ def _rules(action: plan.SetRules) -> dict[str, Any]:
     return {"replicas": action.replicas, "minInSync": action.min_in_sync, **preferred}
 
 
-def _elect(action: plan.Switchover) -> dict[str, Any]:
-    return {"brokerId": action.target, "expectedEpoch": action.expected_epoch, "requestId": action.request_id}
+def _elect(action: plan.Switchover, at: At) -> tuple[Call, ...]:
+    """The controllers do it; where none lead the group, whoever leads it hands over."""
+    body = {"brokerId": action.target, "expectedEpoch": action.expected_epoch}
+    if action.leader is not None:
+        return (Call(target=action.leader - 1, method="POST", path="/replica/hand-over", body=body),)
+    path = f"/groups/{at.site.cluster}/{at.site.name}/elect"
+    return (Call(target="controllers", method="POST", path=path, body={**body, "requestId": action.request_id}),)
+
+
+def _take_lead(action: plan.TakeLead, _at: At) -> tuple[Call, ...]:
+    body = {"after": action.after, "synchronous": list(action.synchronous), "copies": action.copies}
+    return (Call(target=action.target - 1, method="POST", path="/replica/promote", body=body),)
 
 
 _CALLS: dict[type[plan.Action], Callable[..., tuple[Call, ...]]] = {
     plan.SetMembers: _set_members,
     plan.RemoveMember: _remove_member,
     plan.Restart: _restart,
-    plan.Switchover: _of_group("elect", _elect),
+    plan.Switchover: _elect,
+    plan.TakeLead: _take_lead,
     plan.Promote: _of_group("promote", _learner),
     plan.Demote: _of_group("demote", _learner),
     plan.Forget: _of_group(
@@ -167,6 +178,7 @@ _CALLS: dict[type[plan.Action], Callable[..., tuple[Call, ...]]] = {
     ),
     plan.SetRules: _of_group("rules", _rules),
     plan.PushConfig: _push,
+    plan.LeaveOut: _push,
     plan.TransferQuorum: _of_quorum("transfer", lambda action: {"node": action.node}),
     plan.SettleQuorum: _of_quorum("members", lambda action: {"voters": list(action.voters)}),
     plan.GrowVolume: _grow,

@@ -10,6 +10,7 @@ from logherd_operator.clients.api import Api, Reply
 from logherd_operator.cluster.look import orders_of, platform_of, slots_of
 from logherd_operator.handlers.known import Key, Known
 from logherd_operator.handlers.memory import Memory
+from logherd_operator.observed.brokers import group_of_brokers
 from logherd_operator.observed.documents import group_of, quorum_of, report_of, unknown_group
 from logherd_operator.observed.observed import Observed
 from logherd_operator.observed.quorum import Group, Quorum
@@ -57,9 +58,12 @@ class Eyes:
         pods = await self._fresh(key, self._known.pods(key), memory)
         claims = self._known.claims(key)
         places = slots_of(site.workload("broker"), pods, claims)
-        (told, quorum), reports = await asyncio.gather(
-            self._ask_controllers(site, memory), self._ask_brokers(site, places, memory)
+        (told, quorum), pages = await asyncio.gather(
+            self._ask_controllers(site, memory), self._ask_brokers(site, places)
         )
+        if not site.group.spec.by_controllers:
+            told = await self._told_by_brokers(site, pages)
+        reports = _reports(places, pages, memory)
         observed = Observed(
             platform=platform, brokers=slots_of(site.workload("broker"), pods, claims, reports),
             controllers=slots_of(site.workload("controller"), pods, claims) if embedded else (), group=told,
@@ -103,6 +107,8 @@ class Eyes:
         if led is None:
             return None, None
         memory.leading, quorum = led
+        if not site.group.spec.by_controllers:
+            return None, quorum
         path = f"/groups/{site.cluster}/{site.name}"
         reply = await self._admins.ask(hosts[memory.leading], path)
         return _group_in(reply, site), quorum
@@ -120,19 +126,35 @@ class Eyes:
 
     # ---- brokers ----
 
-    async def _ask_brokers(self, site: Site, places: Sequence[Slot], memory: Memory) -> dict[int, Report]:
-        standing = [each for each in places if each.instance is not None]
-        answers = await asyncio.gather(
-            *(self._admins.ask(site.inner_host("broker", each.ordinal), "/status") for each in standing)
-        )
-        found: dict[int, Report] = {}
-        for slot, reply in zip(standing, answers, strict=True):
-            report = report_of(reply.document) if reply is not None and reply.status == 200 else None
-            if report is not None and slot.instance is not None:
-                found[slot.ordinal] = replace(report, rejected=memory.refused.get(slot.instance.uid, ()))
-        uids = {each.instance.uid for each in standing if each.instance is not None}
-        memory.refused = {uid: names for uid, names in memory.refused.items() if uid in uids}
-        return found
+    async def _ask_brokers(self, site: Site, places: Sequence[Slot]) -> dict[int, Document]:
+        """The status pages of those that answer, by ordinal."""
+        standing = [each.ordinal for each in places if each.instance is not None]
+        return await self._pages(site, standing, "/status")
+
+    async def _pages(self, site: Site, ordinals: Sequence[int], path: str) -> dict[int, Document]:
+        answers = await asyncio.gather(*(self._admins.ask(site.inner_host("broker", each), path) for each in ordinals))
+        found = zip(ordinals, answers, strict=True)
+        return {n: reply.document for n, reply in found if reply is not None and reply.status == 200}
+
+    async def _told_by_brokers(self, site: Site, pages: Mapping[int, Document]) -> Group | None:
+        """A group that leads itself, as its brokers have it. One that has had no leader is not told from one whose
+        brokers have all lost their disks: both wait, and nothing is taken away."""
+        mode, roles = site.group.spec.replication.mode, dict[int, Document]()
+        if mode == "Static":
+            roles = await self._pages(site, [*pages], "/replica/roles")
+        replicas = site.group.spec.replicas
+        return group_of_brokers(mode.lower(), pages.values(), roles.values(), founded=False, replicas=replicas)
+
+
+def _reports(places: Sequence[Slot], pages: Mapping[int, Document], memory: Memory) -> dict[int, Report]:
+    standing = {each.ordinal: each.instance.uid for each in places if each.instance is not None}
+    memory.refused = {uid: names for uid, names in memory.refused.items() if uid in standing.values()}
+    found: dict[int, Report] = {}
+    for ordinal, page in pages.items():
+        report = report_of(page)
+        if report is not None:
+            found[ordinal] = replace(report, rejected=memory.refused.get(standing[ordinal], ()))
+    return found
 
 
 def _quorum_in(reply: Reply | None) -> Quorum | None:

@@ -46,7 +46,7 @@ class Memory:
     `absent`: paths of objects that are known not to be there. `leading`: the controller that led last, by ordinal.
     `refused`: settings that a broker's process (by pod uid) was told and refused. `taken`: pods (by name, uid) that
     were told to stop, until the watch shows it. `controllers`: how many there are of the group that is referred to,
-    which may be away for a while.
+    which may be away for a while. `founders`: with how many brokers a group began that leads itself.
     """
 
     uid: str
@@ -61,3 +61,4 @@ class Memory:
     taken: dict[str, str] = field(default_factory=dict)
     written: Written | None = None
     drawn: Drawn | None = None
+    founders: int | None = None

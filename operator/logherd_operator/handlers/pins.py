@@ -9,7 +9,7 @@ from logherd_operator.handlers.known import Key
 from logherd_operator.observed.slots import Component
 from logherd_operator.resources.pinning import ROLL_HASH, Pinned
 
-__all__ = ["image_of", "read_pins"]
+__all__ = ["image_of", "read_founders", "read_pins"]
 
 _COMPONENTS: tuple[Component, ...] = ("broker", "controller")
 
@@ -27,6 +27,13 @@ async def read_pins(api: Api, key: Key) -> dict[Component, Pinned]:
         if pinned is not None:
             found[component] = pinned
     return found
+
+
+async def read_founders(api: Api, key: Key) -> int | None:
+    """With how many brokers a group began that leads itself; None if that was never kept. Raises: as `Api.call`."""
+    kept = await api.find(f"/api/v1/namespaces/{key.namespace}/configmaps/{key.name}-template")
+    text = str(((kept or {}).get("data") or {}).get("founders", ""))
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _kept(text: str) -> Pinned | None:

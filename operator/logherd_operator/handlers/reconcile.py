@@ -19,7 +19,7 @@ from logherd_operator.handlers.looking import Eyes, Sight
 from logherd_operator.handlers.memory import Memory, Parsed, Written
 from logherd_operator.handlers.objects import Objects, Refresh
 from logherd_operator.handlers.owning import keep_owners
-from logherd_operator.handlers.pins import image_of, read_pins
+from logherd_operator.handlers.pins import image_of, read_founders, read_pins
 from logherd_operator.handlers.telling import happenings, invalid_status, not_done, of_action, same, status_patch
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.plan.pace import Pace
@@ -100,6 +100,8 @@ class Reconciler:
     async def _look_and_act(self, key: Key, group: Document, parsed: BrokerGroup, memory: Memory) -> float:
         if memory.pinned is None:
             memory.pinned = await read_pins(self._means.api, key)
+            if not parsed.spec.by_controllers:
+                memory.founders = await read_founders(self._means.api, key)
         site = self._site(key, group, parsed, memory)
         sight = await self._eyes.look(key, group, site, memory)
         made = make_plan(sight.observed, parsed.spec, self._means.now(), self._options.pace)

@@ -19,16 +19,20 @@ def first_counts(plan: Plan) -> dict[Component, int]:
     return {each.component: each.count for each in plan.actions if isinstance(each, SetMembers) and each.before is None}
 
 
-def shape_of(known: Known, key: Key, site: Site, observed: Observed, plan: Plan) -> Shape:
-    """Counts as they are, so that applying a StatefulSet never scales it."""
+def shape_of(
+    known: Known, key: Key, site: Site, observed: Observed, plan: Plan, founders: int | None = None
+) -> Shape:  # fmt: skip
+    """Counts as they are, so that applying a StatefulSet never scales it. `founders`: if that was kept."""
     first = first_counts(plan)
     brokers, controllers = observed.platform.brokers, observed.platform.controllers
+    count = first.get("broker", 0) if brokers is None else brokers
     return Shape(
-        brokers=first.get("broker", 0) if brokers is None else brokers,
+        brokers=count,
         controllers=first.get("controller", 0) if controllers is None else controllers,
         first_learner=_first_learner(observed.group),
         broker_claim=_claim(known.workload(key, site.workload("broker"))),
         controller_claim=_claim(known.workload(key, site.workload("controller"))),
+        founders=None if site.group.spec.by_controllers else founders or count or None,
     )
 
 

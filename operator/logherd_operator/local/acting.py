@@ -69,22 +69,28 @@ class Acting:
         return f"{place.guardian.pid if place.guardian else 0}-{child.pid if child else 0}"
 
     def _order(self, action: plan.Action, look: Look) -> str | None:
-        if look.leading is None:
-            return "nobody leads the controllers"
         for call in calls_of(action, self._at):
-            answer = order(look.leading, call.path, call.body, self._folder.token())
+            whom, admin = "the controllers", look.leading
+            if isinstance(call.target, int):
+                whom, admin = f"broker {call.target + 1}", self._admin(call.target)
+            if admin is None:
+                return "nobody leads the controllers"
+            answer = order(admin, call.path, call.body, self._folder.token())
             if answer is None:
-                return "the controllers did not answer"
+                return f"{whom} did not answer"
             if answer[0] not in _DONE:
                 return str(answer[1].get("error") or f"status {answer[0]}")
         return None
 
+    def _admin(self, ordinal: int) -> str:
+        state = self._places.state
+        return Addresses(state.host, state.ports).broker(ordinal).admin
+
     def _push(self, action: plan.PushConfig, look: Look) -> str | None:
         """Settings to a broker. What it refuses as wrong is not asked of the same process again."""
-        state, slot = self._places.state, look.observed.broker(action.ordinal + 1)
+        slot = look.observed.broker(action.ordinal + 1)
         (call,) = calls_of(action, self._at)
-        admin = Addresses(state.host, state.ports).broker(action.ordinal).admin
-        answer = order(admin, call.path, call.body, self._folder.token())
+        answer = order(self._admin(action.ordinal), call.path, call.body, self._folder.token())
         if answer is None:
             return f"broker {action.ordinal + 1} did not answer"
         if answer[0] in _DONE:
@@ -119,8 +125,9 @@ def worded(action: plan.Action) -> str:
             return f"broker {action.ordinal + 1} is taken away: {action.reason}"
         case plan.Restart():
             name = f"broker {action.ordinal + 1}" if action.component == "broker" else f"controller c{action.ordinal}"
-            return f"{name} is restarted: {_RESTARTS.get(action.why, action.reason)}"
-        case plan.Switchover():
+            meanwhile = "; it leads, and nothing is acknowledged until it is back" if action.leads else ""
+            return f"{name} is restarted: {_RESTARTS.get(action.why, action.reason)}{meanwhile}"
+        case plan.Switchover() | plan.TakeLead():
             return f"broker {action.target} is to lead: {action.reason}"
         case plan.Promote():
             return f"broker {action.broker_id} becomes a full member: {action.reason}"

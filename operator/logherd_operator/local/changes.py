@@ -14,7 +14,7 @@ from logherd_operator.local.state import PlaceState
 from logherd_operator.local.support import refusals
 from logherd_operator.spec.document import parse_group
 from logherd_operator.spec.errors import SpecError
-from logherd_operator.spec.group import BrokerGroup
+from logherd_operator.spec.group import BrokerGroup, BrokerGroupSpec
 
 __all__ = ["GroupFile", "check_change", "check_settings", "read_group"]
 
@@ -78,6 +78,7 @@ def check_change(before: BrokerGroup, after: BrokerGroup, *, source: str) -> Non
         ("metadata.name", before.metadata.name, after.metadata.name),
         ("spec.clusterName", old.cluster_name, new.cluster_name),
         ("spec.replication.mode", old.replication.mode, new.replication.mode),
+        ("spec.replication.static", _roles(old), _roles(new)),
         ("spec.controllers.embedded.replicas", *counts),
         # Replicas with segments of different lengths cannot copy from each other.
         *((f"spec.config.{key}", old.config.get(key), new.config.get(key)) for key in _KEPT_KEYS),
@@ -85,6 +86,12 @@ def check_change(before: BrokerGroup, after: BrokerGroup, *, source: str) -> Non
     faults = [f"{path}: {now} cannot stand here; it was {was}, and it stays" for path, was, now in pairs if was != now]
     if faults:
         raise SpecError("\n".join([f"{source}: this cannot be changed", *faults]))
+
+
+def _roles(spec: BrokerGroupSpec) -> object:
+    """As they were written: what is in force by now was told by promotion."""
+    roles = spec.replication.static
+    return None if roles is None else roles.model_dump(by_alias=True, exclude_unset=True)
 
 
 def check_settings(files: Files, folder: Folder, *, source: str) -> None:

@@ -4,12 +4,13 @@ for processes of one machine. Nothing here writes.
 
 import hashlib
 import json
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from logherd_operator.local.addresses import PLACES_MAX, Addresses
-from logherd_operator.local.state import PlaceState
+from logherd_operator.local.state import GroupState, PlaceState
 from logherd_operator.observed.quorum import controller_name
 from logherd_operator.observed.slots import Component
 from logherd_operator.resources.broker_config import (
@@ -27,8 +28,8 @@ __all__ = ["STOP_SECONDS", "Files", "name_servers"]
 
 STOP_SECONDS = 20
 """From a stop to the kill of a process that does not end, by its guardian."""
-_LEARNT_ELSEWHERE = ("replicas", "minInSync", "learner")
-"""Of a broker's replication: matters at its first start only. The controllers know better afterwards."""
+_LEARNT_ELSEWHERE = ("replicas", "minInSync", "learner", "static")
+"""Of a broker's replication: matters at its first start only. The controllers, or the brokers, know better then."""
 
 
 def name_servers(group: BrokerGroup, addresses: Addresses, controllers: int) -> tuple[str, ...]:
@@ -39,10 +40,14 @@ def name_servers(group: BrokerGroup, addresses: Addresses, controllers: int) -> 
 
 
 class Files:
-    """Of one group on one machine. `controllers`: how many there are."""
+    """Of one group on one machine. `controllers`: how many there are. `state`: what is known of its brokers now."""
 
-    def __init__(self, group: BrokerGroup, addresses: Addresses, folder: Path, *, controllers: int) -> None:
+    def __init__(
+        self, group: BrokerGroup, addresses: Addresses, folder: Path, *, controllers: int,
+        state: Callable[[], GroupState] | None = None,
+    ) -> None:  # fmt: skip
         self._group = group
+        self._state = state
         self._addresses = addresses
         self._folder = folder.resolve()
         self._controllers = controllers
@@ -65,6 +70,8 @@ class Files:
         replication = document.get("replication", {})
         for key in _LEARNT_ELSEWHERE:
             replication.pop(key, None)
+        if "raft" in replication:
+            replication["raft"].pop("founders")
         text = json.dumps([document, _version()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -72,12 +79,15 @@ class Files:
         own = self._addresses.broker(ordinal)
         everywhere = [self._addresses.broker(n) for n in range(PLACES_MAX)]
         controllers = [self._addresses.controller(n) for n in range(self._controllers)]
+        state = self._state() if self._state is not None else None
         replica = ReplicaPlace(
             controllers=tuple(each.listen for each in controllers),
             name_servers=tuple(each.names for each in controllers),
             peer_listen=own.peer,
             peers={n + 1: each.peer for n, each in enumerate(everywhere)},
             learner=learner,
+            founders=state.began.founders if state is not None else None,
+            brokers=state.brokers if state is not None else None,
         )
         guardian = GuardianPlace(
             relay_listen=own.relay, relays=tuple(each.relay for each in everywhere), stop_seconds=STOP_SECONDS

@@ -14,6 +14,7 @@ from logherd_operator.local.folder import Folder
 from logherd_operator.local.processes import is_alive, started_ticks
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.local.words import cannot_start, last_words
+from logherd_operator.observed.brokers import group_of_brokers
 from logherd_operator.observed.documents import group_of, quorum_of, report_of, unknown_group
 from logherd_operator.observed.observed import Observed, Platform
 from logherd_operator.observed.quorum import Group, Quorum
@@ -51,6 +52,8 @@ def look_at(state: GroupState, folder: Folder) -> Look:
     pages = tuple(_page(place, folder, _admin(place, addresses)) for place in state.places)
     leading = _leading(state, pages, addresses)
     group, quorum = (None, None) if leading is None else _asked(leading, state)
+    if state.began.mode != "Controller":
+        group = _told_by_brokers(state, pages, addresses)
     observed = Observed(
         platform=Platform(brokers=state.brokers, controllers=state.controllers),
         brokers=_slots("broker", state, folder, pages),
@@ -96,13 +99,31 @@ def _leading(state: GroupState, pages: tuple[Page, ...], addresses: Addresses) -
 
 def _asked(leading: str, state: GroupState) -> tuple[Group | None, Quorum | None]:
     quorum = ask(leading, "/quorum")
-    answer = ask(leading, f"/groups/{state.cluster}/{state.group}")
+    # Of a group that leads itself they know nothing.
+    answer = ask(leading, f"/groups/{state.cluster}/{state.group}") if state.began.mode == "Controller" else None
     group = None
     if answer is not None and answer[0] == _HTTP_OK:
         group = group_of(answer[1])
     elif answer is not None and answer[0] == _HTTP_NOT_FOUND and answer[1].get("confirmed"):
         group = unknown_group(state.brokers or 1, 1)
     return group, quorum_of(quorum[1]) if quorum is not None and quorum[0] == _HTTP_OK else None
+
+
+def _told_by_brokers(state: GroupState, pages: tuple[Page, ...], addresses: Addresses) -> Group | None:
+    """A group that leads itself, as its brokers have it."""
+    answering = {
+        place.ordinal: page.status
+        for place, page in zip(state.places, pages, strict=True)
+        if place.component == "broker" and page.status is not None
+    }
+    roles = []
+    for ordinal in answering if state.began.mode == "Static" else ():
+        answer = ask(addresses.broker(ordinal).admin, "/replica/roles")
+        if answer is not None and answer[0] == _HTTP_OK:
+            roles.append(answer[1])
+    return group_of_brokers(
+        state.began.mode.lower(), answering.values(), roles, founded=state.began.founded, replicas=state.brokers or 1
+    )  # fmt: skip
 
 
 def _slots(component: Component, state: GroupState, folder: Folder, pages: tuple[Page, ...]) -> tuple[Slot, ...]:

@@ -60,8 +60,12 @@ class Places:
     def add(self, component: Component, count: int, files: Files) -> None:
         """Let there be so many places. Places that come to a group with data begin as learners."""
         state = self.state
-        state = replace(state, brokers=count) if component == "broker" else replace(state, controllers=count)
-        learner = component == "broker" and state.founded
+        if component == "broker":
+            began = state.began if state.began.founded else replace(state.began, founders=count)
+            state = replace(state, brokers=count, began=began)
+        else:
+            state = replace(state, controllers=count)
+        learner = component == "broker" and state.began.founded
         for ordinal in range(count):
             if state.place(component, ordinal) is None:
                 place = PlaceState(

@@ -5,13 +5,13 @@ replaced: by a later `logherd up`, or by `logherd down`.
 """
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from logherd_operator.local.addresses import Ports
 from logherd_operator.observed.slots import Component
 
-__all__ = ["FORMAT", "GroupState", "PlaceState", "Process", "from_json", "to_json"]
+__all__ = ["FORMAT", "Began", "GroupState", "PlaceState", "Process", "from_json", "to_json"]
 
 FORMAT = 2
 
@@ -54,6 +54,17 @@ class PlaceState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Began:
+    """How a group began. `mode` says who leads, as in the spec. `founders`: with so many brokers, 0 if that was not
+    kept. `founded`: it has had a leader.
+    """
+
+    mode: str = "Controller"
+    founders: int = 0
+    founded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
     """The group that owns a folder. Counts are None before anything was made; they stay after `down`, as the data does.
 
@@ -68,7 +79,7 @@ class GroupState:
     name_servers: tuple[str, ...] = ()
     brokers: int | None = None
     controllers: int | None = None
-    founded: bool = False
+    began: Began = field(default_factory=Began)
     generation: int = 1
     keeper: Process | None = None
     places: tuple[PlaceState, ...] = ()
@@ -100,7 +111,11 @@ def from_json(document: dict[str, Any]) -> GroupState:
     keeper = _process(document.pop("keeper"))
     ports = Ports(**document.pop("ports"))
     name_servers = tuple(document.pop("name_servers"))
-    return GroupState(**document, places=places, keeper=keeper, ports=ports, name_servers=name_servers)
+    # Until there were groups that lead themselves, only this was kept.
+    began = Began(founded=bool(document.pop("founded"))) if "founded" in document else Began(**document.pop("began"))
+    return GroupState(
+        **document, places=places, keeper=keeper, ports=ports, name_servers=name_servers, began=began
+    )  # fmt: skip
 
 
 def _place(document: dict[str, Any]) -> PlaceState:

@@ -17,6 +17,9 @@ _KUBERNETES_UPDATE = ("pod_ready_timeout_seconds", "adopt_new_template")
 _LATER = ("runtime",)
 _LATER_REPLICATION = ("unclean_election",)
 
+_IDLE_REPLICATION = {"Controller": (), "Raft": ("lag_timeout_ms",), "Static": ()}
+_IDLE_FAILOVER = {"Controller": (), "Raft": ("heartbeat_interval_ms",), "Static": ("heartbeat_interval_ms",)}
+
 
 def refusals(group: BrokerGroup) -> list[str]:
     """One sentence for each field that this version cannot act on; empty if it can run the group."""
@@ -26,8 +29,11 @@ def refusals(group: BrokerGroup) -> list[str]:
         found.append("spec.controllers.ref: is not supported on one machine; a group there has controllers of its own")
     if spec.update.strategy != "Automatic":
         found.append(f"spec.update.strategy: {spec.update.strategy} is not supported on one machine; leave it out")
-    if replication.mode != "Controller":
-        found.append(f"spec.replication.mode: {replication.mode} is not supported yet; leave it out")
+    found += [
+        f"{path}: has no effect with replication.mode {replication.mode}; leave it out"
+        for path in _set_paths(replication, _IDLE_REPLICATION[replication.mode], "spec.replication")
+        + _set_paths(spec.failover, _IDLE_FAILOVER[replication.mode], "spec.failover")
+    ]
     found += [
         f"spec.{name}.mode: {mode} is not supported yet; this version knows Disabled"
         for name, mode in (("tls", spec.tls.mode), ("auth", spec.auth.mode))

@@ -1,8 +1,10 @@
-"""What the controllers say: of themselves (`GET /quorum`), and of the broker group (`GET /groups/CLUSTER/NAME`)."""
+"""What the controllers say: of themselves (`GET /quorum`), and of the broker group (`GET /groups/CLUSTER/NAME`). Of a
+group that leads itself its brokers say the same, and more.
+"""
 
 from dataclasses import dataclass
 
-__all__ = ["Group", "Member", "Quorum", "Replica", "Rules", "controller_name"]
+__all__ = ["Group", "Member", "Own", "Quorum", "Replica", "Rules", "Table", "controller_name"]
 
 
 def controller_name(ordinal: int) -> str:
@@ -62,11 +64,34 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Mode static: who leads and whom a send waits for. `promotable`: who could be promoted now and nothing be lost."""
+
+    number: int
+    leader: int
+    synchronous: tuple[int, ...]
+    copies: int
+    promotable: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """Of a group that no controllers lead. `table`: None in mode raft. `keeping_up`: followers that have about
+    everything, and that nobody counts on. `changing`: who belongs to the group is being changed.
+    """
+
+    table: Table | None = None
+    keeping_up: tuple[int, ...] = ()
+    changing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """The broker group, confirmed by the quorum. Not `founded`: nobody has led it yet, or it is not known at all.
 
     `leader` leads and its lease runs (`serving`). `eligible`: out of sync, but may hold what is committed and nowhere
     else. `transfer`: the target of a hand-over that is under way. `why`: the controllers' own words for how it stands.
+    `own`: None where controllers elect the leader.
     """
 
     epoch: int
@@ -79,6 +104,11 @@ class Group:
     replicas: tuple[Replica, ...] = ()
     transfer: int | None = None
     why: str = ""
+    own: Own | None = None
+
+    def settled(self, broker_id: int) -> bool:
+        """Does it hold what it is there for?"""
+        return broker_id in self.in_sync or (self.own is not None and broker_id in self.own.keeping_up)
 
     def replica(self, broker_id: int) -> Replica | None:
         """The broker of that number, if the controllers know one."""

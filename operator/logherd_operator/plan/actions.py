@@ -10,8 +10,9 @@ from typing import ClassVar
 from logherd_operator.observed.slots import Component
 
 __all__ = [
-    "Action", "DeleteVolume", "Demote", "Forget", "GrowVolume", "Promote", "PushConfig", "Rebuild", "RemoveMember",
-    "RenewClaims", "Restart", "RestartReason", "SetMembers", "SetRules", "SettleQuorum", "Switchover", "TransferQuorum",
+    "Action", "DeleteVolume", "Demote", "Forget", "GrowVolume", "LeaveOut", "Promote", "PushConfig", "Rebuild",
+    "RemoveMember", "RenewClaims", "Restart", "RestartReason", "SetMembers", "SetRules", "SettleQuorum", "Switchover",
+    "TakeLead", "TransferQuorum",
 ]  # fmt: skip
 
 
@@ -56,7 +57,8 @@ class RemoveMember(Action):
 class Restart(Action):
     """Stop what stands at a place, in order, so that the platform starts it anew from the wanted revision.
 
-    `serving`: it may be asked politely (an eviction); else it serves nothing and is just replaced.
+    `serving`: it may be asked politely (an eviction); else it serves nothing and is just replaced. `leads`: it leads,
+    and nobody takes over meanwhile.
     """
 
     disruptive: ClassVar[bool] = True
@@ -65,13 +67,14 @@ class Restart(Action):
     uid: str
     why: RestartReason
     serving: bool
+    leads: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switchover(Action):
     """Let another broker lead. Repeatable by `request_id`; refused by the controllers in any other epoch.
 
-    `ordered`: a person named the target.
+    `ordered`: a person named the target. `leader`: who is asked to hand over, where no controllers are.
     """
 
     disruptive: ClassVar[bool] = True
@@ -79,6 +82,18 @@ class Switchover(Action):
     expected_epoch: int
     request_id: str
     ordered: bool = False
+    leader: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeLead(Action):
+    """Mode static: promote a broker, in place of table `after`; it refuses if that would lose anything."""
+
+    disruptive: ClassVar[bool] = True
+    target: int
+    after: int
+    synchronous: tuple[int, ...]
+    copies: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +136,13 @@ class PushConfig(Action):
 
     ordinal: int
     values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveOut(PushConfig):
+    """Mode raft: tell a broker that another one belongs to the group no more; it loses its vote when the leader is."""
+
+    disruptive: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

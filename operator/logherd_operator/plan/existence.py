@@ -38,25 +38,29 @@ def _first_count(situation: Situation) -> int:
 
 
 def hear(situation: Situation) -> Iterator[Step]:
-    """Without word from the controllers nothing is taken away; only what serves nobody is replaced."""
+    """Without word of how the group stands nothing is taken away; only what serves nobody is replaced."""
     if situation.group is not None:
         return
+    whose = "controllers" if situation.by_controllers else "brokers"
     yield Block(
         code=Code.QUORUM_UNREACHABLE,
-        message="no controller tells how the group stands",
-        unblocks="a majority of the controllers has to be up, and reachable from the operator",
+        message=f"no {whose.removesuffix('s')} tells how the group stands",
+        unblocks=f"a majority of the {whose} has to be up, and reachable from the operator",
     )
     yield from _heal_unstarted(situation)
-    yield Wait(operation=_provision("AwaitQuorum", "the controllers do not answer"))
+    yield Wait(operation=_provision("AwaitQuorum", f"the {whose} do not answer"))
 
 
 def found(situation: Situation) -> Iterator[Step]:
-    """Until the group has had a leader it has no data: it may have any size, and what cannot start is replaced."""
+    """Until the group has had a leader it has no data: it may have any size, and what cannot start is replaced.
+
+    Where its brokers found it themselves, they are those with which it began.
+    """
     group, platform = situation.group, situation.observed.platform
     if group is None or group.founded:
         return
     wanted, have = situation.spec.replicas, platform.brokers or 0
-    if wanted > have:
+    if wanted > have and situation.by_controllers:
         yield Act(action=SetMembers(component="broker", count=wanted, before=have, reason=f"{wanted} brokers found it"))
     yield from _heal_unstarted(situation)
     yield Wait(operation=_provision("AwaitFirstLeader", group.why or "the group has had no leader yet"))

@@ -31,15 +31,29 @@ def quorate(situation: Situation, *, without: str | None = None) -> Block | None
     return None
 
 
+_LEADS_AGAIN = {
+    "Controller": "a replica that is in sync has to come back",
+    "Raft": "a majority of the brokers has to come back",
+    "Static": "that broker has to come back; or promote another one: logherd replica promote",
+}
+
+
 def led_and_quorate(situation: Situation, group: Group) -> Block | None:
-    """Is the group led by somebody who may act, and could the controllers elect another?"""
+    """Is the group led by somebody who may act, and could the controllers elect another, if they do?"""
     if not group.led:
         return Block(
             code=Code.NO_LEADER,
             message=f"the group has no leader: {group.why or 'none was elected'}",
-            unblocks="a replica that is in sync has to come back",
+            unblocks=_LEADS_AGAIN[situation.spec.replication.mode],
         )
-    return quorate(situation)
+    return quorate(situation) if situation.by_controllers else None
+
+
+_WRITES_GO_ON = {
+    "Controller": "more replicas, a lower replication.minInSyncReplicas",
+    "Raft": "more replicas",
+    "Static": "a table of roles with fewer copies: logherd replica promote",
+}
 
 
 def writes_go_on(situation: Situation, group: Group, broker_id: int) -> Block | None:
@@ -53,12 +67,16 @@ def writes_go_on(situation: Situation, group: Group, broker_id: int) -> Block | 
     return Block(
         code=Code.WOULD_STOP_WRITES,
         message=f"without broker {broker_id} {len(left)} of at least {least} replicas would be in sync",
-        unblocks="more replicas, a lower replication.minInSyncReplicas, or update.allowWritePause: true",
+        unblocks=f"{_WRITES_GO_ON[situation.spec.replication.mode]}, or update.allowWritePause: true",
     )
 
 
 def overruled(situation: Situation, block: Block) -> bool:
-    """Did somebody accept this risk for this generation of the spec? Some cannot be accepted (OP-61)."""
+    """Did somebody accept this risk for this generation of the spec? Some cannot be accepted (OP-61): in mode Static
+    whoever is awaited would be so for ever.
+    """
+    if situation.spec.replication.mode == "Static":
+        return False
     if block.code in (Code.LAST_COPY, Code.NO_LEADER):
         return False
     return block.code.value in situation.observed.orders.accepted_risks

@@ -2,7 +2,8 @@
 
 Invariants (OP-1, OP-2, OP-5):
  1. At most one action of a plan is disruptive; it is the last, and nothing follows a wait.
- 2. Nothing is disruptive unless the controllers said, in this look, how the group stands; but what serves nobody and
+ 2. Nothing is disruptive unless it was said, in this look, how the group stands (by the controllers, or by the brokers
+    of a group that leads itself); but what serves nobody and
     was made from an unwanted revision may be replaced.
  3. Forgetting `since` never permits anything: every use of it waits for something to have lasted.
 """
@@ -10,20 +11,23 @@ Invariants (OP-1, OP-2, OP-5):
 from collections.abc import Callable, Iterator
 
 from logherd_operator.observed.observed import Observed
+from logherd_operator.observed.quorum import Group
 from logherd_operator.plan.actions import (
     Action,
     Demote,
+    LeaveOut,
     RemoveMember,
     Restart,
     RestartReason,
     Switchover,
+    TakeLead,
     TransferQuorum,
 )
 from logherd_operator.plan.controllers import heal_controllers, replace_voters, roll_controllers
 from logherd_operator.plan.existence import create, found, hear
 from logherd_operator.plan.outcome import Block, Code, Operation, Plan, Step, Wait
 from logherd_operator.plan.pace import Pace
-from logherd_operator.plan.repair import hand_over, promote_learners, rebuild, say_what_is_lost
+from logherd_operator.plan.repair import hand_over, promote_learners, rebuild, say_what_is_lost, take_lead
 from logherd_operator.plan.rollout import heal_stuck, roll_brokers
 from logherd_operator.plan.scale import forget_removed, scale_down, scale_up, settle
 from logherd_operator.plan.settings import push_hot_settings, set_rules
@@ -42,9 +46,9 @@ _CHAPTERS: tuple[Chapter, ...] = (
     # What is broken, and what costs nothing.
     heal_stuck, rebuild, set_rules, push_hot_settings, forget_removed, delete_unused,
     # What takes time, one after the other: members, volumes, sizes, restarts.
-    settle, promote_learners, hand_over, grow, scale_up, scale_down, roll_controllers, roll_brokers,
+    take_lead, settle, promote_learners, hand_over, grow, scale_up, scale_down, roll_controllers, roll_brokers,
 )  # fmt: skip
-_IN_WINDOWS = (Restart, Switchover, Demote, RemoveMember, TransferQuorum)
+_IN_WINDOWS = (Restart, Switchover, Demote, LeaveOut, RemoveMember, TransferQuorum)
 _AT_ONCE = (RestartReason.STUCK, RestartReason.MANUAL)
 
 
@@ -98,9 +102,13 @@ def _whole(situation: Situation) -> bool:
     """Does nothing have to come back by itself? What the controllers say changes without a word of the API server's."""
     group, quorum = situation.group, situation.observed.quorum
     return (
-        group is not None and group.led and len(group.in_sync) >= situation.spec.replicas
+        group is not None and group.led and _settled(situation, group) >= situation.spec.replicas
         and quorum is not None and all(each.connected for each in quorum.voters)
     )  # fmt: skip
+
+
+def _settled(situation: Situation, group: Group) -> int:
+    return sum(group.settled(each.broker_id) for each in situation.kept())
 
 
 def _remembered(before: dict[str, float], blocked: tuple[Block, ...], now: float) -> dict[str, float]:
@@ -117,7 +125,7 @@ def _gate(situation: Situation, action: Action) -> Block | None:
             code=Code.PAUSED, message=f"held back: {action.reason}",
             unblocks="reconcile: Full, because NoDisruption takes nothing away",
         )  # fmt: skip
-    ordered = isinstance(action, Switchover) and action.ordered
+    ordered = isinstance(action, TakeLead) or (isinstance(action, Switchover) and action.ordered)
     at_once = isinstance(action, Restart) and action.why in _AT_ONCE
     if ordered or at_once or not isinstance(action, _IN_WINDOWS):
         return None

@@ -4,18 +4,19 @@ from collections.abc import Iterator
 
 from logherd_operator.observed.quorum import Group, Replica
 from logherd_operator.observed.slots import Slot
-from logherd_operator.plan.actions import Promote, Rebuild, Switchover
+from logherd_operator.plan.actions import Promote, Rebuild, Switchover, TakeLead
 from logherd_operator.plan.guards import led_and_quorate, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation
 
-__all__ = ["hand_over", "promote_learners", "rebuild", "say_what_is_lost"]
+__all__ = ["hand_over", "promote_learners", "rebuild", "say_what_is_lost", "take_lead"]
 
 
 def say_what_is_lost(situation: Situation) -> Iterator[Step]:
     """What the operator does not touch by itself, because only a person can know what it costs."""
     group = situation.group
-    if group is not None and group.founded and not group.led and not group.in_sync and not group.eligible:
+    lost = group is not None and group.founded and not group.led and not group.in_sync and not group.eligible
+    if lost and situation.by_controllers:
         yield Block(
             code=Code.DATA_LOST,
             message="no replica is left that is known to hold what was committed",
@@ -89,7 +90,7 @@ def promote_learners(situation: Situation) -> Iterator[Step]:
     while scaling down, or the loss of a volume. Until then nothing else is taken away.
     """
     group = situation.group
-    if group is None:
+    if group is None or not situation.by_controllers:
         return
     for slot in situation.staying():
         replica = group.replica(slot.broker_id)
@@ -132,7 +133,7 @@ def _await(slot: Slot, state: str, message: str) -> Wait:
 def hand_over(situation: Situation) -> Iterator[Step]:
     """A switch of the leader that somebody ordered, in the epoch for which it was ordered."""
     ordered, group = situation.observed.orders.switchover, situation.group
-    if ordered is None or group is None or group.leader is None:
+    if ordered is None or group is None or group.leader is None or situation.spec.replication.mode == "Static":
         return
     target, epoch = ordered
     if epoch != group.epoch or target == group.leader:
@@ -149,7 +150,38 @@ def hand_over(situation: Situation) -> Iterator[Step]:
     yield Act(
         action=Switchover(
             target=target, expected_epoch=epoch, request_id=f"ordered-{epoch}-{target}", ordered=True,
-            reason=f"broker {target} was ordered to lead",
+            leader=None if situation.by_controllers else group.leader, reason=f"broker {target} was ordered to lead",
+        ),
+        operation=Operation(
+            type=OperationType.SWITCHOVER, state="Switch", ordinal=target - 1, message=f"broker {target} takes over"
+        ),
+    )  # fmt: skip
+
+
+def take_lead(situation: Situation) -> Iterator[Step]:
+    """Mode Static: a promotion that somebody ordered, if it loses nothing; also without a leader, for then it is how
+    there is one again. Whoever was awaited stays so; but nobody waits for one that is away.
+    """
+    ordered, group = situation.observed.orders.switchover, situation.group
+    table = group.own.table if group is not None and group.own is not None else None
+    if ordered is None or group is None or table is None or ordered[1] != group.epoch or ordered[0] == table.leader:
+        return
+    target = ordered[0]
+    if target not in table.promotable:
+        able = ", ".join(map(str, table.promotable)) or "none"
+        yield Block(
+            code=Code.NOT_ALL_IN_SYNC,
+            message=f"broker {target} was ordered to lead, and may lack what table {table.number} acknowledged",
+            unblocks=f"choose one of {able}; or accept the loss: logherd replica promote --accept-loss",
+        )
+        return
+    there = {each.broker_id for each in situation.kept() if each.ready}
+    awaited = [each for each in (table.leader, *table.synchronous) if each != target]
+    synchronous = tuple(sorted(each for each in awaited if group.led or each in there))
+    yield Act(
+        action=TakeLead(
+            target=target, after=table.number, synchronous=synchronous, copies=min(table.copies, len(synchronous) + 1),
+            reason=f"broker {target} was ordered to lead in place of table {table.number}",
         ),
         operation=Operation(
             type=OperationType.SWITCHOVER, state="Switch", ordinal=target - 1, message=f"broker {target} takes over"

@@ -1,4 +1,5 @@
-"""Chapter: restart brokers one after the other, the leader last and only after somebody else leads.
+"""Chapter: restart brokers one after the other, the leader last and only after somebody else leads. In mode Static
+nobody takes over by itself: there the leader is restarted in place, last.
 
 It stops at the first one that does not come back: nothing new is touched while something new is not ready and in sync.
 What was made from a revision that is no longer wanted and does not run is replaced first: that heals by reverting.
@@ -77,14 +78,18 @@ def roll_brokers(situation: Situation) -> Iterator[Step]:
     if victim.instance is None:
         return
     why = restart_reason(situation, victim) or RestartReason.SPEC_CHANGED
-    if victim.broker_id == group.leader and situation.spec.replicas > 1:
+    leads, alone = victim.broker_id == group.leader, situation.spec.replicas == 1
+    in_place = leads and not alone and situation.spec.replication.mode == "Static"
+    if leads and not alone and not in_place:
         yield from _hand_over(situation, group, victim)
         return
-    block = None if situation.spec.replicas == 1 else writes_go_on(situation, group, victim.broker_id)
+    if in_place and why is not RestartReason.MANUAL:
+        yield from _approved(situation, victim)
+    block = None if alone or in_place else writes_go_on(situation, group, victim.broker_id)
     if block is not None:
         yield block
         yield _wait("Guard", block.message, victim)
-    yield _restart(victim, victim.instance, why)
+    yield _restart(victim, victim.instance, why, in_place=in_place)
 
 
 def _settled(situation: Situation, group: Group) -> Iterator[Step]:
@@ -96,7 +101,7 @@ def _settled(situation: Situation, group: Group) -> Iterator[Step]:
         elif not instance.ready and reason is not RestartReason.STUCK:
             yield from _stalled(situation, slot, instance)
             yield _wait("AwaitReady", f"broker {slot.broker_id} is not ready yet", slot)
-        elif reason is None and slot.broker_id not in group.in_sync:
+        elif reason is None and not group.settled(slot.broker_id):
             yield from _lagging(situation, slot)
             yield _wait("AwaitInSync", f"broker {slot.broker_id} is not in sync yet", slot)
 
@@ -132,6 +137,11 @@ def _soaked(situation: Situation, group: Group) -> Iterator[Step]:
 
 
 def _hand_over(situation: Situation, group: Group, leader: Slot) -> Iterator[Step]:
+    yield from _approved(situation, leader)
+    yield from switch_from(situation, group, leader, OperationType.UPDATE)
+
+
+def _approved(situation: Situation, leader: Slot) -> Iterator[Step]:
     if situation.spec.update.strategy == "Supervised":
         message = f"broker {leader.broker_id} leads and is the last to be restarted"
         yield Block(
@@ -139,7 +149,6 @@ def _hand_over(situation: Situation, group: Group, leader: Slot) -> Iterator[Ste
             unblocks="kubectl logherd switchover, because update.strategy is Supervised",
         )  # fmt: skip
         yield _wait("AwaitApproval", message, leader)
-    yield from switch_from(situation, group, leader, OperationType.UPDATE)
 
 
 def _rank(group: Group, slot: Slot) -> tuple[bool, bool, bool, bool, int]:
@@ -152,15 +161,17 @@ def _rank(group: Group, slot: Slot) -> tuple[bool, bool, bool, bool, int]:
     )  # fmt: skip
 
 
-def _restart(slot: Slot, instance: Instance, why: RestartReason) -> Act:
+def _restart(slot: Slot, instance: Instance, why: RestartReason, *, in_place: bool = False) -> Act:
+    meanwhile = "; it leads, and nothing is acknowledged until it is back" if in_place else ""
+    reason = f"broker {slot.broker_id}: {why.value}" + (f" ({instance.failing})" if instance.failing else "")
     return Act(
         action=Restart(
             component="broker", ordinal=slot.ordinal, uid=instance.uid, why=why, serving=instance.ready,
-            reason=f"broker {slot.broker_id}: {why.value}" + (f" ({instance.failing})" if instance.failing else ""),
+            leads=in_place, reason=f"{reason}{meanwhile}",
         ),
         operation=Operation(
             type=OperationType.UPDATE, state="Restart", ordinal=slot.ordinal,
-            message=f"broker {slot.broker_id} is restarted: {why.value}",
+            message=f"broker {slot.broker_id} is restarted: {why.value}{meanwhile}",
         ),
     )  # fmt: skip
 

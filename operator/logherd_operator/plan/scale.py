@@ -5,17 +5,22 @@ Up: a new place, a learner that copies, then a full member (`promote_learners`),
 Down, from the highest number: hand over if it leads, demote it, wait until it is out of sync, take it away, and only
 then let the controllers forget it, because a living one would register again. Until it is taken away, a higher
 `replicas` makes it a full member again.
+
+In mode Raft the brokers are told who belongs to the group (by `settings` when it grows, here when it shrinks); their
+leader gives votes and takes them. In mode Static a new broker copies without being awaited, and only such a one may go.
 """
 
 from collections.abc import Iterator
 
 from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Slot
-from logherd_operator.plan.actions import Demote, Forget, RemoveMember, SetMembers
+from logherd_operator.plan.actions import Demote, Forget, LeaveOut, RemoveMember, SetMembers
 from logherd_operator.plan.guards import led_and_quorate, overruled
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
+from logherd_operator.plan.settings import members_of
 from logherd_operator.plan.situation import Situation
 from logherd_operator.plan.switch import switch_from
+from logherd_operator.spec.effects import MEMBERS
 
 __all__ = ["forget_removed", "scale_down", "scale_up", "settle"]
 
@@ -56,7 +61,7 @@ def scale_up(situation: Situation) -> Iterator[Step]:
     if block is not None:
         yield block
         yield Wait(operation=operation)
-    behind = [each.broker_id for each in situation.kept() if each.broker_id not in group.in_sync or not each.ready]
+    behind = [each.broker_id for each in situation.kept() if not group.settled(each.broker_id) or not each.ready]
     if behind:
         yield Wait(operation=_operation(
             OperationType.SCALE_UP, "AwaitInSync", f"brokers {behind} are not in sync or not ready", None,
@@ -82,8 +87,10 @@ def scale_down(situation: Situation) -> Iterator[Step]:
         yield _wait(OperationType.SCALE_DOWN, "Check", block.message, victim)
     if group.leader == victim.broker_id:
         yield from switch_from(situation, group, victim, OperationType.SCALE_DOWN)
+    if situation.spec.replication.mode == "Raft":
+        yield from _leave_out(situation, group, victim)
     replica = group.replica(victim.broker_id)
-    if replica is not None and not replica.learner:
+    if situation.by_controllers and replica is not None and not replica.learner:
         yield Act(
             action=Demote(
                 broker_id=victim.broker_id, expected_epoch=group.epoch,
@@ -105,6 +112,51 @@ def scale_down(situation: Situation) -> Iterator[Step]:
     )
 
 
+def _leave_out(situation: Situation, group: Group, victim: Slot) -> Iterator[Step]:
+    """Mode Raft: those that stay are told that it belongs to the group no more, the leader, who acts on it, last."""
+    members = members_of(victim.ordinal)
+    staying = sorted(situation.kept()[:-1], key=lambda each: each.broker_id == group.leader)
+    for slot in staying:
+        if slot.report is not None and slot.report.hot.get(MEMBERS) != members:
+            yield Act(
+                action=LeaveOut(
+                    ordinal=slot.ordinal, values={MEMBERS: members},
+                    reason=f"{situation.spec.replicas} brokers are wanted, and {victim.broker_id} is the last",
+                ),
+                operation=_operation(OperationType.SCALE_DOWN, "Demote", "it stops to count", victim),
+            )  # fmt: skip
+    if group.replica(victim.broker_id) is not None or (group.own is not None and group.own.changing):
+        yield _wait(OperationType.SCALE_DOWN, "AwaitOutOfSync", f"broker {victim.broker_id} still votes", victim)
+
+
+def _awaited(group: Group, number: int) -> Block | None:
+    """Mode Static: is it part of the table of roles, or can nobody tell?"""
+    table = group.own.table if group.own is not None else None
+    if table is not None and number not in (table.leader, *table.synchronous):
+        return None
+    if table is None:
+        message, unblocks = "no broker tells which table of roles is in force", "a broker has to answer"
+    elif number == table.leader:
+        message = f"broker {number} leads by table {table.number}"
+        unblocks = "promote another one, that does not wait for it: logherd replica promote"
+    else:
+        left = " ".join(f"--synchronous {each}" for each in table.synchronous if each != number)
+        message = f"sends wait for broker {number} by table {table.number}"
+        unblocks = f"at broker {table.leader}: logherd replica promote --after {table.number} {left}".rstrip()
+    return Block(code=Code.BELOW_MIN_IN_SYNC, message=message, unblocks=unblocks)
+
+
+def _least(situation: Situation, group: Group) -> int:
+    """So many have to be in sync without the one that goes."""
+    match situation.spec.replication.mode:
+        case "Raft":
+            return ((situation.observed.platform.brokers or 1) - 1) // 2 + 1
+        case "Static":
+            return group.rules.min_in_sync
+        case _:
+            return max(situation.spec.min_in_sync, group.rules.min_in_sync)
+
+
 def _refusal(situation: Situation, group: Group, victim: Slot) -> Block | None:
     """Why the highest broker may not go, the gravest reason first."""
     block = led_and_quorate(situation, group)
@@ -116,14 +168,17 @@ def _refusal(situation: Situation, group: Group, victim: Slot) -> Block | None:
             code=Code.LAST_COPY, message=f"broker {number} may hold messages that no other has",
             unblocks="the others have to come in sync with it first",
         )  # fmt: skip
-    left = [each for each in group.in_sync if each != number]
-    least = max(situation.spec.min_in_sync, group.rules.min_in_sync)
+    if situation.spec.replication.mode == "Static" and (block := _awaited(group, number)) is not None:
+        return block
+    left, least = [each for each in group.in_sync if each != number], _least(situation, group)
     if len(left) < least:
         return Block(
             code=Code.BELOW_MIN_IN_SYNC, message=f"without broker {number} {len(left)} of at least {least} are in sync",
             unblocks="the others have to come in sync, or replication.minInSyncReplicas has to be lower",
         )  # fmt: skip
-    behind = [each.broker_id for each in situation.kept()[:-1] if each.broker_id not in group.in_sync or not each.ready]
+    behind = [
+        each.broker_id for each in situation.kept()[:-1] if not group.settled(each.broker_id) or not each.ready
+    ]  # fmt: skip
     if behind:
         return Block(
             code=Code.NOT_ALL_IN_SYNC, message=f"brokers {behind} are to stay, and are not in sync or not ready",
@@ -141,7 +196,7 @@ def forget_removed(situation: Situation) -> Iterator[Step]:
     for slot in situation.removed():
         if slot.instance is not None:
             yield _wait(OperationType.SCALE_DOWN, "AwaitGone", f"broker {slot.broker_id} is stopping", slot)
-    for replica in group.replicas:
+    for replica in group.replicas if situation.by_controllers else ():
         number = replica.broker_id
         if number <= count or number in group.in_sync or number in group.eligible or replica.alive is not False:
             continue

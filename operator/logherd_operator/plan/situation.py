@@ -27,6 +27,11 @@ class Situation:
         """The broker group, or None: unknown, which is not the same as gone."""
         return self.observed.group
 
+    @property
+    def by_controllers(self) -> bool:
+        """Do the controllers say who leads, who counts, and what the group's rules are?"""
+        return self.spec.by_controllers
+
     def kept(self) -> tuple[Slot, ...]:
         """Places of brokers that the platform keeps now, in order."""
         count = self.observed.platform.brokers or 0
@@ -54,8 +59,8 @@ class Situation:
     def broken(self, instance: Instance, wanted: str, siblings: Iterable[Slot]) -> bool:
         """Does it not run, for a reason of its own, while another revision might?
 
-        Without controllers that lead, nobody becomes ready: then only what the platform calls failing counts. And what
-        merely is not ready is not exchanged for a revision that fails elsewhere.
+        Without controllers that lead, or a group that leads itself, nobody becomes ready: then only what the platform
+        calls failing counts. And what merely is not ready is not exchanged for a revision that fails elsewhere.
         """
         if instance.ready or instance.terminating or instance.revision == wanted:
             return False
@@ -65,6 +70,8 @@ class Situation:
         others = [each.instance for each in siblings if each.instance is not None]
         known_bad = any(each.failing for each in others if each.revision == wanted)
         led = quorum is not None and quorum.leader is not None
+        if not self.by_controllers:
+            led = self.group is not None and self.group.led
         return led and not known_bad and not self.starting(instance)
 
     def starting(self, instance: Instance) -> bool:
@@ -103,7 +110,7 @@ def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
 
 def _facts_of(replica: Replica, group: Group, pace: Pace) -> Iterator[str]:
     number = replica.broker_id
-    if number in group.in_sync:
+    if group.settled(number):
         yield f"in-sync:{number}"
     else:
         yield f"behind:{number}"

@@ -33,6 +33,7 @@ def switch_from(situation: Situation, group: Group, leader: Slot, kind: Operatio
     yield Act(
         action=Switchover(
             target=target, expected_epoch=group.epoch, request_id=f"planned-{group.epoch}-{target}",
+            leader=None if situation.by_controllers else leader.broker_id,
             reason=f"broker {leader.broker_id} leads and goes last; broker {target} takes over",
         ),
         operation=_operation(kind, "Switch", f"broker {target} takes over", leader),

@@ -23,7 +23,7 @@ def choose_target(status: Document, wanted: int | None) -> int:
     """Which broker is to lead: the named one, or the first other that can. Raises: OrderRefused, which says why."""
     leader = status.get("leader")
     if not leader:
-        raise OrderRefused("nobody leads, so there is nobody to take over from; the controllers elect by themselves")
+        raise OrderRefused("nobody leads, so there is nobody to take over from")
     brokers = {int(each["brokerId"]): each for each in status.get("brokers", ())}
     fit = [number for number, each in sorted(brokers.items()) if each["inSync"] and each["ready"]]
     others = [number for number in fit if number != leader["brokerId"]]

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logherd_operator.spec.effects import CONFIG_LIVE
-from logherd_operator.spec.group import BrokerGroup
+from logherd_operator.spec.group import BrokerGroup, BrokerGroupSpec
+from logherd_operator.spec.replication import Roles
 
 __all__ = [
-    "BrokerPlace", "GuardianPlace", "ReplicaPlace", "hot_settings", "render_broker_config", "without_hot_settings",
+    "BrokerPlace", "GuardianPlace", "ReplicaPlace", "election_times", "hot_settings", "render_broker_config",
+    "without_hot_settings",
 ]  # fmt: skip
 
 
@@ -16,6 +18,8 @@ __all__ = [
 class ReplicaPlace:
     """What makes a broker one of several: addresses are `host:port`. `peers` names all replicas by broker id, also
     those that do not run yet, so that nobody has to be told when they do. `leader_address` follows the leader.
+    `founders`: with so many brokers the group began; `brokers`: so many there are. Both are for modes without
+    controllers; None: as the spec says.
     """
 
     controllers: tuple[str, ...]
@@ -24,6 +28,8 @@ class ReplicaPlace:
     peers: Mapping[int, str]
     leader_address: str | None = None
     learner: bool = False
+    founders: int | None = None
+    brokers: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +88,10 @@ def hot_settings(group: BrokerGroup) -> dict[str, str]:
     spec = group.spec
     keys = {name: spec.config.get(name, default) for name, default in CONFIG_LIVE.items()}
     ratio = keys["diskMaxUsedSpaceRatio"]
+    mode, heartbeat = spec.replication.mode, f"{spec.failover.heartbeat_interval_ms}ms"
     return {
-        "replication.heartbeat": f"{spec.failover.heartbeat_interval_ms}ms",
-        "replication.lagTimeout": f"{spec.replication.lag_timeout_ms}ms",
+        **({"replication.heartbeat": heartbeat} if mode == "Controller" else {}),
+        **({"replication.lagTimeout": f"{spec.replication.lag_timeout_ms}ms"} if mode != "Raft" else {}),
         **({"store.reservedPercent": str(spec.storage.reserved_percent)} if ratio is None else {}),
         **{name: _plain(value) for name, value in keys.items() if value is not None},
     }
@@ -93,9 +100,12 @@ def hot_settings(group: BrokerGroup) -> dict[str, str]:
 def without_hot_settings(document: Mapping[str, Any]) -> dict[str, Any]:
     """Of a broker's document, what a restart is needed for."""
     replication, store, properties = (document.get(each, {}) for each in ("replication", "store", "properties"))
+    kept = {key: each for key, each in replication.items() if key not in ("heartbeat", "lagTimeout")}
+    if "raft" in kept:
+        kept["raft"] = {key: each for key, each in kept["raft"].items() if key != "members"}
     return {
         **document,
-        "replication": {key: each for key, each in replication.items() if key not in ("heartbeat", "lagTimeout")},
+        "replication": kept,
         "store": {key: each for key, each in store.items() if key != "reservedPercent"},
         "properties": {key: each for key, each in properties.items() if key not in CONFIG_LIVE},
     }
@@ -117,12 +127,28 @@ def _name_service(group: BrokerGroup, place: BrokerPlace) -> dict[str, Any]:
 
 
 def _replication(group: BrokerGroup, place: ReplicaPlace) -> dict[str, Any]:
-    spec = group.spec
-    return {
-        "mode": spec.replication.mode.lower(),
-        "controllers": list(place.controllers),
+    spec, mode = group.spec, group.spec.replication.mode
+    peers = {
         "peerListen": place.peer_listen,
         "peers": {str(broker_id): address for broker_id, address in sorted(place.peers.items())},
+    }
+    founders = place.founders or spec.replicas
+    if mode == "Raft":
+        raft = {
+            "founders": [n + 1 for n in range(founders)],
+            "members": [n + 1 for n in range(place.brokers or spec.replicas)],
+            "election": election_times(spec.failover.lease_ms),
+        }
+        return {"mode": "raft", **peers, "replicas": founders, "raft": raft}
+    if mode == "Static":
+        return {
+            "mode": "static", "controllers": list(place.controllers), **peers, "static": _roles(spec, founders),
+            "lagTimeout": f"{spec.replication.lag_timeout_ms}ms",
+        }  # fmt: skip
+    return {
+        "mode": "controller",
+        "controllers": list(place.controllers),
+        **peers,
         **({"leaderAddress": place.leader_address} if place.leader_address is not None else {}),
         "replicas": spec.replicas,
         "minInSync": spec.min_in_sync,
@@ -130,6 +156,21 @@ def _replication(group: BrokerGroup, place: ReplicaPlace) -> dict[str, Any]:
         "heartbeat": f"{spec.failover.heartbeat_interval_ms}ms",
         **({"learner": True} if place.learner else {}),
     }
+
+
+def _roles(spec: BrokerGroupSpec, founders: int) -> dict[str, Any]:
+    """The first table of roles. Unless the spec says otherwise, all others are awaited, so that nothing is lost."""
+    roles = spec.replication.static or Roles()
+    others = [n + 1 for n in range(founders) if n + 1 != roles.leader]
+    synchronous = others if roles.synchronous is None else list(roles.synchronous)
+    copies = {} if roles.copies is None else {"copies": roles.copies}
+    return {"leader": roles.leader, "synchronous": synchronous, **copies}
+
+
+def election_times(lease_ms: int) -> dict[str, str]:
+    """Of those who vote: another one leads before a lease could run out unrenewed, at most two thirds of it."""
+    third = lease_ms // 3
+    return {"timeoutMs": f"{third}ms", "spreadMs": f"{third}ms", "heartbeatMs": f"{max(10, lease_ms // 20)}ms"}
 
 
 def _guardian(place: GuardianPlace) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from logherd_operator.resources.broker_config import GuardianPlace
+from logherd_operator.resources.broker_config import GuardianPlace, election_times
 from logherd_operator.spec.group import BrokerGroup
 
 __all__ = ["ControllerPlace", "Member", "render_controller_config"]
@@ -52,15 +52,9 @@ def render_controller_config(group: BrokerGroup, place: ControllerPlace) -> dict
         "dataDir": place.data_dir,
         "nameService": {"mode": "embedded", "listen": place.name_service_listen} if embedded else {"mode": "none"},
         "leaseMs": f"{spec.failover.lease_ms}ms",
-        "election": _election(spec.failover.lease_ms),
+        "election": election_times(spec.failover.lease_ms),
         **({"guardian": _guardian(place.guardian)} if place.guardian is not None else {}),
     }
-
-
-def _election(lease_ms: int) -> dict[str, str]:
-    """Another controller leads before any broker's lease could run out unrenewed: at most two thirds of it."""
-    third = lease_ms // 3
-    return {"timeoutMs": f"{third}ms", "spreadMs": f"{third}ms", "heartbeatMs": f"{max(10, lease_ms // 20)}ms"}
 
 
 def _guardian(place: GuardianPlace) -> dict[str, Any]:

@@ -38,8 +38,9 @@ def render_group(
     own = site.group.spec.controllers.embedded is not None
     if own:
         pinned["controller"] = pin(site, "controller", controller_template(site), before.get("controller"))
+    by_controllers = site.group.spec.by_controllers
     kept = [
-        *_accounts(site), *leader_access(site), *_config_maps(site, shape, pinned),
+        *_accounts(site), *(leader_access(site) if by_controllers else ()), *_config_maps(site, shape, pinned),
         *spark_template(site), *services(site), *network_policies(site, operator_peer or OPERATOR_PEER),
         *_budgets(site, shape),
     ]  # fmt: skip
@@ -48,7 +49,7 @@ def render_group(
         kept.append(workload(site, "controller", template, shape.controllers, claim=shape.controller_claim))
     brokers = workload(site, "broker", pinned["broker"].template, shape.brokers, claim=shape.broker_claim)
     kept.append(brokers)
-    return Rendered(kept=tuple(kept), made_once=(leader_slice(site),), pinned=pinned)
+    return Rendered(kept=tuple(kept), made_once=(leader_slice(site),) if by_controllers else (), pinned=pinned)
 
 
 def _accounts(site: Site) -> list[Document]:
@@ -79,6 +80,8 @@ def _config_maps(site: Site, shape: Shape, pinned: dict[Component, Pinned]) -> l
         })
         for component, each in pinned.items()
     }  # fmt: skip
+    if shape.founders is not None:
+        templates["founders"] = str(shape.founders)
     found.append(_config_map(site, f"{site.name}-template", templates))
     found.append(_config_map(site, f"{site.name}-client", _client(site)))
     return found
@@ -86,10 +89,8 @@ def _config_maps(site: Site, shape: Shape, pinned: dict[Component, Pinned]) -> l
 
 def _client(site: Site) -> dict[str, str]:
     domain = f"{site.namespace}.svc.{site.group.spec.cluster_domain}"
-    return {
-        "bootstrap": bootstrap_of(site, ";"), "cluster": site.cluster, "group": site.name,
-        "leader": f"{site.name}-leader.{domain}:{Ports.CLIENT}",
-    }  # fmt: skip
+    leader = {"leader": f"{site.name}-leader.{domain}:{Ports.CLIENT}"} if site.group.spec.by_controllers else {}
+    return {"bootstrap": bootstrap_of(site, ";"), "cluster": site.cluster, "group": site.name, **leader}
 
 
 def _config_map(

@@ -31,6 +31,8 @@ def broker_files(site: Site, shape: Shape) -> dict[str, dict[str, Any]]:
             peers={n + 1: f"{host}:{Ports.REPLICA}" for n, host in enumerate(hosts)},
             leader_address=f"{site.leader_host()}:{Ports.CLIENT}",
             learner=shape.first_learner is not None and ordinal >= shape.first_learner,
+            founders=shape.founders,
+            brokers=shape.brokers,
         )
         place = BrokerPlace(
             broker_id=ordinal + 1,

@@ -10,7 +10,9 @@ __all__ = ["network_policies", "services"]
 
 def services(site: Site) -> list[Document]:
     """Names for pods, for the name service, and for whoever leads."""
-    found = [_headless(site, "broker", _BROKER_PORTS), _leader(site)]
+    found = [_headless(site, "broker", _BROKER_PORTS)]
+    if site.group.spec.by_controllers:
+        found.append(_leader(site))
     if site.group.spec.controllers.embedded is not None:
         found += [_headless(site, "controller", _CONTROLLER_PORTS), _bootstrap(site)]
     return found

@@ -70,6 +70,8 @@ def _broker_fields(site: Site) -> dict[str, Any]:
         ],
         "pod": [list(pod.env), list(pod.volumes), list(pod.volume_mounts), list(pod.sidecars)],
         "config": {name: value for name, value in spec.config.items() if name not in CONFIG_LIVE},
+        # How soon those who vote elect another leader.
+        **({"leaseMs": spec.failover.lease_ms} if spec.replication.mode == "Raft" else {}),
     }  # fmt: skip
 
 

@@ -30,6 +30,7 @@ class Shape:
     """How many places there are now. Brokers from `first_learner` on begin as learners; None: all found the group.
 
     The claims: size of the volumes that a StatefulSet makes, if there is one; it cannot be changed in place.
+    `founders`: with so many brokers a group began that leads itself.
     """
 
     brokers: int
@@ -37,6 +38,7 @@ class Shape:
     first_learner: int | None = None
     broker_claim: str | None = None
     controller_claim: str | None = None
+    founders: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["CONFIG_LIVE", "Effect", "effect_of"]
+__all__ = ["CONFIG_LIVE", "MEMBERS", "Effect", "effect_of"]
 
 
 class Effect(StrEnum):
@@ -39,6 +39,9 @@ CONFIG_LIVE: Final = MappingProxyType({
 """Keys of `config` that a running broker takes, and what holds where a key is not given; None: another field says it.
 All other keys need a restart."""
 
+MEMBERS: Final = "replication.raft.members"
+"""Of a broker in mode Raft: who belongs to the group, as its leader has it. A running one takes another value."""
+
 _LIVE = (
     "failover.heartbeatIntervalMs", "replication.lagTimeoutMs", "replication.minInSyncReplicas",
     "storage.reservedPercent",
@@ -53,7 +56,7 @@ _NONE = (
 )  # fmt: skip
 _FIXED = (
     "clusterDomain", "clusterName", "controllers.embedded.replicas", "controllers.ref.", "replication.mode",
-    "storage.storageClassName",
+    "replication.static.", "storage.storageClassName",
 )  # fmt: skip
 
 

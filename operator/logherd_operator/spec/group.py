@@ -94,6 +94,11 @@ class BrokerGroupSpec(RunningFields, ReplicatingFields):
     spark: Spark = Field(default_factory=Spark, description="Spark on Kubernetes.")
 
     @property
+    def by_controllers(self) -> bool:
+        """Do controllers say who leads, who counts, and what the group's rules are? Else its brokers do."""
+        return self.replication.mode == "Controller"
+
+    @property
     def min_in_sync(self) -> int:
         """Fewest durable copies of a committed message."""
         return self.replication.min_in_sync_replicas or min(2, self.replicas)
@@ -102,6 +107,9 @@ class BrokerGroupSpec(RunningFields, ReplicatingFields):
     def _parts_agree(self) -> "BrokerGroupSpec":
         if self.min_in_sync > self.replicas:
             raise ValueError(f"replication.minInSyncReplicas {self.min_in_sync} is above replicas {self.replicas}")
+        roles = self.replication.static
+        if roles is not None and max((roles.leader, *(roles.synchronous or ()))) > self.replicas:
+            raise ValueError(f"replication.static names a broker above replicas, which is {self.replicas}")
         if self.termination_grace_period_seconds < self.switchover_timeout_seconds + 45:
             raise ValueError("terminationGracePeriodSeconds should be at least switchoverTimeoutSeconds + 45")
         if self.placement.ack_across_zones and (self.placement.zone_spread != "Required" or self.replicas < 3):

@@ -1,26 +1,59 @@
 """How the group replicates, elects and is found."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from logherd_operator.spec.base import DnsLabel, Endpoint, Model
 from logherd_operator.spec.machine import ControllerStorage, ResourceList, Resources
 
-__all__ = ["ControllerRef", "Controllers", "EmbeddedControllers", "Failover", "NameService", "Replication"]
+__all__ = ["ControllerRef", "Controllers", "EmbeddedControllers", "Failover", "NameService", "Replication", "Roles"]
 
 _CONTROLLER_RESOURCES = Resources(
     requests=ResourceList(cpu="250m", memory="512Mi"), limits=ResourceList(memory="512Mi")
 )
 
 
+_BrokerId = Annotated[int, Field(ge=1, le=7)]
+
+
+class Roles(Model):
+    """With which roles a group in mode Static begins; later ones are given by promotion."""
+
+    leader: _BrokerId = Field(default=1, description="The broker that leads.")
+    synchronous: tuple[_BrokerId, ...] | None = Field(
+        default=None, max_length=6, description="Followers that a send waits for; none given: all with which it begins."
+    )
+    copies: int | None = Field(
+        default=None, ge=1, le=7, description="Disks that hold a message before it is answered; none: all of them."
+    )
+
+    @model_validator(mode="after")
+    def _fit(self) -> "Roles":
+        names = self.synchronous
+        if names is not None and (self.leader in names or len({*names}) < len(names)):
+            raise ValueError("synchronous names followers, each once; the leader is none of them")
+        if self.copies is None:
+            return self
+        if names is None:
+            raise ValueError("copies needs synchronous")
+        if not min(2, len(names) + 1) <= self.copies <= len(names) + 1:
+            raise ValueError("copies is from 2 to one more than synchronous has")
+        return self
+
+
 class Replication(Model):
     """When a message is committed."""
 
-    mode: Literal["Controller", "Raft", "Static"] = Field(default="Controller", description="Who makes a leader.")
-    min_in_sync_replicas: int | None = Field(
-        default=None, ge=1, le=7, description="Fewest durable copies of a committed message; none: min(2, replicas)."
+    mode: Literal["Controller", "Raft", "Static"] = Field(
+        default="Controller",
+        description="Who makes a leader: the controllers; the brokers, by votes; you, by hand. It stays.",
     )
+    static: Roles | None = Field(default=None, description="Mode Static: the roles at the group's begin. They stay.")
+    min_in_sync_replicas: int | None = Field(
+        default=None, ge=1, le=7,
+        description="Mode Controller: fewest durable copies of a committed message; none: min(2, replicas).",
+    )  # fmt: skip
     flush: Literal["Sync", "Async"] = Field(
         default="Sync", description="Async: a crash of the machine may lose answered messages."
     )
@@ -28,6 +61,16 @@ class Replication(Model):
         default=1500, ge=400, le=60_000, description="Silence after which a follower leaves the set."
     )
     unclean_election: bool = Field(default=False, description="May a replica lead that lacks committed messages?")
+
+    @model_validator(mode="after")
+    def _fits_mode(self) -> "Replication":
+        if self.static is not None and self.mode != "Static":
+            raise ValueError("static is for mode Static")
+        if self.mode != "Controller" and self.min_in_sync_replicas is not None:
+            raise ValueError("minInSyncReplicas is for mode Controller")
+        if self.mode == "Raft" and self.flush != "Sync":
+            raise ValueError("mode Raft needs flush Sync, because a vote rests on what is on disk")
+        return self
 
 
 class Failover(Model):

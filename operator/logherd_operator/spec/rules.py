@@ -100,6 +100,37 @@ RULES: tuple[Rule, ...] = (
     Rule("spec.clusterDomain", "self == oldSelf", "clusterDomain cannot be changed"),
     Rule("spec.compatibilityLevel", "self >= oldSelf", "compatibilityLevel only rises"),
     Rule("spec.replication.mode", "self == oldSelf", "mode cannot be changed"),
+    Rule("spec.replication", "!has(self.static) || self.mode == 'Static'", "static is for mode Static"),
+    Rule(
+        "spec.replication",
+        "self.mode == 'Controller' || !has(self.minInSyncReplicas)",
+        "minInSyncReplicas is for mode Controller",
+    ),
+    Rule(
+        "spec.replication",
+        "self.mode != 'Raft' || self.flush == 'Sync'",
+        "mode Raft needs flush Sync, because a vote rests on what is on disk",
+    ),
+    Rule(
+        "spec.replication.static",
+        "!has(self.synchronous) || self.synchronous.all(n, n != self.leader && self.synchronous.exists_one(m, m == n))",
+        "synchronous names followers, each once; the leader is none of them",
+    ),
+    Rule("spec.replication.static", "!has(self.copies) || has(self.synchronous)", "copies needs synchronous"),
+    Rule(
+        "spec.replication.static",
+        "!has(self.copies) || !has(self.synchronous) || (self.copies <= self.synchronous.size() + 1 && "
+        "(self.copies >= 2 || self.synchronous.size() == 0))",
+        "copies is from 2 to one more than synchronous has",
+    ),
+    Rule(
+        "spec",
+        "!has(self.replication.static) || (self.replication.static.leader <= self.replicas && "
+        "(!has(self.replication.static.synchronous) || "
+        "self.replication.static.synchronous.all(n, n <= self.replicas)))",
+        "replication.static names a broker above replicas",
+    ),
+    _kept("spec.replication", "static"),
     _grows("spec.storage"),
     _kept("spec.storage", "storageClassName"),
     Rule(

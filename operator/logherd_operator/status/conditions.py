@@ -41,7 +41,7 @@ def findings(look: Look) -> dict[str, Finding]:
 def _available(look: Look) -> Finding:
     group = look.observed.group
     if group is None:
-        return Finding("Unknown", "QuorumUnreachable", "no controller tells how the group stands")
+        return Finding("Unknown", "QuorumUnreachable", f"no {_teller(look)} tells how the group stands")
     if not group.led:
         return Finding("False", "NoLeader", group.why or "nobody leads the group")
     if len(group.in_sync) < group.rules.min_in_sync:
@@ -57,7 +57,7 @@ def _available(look: Look) -> Finding:
 def _leader_elected(look: Look) -> Finding:
     group = look.observed.group
     if group is None:
-        return Finding("Unknown", "QuorumUnreachable", "no controller tells who leads")
+        return Finding("Unknown", "QuorumUnreachable", f"no {_teller(look)} tells who leads")
     if not group.led or group.leader is None:
         return Finding("False", "Electing", group.why or "nobody leads the group")
     slot = look.observed.broker(group.leader)
@@ -102,7 +102,7 @@ def _degraded(look: Look) -> Finding:
         words = ", ".join(f"broker {each.broker_id}{_trouble(each)}" for each in away)
         return Finding("True", "PodNotReady", f"not ready: {words}")
     group = look.observed.group
-    behind = [] if group is None else [n + 1 for n in range(look.spec.replicas) if n + 1 not in group.in_sync]
+    behind = [] if group is None else [n + 1 for n in range(look.spec.replicas) if not group.settled(n + 1)]
     if behind:
         return Finding("True", "FollowerLagging", f"not in sync: {', '.join(f'broker {each}' for each in behind)}")
     nodes = [each.instance.node for each in _wanted(look) if each.instance is not None and each.instance.node]
@@ -153,6 +153,10 @@ def _upgradeable(look: Look) -> Finding:
     if degraded.status == "True" and degraded.reason != "SharedNode":
         return Finding("False", "Degraded", degraded.message)
     return Finding("True", "Ready", "an upgrade may begin")
+
+
+def _teller(look: Look) -> str:
+    return "controller" if look.spec.by_controllers else "broker"
 
 
 def _wanted(look: Look) -> list[Slot]:

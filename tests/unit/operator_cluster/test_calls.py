@@ -74,3 +74,17 @@ def test_the_controllers_are_told_at_their_admin_port(action: act.Action, path: 
 def test_a_broker_is_told_at_its_own() -> None:
     (call,) = calls(act.PushConfig(ordinal=1, values={"fileReservedTime": "48"}, reason="r"))
     assert (call.target, call.path, call.body) == (1, "/config", {"values": {"fileReservedTime": "48"}})
+
+
+def test_a_leader_that_no_controllers_elected_is_asked_itself() -> None:
+    action = act.Switchover(target=2, expected_epoch=7, request_id="q", leader=3, reason="r")
+    (call,) = calls(action)
+    assert (call.target, call.path, call.body) == (2, "/replica/hand-over", {"brokerId": 2, "expectedEpoch": 7})
+    (call,) = calls(act.LeaveOut(ordinal=1, values={"replication.raft.members": "1,2"}, reason="r"))
+    assert (call.target, call.path, call.body) == (1, "/config", {"values": {"replication.raft.members": "1,2"}})
+
+
+def test_a_promotion_names_the_table_that_it_replaces_to_the_broker_that_is_to_lead() -> None:
+    (call,) = calls(act.TakeLead(target=2, after=4, synchronous=(1, 3), copies=2, reason="r"))
+    assert (call.target, call.path) == (1, "/replica/promote")
+    assert call.body == {"after": 4, "synchronous": [1, 3], "copies": 2}

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import child_of, look_at
 from logherd_operator.local.places import Places
 from logherd_operator.local.processes import started_ticks
-from logherd_operator.local.state import GroupState, PlaceState, Process, from_json, to_json
+from logherd_operator.local.state import Began, GroupState, PlaceState, Process, from_json, to_json
 from logherd_operator.spec.document import parse_group
 from logherd_operator.spec.group import BrokerGroup
 
@@ -53,6 +54,12 @@ def test_a_state_is_read_as_it_was_written() -> None:
     document = json.loads(to_json(state))
     assert document.pop("format") == 2
     assert from_json(document) == state
+
+
+def test_a_state_from_before_groups_led_themselves_is_read() -> None:
+    document = json.loads(to_json(STATE))
+    del document["format"], document["began"]
+    assert from_json({**document, "founded": True}).began == Began(founded=True)
 
 
 def test_a_revision_changes_with_what_needs_a_restart_and_only_with_that(tmp_path: Path) -> None:
@@ -131,10 +138,38 @@ def test_places_of_a_group_with_data_begin_as_learners(tmp_path: Path) -> None:
     places = Places(Folder(tmp_path), STATE)
     places.add("broker", 2, files(tmp_path))
     assert [each.learner for each in places.state.places] == [False, False]
-    places.remember(replace(places.state, founded=True))
+    places.remember(replace(places.state, began=Began(founded=True)))
     places.add("broker", 3, files(tmp_path))
     assert [each.learner for each in places.state.places] == [False, False, True]
     assert Folder(tmp_path).read() == places.state
+
+
+@pytest.mark.parametrize("mode", ["Raft", "Static"])
+def test_a_group_that_leads_itself_keeps_whom_it_began_with_whatever_its_size(tmp_path: Path, mode: str) -> None:
+    """A file that named others as the founders could found another group, and another first table contradict it."""
+    places = Places(Folder(tmp_path), STATE)
+    rendered = Files(
+        group(f"{{replication: {{mode: {mode}}}}}"), Addresses("127.0.0.1", PORTS), tmp_path, controllers=3,
+        state=lambda: places.state,
+    )  # fmt: skip
+
+    def replication(ordinal: int) -> dict[str, Any]:
+        found = rendered.render(PlaceState(component="broker", ordinal=ordinal, revision=""))["replication"]
+        assert isinstance(found, dict)
+        return found
+
+    places.add("broker", 2, rendered)
+    places.add("broker", 3, rendered)
+    revision = rendered.revision("broker")
+    places.remember(replace(places.state, began=replace(places.state.began, founded=True)))
+    places.add("broker", 5, rendered)
+    assert rendered.revision("broker") == revision
+    if mode == "Raft":
+        assert replication(4)["replicas"] == 3
+        assert (replication(4)["raft"]["founders"], replication(0)["raft"]["members"]) == ([1, 2, 3], [1, 2, 3, 4, 5])
+    else:
+        assert replication(4)["static"] == {"leader": 1, "synchronous": [2, 3]}
+    assert list(replication(4)["peers"]) == [str(n + 1) for n in range(7)]
 
 
 def test_what_needs_no_restart_is_written_down_for_the_next_life(tmp_path: Path) -> None:

@@ -36,7 +36,14 @@ def test_every_field_is_acted_on_refused_or_named(alias: str) -> None:
     [
         ("{controllers: {ref: {name: a}}}", "spec.controllers.ref: is not supported on one machine; a group there has"),
         ("{update: {strategy: Manual}}", "spec.update.strategy: Manual is not supported on one machine; leave it out"),
-        ("{replicas: 1, replication: {mode: Raft}}", "spec.replication.mode: Raft is not supported yet; leave it out"),
+        (
+            "{replication: {mode: Raft, lagTimeoutMs: 900}}",
+            "spec.replication.lagTimeoutMs: has no effect with replicat",
+        ),
+        (
+            "{replication: {mode: Static}, failover: {heartbeatIntervalMs: 900}}",
+            "spec.failover.heartbeatIntervalMs: has",
+        ),
         ("{replicas: 1, replication: {uncleanElection: false}}", "spec.replication.uncleanElection: is not supported"),
         ("{replicas: 1, tls: {mode: Required, secretName: a}}", "spec.tls.mode: Required is not supported yet"),
         ("{replicas: 1, auth: {mode: Permissive}}", "spec.auth.mode: Permissive is not supported yet"),
@@ -56,12 +63,18 @@ def test_what_one_broker_can_do_is_not_refused() -> None:
 
 
 def test_every_replication_field_is_acted_on_or_refused() -> None:
-    acted_on = {"flush", "minInSyncReplicas", "lagTimeoutMs"}
+    acted_on = {"flush", "minInSyncReplicas", "lagTimeoutMs", "mode", "static"}
     for field in Replication.model_fields.values():
         if field.alias in acted_on:
             continue
-        value = {"mode": "Static"}.get(str(field.alias), "true")
-        assert len(refusals(group(f"{{replicas: 1, replication: {{{field.alias}: {value}}}}}"))) == 1
+        assert len(refusals(group(f"{{replicas: 1, replication: {{{field.alias}: true}}}}"))) == 1
+
+
+def test_a_group_that_leads_itself_is_not_refused() -> None:
+    assert refusals(group("{replication: {mode: Raft}}")) == []
+    assert (
+        refusals(group("{replication: {mode: Static, static: {leader: 2, synchronous: [1]}, lagTimeoutMs: 900}}")) == []
+    )
 
 
 def test_every_storage_field_is_acted_on_or_named() -> None:

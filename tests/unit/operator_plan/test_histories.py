@@ -22,15 +22,19 @@ FINAL = {
 }  # fmt: skip
 
 
-def spec_of(random: Random) -> dict[str, Any]:
+VOTING = {"replication": {"mode": "Raft"}}
+
+
+def spec_of(random: Random, mode: dict[str, Any] | None = None) -> dict[str, Any]:
     replicas = random.choice([1, 2, 3, 3, 4, 5])
-    return {
+    found = {
         "replicas": replicas,
         "image": random.choice(["good-1", "good-2", "good-3", "bad-1"]),
         "replication": {"minInSyncReplicas": random.randint(1, replicas)},
         "config": {"fileReservedTime": str(random.choice([24, 48, 72]))},
         "storage": {"size": random.choice(["20Gi", "30Gi"])},
     }
+    return found | (mode or {})
 
 
 def apply(world: World, fields: dict[str, Any]) -> None:
@@ -40,11 +44,11 @@ def apply(world: World, fields: dict[str, Any]) -> None:
         world.spec = BrokerGroupSpec.model_validate({**fields, "storage": {"size": before}})
 
 
-def happen(world: World, random: Random) -> str:
+def happen(world: World, random: Random, mode: dict[str, Any] | None = None) -> str:
     """One event. Never more than a volume of one broker that others cover: the last copy is nobody's to bring back."""
     event = random.choice(["spec", "spec", "kill", "delete", "volume", "quorum", "room", "controller", "forget status"])
     if event == "spec":
-        apply(world, spec_of(random))
+        apply(world, spec_of(random, mode))
     elif event in ("kill", "delete") and world.pods:
         ordinal = random.choice(sorted(world.pods))
         if event == "kill":
@@ -103,17 +107,17 @@ def outcome(world: World) -> dict[str, Any]:
     }
 
 
-def history(seed: int) -> dict[str, Any]:
+def history(seed: int, mode: dict[str, Any] | None = None) -> dict[str, Any]:
     random = Random(seed)
-    world = World(random=random, spec=BrokerGroupSpec.model_validate({**spec_of(random), "image": "good-1"}))
+    world = World(random=random, spec=BrokerGroupSpec.model_validate({**spec_of(random, mode), "image": "good-1"}))
     since: dict[str, float] = {}
     for _ in range(random.randint(3, 12)):
         for _ in range(random.randint(1, 25)):
             since = step(world, since, random.choice([2.0, 10.0, 40.0]), lossy=True)
-        if happen(world, random) == "forget status":
+        if happen(world, random, mode) == "forget status":
             since = {}
     world.quorum_down = world.no_room = False
-    apply(world, FINAL)
+    apply(world, FINAL | (mode or {}))
     quiet = 0
     for _ in range(400):
         since = step(world, since, 20.0)
@@ -126,8 +130,8 @@ def history(seed: int) -> dict[str, Any]:
     return outcome(world)
 
 
-def undisturbed() -> dict[str, Any]:
-    world = World(random=Random(0), spec=BrokerGroupSpec.model_validate(FINAL))
+def undisturbed(mode: dict[str, Any] | None = None) -> dict[str, Any]:
+    world = World(random=Random(0), spec=BrokerGroupSpec.model_validate(FINAL | (mode or {})))
     since: dict[str, float] = {}
     for _ in range(60):
         since = step(world, since, 20.0)
@@ -147,6 +151,14 @@ def test_every_history_ends_in_the_same_state(shard: int) -> None:
     wanted = undisturbed()
     for seed in range(shard, HISTORIES, SHARDS):
         assert history(seed) == wanted, f"history({seed})"
+
+
+@pytest.mark.timeout(300)
+def test_every_history_of_brokers_that_vote_ends_in_the_same_state() -> None:
+    wanted = undisturbed(VOTING)
+    assert wanted["in sync"] == (1, 2, 3)
+    for seed in range(HISTORIES // SHARDS):
+        assert history(seed, VOTING) == wanted, f"history({seed}, VOTING)"
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from logherd_operator.observed.observed import Observed, Orders, Platform
-from logherd_operator.observed.quorum import Group, Member, Quorum, Replica, Rules
+from logherd_operator.observed.quorum import Group, Member, Own, Quorum, Replica, Rules
 from logherd_operator.observed.slots import Instance, Report, Slot, Volume
 from logherd_operator.plan import actions as act
 from logherd_operator.plan.outcome import Plan
+from logherd_operator.plan.settings import members_of
+from logherd_operator.spec.effects import MEMBERS
 from logherd_operator.spec.group import BrokerGroupSpec
 from logherd_operator.spec.machine import quantity_value
 
@@ -61,6 +63,8 @@ class World:
     no_room: bool = False
     group: Group | None = None
     hot: dict[str, dict[str, str]] = field(default_factory=dict)
+    table: tuple[int, int] = (1, 1)
+    """Mode Static: the number of the table of roles, and who leads by it."""
     faults: list[str] = field(default_factory=list)
 
     # ---- what is seen ----
@@ -70,8 +74,18 @@ class World:
         return str(self.spec.image)
 
     @property
+    def voting(self) -> bool:
+        """Mode Raft: the brokers decide, by what their leader was told of who belongs to the group."""
+        return self.spec.replication.mode == "Raft"
+
+    @property
     def wanted_hot(self) -> dict[str, str]:
         return dict(self.spec.config)
+
+    @property
+    def from_file(self) -> dict[str, str]:
+        """What a broker that starts now has in force."""
+        return self.wanted_hot | ({MEMBERS: members_of(self.count or 0)} if self.voting else {})
 
     def observed(self, since: dict[str, float]) -> Observed:
         ordinals = sorted({*self.pods, *self.disks})
@@ -82,7 +96,7 @@ class World:
             ),
             brokers=tuple(self._slot(ordinal) for ordinal in ordinals),
             controllers=tuple(Slot(ordinal=n, instance=self._instance(pod)) for n, pod in self.controllers.items()),
-            group=None if self.quorum is None or self.group is None else self._group_page(),
+            group=None if self.group is None or not (self.quorum or self.voting) else self._group_page(),
             quorum=self.quorum, orders=Orders(), hot=self.wanted_hot, since=since,
         )  # fmt: skip
 
@@ -147,7 +161,7 @@ class World:
             if self.controllers and n not in self.controllers:
                 self.controllers[n] = self._pod()
         self._copy(seconds)
-        if self.quorum is not None:
+        if self.quorum is not None or self.voting:
             self._decide()
 
     def _keep(self, ordinal: int) -> None:
@@ -161,7 +175,7 @@ class World:
         if self.serves(ordinal) and not disk.store:
             disk.store = self._name("store")
         if self.serves(ordinal) and pod.uid not in self.hot:
-            self.hot[pod.uid] = self.wanted_hot
+            self.hot[pod.uid] = self.from_file
 
     def _copy(self, seconds: float) -> None:
         led = self.group is not None and self.group.leader is not None
@@ -170,10 +184,13 @@ class World:
                 disk.behind = max(0, disk.behind - int(seconds * _COPY_PER_SECOND))
 
     def _decide(self) -> None:
-        """The controllers: registrations, elections, the in-sync set."""
+        """The controllers, or the brokers themselves: registrations, elections, the in-sync set."""
+        belonging = self._belonging()
         for ordinal in sorted(self.disks):
-            if self.serves(ordinal):
+            if self.serves(ordinal) and (belonging is None or ordinal + 1 in belonging):
                 self._register(ordinal)
+        if belonging is not None and self.group is not None:
+            self._vote(self.group, belonging)
         group = self.group
         if group is None or not group.replicas:
             return
@@ -188,10 +205,32 @@ class World:
             joined -= gone if len(joined - gone) >= 1 else set()
         self.group = replace(group, in_sync=tuple(sorted(joined)))
 
+    def _belonging(self) -> set[int] | None:
+        """Whom the leader of a voting group was told to belong to it; None if there is none to tell."""
+        leader = self.group.leader if self.group is not None and self.voting else None
+        if leader is None or not self.serves(leader - 1):
+            return None
+        return {int(each) for each in self.hot[self.pods[leader - 1].uid][MEMBERS].split(",")}
+
+    def _vote(self, group: Group, belonging: set[int]) -> None:
+        """A learner that has everything gets a vote; who does not belong to the group loses it."""
+        kept = tuple(
+            replace(each, learner=each.learner and self.disks[each.broker_id - 1].behind > 0)
+            for each in group.replicas if each.broker_id in belonging
+        )  # fmt: skip
+        majority = sum(not each.learner for each in kept) // 2 + 1
+        self.group = replace(
+            group, replicas=kept, in_sync=tuple(each for each in group.in_sync if each in belonging),
+            rules=Rules(replicas=len(kept), min_in_sync=majority),
+        )  # fmt: skip
+
     def _elected(self, group: Group) -> Group:
         if group.leader is not None and self.serves(group.leader - 1):
             return group
         group = replace(group, leader=None)
+        if group.founded and self.spec.replication.mode == "Static":
+            able = [each for each in self.table[1:] if self.serves(each - 1)]
+            return replace(group, leader=able[0], epoch=group.epoch + 1) if able else group
         if not group.founded:
             able = [each.broker_id for each in group.replicas if self.serves(each.broker_id - 1) and not each.learner]
             if len(able) < group.rules.replicas:
@@ -205,8 +244,9 @@ class World:
     def _register(self, ordinal: int) -> None:
         number, disk = ordinal + 1, self.disks[ordinal]
         group = self.group or Group(
-            epoch=0, founded=False, rules=Rules(replicas=self.spec.replicas, min_in_sync=self.spec.min_in_sync)
-        )
+            epoch=0, founded=False, rules=Rules(replicas=self.spec.replicas, min_in_sync=self.spec.min_in_sync),
+            own=Own() if self.voting else None,
+        )  # fmt: skip
         found = group.replica(number)
         if found is not None and found.store_id == disk.store:
             self.group = group
@@ -294,7 +334,8 @@ class World:
             self.group = replace(group, leader=action.target, epoch=group.epoch + 1)
 
     def _fenced(self, epoch: int) -> Group | None:
-        right = self.quorum is not None and self.group is not None and self.group.epoch == epoch
+        able = self.quorum is not None or self.voting
+        right = able and self.group is not None and self.group.epoch == epoch
         return self.group if right else None
 
     def _set_learner(self, broker_id: int, epoch: int, *, learner: bool) -> None:
@@ -329,6 +370,9 @@ class World:
         if self.serves(action.ordinal):
             uid = self.pods[action.ordinal].uid
             self.hot[uid] = {**self.hot.get(uid, {}), **action.values}
+
+    def _do_leaveout(self, action: act.LeaveOut) -> None:
+        self._do_pushconfig(action)
 
     def _do_growvolume(self, action: act.GrowVolume) -> None:
         self.disks[action.ordinal].size = max(action.size, self.disks[action.ordinal].size)

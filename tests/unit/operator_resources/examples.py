@@ -52,6 +52,14 @@ EXAMPLES: dict[str, tuple[dict[str, Any], Shape]] = {
         Shape(brokers=1, controllers=1),
     ),
     "everything": (EVERYTHING, Shape(brokers=4, controllers=5, first_learner=3, broker_claim="50Gi")),
+    "voting": (
+        {"replicas": 5, "replication": {"mode": "Raft"}, "failover": {"leaseMs": 6000}},
+        Shape(brokers=4, controllers=3, founders=3),
+    ),
+    "table": (
+        {"replication": {"mode": "Static", "static": {"leader": 2, "synchronous": [1, 3], "copies": 2}}},
+        Shape(brokers=3, controllers=3, founders=3),
+    ),
     "shared": ({"controllers": {"ref": {"name": "other"}}}, Shape(brokers=3, controllers=3)),
 }
 

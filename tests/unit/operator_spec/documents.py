@@ -29,6 +29,10 @@ def _pod(**fields: Any) -> dict[str, Any]:
     return {"podTemplate": fields}
 
 
+def _static(refused: str | None = None, **roles: Any) -> Document:
+    return Document({"replication": {"mode": "Static", "static": roles}}, refused)
+
+
 DOCUMENTS: tuple[Document, ...] = (
     Document({}),
     Document({}, name="a" * 40),
@@ -38,6 +42,21 @@ DOCUMENTS: tuple[Document, ...] = (
     Document({"replicas": 8}, "less than or equal to 7"),
     Document({"replicas": 2, "replication": {"minInSyncReplicas": 2}}),
     Document({"replicas": 2, "replication": {"minInSyncReplicas": 3}}, "is above replicas"),
+    Document({"replication": {"mode": "Raft"}}),
+    Document({"replication": {"mode": "Raft", "flush": "Async"}}, "needs flush Sync"),
+    Document({"replication": {"mode": "Raft", "minInSyncReplicas": 2}}, "minInSyncReplicas is for mode Controller"),
+    Document({"replication": {"mode": "Static"}}),
+    _static(),
+    _static(leader=3, synchronous=[1, 2], copies=2),
+    _static(synchronous=[], copies=1),
+    _static("names followers, each once", synchronous=[1, 2]),
+    _static("names followers, each once", synchronous=[2, 2]),
+    _static("copies needs synchronous", copies=2),
+    _static("copies is from 2 to one more", synchronous=[2], copies=3),
+    _static("copies is from 2 to one more", synchronous=[2, 3], copies=1),
+    _static("names a broker above replicas", synchronous=[2, 4]),
+    _static("names a broker above replicas", leader=4),
+    Document({"replication": {"mode": "Raft", "static": {}}}, "static is for mode Static"),
     Document({"terminationGracePeriodSeconds": 75}),
     Document({"terminationGracePeriodSeconds": 74}, "should be at least switchoverTimeoutSeconds + 45"),
     Document({"placement": {"ackAcrossZones": True, "zoneSpread": "Required"}}),
@@ -110,6 +129,12 @@ CHANGES: tuple[Change, ...] = (
         {"config": {"mappedFileSizeCommitLog": "67108864", "maxMessageSize": "3145728"}},
     ),
     Change({}, {"replication": {"mode": "Raft"}}, "mode cannot be changed"),
+    Change(
+        {"replication": {"mode": "Static", "static": {"synchronous": [2]}}},
+        {"replication": {"mode": "Static", "static": {"synchronous": [3]}}},
+        "static cannot be changed",
+    ),
+    Change({"replication": {"mode": "Static"}}, {"replication": {"mode": "Static", "static": {}}}, "static cannot be"),
     Change({"storage": {"size": "20Gi"}}, {"storage": {"size": "20480Mi"}}),
     Change({"storage": {"size": "20Gi"}}, {"storage": {"size": "21Gi"}}),
     Change({"storage": {"size": "20Gi"}}, {"storage": {"size": "20479Mi"}}, "never shrinks"),

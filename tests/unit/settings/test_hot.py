@@ -50,6 +50,8 @@ def test_a_value_is_written_as_in_the_file_or_as_rocketmq_writes_it(options: Bro
     assert changed(options, {"store.retention.age": "48h"}) == age
     assert changed(options, {"fileReservedTime": 48}) == age
     assert changed(options, {"store.retention.size": "2MiB"}) == {"store.retention.size": ("none", "2097152")}
+    members = {"replication.raft.members": ("", "1,2,3")}
+    assert changed(options, {"replication.raft.members": "1, 2,3"}) == members
     assert changed(options, {"autoCreateTopicEnable": False}) == {
         "topics.autoCreate": ("true", "false"), "autoCreateTopicEnable": ("true", "false"),
     }  # fmt: skip

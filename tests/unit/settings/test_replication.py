@@ -189,3 +189,12 @@ def test_rocketmq_slaves_may_follow_a_group_whose_leader_is_named_by_hand(tmp_pa
     assert leads.listen == Endpoint(host="10.0.0.1", port=10913)
     with pytest.raises(SettingsError, match="followers in routes, where RocketMQ slaves are looked for"):
         load_broker_options(path, ["replication.followerReads=true"])
+
+
+def test_who_belongs_to_a_voting_group_are_some_of_the_peers(tmp_path: Path) -> None:
+    path = write(tmp_path, REPLICA)
+    raft = ["replication.mode=raft", "replication.replicas=2"]
+    assert load_broker_options(path, [*raft, "replication.raft.members=2"]).replication.raft.members == (2,)
+    assert load_broker_options(path, raft).replication.raft.members == ()
+    with pytest.raises(SettingsError, match=r"raft\.members names \[3\], which peers lacks"):
+        load_broker_options(path, [*raft, "replication.raft.members=1,3"])

@@ -5,7 +5,7 @@
 
 Who founded the group is in each replica's file for good. A replica that is not among them (a new broker, or one whose
 store was lost) begins without a vote; the leader makes it a learner, and a voter once it has everything, in place of
-the former store of that broker. Who is not in `replication.peers` loses its vote.
+the former store of that broker. Who is not in `replication.peers` or in `replication.raft.members` loses its vote.
 """
 
 from collections.abc import Sequence
@@ -209,7 +209,9 @@ class ByVotes:
         """The machine needs no help."""
 
     def retime(self, options: ReplicationOptions) -> None:
-        """The times of elections are the same at all replicas, and fixed."""
+        """Who belongs to the group may change. The times of elections are the same at all replicas, and fixed."""
+        self._options = options
+        self.tick()
 
     def tick(self) -> None:
         """Tell the machine who should belong to the group, if that is news."""
@@ -227,7 +229,8 @@ class ByVotes:
         stores = {_broker(each): (each, each not in current.voters) for each in reversed(current.members)}
         stores |= {number: (store, about.learner) for number, (store, about) in self._met.items()}
         stores[self.seat.broker_id] = (self._identity, self.seat.learner)
-        wanted = [stores[number] for each in sorted(self._options.peers) if (number := BrokerId(each)) in stores]
+        belonging = self._options.raft.members or self._options.peers
+        wanted = [stores[number] for each in sorted(belonging) if (number := BrokerId(each)) in stores]
         return MembersWanted(
             tuple(store for store, learner in wanted if not learner),
             tuple(store for store, learner in wanted if learner),

@@ -91,6 +91,18 @@ def test_who_is_a_learner_by_its_own_word_gets_no_vote() -> None:
     assert mode.address_of(BrokerId(3)) == "b3:1"
 
 
+def test_a_running_broker_takes_who_belongs_to_the_group_and_only_those_of_the_peers_get_a_vote() -> None:
+    stand = Stand("raft")
+    mode = started(stand, raft={"founders": [1, 2, 3], "members": [1, 2]})
+    founders = (voter(1), own(stand), voter(3))
+    mode.heard(stand.hello(voter(1), ABOUT, founders))
+    assert stand.steps[-1] == MembersWanted((voter(1), own(stand)))
+    mode.retime(options_of("raft", raft={"founders": [1, 2, 3], "members": [2, 3]}))
+    assert stand.steps[-1] == MembersWanted((own(stand), voter(3)))
+    mode.retime(options_of("raft"))
+    assert stand.steps[-1] == MembersWanted(founders)
+
+
 def test_a_founder_that_lost_its_memory_ends_its_process() -> None:
     stand = Stand("raft", broker_id=1)
     mode = started(stand)

@@ -1,0 +1,124 @@
+"""Groups in an emulated cluster whose brokers vote: the operator goes by what the brokers say, not the controllers."""
+
+import json
+from typing import Any
+
+from k8s.driving import Drive
+from k8s.kubelet import NAME, NAMESPACE
+from logherd_operator.resources.site import PLACES_MAX
+
+SPEC: dict[str, Any] = {"replicas": 3, "image": "logherd:good-1", "replication": {"mode": "Raft"}}
+
+
+async def founded(**fields: Any) -> Drive:
+    drive = Drive.of({**SPEC, **fields})
+    await drive.settle()
+    return drive
+
+
+def pods(drive: Drive) -> dict[str, str]:
+    """Of the brokers: uid by name."""
+    found = (each["metadata"] for each in drive.api.of_kind("pods"))
+    return {each["name"]: each["uid"] for each in found if "-broker-" in each["name"]}
+
+
+def config(drive: Drive, name: str) -> dict[str, str]:
+    found = drive.api.find(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}-{name}")
+    assert found is not None
+    return dict(found["data"])
+
+
+def replication(drive: Drive, ordinal: int = 0) -> dict[str, Any]:
+    """What a broker would be started with."""
+    document = json.loads(config(drive, "broker-config")[f"{NAME}-broker-{ordinal}.json"])
+    return dict(document["replication"])
+
+
+async def test_a_voting_group_is_founded_and_says_so() -> None:
+    drive = await founded()
+    assert (drive.status["phase"], drive.status["inSync"]) == ("Running", "3/3")
+    assert drive.status["leader"]["pod"] == "orders-broker-0"
+    for kind, reason in (("Available", "WritesAccepted"), ("LeaderElected", "Elected"), ("Degraded", "AllWell")):
+        assert drive.condition(kind)["reason"] == reason
+    assert drive.kubelet.world.faults == []
+
+
+async def test_routes_name_pods_because_nobody_keeps_an_endpoint_of_the_leader() -> None:
+    drive = await founded()
+    assert "leaderAddress" not in replication(drive)
+    assert [path for path in drive.api.objects if path.endswith(f"/{NAME}-leader")] == []
+    assert "leader" not in config(drive, "client")
+    (template,) = [
+        each["spec"]["template"]["spec"]
+        for path, each in drive.api.objects.items()
+        if path.endswith(f"statefulsets/{NAME}-controller")
+    ]
+    assert [each["name"] for each in template["containers"]] == ["controller"]
+
+
+async def test_a_voting_group_grows_and_shrinks_without_replacing_a_pod() -> None:
+    drive = await founded()
+    before = pods(drive)
+    drive.set_spec({**SPEC, "replicas": 5})
+    await drive.settle()
+    assert drive.status["inSync"] == "5/5"
+    assert before.items() <= pods(drive).items()
+    assert replication(drive, 4)["raft"]["members"] == [1, 2, 3, 4, 5]
+    assert (replication(drive, 4)["raft"]["founders"], replication(drive, 4)["replicas"]) == ([1, 2, 3], 3)
+    assert len(replication(drive)["peers"]) == PLACES_MAX
+    drive.begin()  # whom it began with outlives the operator's process
+    drive.set_spec(SPEC)
+    await drive.settle()
+    assert (drive.status["inSync"], pods(drive)) == ("3/3", before)
+    assert replication(drive)["raft"]["members"] == [1, 2, 3]
+    assert config(drive, "template")["founders"] == "3"
+    assert drive.kubelet.world.faults == []
+
+
+async def test_a_new_image_reaches_every_voter_and_the_leader_hands_over_itself() -> None:
+    drive = await founded()
+    before = pods(drive)
+    drive.set_spec({**SPEC, "image": "logherd:good-2"})
+    await drive.settle()
+    assert not set(before.values()) & set(pods(drive).values())
+    assert ("orders-broker-0", "/replica/hand-over") in drive.kubelet.told
+    assert drive.kubelet.world.group is not None
+    assert drive.kubelet.world.group.epoch == 2
+    assert drive.kubelet.world.faults == []
+
+
+async def test_an_ordered_switchover_is_asked_of_the_leader() -> None:
+    drive = await founded()
+    drive.set_spec(SPEC, switchover="3@1")
+    await drive.settle()
+    assert drive.status["leader"]["brokerId"] == 3
+
+
+async def test_a_shorter_lease_needs_a_restart_because_elections_go_by_it() -> None:
+    drive = await founded()
+    before = pods(drive)
+    drive.set_spec({**SPEC, "failover": {"leaseMs": 6000}})
+    await drive.settle()
+    assert not set(before.values()) & set(pods(drive).values())
+    assert replication(drive)["raft"]["election"]["timeoutMs"] == "2000ms"
+
+
+async def test_a_table_of_roles_is_replaced_by_order_only_and_its_leader_restarted_in_place() -> None:
+    static = {**SPEC, "replication": {"mode": "Static"}}
+    drive = Drive.of(static)
+    await drive.settle()
+    assert (drive.status["phase"], drive.status["inSync"]) == ("Running", "3/3")
+    assert replication(drive, 2)["static"] == {"leader": 1, "synchronous": [2, 3]}
+    before = pods(drive)
+    drive.set_spec({**static, "image": "logherd:good-2"})
+    await drive.settle()
+    assert (pods(drive), drive.status["blocked"][0]["code"]) == (before, "WouldStopWrites")
+    drive.set_spec({**static, "image": "logherd:good-2", "update": {"allowWritePause": True}})
+    await drive.settle()
+    assert not set(before.values()) & set(pods(drive).values())
+    assert drive.status["leader"]["brokerId"] == 1
+    epoch = drive.status["leader"]["epoch"]
+    drive.set_spec({**static, "image": "logherd:good-2"}, switchover=f"3@{epoch}")
+    await drive.settle()
+    assert drive.status["leader"]["brokerId"] == 3
+    assert drive.kubelet.told[-1] == ("orders-broker-2", "/replica/promote")
