@@ -124,7 +124,11 @@ for each in /opt/wheels; do
 done
 chroot "$root" /src/images/install /opt/logherd "$@"
 """
-_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": "/tmp", "HOME": "/root"}
+_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "TMPDIR": "/tmp",
+    "HOME": "/root",
+}
 """What this machine has elsewhere is not there inside."""
 
 
