@@ -62,15 +62,21 @@ class Segment:
         return segment
 
     def make_durable(self, directory: str) -> None:
-        """Make a new segment's length and name durable, once, before anything in it is called flushed."""
+        """Writer thread: make a new segment durable with its name, once, before anything in it is called flushed."""
         if not self.created:
             self.file.flush()
             if self._directory is None:
                 self._files.sync_dir(directory)
             else:
                 self._directory.sync()
-                self._let_directory_go()
             self.created = True
+        self._let_directory_go()
+
+    def make_durable_for_next(self, directory: Directory) -> None:
+        """The same for the owner thread, in a directory that it has opened itself: the writer may be at it, too."""
+        self.file.flush()
+        directory.sync()
+        self.created = True
 
     def _let_directory_go(self) -> None:
         if self._directory is not None:

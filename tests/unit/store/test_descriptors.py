@@ -21,6 +21,12 @@ def store(tmp_path: Path) -> Iterator[MessageStore]:
     made.close()
 
 
+def fill(store: MessageStore) -> None:
+    while True:
+        append(store)
+        flush(store)
+
+
 def none_left(*_: object, **__: object) -> int:
     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -45,11 +51,27 @@ def test_a_segment_for_which_there_is_no_descriptor_is_made_later(
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", none_left)
         with pytest.raises(StoreFull):
-            while True:
-                append(store)
-                flush(store)
+            fill(store)
         assert store._log.upcoming is None
     assert len(list((tmp_path / "commitlog").iterdir())) == 1
     store.background_work()
     append(store)
     assert store._log.upcoming is not None
+
+
+def test_whoever_makes_a_segment_durable_first_no_descriptor_stays_open(store: MessageStore) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for first in ("owner", "writer"):
+        while store._log.upcoming is None or store._log.upcoming.created:
+            append(store)
+            flush(store)
+        upcoming, folder = store._log.upcoming, str(Path(store._log.active.path).parent)
+        directory = OsFiles().open_directory(folder)
+        if first == "owner":
+            upcoming.make_durable_for_next(directory)
+        upcoming.make_durable(folder)
+        upcoming.make_durable_for_next(directory)
+        directory.close()
+        assert upcoming.created
+    segments = len(list(Path(folder).iterdir()))
+    assert len(os.listdir("/proc/self/fd")) - before < 2 * segments, "a file and its mapping"
