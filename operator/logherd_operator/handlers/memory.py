@@ -22,11 +22,15 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What was rendered from `of`, and the hash of each object by its path: it is not rendered again for each look."""
+    """What was rendered from `of`, and the hash of each object by its path: it is not rendered again for each look.
+
+    `controllers`: how many it was rendered for.
+    """
 
     of: tuple[Any, ...]
     rendered: Rendered
     digests: Mapping[str, str]
+    controllers: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,7 @@ class Memory:
     `pinned` is None before it was read. `applied`: hashes of objects as they were last applied, by path, with the time;
     `absent`: paths of objects that are known not to be there. `leading`: the controller that led last, by ordinal.
     `refused`: settings that a broker's process (by pod uid) was told and refused. `taken`: pods (by name, uid) that
-    were told to stop, until the watch shows it. `controllers`: how many there are of the group that is referred to,
-    which may be away for a while. `founders`: with how many brokers a group began that leads itself.
+    were told to stop, until the watch shows it. `founders`: with how many brokers a group began that leads itself.
     """
 
     uid: str
@@ -56,7 +59,6 @@ class Memory:
     absent: set[str] = field(default_factory=set)
     token: str = ""
     leading: int = 0
-    controllers: int = 3
     refused: dict[str, tuple[str, ...]] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
     written: Written | None = None

@@ -173,7 +173,9 @@ def _drawn(site: Site, shape: Shape, memory: Memory, operator_peer: Document | N
         rendered = render_group(site, shape, memory.pinned, operator_peer)
         memory.pinned = rendered.pinned
         digests = {path_of(each): _digest(each) for each in rendered.kept}
-        memory.drawn = Drawn(of=made_from, rendered=rendered, digests=digests)
+        memory.drawn = Drawn(
+            of=made_from, rendered=rendered, digests=digests, controllers=site.controller_count
+        )  # fmt: skip
     return memory.drawn
 
 

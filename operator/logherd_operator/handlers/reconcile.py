@@ -147,10 +147,10 @@ class Reconciler:
         if embedded is not None:
             return embedded.replicas
         other = self._means.known.group(Key(key.namespace, ref.name)) if ref is not None else None
-        if other is not None:
-            wanted = (other.get("spec", {}).get("controllers") or {}).get("embedded") or {}
-            memory.controllers = int(wanted.get("replicas", 3))
-        return memory.controllers
+        if other is None and memory.drawn is not None:
+            return memory.drawn.controllers
+        wanted = ((other or {}).get("spec", {}).get("controllers") or {}).get("embedded") or {}
+        return int(wanted.get("replicas", 3))
 
     def _operator_peer(self, key: Key) -> dict[str, Any]:
         own = self._options.namespace
