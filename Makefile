@@ -31,10 +31,12 @@ tour: $(READY) ## Start a group of brokers, send and receive with a stock Java c
 	@tools/need jdk maven
 	@$(BIN)/python tools/tour.py
 
-test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, compat, system, spark
+test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, compat, system, spark, e2e
 	@tools/need --say jdk maven go ip nft
-	@tools/stages lint types imports unit compat system "$$(if tools/need java 2>/dev/null; then echo spark; fi)"
-	@tools/need java 2>/dev/null || tools/need --say java
+	@tools/stages lint types imports unit compat system \
+		$$(tools/need --stage spark java) $$(tools/need --stage e2e $(CLUSTER))
+	@tools/need --without spark java
+	@tools/need --without e2e $(CLUSTER)
 
 ##@ Parts
 
@@ -63,9 +65,10 @@ system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hos
 	@$(PYTEST) --no-header tests/system
 
 AWAY ?= 60
+CLUSTER := namespaces jdk maven go ip containerd runc cni debootstrap conntrack openssl
 e2e: $(READY) ## A real Kubernetes of two nodes, built from packages, as root on Linux; the first time takes half an hour
-	@tools/need jdk maven go ip containerd runc cni debootstrap conntrack
-	@LOGHERD_OPERATOR_AWAY=$(AWAY) $(PYTEST) --no-header -p no:randomly tests/e2e
+	@tools/need $(CLUSTER)
+	@LOGHERD_OPERATOR_AWAY=$(AWAY) $(PYTEST) --no-header -p no:randomly --maxfail=3 --durations=25 tests/e2e
 
 spark: $(SPARK_READY) ## A real Spark reads and writes through a real broker; installs PySpark, needs Java 17 or newer
 	@tools/need java

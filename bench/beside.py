@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 from bench.groups import OURS, running_group
 from bench.kafka_cluster import running_kafka
+from bench.place import bench_place, run_bench
 from bench.raft_log import LOADS, run_load
 from bench.raft_targets import GO, Group, load_program
 
@@ -111,9 +111,9 @@ def main() -> None:
         parser.error(f"--only: {', '.join(sorted(unknown))} is unknown; there are {', '.join(KINDS)}")
     timing = {"warmup_s": 2.0, "measure_s": 2.0} if options.quick else {"warmup_s": 4.0, "measure_s": 8.0}
     program, figures = load_program(), {}
-    with tempfile.TemporaryDirectory(prefix="logherd-bench-") as place:
+    with bench_place() as place:
         for kind in chosen:
-            with started(kind, Path(place) / kind, heap="512m" if options.quick else "1g") as group:
+            with started(kind, place / kind, heap="512m" if options.quick else "1g") as group:
                 seen = figures[kind] = {}
                 for load in LOADS:
                     for size in SIZES:
@@ -126,4 +126,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

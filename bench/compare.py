@@ -9,10 +9,10 @@ import argparse
 import json
 import os
 import platform
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from bench.place import bench_place, run_bench
 from bench.sampling import Sampler, cpu_seconds
 from bench.targets import Running, Target, bench_classes, cold_start, running
 
@@ -158,19 +158,20 @@ def main() -> None:
     loads = dict(list(LOADS.items())[:1]) if options.quick else LOADS
     timing = {"warmup_s": 4.0, "measure_s": 5.0} if options.quick else {"warmup_s": 5.0, "measure_s": 8.0}
     jvm = ["-Xmx1g", "-XX:TieredStopAtLevel=4"]
-    with tempfile.TemporaryDirectory(prefix="logherd-bench-") as place:
-        directory = Path(place)
-        with Driver(bench_classes(), directory / "client", main="dev.logherd.bench.Bench", options=jvm) as client:
-            run = Comparison(client, directory, **timing)
-            if "stub" in kinds:
-                run.measure(Target("stub"), loads, consume=False)
-            for flush in flushes:
-                for kind in [kind for kind in ("rocketmq", "logherd") if kind in kinds]:
-                    run.measure(Target(kind, flush), loads, consume=True)
-            if "rocketmq" in kinds:
-                run.smallest_heap(["128m"] if options.quick else HEAPS)
-            targets = [Target(kind, "sync") for kind in ("rocketmq", "logherd") if kind in kinds]
-            run.figures["cold start"] = {target.name: cold_start(target, run.fresh()) for target in targets}
+    with (
+        bench_place() as directory,
+        Driver(bench_classes(), directory / "client", main="dev.logherd.bench.Bench", options=jvm) as client,
+    ):
+        run = Comparison(client, directory, **timing)
+        if "stub" in kinds:
+            run.measure(Target("stub"), loads, consume=False)
+        for flush in flushes:
+            for kind in [kind for kind in ("rocketmq", "logherd") if kind in kinds]:
+                run.measure(Target(kind, flush), loads, consume=True)
+        if "rocketmq" in kinds:
+            run.smallest_heap(["128m"] if options.quick else HEAPS)
+        targets = [Target(kind, "sync") for kind in ("rocketmq", "logherd") if kind in kinds]
+        run.figures["cold start"] = {target.name: cold_start(target, run.fresh()) for target in targets}
     figures = run.figures
     figures["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()}
     figures["ratios"] = ratios(figures) if len(targets) == 2 else []
@@ -184,4 +185,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

@@ -8,11 +8,12 @@ each follower. The table shows microseconds of processor time for each proposal,
 import argparse
 import cProfile
 import pstats
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+
+from bench.place import bench_place, run_bench
 
 from logherd.model.names import Position
 from logherd.raft.core import RaftCore, found_group
@@ -119,8 +120,8 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="profile batches of --batch instead of the table")
     parser.add_argument("--batch", type=int, default=64, help="for --profile")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="logherd-bench-") as place:
-        trio = Trio(Path(place))
+    with bench_place() as place:
+        trio = Trio(place)
         if options.profile:
             profiler = cProfile.Profile(time.thread_time)
             profiler.runcall(run, trio, options.batch, 64, options.count)
@@ -136,4 +137,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

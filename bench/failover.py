@@ -9,11 +9,11 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.place import bench_place, run_bench
 from bench.targets import bench_classes
 
 from compat.driver import Driver
@@ -99,12 +99,12 @@ def main() -> None:
     only = options.only.split(",") if options.only else None
     found: dict[str, object] = {"load": os.getloadavg()}
     lines, faults = [], []
-    with tempfile.TemporaryDirectory(prefix="logherd-failover-") as place:
+    with bench_place() as place:
         for name, moved, all_limits in (("its own address", False, _DIRECT), ("an address that follows", True, _MOVED)):
             limits = tuple(limit for limit in all_limits if only is None or limit.shape in only)
             if not limits:
                 continue
-            rounds = run(Path(place) / ("moved" if moved else "direct"), limits, options.rounds, moved=moved)
+            rounds = run(place / ("moved" if moved else "direct"), limits, options.rounds, moved=moved)
             figures, beyond = judge(rounds, limits)
             found[name] = figures
             faults += [f"{name}: {each}" for each in beyond]
@@ -122,4 +122,4 @@ def _shapes(limits: tuple[Limit, ...]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

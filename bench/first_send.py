@@ -12,12 +12,12 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.place import bench_place, run_bench
 from bench.sampling import cpu_seconds, family
 
 from checkers.history import Outcome
@@ -138,9 +138,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     load = os.getloadavg()[0]
     kinds: dict[str, list[Start]] = {"new group": [], "stopped in order": []}
     for _ in range(options.runs):
-        with tempfile.TemporaryDirectory(prefix="logherd-bench-") as folder:
+        with bench_place() as folder:
             for starts in kinds.values():
-                starts.append(measure_start(Path(folder)))
+                starts.append(measure_start(folder))
                 time.sleep(1)
     print(f"{options.runs} runs, {os.cpu_count()} processors, load before {load:.2f}; seconds since exec, cpu in total")
     print(f"{'first send':<17}{'p50':>8}{'worst':>8}{'name serv.':>11}{'route':>8}{'ready':>8}{'cpu':>8}")
@@ -152,4 +152,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_bench(main)

@@ -11,7 +11,6 @@ import asyncio
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ from typing import Any
 
 import uvloop
 from bench.broker_fleet import Broker, Fleet, FleetSize
+from bench.place import bench_place, run_bench
 from bench.raft_targets import NAMES, ROOT
 from bench.sampling import cpu_seconds, resident_bytes
 
@@ -227,8 +227,8 @@ def main() -> None:
     )  # fmt: skip
     seconds = 3.0 if options.quick else options.seconds
     with (
-        tempfile.TemporaryDirectory(prefix="logherd-bench-") as place,
-        running_controllers(Path(place) / "controllers", profile=options.profile) as controllers,
+        bench_place() as place,
+        running_controllers(place / "controllers", profile=options.profile) as controllers,
     ):
         figures = uvloop.run(measure(controllers, size, seconds=seconds))
     print(f"$ {' '.join(['python -m bench.heartbeats', *sys.argv[1:]])}")
@@ -237,4 +237,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

@@ -12,11 +12,11 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.place import bench_place, run_bench
 from bench.raft_targets import KINDS, Group, load_program, running_group
 from bench.sampling import Sampler, resident_bytes
 
@@ -103,9 +103,9 @@ def main() -> None:
     timing = {"warmup_s": 0.5, "measure_s": 2.0} if options.quick else {"warmup_s": 2.0, "measure_s": 8.0}
     program = load_program()
     figures: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="logherd-bench-") as place:
+    with bench_place() as place:
         for kind in [options.only] if options.only else KINDS:
-            figures[kind] = measure(kind, program, Path(place) / kind, **timing)
+            figures[kind] = measure(kind, program, place / kind, **timing)
     print(f"$ {' '.join([COMMAND, *sys.argv[1:]])}")
     print("\n".join(table(figures)))
     if not options.only:
@@ -115,4 +115,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

@@ -7,11 +7,12 @@ derived files; other load on the machine disturbs it less than any clock, so com
 
 import argparse
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
+
+from bench.place import bench_place, run_bench
 
 from logherd.store import MessageStore, RunMessage
 from logherd.store.files_os import OsFiles
@@ -89,8 +90,8 @@ def main() -> None:
     print(f"{'runs of':>8}{'bytes':>8}{'leader us':>12}{'follower us':>13}")
     for size in SIZES:
         for length in RUNS:
-            with tempfile.TemporaryDirectory(prefix="logherd-bench-") as place:
-                cost = RecordCost(Path(place))
+            with bench_place() as place:
+                cost = RecordCost(place)
                 for _ in range(min(400, _BYTES_MAX // (length * (size + 200)))):
                     cost.run(length, size)
                 cost.close()
@@ -100,4 +101,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

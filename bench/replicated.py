@@ -12,7 +12,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from typing import Any
 from bench.compare import BODY, LOADS, run_load, table
 from bench.disk_flush import measure_disk
 from bench.groups import KINDS, RunningGroup, running_group
+from bench.place import bench_place, run_bench
 from bench.targets import Target, bench_classes, running
 
 from compat.driver import Driver
@@ -161,8 +161,7 @@ def main() -> None:
     options = parser.parse_args()
     chosen = options.only.split(",") if options.only else ["stub", "alone", "disk", *KINDS]
     timing = {"warmup_s": 3.0, "measure_s": 3.0} if options.quick else {"warmup_s": 8.0, "measure_s": 10.0}
-    with tempfile.TemporaryDirectory(prefix="logherd-bench-") as place:
-        directory = Path(place)
+    with bench_place() as directory:
         run = Replicated(directory, **timing, kills=options.kills, heap="512m" if options.quick else "1g")
         if "disk" in chosen:
             figures = {"flush": BODY + _RECORD_OVERHEAD, "stream": _MIB}
@@ -188,4 +187,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

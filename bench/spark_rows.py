@@ -13,7 +13,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.kafka_cluster import ROOT, connector_jars, running_kafka
+from bench.place import bench_place, run_bench
 
 from compat.toolchain import MissingTool, built_once
 from spark.conftest import make_topic
@@ -207,8 +207,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("bench-spark.json"), help="where the figures go as JSON")
     options = parser.parse_args()
     before = os.getloadavg()
-    with tempfile.TemporaryDirectory(prefix="logherd-bench-") as place:
-        found = run(Path(place), QUICK if options.quick else FULL, "512m" if options.quick else "1g")
+    with bench_place() as place:
+        found = run(place, QUICK if options.quick else FULL, "512m" if options.quick else "1g")
     machine = {"cores": os.cpu_count(), "python": platform.python_version(), "load": [before, os.getloadavg()]}
     print("\n".join(table(found)))
     print(f"load of the machine before and after: {before[0]:.1f}, {machine['load'][1][0]:.1f}")  # type: ignore[index]
@@ -216,4 +216,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

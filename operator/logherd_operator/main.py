@@ -119,21 +119,29 @@ def keep_leader(
     token_file: Annotated[Path, typer.Option(help="The secret by which the controller is told of it.")],
     lease_ms: Annotated[int, typer.Option(min=100, help="The brokers' lease.")] = 3000,
 ) -> None:
-    """Keep the endpoint of a group's leader, beside one of its controllers, until told to stop."""
+    """Keep endpoints of leaders, beside a controller: of its own group and of those that use it, until told to stop."""
     import logging
     import platform
     import signal
+    import threading
 
     # The kernel sends the first process of a container no signal that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    from logherd_operator.keeper.groups import Others, Shared, page_of
     from logherd_operator.keeper.keeping import Keeping
     from logherd_operator.keeper.keeping import keep_leader as keep
     from logherd_operator.keeper.slices import pod_place
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    page = f"{controller}/groups/{cluster}/{group}"
-    place = pod_place(namespace, slice_name)
-    keep(Keeping(page=page, token_file=token_file, slice_place=place, name=platform.node(), lease=lease_ms / 1000))
+
+    def keeping_of(kept: Shared, name: str = "") -> Keeping:
+        return Keeping(
+            page=page_of(controller, kept), token_file=token_file, name=platform.node(), lease=lease_ms / 1000,
+            slice_place=pod_place(namespace, name or f"{kept.name}-leader"),
+        )  # fmt: skip
+
+    threading.Thread(target=Others(controller, group, keeping_of).run, daemon=True).start()
+    keep(keeping_of(Shared(cluster, group), slice_name))
 
 
 @operator.callback()

@@ -5,15 +5,16 @@ Layout of a record: `logherd.model.record`.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from struct import Struct
-from struct import error as StructError  # noqa: N812
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logherd.model.record import MAGIC_V1, RecordError, SysFlag, check_record
+from logherd.model.record import CHECKSUM_SIZE, MAGIC_V1, MAGIC_V2, RecordError, SysFlag, check_record
 from logherd.wire.compression import decompress_body
 from logherd.wire.errors import BodyError
 from logherd_spark.errors import DataLost
@@ -24,6 +25,12 @@ __all__ = ["Records"]
 _U32 = Struct(">I")
 _Q = Struct(">q")
 _OWN_COLUMNS = ("KEYS", "TAGS", "__CRC32#")
+_RECORD_SIZE_MIN = 91
+_SIGNED_V1, _SIGNED_V2 = MAGIC_V1 - (1 << 32), MAGIC_V2 - (1 << 32)
+_CHECKSUM_MASK = 0x7FFFFFFF
+_CHECKSUM_NAME = np.frombuffer(b"__CRC32#\x01", np.uint8)
+_DIGITS_AT = len(_CHECKSUM_NAME)
+_DIGITS = 10 ** np.arange(10)
 
 
 class Records:
@@ -34,7 +41,8 @@ class Records:
         self._where = where
         self._bytes = np.frombuffer(body, np.uint8)
         self._buffer = pa.py_buffer(body)
-        self._starts = self._checked(memoryview(body))
+        self._starts, self._ends = self._measured(memoryview(body))
+        self._checksummed = self._checked(memoryview(body))
         self.sys_flags = self._number(36, ">i4")
         self._v6 = 12 * ((self.sys_flags & SysFlag.BORN_HOST_V6) > 0).astype(np.int64)
         born_v6 = self._v6
@@ -43,6 +51,8 @@ class Records:
         self.queue_offsets = self._number(20, ">i8")
         self._body_starts = self._starts + 88 + self._v6
         self._body_ends = self._body_starts + self._number(84 + self._v6, ">i4")
+        self._compare(self._body_starts <= self._body_ends, "its body ends before it begins")
+        self._compare(self._body_ends < self._ends, "its body ends behind it")
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -63,19 +73,47 @@ class Records:
         arrays = [makers[field.name]().cast(field.type) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
+    def _measured(self, view: memoryview) -> tuple[Any, Any]:
+        """Where each record begins, and where it ends."""
+        edges, at, end = [0], 0, len(view)
+        while at < end:
+            left = end - at
+            size = _U32.unpack_from(view, at)[0] if left >= _RECORD_SIZE_MIN else 0
+            if not _RECORD_SIZE_MIN <= size <= left:
+                raise self._damaged(len(edges) - 1, f"it says {size} bytes, {left} are left")
+            at += size
+            edges.append(at)
+        found = np.array(edges, np.int64)
+        return found[:-1], found[1:]
+
     def _checked(self, view: memoryview) -> Any:
-        starts: list[int] = []
-        at, end = 0, len(view)
-        try:
-            while at < end:
-                (size,) = _U32.unpack_from(view, at)
-                record = view[at : at + size]
+        """Which records have a checksum of the whole, as LogHerd's do; those were compared together."""
+        whole = self._ends - CHECKSUM_SIZE
+        computed = np.array(
+            [crc32(view[at:end]) for at, end in zip(self._starts.tolist(), whole.tolist(), strict=True)], np.int64
+        )
+        magic = self._number(4, ">i4")
+        digits = self._bytes[(whole + _DIGITS_AT)[:, None] + np.arange(len(_DIGITS))].astype(np.int64) - ord("0")
+        good = (
+            ((magic == _SIGNED_V1) | (magic == _SIGNED_V2))
+            & (self._bytes[whole[:, None] + np.arange(_DIGITS_AT)] == _CHECKSUM_NAME).all(axis=1)
+            & ((digits >= 0) & (digits < len(_DIGITS))).all(axis=1)
+            & (digits @ _DIGITS == computed & _CHECKSUM_MASK)
+        )
+        for row in np.flatnonzero(~good).tolist():  # another writer's, or damaged
+            record = view[self._starts[row] : self._ends[row]]
+            try:
                 check_record(record, _Q.unpack_from(record, 28)[0])
-                starts.append(at)
-                at += size
-        except (RecordError, StructError) as error:
-            raise DataLost(f"{self._where}: message {len(starts)} of a pull is damaged: {error}") from None
-        return np.array(starts, np.int64)
+            except RecordError as error:
+                raise self._damaged(row, str(error)) from None
+        return good
+
+    def _compare(self, good: Any, what: str) -> None:
+        if not good.all():
+            raise self._damaged(int(np.argmin(good)), what)
+
+    def _damaged(self, row: int, what: str) -> DataLost:
+        return DataLost(f"{self._where}: message {row} of a pull is damaged: {what}")
 
     def _number(self, place: Any, kind: str) -> Any:
         """A big-endian number in each record, `place` bytes behind its start."""
@@ -103,27 +141,35 @@ class Records:
                 raise DataLost(f"{self._where}: offset {self.queue_offsets[row]}: {error}") from None
         return pa.array(plain, pa.binary())
 
-    def _property_texts(self) -> pa.Array:
-        long_topic = self._number(4, ">i4") != np.int64(MAGIC_V1 - (1 << 32))
+    @cached_property
+    def _texts(self) -> tuple[pa.Array, pa.Array]:
+        """The properties as text, each different one once, and which of them each record has: rows often repeat them.
+        Without the checksum, which differs everywhere."""
+        long_topic = self._number(4, ">i4") == _SIGNED_V2
         lengths = self._bytes[self._body_ends].astype(np.int64)
         if long_topic.any():
             lengths = np.where(long_topic, lengths * 256 + self._bytes[self._body_ends + 1], lengths)
-        at = self._body_ends + 1 + long_topic + lengths
-        sizes = self._bytes[at].astype(np.int64) * 256 + self._bytes[at + 1]
-        found = self._slices(at + 2, at + 2 + sizes)
+        begins = self._body_ends + 3 + long_topic + lengths
+        self._compare(begins <= self._ends, "its topic ends behind it")
+        sizes = self._bytes[begins - 2].astype(np.int64) * 256 + self._bytes[begins - 1]
+        self._compare(begins + sizes == self._ends, "its properties do not end where it does")
+        found = self._slices(begins, np.maximum(self._ends - CHECKSUM_SIZE * self._checksummed, begins))
         try:
-            return found.cast(pa.string())
+            texts = found.cast(pa.string())
         except pa.ArrowInvalid:
-            return pa.array([text.decode(errors="replace") for text in found.to_pylist()], pa.string())
+            texts = pa.array([text.decode(errors="replace") for text in found.to_pylist()], pa.string())
+        encoded = texts.dictionary_encode()
+        return encoded.dictionary, encoded.indices
 
     def _property(self, name: str) -> pa.Array:
-        texts = self._property_texts()
+        texts, which = self._texts
         found = pc.struct_field(pc.extract_regex(texts, f"(?:^|\x02){name}\x01(?P<value>[^\x02]+)"), [0])
         # A struct of nulls is what a text without the property gives; its field may be an empty string.
-        return pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)
+        return pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found).take(which)
 
     def _properties(self) -> pa.Array:
-        pieces = pc.split_pattern(self._property_texts(), "\x02")
+        texts, which = self._texts
+        pieces = pc.split_pattern(texts, "\x02")
         rows, flat = pc.list_parent_indices(pieces), pieces.flatten()
         pairs = pc.split_pattern(flat, "\x01", max_splits=1)
         whole = pc.equal(pc.list_value_length(pairs), 2)
@@ -133,6 +179,6 @@ class Records:
             pc.and_(pc.not_equal(names, ""), pc.not_equal(values, "")),
             pc.invert(pc.is_in(names, value_set=pa.array(_OWN_COLUMNS))),
         )
-        counts = np.bincount(np.asarray(rows.filter(shown)), minlength=len(self))
+        counts = np.bincount(np.asarray(rows.filter(shown)), minlength=len(texts))
         offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-        return pa.MapArray.from_arrays(pa.array(offsets), names.filter(shown), values.filter(shown))
+        return pa.MapArray.from_arrays(pa.array(offsets), names.filter(shown), values.filter(shown)).take(which)

@@ -17,6 +17,7 @@ from compat.logherd_server import LogHerd, start_logherd
 from compat.rocketmq import RocketMQ, start_rocketmq
 from compat.server import Server
 from compat.toolchain import HERE, JAVA_DIRECTORY, MissingTool, build_go, build_helm, compile_java
+from e2e.cluster.programs import build_kubectl
 from k8s.conftest import pytest_pyfunc_call
 
 __all__ = ["pytest_pyfunc_call"]
@@ -58,7 +59,7 @@ def helm_program() -> Path:
 @pytest.fixture(scope="session")
 def kubectl_program() -> Path:
     found = shutil.which("kubectl")
-    return Path(found) if found is not None else needs(lambda: build_go(HERE / "kubectl"))
+    return Path(found) if found is not None else needs(build_kubectl)
 
 
 @pytest.fixture(scope="session")

@@ -12,11 +12,13 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 __all__ = [
+    "BUILT",
     "JAVA_DIRECTORY",
     "MissingTool",
     "build_go",
@@ -35,6 +37,10 @@ REASONS = {
     "mvn": "Maven fetches the stock Java client",
     "go": "Go builds the stock Go client",
 }
+
+
+BUILT: list[tuple[str, float]] = []
+"""What this process had to build, and the seconds that took: for whoever tells how long a run was."""
 
 
 class MissingTool(Exception):
@@ -79,10 +85,11 @@ def built_once(name: str, build: Callable[[Path], None]) -> Path:
         return target
     with one_builder(name):
         if not target.exists():
-            aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache_directory()))
+            aside, begin = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache_directory())), time.monotonic()
             try:
                 build(aside)
                 aside.rename(target)
+                BUILT.append((name, time.monotonic() - begin))
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
     return target

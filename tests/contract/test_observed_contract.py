@@ -92,8 +92,10 @@ def test_a_quorum_page_is_read() -> None:
 def test_a_brokers_status_is_read() -> None:
     report = report_of({
         "brokerId": 2, "role": "follower", "epoch": 7, "endPosition": 10, "committedPosition": 9, "address": "b2:1",
+        "refuses": "the disk is full",
     })  # fmt: skip
     assert report is not None
+    assert (report.fault, report.refuses) == ("", "the disk is full")
     assert (report.broker_id, report.end, report.committed, report.hot) == (2, 10, 9, {})
 
 

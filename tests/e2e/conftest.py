@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from compat.toolchain import JAVA_DIRECTORY, compile_java
+from compat.toolchain import BUILT, JAVA_DIRECTORY, compile_java
 from e2e.cluster.traces import traces
 from e2e.scene import Scene, set_up, write_table
 
@@ -26,6 +26,10 @@ _TABLE = pytest.StashKey[str]()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if BUILT:
+        terminalreporter.section("what was built, some of it at the same time")
+        for name, seconds in BUILT:
+            terminalreporter.write_line(f"{name.rpartition('-')[0]:<44}{seconds:7.1f} s")
     if _TABLE in config.stash:
         terminalreporter.section("what the client saw")
         terminalreporter.write_line(config.stash[_TABLE])

@@ -89,9 +89,14 @@ class Orders:
         return int(self._cluster.kube.get(_PATH)["metadata"]["generation"])
 
     @property
+    def slice(self) -> Object:
+        """The EndpointSlice of the leader's Service. Raises Refused."""
+        return self._cluster.kube.get(_SLICE)
+
+    @property
     def endpoint(self) -> str:
         """To which pod's address the leader's Service leads; "" for none. Raises Refused."""
-        found = self._cluster.kube.get(_SLICE).get("endpoints") or ()
+        found = self.slice.get("endpoints") or ()
         return str(found[0]["addresses"][0]) if found else ""
 
     # What the controllers say, with or without an API server
@@ -116,7 +121,7 @@ class Orders:
 
     def leader(self) -> str:
         """The pod that leads."""
-        found = eventually(self._leader, "a leader", seconds=60, words=lambda: str(self.page()))
+        found = eventually(self._leader, "a leader", seconds=240, words=lambda: str(self.page()))
         return str(found)
 
     def _leader(self) -> str:
@@ -127,7 +132,7 @@ class Orders:
     @property
     def epoch(self) -> int:
         """Of the group's leadership."""
-        page = eventually(self.page, "a page of the group", seconds=60)
+        page = eventually(self.page, "a page of the group", seconds=240)
         return int(page["epoch"])
 
     def leading_controller(self) -> str:
@@ -137,7 +142,7 @@ class Orders:
 
     def wait_for_epoch(self, above: int) -> None:
         """Until another leadership has begun and serves."""
-        eventually(lambda: self.epoch > above and self._leader(), f"an epoch above {above}", seconds=60)
+        eventually(lambda: self.epoch > above and self._leader(), f"an epoch above {above}", seconds=240)
 
     def settled(self) -> bool:
         """All brokers in sync, the operator content with this very spec, all pods ready, the Service at the leader."""
@@ -155,7 +160,7 @@ class Orders:
             and bool(leader) and self.endpoint == self._addresses[leader]
         )  # fmt: skip
 
-    def settle(self, seconds: float = 240) -> None:
+    def settle(self, seconds: float = 600) -> None:
         """Wait for that."""
         eventually(self.settled, "the group is settled", seconds=seconds, pause=0.5, words=self.words)
 
@@ -192,6 +197,14 @@ class Orders:
     def delete_pod(self, pod: str, *, grace: int | None = None) -> None:
         """As a user does. Raises Refused."""
         self._cluster.kube.delete(f"{_PODS}/{pod}", grace=grace)
+
+    def empty_slice(self) -> None:
+        """The leader's endpoint leads nowhere. Raises Refused."""
+        self._cluster.kube.merge(_SLICE, {"endpoints": []})
+
+    def delete_slice(self) -> None:
+        """There is no leader's endpoint. Raises Refused."""
+        self._cluster.kube.delete(_SLICE)
 
     def lose_volume(self, pod: str) -> None:
         """Its claim, its pod and all bytes.
@@ -237,7 +250,7 @@ def _is_ready(pod: Object) -> bool:
 def _ask(address: str, path: str) -> Object | None:
     if not address:
         return None
-    connection = http.client.HTTPConnection(address, _ADMIN, timeout=1)
+    connection = http.client.HTTPConnection(address, _ADMIN, timeout=3)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

@@ -4,6 +4,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +16,13 @@ from e2e.cluster.images import Image, base_layer, install_layer, layer_of_files
 from e2e.cluster.kube import Refused, eventually
 from e2e.cluster.machine import joining, processor_groups, run
 from e2e.cluster.programs import build_programs, helm
+from e2e.cluster.pulse import Pulse
 from e2e.orders import GROUP, NAMES, NAMESPACE, Orders, manifest
 from logherd.wire.codes import RequestCode
 from system.blocking import BlockingClient, NoAnswerError, drain_queue
 from system.steady import Difference, JavaSend, SteadyProducer, compare, longest_gap
 
-__all__ = ["BAD", "FIRST", "SECOND", "TOPIC", "Row", "Scene", "set_up"]
+__all__ = ["BAD", "FIRST", "SECOND", "TOPIC", "Row", "Scene", "set_up", "spark_layers"]
 
 FIRST, SECOND, BAD = (f"docker.io/local/logherd:{tag}" for tag in ("1", "2", "bad"))
 _OPERATOR = "docker.io/local/logherd-operator"
@@ -35,21 +37,29 @@ _PLACES = {
 """Of each pod's volume, and so of the pod: the second node has no majority of anything, so that it may be lost."""
 _BEFORE, _AFTER = 100, 200
 """Sends that must be stored before something is done, and after it is over."""
+_PATIENCE = 240.0
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a client saw of one thing that was done. Seconds since 1970."""
+    """What a client saw of one thing that was done. Seconds since 1970.
+
+    `still`: how long this machine itself stood still meanwhile. `blamed`: of the failed sends, those that were not on
+    their way then.
+    """
 
     name: str
     begin: float
     end: float
     gap: float
     failed: tuple[JavaSend, ...]
+    still: float
+    blamed: tuple[JavaSend, ...]
 
     def __str__(self) -> str:
         words = f"; {self.failed[0].fault[:90]}" if self.failed else ""
-        return f"{self.name:<44}{self.end - self.begin:7.1f} s{self.gap:8.2f} s{len(self.failed):7}{words}"
+        took = f"{self.end - self.begin:7.1f} s{self.gap:8.2f} s"
+        return f"{self.name:<44}{took}{len(self.failed):7}{self.still:8.1f} s{words}"
 
 
 @dataclass(slots=True)
@@ -60,10 +70,11 @@ class Scene:
     orders: Orders
     driver: Driver
     producer: SteadyProducer
+    pulse: Pulse
     rows: list[Row] = field(default_factory=list)
 
     @contextmanager
-    def during(self, name: str, *, seconds: float = 300) -> Iterator[list[Row]]:
+    def during(self, name: str, *, seconds: float = 600) -> Iterator[list[Row]]:
         """What is done meanwhile becomes a row of the table, once the group is settled again."""
         self.orders.settle()
         self.producer.wait_for(_BEFORE, since=time.time())
@@ -76,26 +87,30 @@ class Scene:
         failed = tuple(
             send for send in self.producer.sends if not send.ok and send.invoked <= end and send.returned >= begin
         )
-        row = Row(name, begin, end, longest_gap(self.producer.sends, begin, end), failed)
+        row = Row(
+            name, begin, end, longest_gap(self.producer.sends, begin, end), failed,
+            still=self.pulse.still(begin, end),
+            blamed=tuple(send for send in failed if not self.pulse.still(send.invoked - 1, send.returned)),
+        )  # fmt: skip
         self.rows.append(row)
         result.append(row)
         print(row, *map(_failure, failed), sep="\n", flush=True)
 
-    def routed(self) -> str:
+    def routed(self, names: str = NAMES, topic: str = TOPIC) -> str:
         """Where routes tell clients that the leader is, as a name service says it."""
-        told = self.driver.call("mqadmin", command=["topicRoute", "-n", NAMES, "-t", TOPIC])
+        told = self.driver.call("mqadmin", command=["topicRoute", "-n", names, "-t", topic])
         found = re.search(r'"?\b0"?\s*:\s*"([^"]+)"', told["out"])
         return found[1] if found else ""
 
-    def leader_socket(self) -> socket.socket:
+    def leader_socket(self, group: str = GROUP) -> socket.socket:
         """A connection through the leader's Service."""
-        service = self.cluster.kube.get(f"/api/v1/namespaces/{NAMESPACE}/services/{GROUP}-leader")
+        service = self.cluster.kube.get(f"/api/v1/namespaces/{NAMESPACE}/services/{group}-leader")
         return socket.create_connection((service["spec"]["clusterIP"], 10911), timeout=10)
 
-    def stored(self, topic: str, queues: int) -> int:
+    def stored(self, topic: str, queues: int, group: str = GROUP) -> int:
         """How many messages the topic has, as the leader says through its Service. Raises Refused if it does not."""
         try:
-            client = BlockingClient(0, made=self.leader_socket())
+            client = BlockingClient(0, made=self.leader_socket(group))
         except OSError as error:
             raise Refused(0, str(error)) from error
         try:
@@ -124,8 +139,7 @@ def _failure(send: JavaSend) -> str:
 
 def images(folder: Path) -> list[Image]:
     """Of the broker, once more under another name, one that cannot start, of the operator, and of clients."""
-    programs = build_programs()
-    pause = layer_of_program(folder, programs["pause"])
+    pause = layer_of_program(folder, build_programs()["pause"])
     base, broker, operator = base_layer(), install_layer(), install_layer("operator")
     broken = layer_of_files(folder, {"opt/logherd/bin/logherd": "#!/bin/sh\necho broken >&2\nexit 1\n"})
     return [
@@ -136,6 +150,25 @@ def images(folder: Path) -> list[Image]:
         Image(name=f"{_OPERATOR}:1", layers=[base, operator], command=["logherd", "operator", "--help"]),
         Image(name=_CLIENT, layers=[base], command=["sleep", "infinity"], user="0:0"),
     ]
+
+
+def spark_layers() -> list[Path]:
+    """As `images/spark/Dockerfile` makes them."""
+    layer = install_layer(lock="requirements-spark.lock", programs={"spark-entrypoint": "images/spark/entrypoint"})
+    return [base_layer(), layer]
+
+
+def build() -> None:
+    """All that is kept in the cache, before anything is timed: processors compile while packages are fetched."""
+
+    def layers() -> None:
+        install_layer()
+        install_layer("operator")
+        spark_layers()
+
+    with ThreadPoolExecutor() as pool:
+        for each in [pool.submit(layers), pool.submit(build_programs), pool.submit(helm)]:
+            each.result()
 
 
 def layer_of_program(folder: Path, program: Path) -> Path:
@@ -149,6 +182,7 @@ def layer_of_program(folder: Path, program: Path) -> Path:
 def set_up(home: Path, java_classes: str) -> Iterator[Scene]:
     """The whole scene, with the producer sending. Raises AssertionError at the end if a message is lost."""
     home.mkdir(parents=True, exist_ok=True)
+    build()
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(build_programs(), images(home), home))
         install_operator(cluster)
@@ -158,12 +192,13 @@ def set_up(home: Path, java_classes: str) -> Iterator[Scene]:
         orders = Orders(cluster)
         orders.settle()
         driver = stack.enter_context(client(cluster, home / "client", java_classes))
-        producer = SteadyProducer(driver, NAMES, TOPIC, name="s")
-        scene = Scene(cluster, orders, driver, producer)
+        producer = SteadyProducer(driver, NAMES, TOPIC, name="s", patience=_PATIENCE)
+        pulse = stack.enter_context(Pulse(home / "pulse"))
+        scene = Scene(cluster, orders, driver, producer, pulse)
         with producer:
             producer.wait_for(_BEFORE, since=0)
             yield scene
-        orders.settle()
+        orders.settle(600)
         found = scene.difference()
         stored = sum(send.ok for send in producer.sends)
         print(f"{stored} messages acknowledged, {len(found.lost)} lost, {found.repeated} stored again", flush=True)
@@ -182,7 +217,7 @@ def install_operator(cluster: Cluster) -> None:
     sets = [part for name, value in values.items() for part in ("--set-string", f"{name}={value}")]
     run(
         str(helm()), "install", "logherd-operator", str(_CHARTS / "logherd-operator"), "--namespace", NAMESPACE,
-        "--kubeconfig", str(cluster.papers.kubeconfig), "--wait", "--timeout", "180s", *sets, seconds=240,
+        "--kubeconfig", str(cluster.papers.kubeconfig), "--wait", "--timeout", "600s", *sets, seconds=660,
         environment={"HOME": str(cluster.papers.folder)},
     )  # fmt: skip
 
@@ -219,7 +254,7 @@ def client(cluster: Cluster, home: Path, java_classes: str) -> Iterator[Driver]:
 
 def write_table(rows: list[Row], path: Path | None = None) -> str:
     """Of all that was done: how long it took, the longest time without a stored send, failed sends."""
-    head = f"{'what was done':<44}{'took':>9}{'outage':>10}{'failed':>7}"
+    head = f"{'what was done':<44}{'took':>9}{'outage':>10}{'failed':>7}{'still':>10}"
     text = "\n".join([head, *map(str, rows)]) + "\n"
     if path is not None:
         path.write_text(text)

@@ -5,10 +5,11 @@ import json
 import pytest
 
 from compat.driver import message
+from e2e.cluster.kube import eventually
 from e2e.orders import LEADER, NAMES, NAMESPACE
 from e2e.scene import Scene
 
-pytestmark = [pytest.mark.timeout(300, func_only=True)]
+pytestmark = [pytest.mark.timeout(900, func_only=True)]
 
 
 def test_a_stock_client_in_a_pod_sends_and_receives_through_the_leaders_service(scene: Scene) -> None:
@@ -23,17 +24,16 @@ def test_a_stock_client_in_a_pod_sends_and_receives_through_the_leaders_service(
     assert {answer["status"] for answer in sent} == {"SEND_OK"}
     driver.call("consumer.push", name="c", topic=topic, nameServer=NAMES, group="hearers")
     try:
-        seen = driver.call("consumer.received", name="c", count=20, timeoutMs=45_000)
+        seen = driver.call("consumer.received", name="c", count=20, timeoutMs=50_000)
     finally:
         driver.call("consumer.stop", name="c")
     assert len(seen) == 20
-    assert scene.routed() == LEADER
+    eventually(lambda: scene.routed() == LEADER, f"routes name {LEADER}", words=scene.orders.words)
 
 
 def test_the_leader_renews_its_lease_from_its_pods_address(scene: Scene) -> None:
     leader = scene.orders.leader()
-    page = scene.orders.page()
-    assert page is not None
+    page = eventually(scene.orders.page, "a page of the group", words=scene.orders.words)
     address = scene.orders.pods("broker")[leader]["status"]["podIP"]
     assert page["leader"]["renewedFrom"] == address
     assert scene.orders.endpoint == address

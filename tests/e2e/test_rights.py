@@ -5,7 +5,7 @@ import pytest
 from e2e.orders import GROUP, NAMESPACE
 from e2e.scene import Scene
 
-pytestmark = [pytest.mark.timeout(300, func_only=True)]
+pytestmark = [pytest.mark.timeout(600, func_only=True)]
 _OPERATOR, _KEEPER = (
     f"system:serviceaccount:{NAMESPACE}:{name}" for name in ("logherd-operator", f"{GROUP}-controller")
 )

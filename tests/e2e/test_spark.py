@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.cluster.images import Image, base_layer, file_of, install_layer, layer_of_files
+from e2e.cluster.images import Image, base_layer, file_of, layer_of_files
 from e2e.cluster.kube import eventually
 from e2e.orders import GROUP, NAMES, NAMESPACE, manifest
-from e2e.scene import FIRST, Scene
+from e2e.scene import FIRST, Scene, spark_layers
 
 pytestmark = [pytest.mark.timeout(1800, func_only=True)]
 _IMAGE = "docker.io/local/logherd-spark:1"
@@ -28,10 +28,9 @@ _SMALL = {
 def spark_image(folder: Path) -> Image:
     """As `images/spark/Dockerfile` makes it."""
     users = layer_of_files(folder, {"etc/passwd": f"{file_of(base_layer(), './etc/passwd')}{_USER}\n"})
-    layer = install_layer(lock="requirements-spark.lock", programs={"spark-entrypoint": "images/spark/entrypoint"})
     python = "/opt/logherd/bin/python3"
     return Image(
-        name=_IMAGE, layers=[base_layer(), layer, users], user="185:185",
+        name=_IMAGE, layers=[*spark_layers(), users], user="185:185",
         entrypoint=["/usr/bin/tini", "-s", "--", "/opt/logherd/bin/spark-entrypoint"],
         environment=[f"PYSPARK_PYTHON={python}", f"PYSPARK_DRIVER_PYTHON={python}"],
     )  # fmt: skip
@@ -43,7 +42,7 @@ def test_spark_writes_each_flight_once_while_the_leaders_pod_is_deleted(scene: S
     _make_topic(scene)
     file = tmp_path / "group.yaml"
     file.write_text(manifest(FIRST))
-    with scene.during("Spark job; pod of the leader deleted", seconds=300) as row:
+    with scene.during("Spark job; pod of the leader deleted", seconds=600) as row:
         cluster.kubectl("apply", "-f", "-", text=_printed(file))
         eventually(
             lambda: scene.stored(_TOPIC, _QUEUES) > _ROWS // 20, "Spark writes", seconds=600, pause=1,

@@ -15,6 +15,7 @@ KINDS: dict[str, list[tuple[str, str, bool]]] = {
     "/apis/apps/v1": [("statefulsets", "StatefulSet", True), ("deployments", "Deployment", True)],
     "/apis/batch/v1": [("jobs", "Job", True)],
     "/apis/policy/v1": [("poddisruptionbudgets", "PodDisruptionBudget", True)],
+    "/apis/discovery.k8s.io/v1": [("endpointslices", "EndpointSlice", True)],
     "/apis/networking.k8s.io/v1": [("networkpolicies", "NetworkPolicy", True)],
     "/apis/rbac.authorization.k8s.io/v1": [
         ("roles", "Role", True), ("rolebindings", "RoleBinding", True), ("clusterroles", "ClusterRole", False),

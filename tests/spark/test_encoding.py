@@ -2,6 +2,7 @@
 
 import random
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -57,9 +58,9 @@ def encoded(rows: pa.Table, queues: int = 4, *, sticky: int = 0, bytes_max: int 
 @given(ROWS)
 def test_every_row_becomes_one_message_as_the_wire_reads_it(rows: list[Row]) -> None:
     found = [
-        (body.queue, bytes(message.body), parse_properties(message.properties.decode()))
+        (body.queue, content, parse_properties(properties.decode()))
         for body in encoded(table(rows))
-        for message in decode_batch(body.data)
+        for _, content, properties in decode_batch(body.data)
     ]
     expected = []
     for key, value, tags, properties in rows:
@@ -86,7 +87,7 @@ def test_long_bodies_are_cut_between_messages() -> None:
     bodies = encoded(table(rows), bytes_max=1000)
     assert [body.messages for body in bodies] == [7] * 7 + [1]
     assert all(len(body.data) <= 1000 for body in bodies)
-    assert [bytes(each.body) for body in bodies for each in decode_batch(body.data)] == [row[1] for row in rows]
+    assert [content for body in bodies for _, content, _ in decode_batch(body.data)] == [row[1] for row in rows]
 
 
 def test_the_column_queue_goes_before_the_key() -> None:
@@ -194,3 +195,37 @@ def test_a_damaged_record_is_named_and_never_shown() -> None:
             Records(bytes(damaged), "here")
     with pytest.raises(DataLost):
         Records(bytes(data[:-1]), "here")
+
+
+def bare(data: bytes) -> bytes:
+    """A record as a RocketMQ broker writes it: without a checksum of the whole."""
+    at = data.rindex(b"a\x01b\x02") - 2
+    size = (len(data) - CHECKSUM_SIZE).to_bytes(4)
+    properties = (int.from_bytes(data[at : at + 2]) - CHECKSUM_SIZE).to_bytes(2)
+    return size + data[4:at] + properties + data[at + 2 : -CHECKSUM_SIZE]
+
+
+def test_records_of_another_broker_are_read_among_ours() -> None:
+    ours = [record(n, b"body %d" % n, {"a": "b", "KEYS": "k"}) for n in range(4)]
+    data = ours[0] + bare(ours[1]) + ours[2] + bare(ours[3])
+    rows = Records(data, "here").columns(("key", "value", "properties"), topic="t", queue_id=1).to_pylist()
+    assert rows == [{"key": "k", "value": b"body %d" % n, "properties": [("a", "b")]} for n in range(4)]
+    damaged = bytearray(data)
+    damaged[len(ours[0]) + 90] ^= 1
+    with pytest.raises(DataLost, match="message 1 of a pull is damaged: body checksum"):
+        Records(bytes(damaged), "here")
+
+
+@pytest.mark.parametrize(("place", "width"), [(0, 4), (84, 4), (93, 1), (95, 2)])
+@pytest.mark.parametrize("value", [0, 1, 0x7F, 0x7FFF, 0x7FFFFFFF, 0xFFFFFFFF])
+def test_lengths_that_disagree_are_refused_also_under_a_right_checksum(place: int, width: int, value: int) -> None:
+    data = bytearray(record(0, b"12345", {"a": "b"}))
+    assert data[93:95] == b"\x01t"
+    written = (value & ((1 << 8 * width) - 1)).to_bytes(width)
+    if data[place : place + width] == written:
+        written = b"\x02" * width
+    data[place : place + width] = written
+    digits = b"%010d" % (crc32(data[:-CHECKSUM_SIZE]) & 0x7FFFFFFF)
+    data[-11:-1] = digits[::-1]
+    with pytest.raises(DataLost, match="here: message 0 of a pull is damaged"):
+        Records(bytes(data), "here").columns(ALL, topic="t", queue_id=1)

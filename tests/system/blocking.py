@@ -94,6 +94,16 @@ class BlockingClient:
 
     def records(self, topic: str, queue_id: int, offset: int, *, group: str = "TOOLS_CONSUMER") -> list[Record]:
         """The same as records, whose checksums are verified."""
+        answer = self.page(topic, queue_id, offset, group=group)
+        records, at = [], 0
+        while at < len(answer.body):
+            record = decode_record(answer.body, at)
+            records.append(record)
+            at += record.size
+        return records
+
+    def page(self, topic: str, queue_id: int, offset: int, *, group: str = "TOOLS_CONSUMER") -> Frame:
+        """The answer itself, whatever it is. Raises NoAnswerError."""
         ext = {
             "consumerGroup": group,
             "topic": topic,
@@ -107,13 +117,7 @@ class BlockingClient:
             "subVersion": "0",
             "expressionType": "TAG",
         }
-        answer = self.ask(RequestCode.PULL_MESSAGE, ext)
-        records, at = [], 0
-        while at < len(answer.body):
-            record = decode_record(answer.body, at)
-            records.append(record)
-            at += record.size
-        return records
+        return self.ask(RequestCode.PULL_MESSAGE, ext)
 
 
 def drain_queue(client: BlockingClient, topic: str, queue_id: int) -> tuple[int, list[tuple[int, str]]]:

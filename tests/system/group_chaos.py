@@ -27,13 +27,14 @@ from system.group_modes import CONTROLLER, PROMOTING, GroupMode
 from system.group_offsets import OFFSETS_MIN, OffsetLoad
 from system.group_pressure import PRESSURE_SHAPES
 from system.group_processes import PROCESS_SHAPES
+from system.group_rot import ROT_SHAPES
 from system.group_rounds import GOES_ON, Shape, run_group_rounds
 from system.group_storms import STORM_SHAPES
 
 __all__ = ["SHAPES", "chapter"]
 
 SHAPES: Mapping[str, Shape] = MappingProxyType(
-    {**PROCESS_SHAPES, **CUT_SHAPES, **DISK_SHAPES, **STORM_SHAPES, **PRESSURE_SHAPES}
+    {**PROCESS_SHAPES, **CUT_SHAPES, **DISK_SHAPES, **STORM_SHAPES, **PRESSURE_SHAPES, **ROT_SHAPES}
 )
 
 

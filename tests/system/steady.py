@@ -38,10 +38,19 @@ class SteadyProducer:
     """Use as a context manager: it sends from entering to leaving."""
 
     def __init__(
-        self, driver: Driver, name_servers: str, topic: str, *, name: str, threads: int = 4, per_second: int = 200
-    ) -> None:  # fmt: skip
-        """`name` is what its messages' bodies begin with."""
+        self,
+        driver: Driver,
+        name_servers: str,
+        topic: str,
+        *,
+        name: str,
+        threads: int = 4,
+        per_second: int = 200,
+        patience: float = _WAIT_SECONDS,
+    ) -> None:
+        """`name` is what its messages' bodies begin with; `patience`: seconds in which something should be stored."""
         self._driver = driver
+        self._patience = patience
         self._args = {
             "nameServer": name_servers, "topic": topic, "group": f"{topic}-producers", "name": name,
             "threads": threads, "perSecond": per_second,
@@ -62,10 +71,11 @@ class SteadyProducer:
 
     def wait_for(self, count: int, *, since: float) -> None:
         """Wait until so many sends that began after `since` were stored. Raises AssertionError with the last faults."""
-        deadline = time.monotonic() + _WAIT_SECONDS
+        deadline = time.monotonic() + self._patience
         while True:
             self._take("steady.take")
-            late = [send for send in self.sends if send.invoked > since]
+            ended = itertools.takewhile(lambda send: send.returned > since, reversed(self.sends))
+            late = [send for send in ended if send.invoked > since]
             if sum(send.ok for send in late) >= count:
                 return
             faults = Counter(send.fault for send in late)

@@ -1,6 +1,10 @@
 """The benchmarks' processes, a few hundred operations each: that they still run and count right, not how fast."""
 
+import os
+import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,9 @@ from bench.broker_fleet import FleetSize
 from bench.heartbeats import measure, running_controllers
 from bench.node_protocol import CAS, FAILED, GET, MISSING, OK, PUT, read_answer, write_request
 from bench.raft_targets import running_group
+from bench.sampling import family
+
+from system.guardians import eventually, is_alive
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
@@ -41,3 +48,27 @@ def test_measured_brokers_hold_leases_and_others_follow_when_they_fall_silent(tm
     assert figures["heartbeatsPerSecond"] > 0
     assert figures["leasesPerSecond"] > 0
     assert (figures["mastersLost"], figures["mastersFollowed"]) == (8, 8)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_bench_that_is_ended_takes_its_processes_and_its_files_along(tmp_path: Path, number: signal.Signals) -> None:
+    root = Path(__file__).parents[2]
+    sources = os.pathsep.join(str(root / each) for each in (".", "broker", "tests"))
+    command = [sys.executable, "-m", "bench.heartbeats", "--groups", "4", "--connections", "6", "--seconds", "900"]
+    environment = {**os.environ, "PYTHONPATH": sources, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(["env", "--default-signal", *command], cwd=root, env=environment) as bench:
+
+        def begun() -> bool:
+            return len(family(bench.pid)) > 3 and len(list(tmp_path.glob("*/controllers/*/raft"))) == 3
+
+        try:
+            eventually(lambda: bench.poll() is not None or begun(), "it starts no controllers", 180)
+            processes = family(bench.pid)[1:]
+            bench.send_signal(number)
+            assert bench.wait(120) == 128 + number
+        finally:
+            bench.kill()
+    assert len(processes) == 3
+    assert [pid for pid in processes if is_alive(pid)] == []
+    assert list(tmp_path.iterdir()) == []

@@ -19,6 +19,7 @@ from system.group_load import GroupLoad, drained
 from system.group_modes import MODES, PROMOTING, RAFT, STATIC, GroupMode
 from system.group_pressure import PRESSURE_SHAPES, why_no_pressure
 from system.group_processes import PROCESS_SHAPES
+from system.group_rot import ROT_SHAPES
 from system.group_rounds import GOES_ON, run_group_rounds
 from system.group_storms import STORM_SHAPES
 from system.netns import why_unavailable
@@ -35,7 +36,7 @@ _UNFLUSHED_SECONDS_MAX = 2.0
 """With `flush: async` and its default, nothing stays in memory only for as long as this."""
 CHAPTERS = {
     "processes": PROCESS_SHAPES, "network": CUT_SHAPES, "disks": {**DISK_SHAPES, **STORM_SHAPES},
-    "pressure": PRESSURE_SHAPES,
+    "pressure": PRESSURE_SHAPES, "rot": ROT_SHAPES,
 }  # fmt: skip
 
 

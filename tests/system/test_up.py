@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,13 +12,14 @@ from typing import Any
 
 import pytest
 
+from system.disks import MIB, LoopDisk
 from system.local_group import FREE, LOGHERD, LocalGroup, await_true, left_over
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(900)]
 
 KEYS = [
     "group", "nameServer", "leader", "inSync", "brokers", "controllers", "generation", "keeper", "doing", "held",
-    "fault",
+    "fault", "why",
 ]  # fmt: skip
 BROKER_KEYS = [
     "brokerId", "role", "address", "pid", "guardian", "ready", "endPosition", "committedPosition", "hot", "why",
@@ -39,7 +41,8 @@ def test_a_group_comes_up_outlives_its_parts_and_goes_without_a_trace(tmp_path: 
     with LocalGroup(tmp_path) as group:
         started = group.up()
         assert started.returncode == 0, started.stderr
-        assert started.stdout.splitlines()[2].startswith("herd is ready: 3 brokers, 3 controllers, name server at ")
+        ready = next(line for line in started.stdout.splitlines() if "is ready" in line)
+        assert ready.startswith("herd is ready: 3 brokers, 3 controllers, name server at ")
         sent = group.client("send", "t", "one", "--queue-key", "same")
         assert sent.returncode == 0, sent.stderr
 
@@ -125,6 +128,40 @@ def test_a_foreground_group_tells_what_happens_and_stops_in_order_on_a_signal(tm
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
         assert left_over(tmp_path / "data") == {}
+
+
+def test_a_disk_that_gets_full_is_named_while_messages_are_refused_and_while_nobody_leads(tmp_path: Path) -> None:
+    with LoopDisk(tmp_path, size_mib=512) as disk, LocalGroup(disk.mount_point / "herd", replicas=1) as group:
+        group.file.write_text(group.file.read_text().replace("reservedPercent: 2", "reservedPercent: 50"))
+        started = group.up()
+        assert started.returncode == 0, started.stderr
+        status = group.settle(1, 1)
+        assert status["why"] is None
+
+        filler = disk.fill(leave_bytes=160 * MIB)
+        refusal = f"the disk of {group.data / 'broker-1'}"
+
+        def said() -> str:
+            return str(group.status()["why"])
+
+        await_true(lambda: said().startswith(f"Broker 1 takes no messages: {refusal} has "), group.status)
+        assert re.search(r" has 1[0-9]{2}\.[0-9] MiB free, and messages need 2[0-9]{2}\.[0-9] MiB\.$", said()), said()
+        assert broker(group.status(), 1)["why"].startswith(f"it takes no messages: {refusal}")
+        assert f"\nwhy          Broker 1 takes no messages: {refusal}" in group.logherd("status").stdout
+        await_true(lambda: refusal in group.said(), group.said)
+
+        kill(status["leader"]["pid"])
+        await_true(
+            lambda: said().startswith("Nobody can be elected without loss: broker 1: its disk is at its reserve.")
+            and refusal in said(),
+            group.status,
+        )  # fmt: skip
+        assert group.logherd("status").returncode == 1
+        await_true(lambda: "Nobody can be elected without loss" in group.said(), group.said)
+        filler.unlink()
+        await_true(lambda: group.status()["why"] is None, group.status)
+        assert group.client("send", "t", "one").returncode == 0
+        await_true(lambda: "messages are taken now" in group.said(), group.said)
 
 
 def test_what_is_in_the_way_is_said_in_one_sentence_and_nothing_is_left(tmp_path: Path) -> None:

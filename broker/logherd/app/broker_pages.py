@@ -19,6 +19,7 @@ from logherd.app.metrics.text import scrape_of
 from logherd.app.names import EmbeddedNames
 from logherd.app.services import Place, Services
 from logherd.net.server import Server
+from logherd.service.replica_view import ReplicationView
 from logherd.settings.options import BrokerOptions
 from logherd.telemetry import metrics
 from logherd.telemetry.metrics import Readings
@@ -66,6 +67,7 @@ class BrokerPages:
         identity, store, server = parts.place.identity, parts.engine.store, parts.server()
         classic = {} if parts.slaves is None else {"classicHa": parts.slaves.view()}
         places = parts.engine.damages.places if isinstance(parts.engine, GroupEngine) else ()
+        view = parts.services.replication_view()
         damage = {"damage": [f"{each.path} at byte {each.offset}: {each.what}" for each in places]} if places else {}
         return 200, {
             "group": identity.name,
@@ -84,8 +86,9 @@ class BrokerPages:
             "startedAt": parts.started_ms,
             "connections": server.connections if server is not None else 0,
             "fault": parts.engine.fault,
+            "refuses": self._why_refused(view),
             **parts.live.about(),
-            "replication": parts.services.replication_view(),
+            "replication": view,
             **classic,
             **damage,
         }
@@ -97,6 +100,11 @@ class BrokerPages:
     def ready(self) -> tuple[int, object]:
         why_not = self._why_not_ready()
         return (200 if why_not is None else 503), {"ready": why_not is None, "whyNot": why_not}
+
+    def _why_refused(self, view: ReplicationView | None) -> str:
+        """Why messages are refused here; a follower tells what its own store would say. Empty if they are taken."""
+        closed = "" if view is None else view.closed or ""
+        return self._parts.engine.store.disk.refusal or closed
 
     def _why_not_ready(self) -> str | None:
         """A ready broker carries a client's request out, or gives it to the one that does."""

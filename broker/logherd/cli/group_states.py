@@ -146,12 +146,12 @@ def _of_group(cluster: str, name: str, pages: Sequence[Mapping[str, Any]]) -> Gr
         in_sync=[int(page["brokerId"]) for page in pages if not page.get("healing")]
         if view is None else view.in_sync.members,
         min_in_sync=1 if view is None else view.in_sync.min_in_sync, brokers=_lines(pages, view),
-        pending=_proposed(view), why=" ".join((_why_of(view, alone=alone), *_damage_of(pages))),
+        pending=_proposed(view), why=" ".join((_why_of(view, alone=alone), *_ills_of(pages))),
     )  # fmt: skip
 
 
-def _damage_of(pages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A sentence for each broker whose log is damaged."""
+def _ills_of(pages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A sentence for each broker whose log is damaged, or that refuses messages for a reason that it knows better."""
     for page in pages:
         if healing := page.get("healing"):
             told = f"{healing['doing']}, {healing['fetchedBytes']} of {healing['damagedBytes']} damaged bytes fetched"
@@ -160,6 +160,9 @@ def _damage_of(pages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"Broker {page['brokerId']} heals its log: {told}{waits}."
         elif damage := page.get("damage"):
             yield f"Broker {page['brokerId']} has met damage in its store: {'; '.join(damage)}."
+        refuses = page.get("refuses")
+        if refuses and refuses != (page.get("replication") or {}).get("closed"):
+            yield f"Broker {page['brokerId']} takes no messages: {refuses}."
 
 
 def _why_of(view: ReplicationView | None, *, alone: bool) -> str:

@@ -10,15 +10,15 @@ behind it: it is of that one's epoch, for it was its leader who rolled, and it i
 range, acknowledgement or commit ends behind a blank; one that a crash has left at the log's end is cut.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, RecordError
 from logherd.replication.epochs import EpochHistory, Point, Run
-from logherd.replication.log import Image, ReplicationError, Span, SpanDamagedError
-from logherd.store import MessageStore, QueueLog, RawRefused, WriteBatch
+from logherd.replication.log import Image, ReplicationError, Span, SpanDamagedError, UnreadableError
+from logherd.store import MessageStore, QueueLog, RawRefused, StoreDamaged, WriteBatch
 from logherd.store.raw import decode_run
 
 __all__ = ["LogStartGone", "ReplicaStore"]
@@ -45,7 +45,9 @@ class ReplicaStore:
     2. A token is given back once everything that had changed when it was noted is flushed.
     """
 
-    __slots__ = ("_begun", "_history", "_in_flight", "_last_read", "_noted", "_tokens", "store")
+    __slots__ = (
+        "_begun", "_history", "_in_flight", "_last_read", "_noted", "_tokens", "_unreadable", "on_damage", "store",
+    )  # fmt: skip
 
     def __init__(self, store: MessageStore, barriers: Sequence[tuple[int, int]]) -> None:
         """`barriers` are (epoch, end of the log before its barrier) of all that the log holds, oldest first."""
@@ -58,6 +60,9 @@ class ReplicaStore:
         self._in_flight: list[tuple[WriteBatch, int]] = []
         self._tokens = 0
         self._last_read: tuple[tuple[int, int, int], Span] | None = None
+        self._unreadable: set[Position] = set()
+        self.on_damage: Callable[[StoreDamaged, Position], None] = lambda _error, _after: None
+        """Hears of damage that keeps a follower from getting anything behind this position."""
 
     # ---- the log as shipping sees it ---------------------------------------------------------------------------
 
@@ -83,11 +88,18 @@ class ReplicaStore:
         self._begun = Run(epoch, self.end)
 
     def read(self, after: Position, bytes_max: int) -> Span:
-        """See ReplicaLog. Followers in step ask for the same: it is put together once. Raises: StoreDamaged."""
+        """See ReplicaLog. Followers in step ask for the same: it is put together once."""
         asked = (after, bytes_max, self.store.end_position)
         if self._last_read is not None and self._last_read[0] == asked:
             return self._last_read[1]
-        data, read_to = _without_blank(self.store, after, bytes_max)
+        if after in self._unreadable:
+            raise UnreadableError(f"the log is damaged behind position {after}")
+        try:
+            data, read_to = _without_blank(self.store, after, bytes_max)
+        except StoreDamaged as error:
+            self._unreadable.add(after)
+            self.on_damage(error, after)
+            raise UnreadableError(str(error)) from error
         end, history = Position(read_to), self.epochs
         span = Span(history.point_at(after), end, history.runs_between(after, end), data)
         self._last_read = (asked, span)

@@ -10,7 +10,7 @@ from logherd.kit.errors import LogHerdError
 from logherd.model.names import Position
 from logherd.replication.epochs import EpochHistory, Point, Run
 
-__all__ = ["Image", "ReplicaLog", "ReplicationError", "Span", "SpanDamagedError"]
+__all__ = ["Image", "ReplicaLog", "ReplicationError", "Span", "SpanDamagedError", "UnreadableError"]
 
 
 class ReplicationError(LogHerdError):
@@ -22,6 +22,10 @@ class SpanDamagedError(ReplicationError):
 
     Either the network changed them or one of the two logs is corrupt; the receiver stops and reports, it never cuts.
     """
+
+
+class UnreadableError(ReplicationError):
+    """What lies here is damaged on the disk, of which the log's owner has heard. It may be whole elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,10 @@ class ReplicaLog(Protocol):
         """The epoch table, with the base below which nothing is kept."""
 
     def read(self, after: Position, bytes_max: int) -> Span:
-        """At least one whole record after `after`, then as many as fit into bytes_max bytes and one segment."""
+        """At least one whole record after `after`, then as many as fit into bytes_max bytes and one segment.
+
+        Raises: UnreadableError if they are damaged here, each time anew and at no cost.
+        """
 
     def write(self, span: Span, after: Position) -> None:
         """Append the records of `span` that end above `after`, which is the end of this log.

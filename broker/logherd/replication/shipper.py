@@ -7,7 +7,7 @@ machine only moves bytes and reports how far they are flushed where.
 from logherd.kit.errors import ensure
 from logherd.model.names import Position
 from logherd.replication.epochs import NOWHERE
-from logherd.replication.log import ReplicaLog, Span
+from logherd.replication.log import ReplicaLog, Span, UnreadableError
 from logherd.replication.messages import (
     Append,
     AppendAck,
@@ -250,7 +250,10 @@ class Shipper:
                 break
             if sender.window.messages >= self._options.small_ahead and end - sender.next < self._options.small_bytes:
                 break
-            span = self._log.read(sender.next, min(self._options.message_bytes_max, room))
+            try:
+                span = self._log.read(sender.next, min(self._options.message_bytes_max, room))
+            except UnreadableError:  # this follower gets no further here; it falls behind until another one leads
+                break
             if sender.window.messages and len(span.data) > room:
                 break
             sender.window.add(span.end, len(span.data))

@@ -29,10 +29,12 @@ class Admission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskState:
-    """`accepts_messages` is False at the reserve, and for ever after a failed write, which `stopped` holds then."""
+    """`accepts_messages` is False at the reserve, and for ever after a failed write, which `stopped` holds then.
+    `refusal`: why a message would be refused now, for whatever reason; empty if it would be taken."""
 
     free_bytes: int
     reserve_bytes: int
     accepts_messages: bool
     log_bytes: int
     stopped: BaseException | None
+    refusal: str

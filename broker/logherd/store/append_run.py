@@ -1,18 +1,37 @@
 """Appending messages of one sender that came together: what they share is looked at once."""
 
+from collections.abc import Sequence
+from itertools import repeat
+from typing import NamedTuple
+
 from logherd.kit.errors import InvariantError
-from logherd.model.record import RecordError
+from logherd.model.record import RecordError, SysFlag
 from logherd.model.record_run import RunEncoder
 from logherd.store.consume_queue import UNIT, QueueLog
 from logherd.store.extract import Extractor
 from logherd.store.log import CommitLog
 
-__all__ = ["RunMessage", "append_run"]
+__all__ = ["BatchFacts", "BatchPart", "RunMessage", "append_batch", "append_run"]
 
 RunMessage = tuple[QueueLog, bytes, bytes, bytes | None, int, int, int, int]
 """(queue, body, properties, sole key, born ms, flag, sys flag, reconsume times), as `append_plain` takes them."""
 
+BatchPart = tuple[int, bytes | memoryview, bytes]
+"""(flag, body, properties) of one message of a batch."""
+
+
+class BatchFacts(NamedTuple):
+    """What the messages of a batch have in common. Times in ms."""
+
+    born_timestamp: int
+    store_timestamp: int
+    sys_flag: int
+    reconsume_times: int
+
+
 _pack_unit = UNIT.pack
+_TAGS = b"TAGS\x01"
+_HOSTS_V6 = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
 
 
 def append_run(
@@ -58,3 +77,40 @@ def append_run(
         log.end_position = position
         log.store_timestamp = store_timestamp
     return placed
+
+
+def append_batch(
+    log: CommitLog, extract: Extractor, encode: RunEncoder, queue: QueueLog, messages: Sequence[BatchPart],
+    facts: BatchFacts,
+) -> list[int]:  # fmt: skip
+    """Append messages to a living queue until one needs more than room in the current batch: the position of each."""
+    position, limit, offset = log.end_position, log.append_limit, queue.next_offset
+    born_timestamp, store_timestamp, sys_flag, reconsume_times = facts
+    sys_flag &= ~_HOSTS_V6
+    topic_part, queue_id = queue.topic_part, queue.queue_id
+    pieces, positions, marked_of, units = list[bytes](), list[int](), list[bytes](), list[bytes]()
+    for flag, body, properties in messages:
+        try:
+            size = encode(
+                pieces, topic_part, body, properties, queue_id, flag, offset, position, sys_flag, born_timestamp,
+                reconsume_times,
+            )  # fmt: skip
+        except RecordError:
+            break
+        if position + size > limit:
+            del pieces[-2:]
+            break
+        marked = b"\x02" + properties
+        units.append(_pack_unit(position, size, extract.tags_code(marked) if _TAGS in properties else 0))
+        marked_of.append(marked)
+        positions.append(position)
+        position += size
+        offset += 1
+    if positions:
+        extract.pending += extract.entries(queue.topic_hash, marked_of, positions, repeat(store_timestamp))
+        queue.tail += b"".join(units)
+        log.touched[queue] = queue.next_offset = offset
+        log.parts.append(b"".join(pieces))
+        log.end_position = position
+        log.store_timestamp = store_timestamp
+    return positions

@@ -98,7 +98,7 @@ def _read_stretch(run: _Run, data: bytes, at: int, start: int, *, table: QueueTa
         place = places.get(queue_id) or _find(run, places, part, queue_id, table)
         if place is None or place.end != offset:
             return -1
-        marked = b"\x02" + data[properties_at:end]
+        marked = b"\x02" + data[properties_at:whole_at]
         properties.append(marked)
         positions.append(position)
         stored.append(store_ms)

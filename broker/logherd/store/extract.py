@@ -1,15 +1,17 @@
 """From a record's properties to what the derived files hold of it: the tags code of its unit, its keys in the index."""
 
+from collections.abc import Iterable
 from itertools import repeat
 
 from logherd.kit.javahash import java_hash
 from logherd.model.record import SysFlag
-from logherd.store.key_index import PENDING, KeyHasher
+from logherd.store.key_index import PENDING, KeyHasher, hash_key
 
 __all__ = ["Extractor", "has_unit", "tags_code_is_time"]
 
 _TAGS = b"\x02TAGS\x01"
 _KEYS = b"\x02KEYS\x01"
+_KEYS_SIZE = len(_KEYS)
 _UNIQUE = b"\x02UNIQ_KEY\x01"
 _UNIQUE_SIZE = len(_UNIQUE)
 _DELAY = b"\x02DELAY\x01"
@@ -19,6 +21,8 @@ _DELAY_MS = [
     for seconds in (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 ]
 _TAG_CODES_MAX = 65536
+_REMEMBERED_MAX = 8192
+_REMEMBERED_LENGTH_MAX = 256
 _pack_pending = PENDING.pack
 
 
@@ -32,16 +36,16 @@ def _keys_of(marked: bytes) -> list[bytes]:
     keys = list[bytes]()
     at = marked.find(_UNIQUE)
     if at >= 0:
-        at += len(_UNIQUE)
-        end = marked.find(b"\x02", at)
-        key = marked[at:end] if end >= 0 else marked[at:]
+        key = marked[at + _UNIQUE_SIZE :].partition(b"\x02")[0]
         if key:
             keys.append(key)
     at = marked.find(_KEYS)
     if at >= 0:
-        at += len(_KEYS)
-        end = marked.find(b"\x02", at)
-        keys += [key for key in (marked[at:end] if end >= 0 else marked[at:]).split(b" ") if key]
+        tokens = marked[at + _KEYS_SIZE :].partition(b"\x02")[0]
+        if b" " in tokens:
+            keys += [key for key in tokens.split(b" ") if key]
+        elif tokens:
+            keys.append(tokens)
     return keys
 
 
@@ -53,13 +57,15 @@ def tags_code_is_time(topic: str) -> bool:
 class Extractor:
     """Finds tags and keys; collects entries for the index in `pending` until they are taken away."""
 
-    __slots__ = ("_hash_id", "_hash_ids", "_tag_codes", "pending")
+    __slots__ = ("_hash_id", "_hash_ids", "_known", "_known_of", "_tag_codes", "pending")
 
     def __init__(self) -> None:
         hasher = KeyHasher()
         self._hash_id = hasher.hash_id
         self._hash_ids = hasher.hash_ids
         self._tag_codes: dict[bytes, int] = {}
+        self._known: dict[bytes, list[int]] = {}
+        self._known_of = -1
         self.pending = bytearray()
 
     def extract(
@@ -96,23 +102,42 @@ class Extractor:
             code = self._tag_codes[tags] = java_hash(tags.decode(errors="replace"))
         return code
 
-    def entries(self, topic_hash: int, records: list[bytes], positions: list[int], stored: list[int]) -> bytes:
-        """Index entries of records of one topic, to be put behind `pending`; `records` are their marked properties, the
-        last of which is the checksum."""
-        keys, keyed, times = list[bytes](), list[int](), list[int]()
-        for marked, position, stored_ms in zip(records, positions, stored, strict=True):
+    def entries(self, topic_hash: int, records: list[bytes], positions: list[int], stored: Iterable[int]) -> bytes:
+        """Index entries of records of one topic, to be put behind `pending`; `records` are their marked properties,
+        which end in 0x02, without a checksum."""
+        keys = list[bytes]()
+        for marked in records:
             at = marked.find(_UNIQUE) + _UNIQUE_SIZE
             key = marked[at : marked.find(b"\x02", at)] if at >= _UNIQUE_SIZE else b""
-            if key and marked.find(_KEYS) < 0:
-                keys.append(key)
-                keyed.append(position)
-                times.append(stored_ms)
-            else:
-                found = _keys_of(marked)
-                keys += found
-                keyed += [position] * len(found)
-                times += [stored_ms] * len(found)
-        return b"".join(map(_pack_pending, self._hash_ids(topic_hash, keys), keyed, times))
+            if not key or marked.find(_KEYS) >= 0:
+                return self._entries_of_any(topic_hash, records, positions, stored)
+            keys.append(key)
+        return b"".join(map(_pack_pending, self._hash_ids(topic_hash, keys), positions, stored))
+
+    def _entries_of_any(
+        self, topic_hash: int, records: list[bytes], positions: list[int], stored: Iterable[int]
+    ) -> bytes:
+        entries = list[bytes]()
+        for marked, position, stored_ms in zip(records, positions, stored, strict=False):
+            for key_hash in self._hashes_of(topic_hash, marked):
+                entries.append(_pack_pending(key_hash, position, stored_ms))
+        return b"".join(entries)
+
+    def _hashes_of(self, topic_hash: int, marked: bytes) -> list[int]:
+        """Of the keys in these properties. Those without an id of the message come again, and are remembered."""
+        if topic_hash != self._known_of:
+            self._known, self._known_of = {}, topic_hash
+        known = self._known.get(marked)
+        if known is not None:
+            return known
+        if _UNIQUE in marked:
+            return self._hash_ids(topic_hash, _keys_of(marked))
+        found = [hash_key(topic_hash, key) for key in _keys_of(marked)]
+        if len(marked) <= _REMEMBERED_LENGTH_MAX:
+            if len(self._known) >= _REMEMBERED_MAX:
+                self._known.clear()
+            self._known[marked] = found
+        return found
 
     def add_keys(self, marked: bytes, topic_hash: int, position: int, store_timestamp: int) -> None:
         """Put UNIQ_KEY and the tokens of KEYS among the waiting index entries."""

@@ -23,6 +23,7 @@ from logherd.store.writer import Cut, LogWriter, Task, WriteBatch
 
 __all__ = ["CommitLog"]
 
+_MIB = 1 << 20
 _AHEAD_DIVISOR = 8
 
 
@@ -104,9 +105,10 @@ class CommitLog:
         if self.upcoming is None and end > self.active.end - self._ahead_bytes:
             self._create_upcoming(reserve=reserve)
         if self.upcoming is None:
-            kept = 0 if reserve else min(self._options.metadata_bytes, self.active.size // _AHEAD_DIVISOR)
+            kept = 0 if reserve else self._metadata_bytes
             if end > self.active.end - kept:
-                raise StoreFull(f"the log needs a further segment and {self._writer.free_bytes} bytes of disk are free")
+                needed = self._options.segment_bytes + (0 if reserve else self._options.reserve_bytes)
+                raise StoreFull(f"the log needs a further segment, and {self._said_full(needed)}")
         elif end > self.active.end:
             self._roll(self.upcoming)
         self._set_limit()
@@ -121,16 +123,18 @@ class CommitLog:
         if largest > options.record_bytes_limit:
             raise RecordTooLarge(f"a record takes {largest} bytes, the limit is {options.record_bytes_limit}")
         left = self.active.end - self.end_position - BLANK_SIZE_MIN
-        if self.upcoming is None and size > left - min(options.metadata_bytes, self.active.size // _AHEAD_DIVISOR):
+        if self.upcoming is None and size > left - self._metadata_bytes:
             self._create_upcoming(reserve=False)
             self._set_limit()
             if self.upcoming is None:
-                raise StoreFull(f"the log needs a further segment and {self._writer.free_bytes} bytes of disk are free")
+                needed = options.reserve_bytes + options.segment_bytes
+                raise StoreFull(f"the log needs a further segment, and {self._said_full(needed)}")
         if self.upcoming is not None:
             beyond = size - (left - largest) - (self.upcoming.size - largest)
             further = -(-max(beyond, 0) // (options.segment_bytes - largest))
             if further and self._writer.free_bytes - further * options.segment_bytes < options.reserve_bytes:
-                raise StoreFull(f"the log needs {further} further segments, {self._writer.free_bytes} bytes are free")
+                needed = options.reserve_bytes + further * options.segment_bytes
+                raise StoreFull(f"the log needs {further} further segments, and {self._said_full(needed)}")
 
     @property
     def _ahead_bytes(self) -> int:
@@ -370,6 +374,26 @@ class CommitLog:
         if writer.failure is not None:
             raise StoreStopped(f"the store stopped when a write failed earlier: {writer.failure}") from writer.failure
         if not reserve and writer.free_bytes < self._options.reserve_bytes:
-            raise StoreFull(
-                f"{writer.free_bytes} bytes of disk are free, client messages need {self._options.reserve_bytes}"
-            )
+            raise StoreFull(self._said_full(self._options.reserve_bytes))
+
+    @property
+    def refusal(self) -> str:
+        """Why messages are refused now, if only large ones; empty if all are taken."""
+        try:
+            self.refuse(reserve=False)
+        except (StoreFull, StoreStopped) as error:
+            return str(error)
+        left = self.active.end - self.end_position - self._metadata_bytes
+        if self.upcoming is not None or left > self._options.record_bytes_limit:
+            return ""
+        needed = self._options.reserve_bytes + self._options.segment_bytes
+        return self._said_full(needed) if self._writer.free_bytes < needed else ""
+
+    @property
+    def _metadata_bytes(self) -> int:
+        """What clients' messages leave of the last segment."""
+        return min(self._options.metadata_bytes, self.active.size // _AHEAD_DIVISOR)
+
+    def _said_full(self, needed: int) -> str:
+        free = self._writer.free_bytes / _MIB
+        return f"the disk of {self._directory} has {free:.1f} MiB free, and messages need {needed / _MIB:.1f} MiB"

@@ -2,7 +2,7 @@
 
 from struct import Struct
 
-from logherd.model.record import MAGIC_V1, MAGIC_V2, RecordError, SysFlag, check_record
+from logherd.model.record import MAGIC_V1, MAGIC_V2, RecordError, SysFlag, check_record, is_whole
 from logherd.store.consume_queue import UNIT, UNIT_SIZE, QueueLog
 from logherd.store.errors import StoreDamaged
 from logherd.store.files import Buffer
@@ -16,10 +16,13 @@ __all__ = ["QueueReader"]
 SCANNED_UNITS_MAX = 800
 """Units that one read looks at when a filter lets few of them pass; RocketMQ's maxFilterMessageSize."""
 
+_FRESH_BYTES = 256 << 20
+"""Far less than a machine forgets of what it has just written."""
+
 _I32 = Struct(">i")
 _I64 = Struct(">q")
-_PLACE = Struct(">i4xq")
-_PLACE_AT = 12  # the record's queue id, flag and queue offset
+_PLACE = Struct(">i4xqq")
+_PLACE_AT = 12  # the record's queue id, flag, queue offset and position
 _BLANK_HEAD = 8
 _HEAD_SIZE = 76  # up to and with the store timestamp, whatever the born host
 
@@ -27,20 +30,28 @@ _HEAD_SIZE = 76  # up to and with the store timestamp, whatever the born host
 class QueueReader:
     """Reads of the owner thread. Slices are taken from the log's mappings, never copied.
 
-    What this process did not write itself is compared with its checksums whenever it is read, and with the unit that
-    led to it, so that damage of the disk is told and never served, and no message is passed over. What it wrote comes
-    from the page cache, which holds what was checksummed.
+    What may come from the disk is compared with its checksums whenever it is read, and with the unit that led to it, so
+    that damage is told and never served, and no message is passed over. That is what this process did not write itself,
+    and what it wrote some time ago: closed segments, and all but the newest bytes of the last one. Those still lie in
+    the page cache as they were checksummed, and are what nearly all reads are about.
     """
 
-    __slots__ = ("_directory", "_found", "_log", "_suspect_below", "_table")
+    __slots__ = ("_bare_end", "_directory", "_found", "_found_end", "_log", "_table")
 
     def __init__(self, log: CommitLog, table: QueueTable, directory: str) -> None:
         """Made when the store is opened: the queues in `table` hold what was found in `directory`."""
         self._log = log
         self._table = table
         self._directory = directory
-        self._suspect_below = log.end_position
+        self._bare_end = log.bare_end
+        self._found_end = log.end_position
         self._found = {queue: queue.next_offset for queue in table if queue.next_offset}
+
+    @property
+    def suspect_below(self) -> int:
+        """What lies below this position may be read from the disk."""
+        log = self._log
+        return max(self._found_end, log.active.start, log.end_position - _FRESH_BYTES)
 
     def read(
         self, queue: QueueLog, offset: int, *, messages_max: int, bytes_max: int, tag_codes: frozenset[int] | None
@@ -54,7 +65,7 @@ class QueueReader:
         next_offset, run_start, run_end = offset, 0, -1
         last_offset = min(high, offset + (messages_max if tag_codes is None else SCANNED_UNITS_MAX))
         full = False
-        found = offset < self._found.get(queue, 0)
+        found, suspect_below = offset < self._found.get(queue, 0), self.suspect_below
         while next_offset < last_offset and not full:
             for position, size, code in UNIT.iter_unpack(
                 self._table.units(queue, next_offset, last_offset - next_offset)
@@ -63,7 +74,9 @@ class QueueReader:
                     if count and (total + size > bytes_max or count >= messages_max):
                         full = True
                         break
-                    if found and not self._is_proven(queue, next_offset, position, size, first=not count):
+                    if (found or position < suspect_below) and not self._is_proven(
+                        queue, next_offset, position, size, first=not count
+                    ):
                         full = True
                         break
                     if position != run_end:
@@ -89,24 +102,27 @@ class QueueReader:
 
         Raises: StoreDamaged if it does not and nothing was read before it: what is whole is served up to the damage.
         """
+        view = self._log.view(position, size) if size > _HEAD_SIZE else None
+        place = (queue.queue_id, offset, position)
+        if view is not None and is_whole(view) and _PLACE.unpack_from(view, _PLACE_AT) == place:
+            return True
         try:
-            self._prove(queue, offset, position, size)
+            self._prove(queue, offset, position, view, size)
         except StoreDamaged:
             if first:
                 raise
             return False
         return True
 
-    def _prove(self, queue: QueueLog, offset: int, position: int, size: int) -> None:
-        view = self._log.view(position, size) if size > _HEAD_SIZE else None
+    def _prove(self, queue: QueueLog, offset: int, position: int, view: memoryview | None, size: int) -> None:
         if view is None:
             raise self._unit_damaged(queue, offset, f"it names {size} bytes at position {position}")
         try:
-            check_record(view, position)
+            check_record(view, position, bare=position < self._bare_end)
         except RecordError as error:
             what = f"{error}; message {offset} of queue {queue.queue_id} of {queue.topic} should be there"
             raise self._log.damaged(position, what) from error
-        if _PLACE.unpack_from(view, _PLACE_AT) != (queue.queue_id, offset):
+        if _PLACE.unpack_from(view, _PLACE_AT) != (queue.queue_id, offset, position):
             raise self._unit_damaged(queue, offset, f"at position {position} is another message")
 
     def _unit_damaged(self, queue: QueueLog, offset: int, what: str) -> StoreDamaged:
@@ -125,21 +141,21 @@ class QueueReader:
         if position + size > committed:
             return None
         record = self._log.view(position, size)
-        if record is not None and position < self._suspect_below:
+        if record is not None and position < self.suspect_below:
             try:
-                check_record(record, position)
+                check_record(record, position, bare=position < self._bare_end)
             except RecordError as error:
                 raise self._log.damaged(position, str(error)) from error
         return record
 
     def check_raw(self, data: Buffer, position: int) -> None:
-        """Compare records, as they lie in the log from `position` on, with their checksums, if this process did not
-        write them. Raises: StoreDamaged."""
-        view, at = memoryview(data), 0
-        while position + at < self._suspect_below and at < len(view) - _BLANK_HEAD:
+        """Compare records, as they lie in the log from `position` on, with their checksums, as far as they may come
+        from the disk. Raises: StoreDamaged."""
+        view, at, suspect_below = memoryview(data), 0, self.suspect_below
+        while position + at < suspect_below and at < len(view) - _BLANK_HEAD:
             size = _I32.unpack_from(view, at)[0]
             try:
-                check_record(view[at : at + size], position + at)
+                check_record(view[at : at + size], position + at, bare=position + at < self._bare_end)
             except RecordError as error:
                 raise self._log.damaged(position + at, str(error)) from error
             at += size

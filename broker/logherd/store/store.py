@@ -15,7 +15,7 @@ from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
 from logherd.model.record_run import run_encoder
 from logherd.store.admission import Admission, DiskState
-from logherd.store.append_run import RunMessage, append_run
+from logherd.store.append_run import BatchFacts, BatchPart, RunMessage, append_batch, append_run
 from logherd.store.common_run import take_common_run
 from logherd.store.consume_queue import DELETED, UNIT, QueueLog, topic_hash
 from logherd.store.errors import RawRefused, RecordTooLarge, StoreDamaged, StoreFull
@@ -180,7 +180,7 @@ class MessageStore:
         return append_run(self._log, self._extract, encode, messages, store_timestamp)
 
     def append_all(
-        self, queue: QueueLog, messages: Sequence[tuple[int, bytes | memoryview, bytes]], *, born_timestamp: int,
+        self, queue: QueueLog, messages: Sequence[BatchPart], *, born_timestamp: int,
         born_host: bytes, store_timestamp: int, sys_flag: int = 0, reconsume_times: int = 0,
     ) -> tuple[int, list[int]]:  # fmt: skip
         """Append messages, each (flag, body, properties) as for `append`, or none of them.
@@ -189,20 +189,23 @@ class MessageStore:
         comes in the middle, what was appended before never becomes durable.
         """
         self.ensure_room(queue, messages)
-        first = queue.next_offset
-        positions = [
-            self.append(
-                queue, body, properties, born_timestamp=born_timestamp, born_host=born_host,
-                store_timestamp=store_timestamp, flag=flag, sys_flag=sys_flag, reconsume_times=reconsume_times,
-                reserve=True,  # the room was found above; what changes meanwhile must not end this half-way
-            )[1]
-            for flag, body, properties in messages
-        ]  # fmt: skip
+        ensure(has_unit(sys_flag) and not queue.deleted, "whole messages are appended to living queues", queue)
+        first, positions, count = queue.next_offset, list[int](), len(messages)
+        encode = run_encoder(born_host, store_timestamp, self._store_host)
+        while (at := len(positions)) < count:
+            if encode is not None:
+                batch = BatchFacts(born_timestamp, store_timestamp, sys_flag, reconsume_times)
+                positions += append_batch(self._log, self._extract, encode, queue, messages[at:], batch)
+            for flag, body, properties in messages[len(positions) : len(positions) + 1]:
+                # Needs a further batch or segment. The room was found above: no change meanwhile may end this half-way.
+                _, position, _ = self.append_plain(
+                    queue, body, properties, None, born_timestamp, born_host, store_timestamp, flag, sys_flag,
+                    reconsume_times, reserve=True,
+                )  # fmt: skip
+                positions.append(position)
         return first, positions
 
-    def ensure_room(
-        self, queue: QueueLog, messages: Sequence[tuple[int, bytes | memoryview, bytes]], *, more: int = 0
-    ) -> None:
+    def ensure_room(self, queue: QueueLog, messages: Sequence[BatchPart], *, more: int = 0) -> None:
         """Prepare for `append_all`, and for `more` bytes of metadata before it. Raises as that does."""
         overhead = len(queue.topic_part) + _RECORD_OVERHEAD
         sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
@@ -476,6 +479,7 @@ class MessageStore:
         return DiskState(
             free_bytes=free, reserve_bytes=reserve, accepts_messages=self.accepts_messages,
             log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,
+            refusal=self._admission.reason or self._log.refusal,
         )  # fmt: skip
 
     def tick(self) -> None:

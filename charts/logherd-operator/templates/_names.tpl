@@ -76,7 +76,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 # Nobody can grant what they do not have: these are what the keeper of a leader's endpoint is granted, and the granting.
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
-  verbs: [get, create, patch]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [create, patch]

@@ -3,10 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["MANAGED", "Key", "Known", "key_of_child", "key_of_group", "slim_claim", "slim_pod", "slim_workload"]
+__all__ = [
+    "KEPT_SLICES", "MANAGED", "Key", "Known", "key_of_child", "key_of_group", "slim_claim", "slim_pod", "slim_slice",
+    "slim_workload",
+]  # fmt: skip
 
 Document = Mapping[str, Any]
 MANAGED = "app.kubernetes.io/managed-by=logherd-operator"
+KEPT_SLICES = "endpointslice.kubernetes.io/managed-by=leader-endpoint.logherd.dev"
+"""Of the leaders' endpoints; those that Kubernetes makes for our Services are labelled as the Services are."""
 _INSTANCE = "app.kubernetes.io/instance"
 _KEPT_LABELS = ("controller-revision-hash", "topology.kubernetes.io/zone", "logherd.dev/role")
 _KEPT_META = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
@@ -33,6 +38,9 @@ class Known(Protocol):
 
     def claims(self, key: Key) -> Sequence[Document]:
         """Of the group, slim."""
+
+    def has_slice(self, key: Key) -> bool:
+        """Is the endpoint of the group's leader there?"""
 
 
 def key_of_group(body: Document) -> Key:
@@ -99,3 +107,8 @@ def slim_claim(body: Document) -> dict[str, Any]:
         "metadata": metadata, "spec": {"resources": {"requests": dict(body["spec"]["resources"]["requests"])}},
         "status": kept,
     }  # fmt: skip
+
+
+def slim_slice(body: Document) -> dict[str, Any]:
+    """Of a leader's endpoint only whether it is there is looked at: what is in it is the sidecars'."""
+    return {"metadata": {"name": body["metadata"]["name"]}}

@@ -45,7 +45,8 @@ class Memory:
     `pinned` is None before it was read. `applied`: hashes of objects as they were last applied, by path, with the time;
     `absent`: paths of objects that are known not to be there. `leading`: the controller that led last, by ordinal.
     `refused`: settings that a broker's process (by pod uid) was told and refused. `taken`: pods (by name, uid) that
-    were told to stop, until the watch shows it. `founders`: with how many brokers a group began that leads itself.
+    were told to stop, until the watch shows it. `controllers`: how many there are of the group that is referred to,
+    which may be away for a while. `founders`: with how many brokers a group began that leads itself.
     """
 
     uid: str
@@ -55,6 +56,7 @@ class Memory:
     absent: set[str] = field(default_factory=set)
     token: str = ""
     leading: int = 0
+    controllers: int = 3
     refused: dict[str, tuple[str, ...]] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
     written: Written | None = None

@@ -23,6 +23,8 @@ from logherd_operator.resources.site import Document, Shape, Site
 __all__ = ["Objects", "Refresh"]
 
 _TOKEN_BYTES = 32
+_WATCH_LATE = 5.0
+"""Seconds in which the watch should have shown what was made."""
 
 
 class Refresh(NamedTuple):
@@ -54,10 +56,7 @@ class Objects:
         drawn = _drawn(site, shape, memory, operator_peer)
         rendered = drawn.rendered
         for document in rendered.made_once:
-            path = path_of(document)
-            if path not in memory.applied:
-                await self._api.create(document)
-                memory.applied[path] = ("", self._clock())
+            await self._make_once(document, sight, memory)
         for document in rendered.kept:
             if document["kind"] == "StatefulSet":
                 await self._keep_workload(document, sight, plan, memory)
@@ -81,6 +80,15 @@ class Objects:
             found = await self._api.create(document) or await self._api.find(path)
         data: Mapping[str, str] = (found or {}).get("data") or {}
         memory.token = base64.b64decode(data.get("token", "")).decode()
+
+    async def _make_once(self, document: Document, sight: Sight, memory: Memory) -> None:
+        """What somebody deletes is made again, as it was at first. Making what is there does nothing."""
+        path = path_of(document)
+        made = memory.applied.get(path)
+        if made is not None and (self._known.has_slice(sight.key) or self._clock() - made[1] < _WATCH_LATE):
+            return
+        await self._api.create(document)
+        memory.applied[path] = ("", self._clock())
 
     def _unknown_yet(self, document: Document, sight: Sight) -> bool:
         """Who begins as a learner stands in the brokers' files; it is not written while no controller can tell."""

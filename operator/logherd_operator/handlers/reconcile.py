@@ -138,17 +138,19 @@ class Reconciler:
             group=parsed, namespace=key.namespace, uid=str(group["metadata"]["uid"]),
             image=parsed.spec.image or image_of(memory.pinned or {}) or self._options.broker_image,
             operator_image=self._options.operator_image, operator_version=self._options.version,
-            controller_count=self._controller_count(key, parsed),
+            controller_count=self._controller_count(key, parsed, memory),
         )  # fmt: skip
 
-    def _controller_count(self, key: Key, parsed: BrokerGroup) -> int:
-        """Of own controllers, or of those of the group that is referred to."""
+    def _controller_count(self, key: Key, parsed: BrokerGroup, memory: Memory) -> int:
+        """Of own controllers, or of those of the group that is referred to, as it was when it was last there."""
         embedded, ref = parsed.spec.controllers.embedded, parsed.spec.controllers.ref
         if embedded is not None:
             return embedded.replicas
         other = self._means.known.group(Key(key.namespace, ref.name)) if ref is not None else None
-        wanted = ((other or {}).get("spec", {}).get("controllers") or {}).get("embedded") or {}
-        return int(wanted.get("replicas", 3))
+        if other is not None:
+            wanted = (other.get("spec", {}).get("controllers") or {}).get("embedded") or {}
+            memory.controllers = int(wanted.get("replicas", 3))
+        return memory.controllers
 
     def _operator_peer(self, key: Key) -> dict[str, Any]:
         own = self._options.namespace

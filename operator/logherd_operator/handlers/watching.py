@@ -11,19 +11,21 @@ import kopf
 
 from logherd_operator.clients.session import ClusterAccess
 from logherd_operator.handlers.known import (
+    KEPT_SLICES,
     MANAGED,
     Key,
     key_of_child,
     key_of_group,
     slim_claim,
     slim_pod,
+    slim_slice,
     slim_workload,
 )
 from logherd_operator.spec.group import API_GROUP, VERSION
 
 __all__ = ["Watches", "login_of", "registry_of"]
 
-_GROUPS, _WORKLOADS, _PODS, _CLAIMS = "groups", "workloads", "pods", "claims"
+_GROUPS, _WORKLOADS, _PODS, _CLAIMS, _SLICES = "groups", "workloads", "pods", "claims", "slices"
 _CHILDREN = (
     (_WORKLOADS, "apps", "v1", "statefulsets", slim_workload), (_PODS, "", "v1", "pods", slim_pod),
     (_CLAIMS, "", "v1", "persistentvolumeclaims", slim_claim),
@@ -41,7 +43,7 @@ class Watches:
 
     def bind(self, handed: Mapping[str, Any]) -> None:
         """Take the indices from what a handler was called with; they stay the same objects."""
-        self._indices = {name: handed[name] for name in (_GROUPS, _WORKLOADS, _PODS, _CLAIMS)}
+        self._indices = {name: handed[name] for name in (_GROUPS, _WORKLOADS, _PODS, _CLAIMS, _SLICES)}
 
     def group(self, key: Key) -> Document | None:
         """See `Known`."""
@@ -63,6 +65,10 @@ class Watches:
     def claims(self, key: Key) -> Sequence[Document]:
         """See `Known`."""
         return self._of(_CLAIMS, key)
+
+    def has_slice(self, key: Key) -> bool:
+        """See `Known`."""
+        return bool(self._of(_SLICES, key))
 
     def _of(self, name: str, key: Key) -> list[Document]:
         index = self._indices.get(name)
@@ -88,11 +94,20 @@ def registry_of(watches: Watches, wake: Callable[[Key], None], access: ClusterAc
         if key is not None:
             wake(key)
 
+    def wake_if_gone(type: str | None, **handed: Any) -> None:  # noqa: A002 -- as kopf calls it
+        """What changes in a slice is the sidecars' work."""
+        if type == "DELETED":
+            wake_owner(**handed)
+
     kopf.index(API_GROUP, VERSION, "brokergroups", id=_GROUPS, registry=registry)(index_group)
     kopf.on.event(API_GROUP, VERSION, "brokergroups", id="wake-group", registry=registry)(wake_group)
     for name, group, version, plural, slim in _CHILDREN:
         kopf.index(group, version, plural, id=name, registry=registry)(_indexing(slim))
         kopf.on.event(group, version, plural, id=f"wake-owner-of-{name}", registry=registry)(wake_owner)
+    kopf.index("discovery.k8s.io", "v1", "endpointslices", id=_SLICES, registry=registry)(_indexing(slim_slice))
+    kopf.on.event("discovery.k8s.io", "v1", "endpointslices", id="wake-owner-of-slices", registry=registry)(
+        wake_if_gone
+    )
     return registry
 
 
@@ -131,6 +146,7 @@ async def _configure(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.posting.enabled = False  # we post our own events
     for kind in ("pods", "statefulsets", "persistentvolumeclaims"):
         settings.watching.label_selectors[kind] = MANAGED
+    settings.watching.label_selectors["endpointslices"] = KEPT_SLICES
     settings.watching.chunk_size = 200
     settings.watching.server_timeout = 300  # reconnect now and then, whatever is said in between
     settings.networking.connect_timeout, settings.networking.request_timeout = 5, 30

@@ -7,6 +7,8 @@ Rules (H17):
     finds another version, and does not empty it because its own controller leads no longer.
  4. One lease after the last confirmed leader the slice is empty. Not sooner: the guardian of a dead leader still passes
     connections on, so between two leaders the old address is better than none.
+ 5. What stands in it is read again now and then: nobody says so when somebody empties the slice, or deletes it and the
+    operator makes a new one.
 """
 
 from collections.abc import Mapping
@@ -17,6 +19,8 @@ __all__ = ["EPOCH", "HOLDER", "Change", "Heard", "Keeper", "Slice", "heard_of", 
 
 EPOCH = "logherd.dev/epoch"
 HOLDER = "logherd.dev/kept-by"
+_AGAIN = 10.0
+"""Seconds between two readings of a slice that stands as it should, or that is not there."""
 
 
 class Heard(NamedTuple):
@@ -78,11 +82,15 @@ class Keeper:
         self._confirmed: Heard | None = None
         self._leader_at = now
         self._stands: Slice | None = None
+        self._read_at: float | None = None
 
-    @property
-    def needs_slice(self) -> bool:
-        """Has the slice to be read before anything can be decided?"""
-        return self._stands is None
+    def needs_slice(self, now: float) -> bool:
+        """Has the slice to be read before anything is decided?"""
+        if self._read_at is None:
+            return True
+        # Without a leader nothing is put in, and what is left of the lease is for emptying.
+        led = self._confirmed is not None and bool(self._confirmed.address)
+        return (led or self._stands is None) and now - self._read_at >= _AGAIN
 
     @property
     def confirmed(self) -> int | None:
@@ -94,16 +102,28 @@ class Keeper:
         same = stands.epoch == heard.epoch and (stands.address, stands.holder) == (heard.address, self._name)
         return heard.epoch if same else None
 
-    def read(self, stands: Slice | None) -> None:
-        """The slice as it was read or as a patch left it; None: it is to be read again."""
-        self._stands = stands
+    def read(self, stands: Slice, now: float) -> None:
+        """The slice as it was read or as a patch left it."""
+        self._stands, self._read_at = stands, now
+
+    def missed(self, now: float) -> None:
+        """There is no such slice, or it is not ours to read."""
+        self._stands, self._read_at = None, now
+
+    def unread(self, now: float) -> None:
+        """Nobody answered. What stood there stands: without an API server nobody can have changed it."""
+        self._read_at = now if self._stands is not None else None
+
+    def forget(self) -> None:
+        """It is another one than we knew, or nobody knows: it is to be read again."""
+        self._stands = self._read_at = None
 
     def heard(self, heard: Heard | None, asked: float) -> None:
         """What the controller said to a question that was asked at `asked`; None: it did not confirm anything."""
         if heard is not None and self._confirmed is None:
             # It leads the controllers now. What was before it does not know, so a lease is given to whoever leads.
             self._leader_at = asked
-            self._stands = None
+            self.forget()
         self._confirmed = heard
         if heard is not None and heard.address:
             self._leader_at = asked

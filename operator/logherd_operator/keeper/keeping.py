@@ -1,5 +1,6 @@
 """`logherd operator keep-leader`: ask, decide, patch, tell, some times in each lease."""
 
+import http
 import logging
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ __all__ = ["Keeping", "keep_leader", "step"]
 _log = logging.getLogger("logherd.leader-endpoint")
 _ROUNDS = 8
 """Questions in one lease; each may take as long as the time between two."""
+_NOT_HERE = (http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +37,15 @@ class Keeping:
 
 
 def keep_leader(
-    keeping: Keeping, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    keeping: Keeping,
+    goes_on: Callable[[], bool] = lambda: True,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """For ever; a signal ends it. What stands in the slice then stays: another sidecar goes on."""
+    """While it `goes_on`; a signal ends it. What stands in the slice then stays: another sidecar goes on."""
     keeper = Keeper(keeping.name, keeping.lease, clock())
-    while True:
+    while goes_on():
         began = clock()
         step(keeper, keeping, clock)
         sleep(max(0.0, keeping.pause - (clock() - began)))
@@ -55,16 +61,27 @@ def step(keeper: Keeper, keeping: Keeping, clock: Callable[[], float]) -> None:
 
 
 def _keep(keeper: Keeper, keeping: Keeping, clock: Callable[[], float]) -> None:
+    if keeper.needs_slice(clock()):
+        _read(keeper, keeping, clock)
+    # What is left of the lease must do for one more question and its patch.
+    change = keeper.change(clock(), 3 * keeping.pause)
+    if change is None:
+        return
     try:
-        if keeper.needs_slice:
-            keeper.read(slice_of(read_slice(keeping.slice_place, keeping.pause)))
-        # What is left of the lease must do for one more question and its patch.
-        change = keeper.change(clock(), 3 * keeping.pause)
-        if change is None:
-            return
-        keeper.read(slice_of(patch_slice(keeping.slice_place, change, keeping.name, keeping.pause)))
+        keeper.read(slice_of(patch_slice(keeping.slice_place, change, keeping.name, keeping.pause)), clock())
         _log.info("the leader's endpoint is %s in epoch %d", change.address or "empty", change.epoch)
     except NoAnswer as error:
         # Not the version that we know, or nobody knows whether it was done: read it again.
-        keeper.read(None)
+        keeper.forget()
         _log.warning("the slice was not changed: %s", error)
+
+
+def _read(keeper: Keeper, keeping: Keeping, clock: Callable[[], float]) -> None:
+    try:
+        keeper.read(slice_of(read_slice(keeping.slice_place, keeping.pause)), clock())
+    except NoAnswer as error:
+        if error.status in _NOT_HERE:
+            keeper.missed(clock())
+        else:
+            keeper.unread(clock())
+        _log.warning("the slice was not read: %s", error)

@@ -5,7 +5,7 @@ about what the file says, and starts guardians. There is at most one, who holds 
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from logherd_operator.cluster.look import orders_of
@@ -16,7 +16,9 @@ from logherd_operator.local.files import Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import Look, look_at
 from logherd_operator.local.places import Places
+from logherd_operator.local.reasons import is_refused, why_not_served
 from logherd_operator.local.state import GroupState
+from logherd_operator.local.telling import Telling
 from logherd_operator.observed.observed import Observed
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.plan.pace import Pace
@@ -32,6 +34,8 @@ PACE = Pace(
 )  # fmt: skip
 """On one machine nothing waits for schedulers or volumes."""
 _SOAK_SECONDS = 1
+_UNSERVED_SECONDS, _STARTING_SECONDS = 10.0, 30.0
+"""An election, and a start on a busy machine, take less: so long it is no news that nobody serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,8 @@ class Keeping:
         self._file = file
         self._places = places
         self._folder = folder
-        self._say = say
+        self._telling = Telling(say)
         self._since: dict[str, float] = {}
-        self._told: dict[str, str] = {}
         self._published: object = None
         self._served = False
         self._go_by(group)
@@ -78,7 +81,7 @@ class Keeping:
         """Do what is next. Raises: LocalError if this machine is in the way."""
         if self._file.saved():
             self._read_again()
-        self._tell("place", self._places.tend(self._files))
+        self._telling.tell("place", self._places.tend(self._files))
         self._places.refresh(self._files)
         look = look_at(self._places.state, self._folder)
         decided = plan(self._observed(look), _local(self.group.spec), time.time(), PACE)
@@ -86,14 +89,14 @@ class Keeping:
         for action in decided.actions:
             refused = self._acting.carry_out(action, look)
             said = worded(action) if refused is None else f"{worded(action)}; not done yet: {refused}"
-            self._tell(f"action:{type(action).__name__}:{getattr(action, 'ordinal', '')}", [said])
+            self._telling.tell(f"action:{type(action).__name__}:{getattr(action, 'ordinal', '')}", [said])
         if decided.actions:
-            self._tell("place", self._places.tend(self._files))
+            self._telling.tell("place", self._places.tend(self._files))
         self._served = self._served or (look.observed.group is not None and look.observed.group.led)
         if look.observed.group is not None and look.observed.group.founded and not self._state().began.founded:
             state = self._places.state
             self._places.remember(replace(state, began=replace(state.began, founded=True)))
-        self._say_held(decided)
+        self._say_how_it_stands(look, decided)
         self._publish(decided)
         return Turn(look, decided, decided.again_seconds)
 
@@ -130,32 +133,22 @@ class Keeping:
             check_settings(files, self._folder, source=source)
         except SpecError as error:
             self.fault = str(error)
-            self._say(f"{error}\nthe group goes on as before; save the file again when it is right")
+            self._telling.say(f"{error}\nthe group goes on as before; save the file again when it is right")
             return
         self.fault = None
         generation = self._places.state.generation + 1
         self._places.remember(replace(self._places.state, generation=generation))
         self._go_by(group)
-        self._say(f"{source} has changed: this is generation {generation}")
+        self._telling.say(f"{source} has changed: this is generation {generation}")
 
     # ---- words -----------------------------------------------------------------------------------------------------
 
-    def _tell(self, about: str, sentences: Iterable[str]) -> None:
-        """Say something, but not the same again."""
-        for each in sentences:
-            if self._told.get(about) != each:
-                self._told[about] = each
-                self._say(each)
-
-    def _say_held(self, decided: Plan) -> None:
-        """What is not done, and what would let it go on; while the group starts that is no news."""
-        codes = {str(each.code) for each in decided.blocked}
-        for about in [about for about in self._told if about.startswith("held:")]:
-            if about.removeprefix("held:") not in codes:
-                del self._told[about]
-        if self._served:
-            for each in decided.blocked:
-                self._tell(f"held:{each.code}", [f"held: {each.message}; it takes: {each.unblocks}"])
+    def _say_how_it_stands(self, look: Look, decided: Plan) -> None:
+        self._telling.forget_held(decided.blocked)
+        if self._served:  # while the group starts it is no news that something has to wait
+            self._telling.tell_held(decided.blocked)
+        patience = _UNSERVED_SECONDS if self._served or is_refused(look.observed) else _STARTING_SECONDS
+        self._telling.tell_why(why_not_served(look.observed), time.monotonic(), patience=patience)
 
     def _publish(self, decided: Plan) -> None:
         """For `logherd status`, which is another process."""

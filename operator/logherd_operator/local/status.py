@@ -7,9 +7,10 @@ from logherd_operator.local.addresses import Addresses
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import Look, Page, look_at
 from logherd_operator.local.processes import is_alive
+from logherd_operator.local.reasons import place_reason, why_not_served
 from logherd_operator.local.state import GroupState, PlaceState
 
-__all__ = ["document_of", "observe", "serves", "table_of", "to_text"]
+__all__ = ["document_of", "notes_of", "observe", "serves", "table_of", "to_text"]
 
 Document = dict[str, Any]
 
@@ -23,7 +24,8 @@ def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
     """Shape: group, nameServer, leader {brokerId, address, pid, epoch} or None, inSync [ids], brokers [{brokerId, role,
     address, pid, guardian, ready, endPosition, committedPosition, hot, why}], controllers [{id, role, address, pid,
     guardian, term, why}], generation, keeper (pid or None), doing {type, state, message} or None, held [{code, message,
-    unblocks}], fault (of the file) or None. Who cannot be asked has the role "unknown"; who does not live has no pid.
+    unblocks}], fault (of the file) or None, why nobody leads or messages are refused or None. Who cannot be asked has
+    the role "unknown"; who does not live has no pid.
     """
     state = look.state
     pages = dict(zip(state.places, look.pages, strict=True))
@@ -45,6 +47,7 @@ def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
         "doing": told.get("doing"),
         "held": told.get("held") or [],
         "fault": told.get("fault"),
+        "why": why_not_served(look.observed) or None,
     }
 
 
@@ -82,10 +85,8 @@ def _in_sync(look: Look, pages: Mapping[PlaceState, Page]) -> list[int]:
 
 def _why(place: PlaceState, look: Look) -> str:
     slots = look.observed.brokers if place.component == "broker" else look.observed.controllers
-    instance = next((each.instance for each in slots if each.ordinal == place.ordinal), None)
-    if instance is None:
-        return ""
-    return instance.failing or ("it is about to stop" if instance.terminating else "")
+    slot = next((each for each in slots if each.ordinal == place.ordinal), None)
+    return "" if slot is None else place_reason(slot)
 
 
 def _broker(place: PlaceState, page: Page, look: Look, at: Addresses) -> Document:
@@ -133,6 +134,8 @@ def to_text(document: Document) -> str:
         f"leader       {leading}",
         f"in sync      {in_sync}",
     ]
+    if document["why"]:
+        head.append(f"why          {document['why']}")
     if document["doing"] is not None:
         head.append(f"doing        {document['doing']['message']}")
     head += [f"held         {each['message']}; it takes: {each['unblocks']}" for each in document["held"]]
@@ -140,8 +143,7 @@ def to_text(document: Document) -> str:
         head.append(f"file         {document['fault']}")
     rows = [row for row in table_of(document) if row]
     running = any(each["guardian"] for each in (*document["brokers"], *document["controllers"]))
-    notes = [f"{name}: {why}" for name, why in _reasons(document)]
-    return "\n".join([*head, "", *(_aligned(rows) if running else ["nothing is running"]), *notes])
+    return "\n".join([*head, "", *(_aligned(rows) if running else ["nothing is running"]), *notes_of(document)])
 
 
 def table_of(document: Document) -> list[tuple[str, ...]]:
@@ -166,7 +168,8 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _reasons(document: Document) -> list[tuple[str, str]]:
+def notes_of(document: Document) -> list[str]:
+    """A line for each place that has something to say."""
     controllers = [(f"controller {each['id']}", each["why"]) for each in document["controllers"]]
     brokers = [(f"broker {each['brokerId']}", each["why"]) for each in document["brokers"]]
-    return [(name, why) for name, why in [*controllers, *brokers] if why]
+    return [f"{name}: {why}" for name, why in [*controllers, *brokers] if why]

@@ -21,6 +21,7 @@ from logherd_operator.local.keeping import Keeping, Turn
 from logherd_operator.local.nursery import Nursery
 from logherd_operator.local.places import Places
 from logherd_operator.local.processes import is_alive, start_process, started_ticks
+from logherd_operator.local.reasons import why_not_served
 from logherd_operator.local.signals import LetGo, finishing
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.local.support import kubernetes_only
@@ -76,7 +77,7 @@ def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watchi
         keeping = Keeping(group, group_file, places, folder, watching.say)
         adopted = any(each.guardian is not None for each in places.state.places)
         try:
-            _until_it_serves(keeping, places, options.wait_seconds, watching)
+            turn = _until_it_serves(keeping, places, options.wait_seconds, watching)
             ahead.close()
         except LetGo:
             return _let_go(places.state.group, watching)
@@ -85,7 +86,7 @@ def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watchi
             if not adopted:
                 _give_up(places)
             raise
-        greeting = _greeting(places.state, folder, kubernetes_only(group), named=data is not None)
+        greeting = _greeting(places.state, folder, _notes(group, turn), named=data is not None)
         if options.detach:
             _leave_keeper(folder, places, lock)
             for line in greeting:
@@ -177,8 +178,8 @@ def _own_mark() -> Process:
     return Process(os.getpid(), started_ticks(os.getpid()) or 0)
 
 
-def _until_it_serves(keeping: Keeping, places: Places, seconds: float, watching: Watching) -> None:
-    """Turn until clients are answered, and for a moment more until all replicas are in sync."""
+def _until_it_serves(keeping: Keeping, places: Places, seconds: float, watching: Watching) -> Turn:
+    """Turn until clients are answered, and for a moment more until all replicas are in sync. The last turn."""
     deadline = time.monotonic() + seconds
     serving_at: float | None = None
     while True:
@@ -188,7 +189,7 @@ def _until_it_serves(keeping: Keeping, places: Places, seconds: float, watching:
         if _serves(turn):
             serving_at = now if serving_at is None else serving_at
             if _whole(turn, places.state) or now - serving_at > _ALL_SECONDS:
-                return
+                return turn
         elif hopeless := _hopeless(places.state, turn):
             raise LocalError(hopeless)
         if now > deadline:
@@ -231,11 +232,11 @@ def _may_get_well(place: PlaceState) -> bool:
 
 
 def _why(turn: Turn) -> str:
-    """The last thing that the planner is held back by is the closest to the cause."""
-    group = turn.look.observed.group
-    if turn.plan.blocked:
+    """What the group says of itself; else the last thing that the planner is held back by, the closest to the cause."""
+    why = why_not_served(turn.look.observed).removesuffix(".")
+    if turn.plan.blocked and (turn.look.observed.group is None or not why):
         return f"{turn.plan.blocked[-1].message}; it takes: {turn.plan.blocked[-1].unblocks}"
-    return "no controller leads" if group is None else group.why or "no broker leads"
+    return why or "no broker leads"
 
 
 def _give_up(places: Places) -> None:
@@ -252,7 +253,14 @@ def _leave_keeper(folder: Folder, places: Places, lock: IO[str]) -> None:
     places.remember(replace(places.state, keeper=Process(process.pid, started_ticks(process.pid) or 0)))
 
 
-def _greeting(state: GroupState, folder: Folder, elsewhere: list[str], *, named: bool) -> list[str]:
+def _notes(group: BrokerGroup, turn: Turn) -> list[str]:
+    """What whoever reads the greeting should know."""
+    elsewhere, why = kubernetes_only(group), why_not_served(turn.look.observed)
+    notes = [f"these take effect only on Kubernetes: {', '.join(elsewhere)}"] if elsewhere else []
+    return [*notes, why] if why else notes
+
+
+def _greeting(state: GroupState, folder: Folder, notes: list[str], *, named: bool) -> list[str]:
     option = f" --data {folder.path}" if named else ""
     brokers = f"{state.brokers} broker{'' if state.brokers == 1 else 's'}"
     controllers = f"{state.controllers} controller{'' if state.controllers == 1 else 's'}"
@@ -264,9 +272,7 @@ def _greeting(state: GroupState, folder: Folder, elsewhere: list[str], *, named:
         f"  change  {Path(state.file).name}, and save it",
         f"  stop    logherd down{option}",
     ]
-    if elsewhere:
-        lines.append(f"  note    these take effect only on Kubernetes: {', '.join(elsewhere)}")
-    return lines
+    return [*lines, *(f"  note    {each}" for each in notes)]
 
 
 def _stay(keeping: Keeping, places: Places, folder: Folder, watching: Watching, greeting: list[str]) -> int:

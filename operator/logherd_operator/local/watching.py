@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from logherd_operator.local.status import document_of, table_of
+from logherd_operator.local.status import document_of, notes_of, table_of
 
 if TYPE_CHECKING:
     from logherd_operator.local.keeping import Turn
@@ -47,10 +47,15 @@ class LiveTable(Watching):
 
     def show(self, turn: "Turn") -> None:
         """Renew the table."""
+        from rich.markup import escape
         from rich.table import Table
 
         document = document_of(turn.look, None)
-        table = Table(title=_title(document, turn), title_justify="left")
+        notes = [document["why"], *notes_of(document)]
+        table = Table(
+            title=_title(document, turn), title_justify="left", caption_justify="left",
+            caption="\n".join(escape(each) for each in notes if each) or None,
+        )  # fmt: skip
         head, *rows = table_of(document)
         for each in head:
             table.add_column(each)

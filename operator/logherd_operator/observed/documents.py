@@ -88,7 +88,7 @@ def report_of(document: Document) -> Report | None:
             store_id=str(document.get("storeId") or ""), end=int(document["endPosition"]),
             committed=int(document["committedPosition"]), version=str(document.get("version") or ""),
             address=str(document.get("address") or ""), fault=str(document.get("fault") or ""),
-            hot=dict(document.get("hot") or {}),
+            refuses=str(document.get("refuses") or ""), hot=dict(document.get("hot") or {}),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         return None

@@ -53,7 +53,8 @@ class Volume:
 class Report:
     """What a broker says at its admin port. `hot`: the settings in force that can be changed while it runs.
 
-    `fault`: why it refuses to serve. `rejected`: settings (`name=value`) that it was told and refused.
+    `fault`: why it refuses to serve. `refuses`: why it takes no messages, or would not if it led.
+    `rejected`: settings (`name=value`) that it was told and refused.
     """
 
     broker_id: int
@@ -65,6 +66,7 @@ class Report:
     version: str = ""
     address: str = ""
     fault: str = ""
+    refuses: str = ""
     hot: Mapping[str, str] = field(default_factory=dict)
     rejected: tuple[str, ...] = ()
 

@@ -40,7 +40,7 @@ def render_group(
         pinned["controller"] = pin(site, "controller", controller_template(site), before.get("controller"))
     by_controllers = site.group.spec.by_controllers
     kept = [
-        *_accounts(site), *(leader_access(site) if own and by_controllers else ()), *_config_maps(site, shape, pinned),
+        *_accounts(site), *(leader_access(site) if by_controllers else ()), *_config_maps(site, shape, pinned),
         *spark_template(site), *services(site), *network_policies(site, operator_peer or OPERATOR_PEER),
         *_budgets(site, shape),
     ]  # fmt: skip

@@ -72,9 +72,9 @@ def leader_slice(site: Site) -> Document:
 
 
 def leader_access(site: Site) -> list[Document]:
-    """A role for exactly that one object, bound to the controllers' account."""
+    """A role for exactly that one object, bound to the account of the controllers, own ones or another group's."""
     name = f"{site.name}-leader-endpoint"
-    account = site.workload("controller")
+    account = f"{site.controllers_of}-controller"
     rules: list[dict[str, Any]] = [
         {
             "apiGroups": ["discovery.k8s.io"],

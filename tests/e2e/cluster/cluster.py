@@ -61,7 +61,7 @@ class Cluster:
             machine.stop()
         self.machines.clear()
         # The link goes with the namespace it leads to, when the kernel comes to it.
-        until(lambda: not Path("/sys/class/net", self._door).exists(), seconds=20, what="the end of the link")
+        until(lambda: not Path("/sys/class/net", self._door).exists(), seconds=120, what="the end of the link")
         for name in _NODES:
             # Links lead from there into folders that are about to go.
             with suppress(OSError, shutil.Error):
@@ -182,7 +182,7 @@ class Cluster:
         write_archive(images, archive)
         command = ("ctr", "-n", "k8s.io", "images", "import", "--no-unpack", str(archive))
         with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda machine: machine.run(*command, seconds=300), self.machines.values()))
+            list(pool.map(lambda machine: machine.run(*command, seconds=900), self.machines.values()))
         archive.unlink()
 
     def _containers(self, name: str) -> None:
@@ -194,7 +194,7 @@ class Cluster:
         machine.run("mkdir", "-p", "/run/cni-conf", "/run/containerd", "/var/lib/kubelet")
         machine.run("tee", "/run/cni-conf/10-pods.conflist", text=network_file(_NODES[name][1]))
         machine.start("containerd", "containerd", "--config", str(config), "--log-level", "warn")
-        until(lambda: _answers(machine), seconds=60, what=f"containerd of {name}")
+        until(lambda: _answers(machine), seconds=240, what=f"containerd of {name}")
 
     def _node(self, name: str) -> None:
         machine, address = self.machines[name], _NODES[name][0]

@@ -27,7 +27,7 @@ def eventually(
     look: Callable[[], Any],
     what: str,
     *,
-    seconds: float = 180,
+    seconds: float = 300,
     pause: float = 0.25,
     words: Callable[[], str] | None = None,
 ) -> Any:
@@ -57,7 +57,7 @@ class Kube:
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = "application/json"
     ) -> Object:
         """Raises Refused."""
-        connection = http.client.HTTPSConnection(self._address, 6443, timeout=20, context=self._context)
+        connection = http.client.HTTPSConnection(self._address, 6443, timeout=60, context=self._context)
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": kind, "Accept": "application/json"}
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)

@@ -127,7 +127,7 @@ class Machine:
     def _first(self) -> int:
         """The machine's first process as it is known outside."""
         children = Path(f"/proc/{self._holder.pid}/task/{self._holder.pid}/children")
-        until(lambda: bool(children.read_text().split()), seconds=10, what="the machine's first process")
+        until(lambda: bool(children.read_text().split()), seconds=60, what="the machine's first process")
         return int(children.read_text().split()[0])
 
     def _prepare(self) -> None:
@@ -187,7 +187,7 @@ class Machine:
 
 def _remove_group(group: Path) -> None:
     """A control group with those in it; a killed process leaves its own a moment after it was killed."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     for folder, _, _ in list(os.walk(group, topdown=False)):
         while True:
             try:

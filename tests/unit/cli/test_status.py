@@ -142,6 +142,16 @@ def test_a_broker_that_heals_is_told_with_how_far_it_is(terminal: Terminal) -> N
     assert "in sync 1,2" in terminal.printed
 
 
+def test_a_broker_that_refuses_messages_says_why(terminal: Terminal) -> None:
+    full = "the disk of /data has 8.0 MiB free, and messages need 25.0 MiB"
+    leader = page(1, "leader", view(closed="the disk's reserve is touched"), refuses=full)
+    follower = page(2, "follower", view(), refuses="")
+    with serving_broker(status=leader) as first, serving_broker(status=follower) as second:
+        assert terminal.run("status", "--admin", first, "--admin", second) == 1
+    assert f"Broker 1 takes no messages: {full}." in terminal.printed
+    assert "Broker 2 takes" not in terminal.printed
+
+
 def test_a_broker_that_is_alone_serves(terminal: Terminal) -> None:
     with serving_broker(status=page(1, "leader", None)) as address:
         assert terminal.run("status", "--admin", address) == 0

@@ -6,20 +6,20 @@ import pytest
 
 from logherd_operator.keeper.decision import EPOCH, HOLDER, Change, Heard, Keeper, Slice, heard_of, slice_of
 
-LEASE, MARGIN = 3.0, 1.0
+LEASE, MARGIN, AGAIN = 3.0, 1.0, 10.0
 EMPTY = Slice(version="1", epoch=0, address="", holder="")
 
 
 def keeper(stands: Slice = EMPTY, now: float = 0.0) -> Keeper:
     made = Keeper("c-0", LEASE, now)
-    made.read(stands)
+    made.read(stands, now)
     return made
 
 
 def leading(made: Keeper, heard: Heard, stands: Slice, at: float = 0.0) -> Keeper:
     """Its controller leads the quorum; the slice was read since."""
     made.heard(heard, at)
-    made.read(stands)
+    made.read(stands, at)
     return made
 
 
@@ -46,7 +46,7 @@ def test_only_a_rising_epoch_or_a_new_address_changes_it(stands: Slice, changed:
 def test_whoever_begins_to_lead_the_controllers_reads_the_slice_first() -> None:
     made = keeper(Slice("4", 6, "10.0.0.9", "c-1"))
     made.heard(Heard(7, "10.0.0.1"), 5.0)
-    assert made.needs_slice
+    assert made.needs_slice(5.0)
     assert made.change(5.0, MARGIN) is None
 
 
@@ -79,7 +79,7 @@ def test_whoever_leads_the_controllers_now_takes_the_slice_over_before_its_forme
     taken = leading(keeper(), leader, stands, 10.6).change(10.6, MARGIN)
     assert taken == Change("4", 7, "10.0.0.1")
     assert former.change(12.0, MARGIN) == Change("4", 7, "")  # over a version that stands no longer
-    former.read(Slice("5", taken.epoch, taken.address, "c-0"))
+    former.read(Slice("5", taken.epoch, taken.address, "c-0"), 12.1)
     assert former.change(100.0, MARGIN) is None
 
 
@@ -107,8 +107,57 @@ def test_only_what_is_its_own_and_the_leaders_is_confirmed(
 ) -> None:
     made = keeper()
     made.heard(heard, 0.0)
-    made.read(stands)
+    if stands is not None:
+        made.read(stands, 0.0)
+    else:
+        made.forget()
     assert made.confirmed == confirmed
+
+
+def test_what_stands_is_read_again_after_a_while_by_who_hears_the_leader() -> None:
+    made = leading(keeper(), Heard(7, "10.0.0.1"), Slice("4", 7, "10.0.0.1", "c-0"))
+    assert not made.needs_slice(AGAIN - 0.1)
+    assert made.needs_slice(AGAIN)
+    made.read(Slice("9", 7, "", "c-0"), AGAIN)  # somebody emptied it
+    assert made.change(AGAIN, MARGIN) == Change("9", 7, "10.0.0.1")
+    made.read(Slice("10", 0, "", ""), 2 * AGAIN)  # somebody deleted it, and the operator made it
+    assert made.change(2 * AGAIN, MARGIN) == Change("10", 7, "10.0.0.1")
+
+
+@pytest.mark.parametrize("heard", [None, Heard(7, "")])
+def test_without_a_leader_no_time_of_the_lease_is_spent_on_reading_again(heard: Heard | None) -> None:
+    made = leading(keeper(), Heard(7, "10.0.0.1"), Slice("4", 7, "10.0.0.1", "c-0"))
+    made.heard(heard, 1.0)
+    assert not made.needs_slice(10 * AGAIN)
+
+
+def test_a_slice_that_is_not_there_is_not_asked_for_all_the_time() -> None:
+    made = keeper()
+    made.heard(Heard(7, "10.0.0.1"), 0.0)
+    made.missed(0.0)
+    assert (made.confirmed, made.change(1.0, MARGIN)) == (None, None)
+    assert not made.needs_slice(AGAIN - 0.1)
+    assert made.needs_slice(AGAIN)
+
+
+def test_what_stood_there_stands_while_the_api_server_does_not_answer() -> None:
+    made = leading(keeper(), Heard(7, "10.0.0.1"), Slice("4", 7, "10.0.0.1", "c-0"))
+    made.unread(AGAIN)
+    assert made.confirmed == 7
+    assert not made.needs_slice(AGAIN + 1.0)
+    made.forget()
+    made.unread(AGAIN)
+    assert made.needs_slice(AGAIN), "nobody knows how it stands: asked for in each round"
+
+
+def test_a_stale_sidecar_puts_no_older_leader_over_a_newer_one() -> None:
+    """Its controller was cut off and comes back, confirmed by nobody or by an older epoch; the slice went on."""
+    made = leading(keeper(), Heard(7, "10.0.0.1"), Slice("4", 7, "10.0.0.1", "c-0"))
+    for stands in (Slice("8", 8, "10.0.0.2", "c-1"), Slice("9", 8, "", "c-1")):
+        for heard in (Heard(7, "10.0.0.1"), None):
+            made.heard(heard, 20.0)
+            made.read(stands, 20.0)
+            assert made.change(100.0, MARGIN) is None
 
 
 def test_an_empty_slice_is_not_emptied_again() -> None:

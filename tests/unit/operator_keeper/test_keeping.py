@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from logherd_operator.keeper.decision import EPOCH, HOLDER, Keeper
+from logherd_operator.keeper.decision import EPOCH, HOLDER, Heard, Keeper, Slice
 from logherd_operator.keeper.keeping import Keeping, step
 from logherd_operator.keeper.slices import ApiPlace
 
@@ -22,8 +22,9 @@ class Both:
     """A controller and an API server in one."""
 
     def __init__(self) -> None:
-        self.slice: dict[str, Any] = {"metadata": {"resourceVersion": "1"}, "endpoints": []}
+        self.slice: dict[str, Any] = _empty("1")
         self.api_answers = True
+        self.asked: list[str] = []
         self.told: list[tuple[str | None, Any]] = []
 
     def answer(self, method: str, path: str, token: str | None, body: bytes) -> tuple[int, Any]:
@@ -34,10 +35,24 @@ class Both:
             return 200, {}
         if path != SLICE or not self.api_answers:
             return 503, {}
+        self.asked.append(method)
+        if not self.slice:
+            return 404, {}
         if method == "PATCH":
             change = json.loads(body)
-            self.slice = {**change, "metadata": {**change["metadata"], "resourceVersion": "2"}}
+            if change["metadata"]["resourceVersion"] != self.slice["metadata"]["resourceVersion"]:
+                return 409, {}
+            version = str(int(change["metadata"]["resourceVersion"]) + 1)
+            self.slice = {**change, "metadata": {**change["metadata"], "resourceVersion": version}}
         return 200, self.slice
+
+    @property
+    def shown(self) -> list[str]:
+        return [address for each in self.slice["endpoints"] for address in each["addresses"]]
+
+
+def _empty(version: str) -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": version}, "endpoints": []}
 
 
 @contextmanager
@@ -103,6 +118,41 @@ def test_nothing_is_told_while_the_slice_cannot_be_reached(both: Both, keeping: 
     both.api_answers = False
     step(keeper, keeping, lambda: 3.0)
     assert len(both.told) == 2, "it stands as it stood, whoever can be asked"
+
+
+def test_a_slice_that_somebody_emptied_or_deleted_is_written_again(both: Both, keeping: Keeping) -> None:
+    keeper = Keeper("c-0", keeping.lease, 0.0)
+    step(keeper, keeping, lambda: 1.0)
+    both.slice = _empty("20")
+    step(keeper, keeping, lambda: 2.0)
+    assert both.shown == [], "it is not read in each round"
+    step(keeper, keeping, lambda: 12.0)
+    assert both.shown == ["10.0.0.1"]
+    both.slice = {}
+    told = len(both.told)
+    step(keeper, keeping, lambda: 23.0)
+    assert len(both.told) == told, "the controller hears no more that it leads anywhere"
+    both.slice = _empty("40")  # the operator's work
+    step(keeper, keeping, lambda: 34.0)
+    assert both.shown == ["10.0.0.1"]
+
+
+def test_a_minute_in_which_nothing_changes_is_six_readings(both: Both, keeping: Keeping) -> None:
+    keeper = Keeper("c-0", keeping.lease, 0.0)
+    for second in range(60):
+        step(keeper, keeping, lambda second=second: float(second))
+    assert both.asked.count("PATCH") == 1
+    assert both.asked.count("GET") <= 7
+
+
+def test_a_patch_over_another_version_is_followed_by_a_look_at_once(both: Both, keeping: Keeping) -> None:
+    keeper = Keeper("c-0", keeping.lease, 0.0)
+    keeper.heard(Heard(7, ""), 0.5)
+    keeper.read(Slice("0", 0, "", ""), 0.5)
+    step(keeper, keeping, lambda: 1.0)
+    assert both.shown == []
+    step(keeper, keeping, lambda: 1.5)
+    assert both.shown == ["10.0.0.1"]
 
 
 def test_a_token_that_is_not_there_yet_ends_nothing(both: Both, keeping: Keeping) -> None:

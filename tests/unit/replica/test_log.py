@@ -1,6 +1,7 @@
 """The contract of replication.log.ReplicaLog, on a message store; and which flush covers what."""
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,8 +10,9 @@ from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch, Position
 from logherd.replica import LogStartGone, ReplicaStore
 from logherd.replication.epochs import ORIGIN, Point, Run
-from logherd.replication.log import Image, SpanDamagedError
+from logherd.replication.log import Image, SpanDamagedError, UnreadableError
 from logherd.store import MessageStore, RawRefused, StoreDamaged, begin_again
+from logherd.store.files_os import OsFiles
 from sim.disk import SimDisk, SimulatedCrash
 from unit.store.helpers import HOST, ROOT, SimClock, settle, small_options
 
@@ -344,3 +346,27 @@ def test_a_blank_that_a_crash_left_at_the_end_is_cut_so_that_no_epoch_is_guessed
     flush(again)
     assert again.epochs.runs == log.epochs.runs
     assert again.end == after
+
+
+# ---- damage
+
+
+def test_what_is_damaged_is_not_shipped_and_told_once(tmp_path: Path) -> None:
+    log = ReplicaStore(MessageStore.open(tmp_path, OPTIONS, OsFiles(), clock=SimClock()), [])
+    ends = fill(log, *(1 for _ in range(60)))
+    flush(log)
+    told: list[tuple[str, int, Position]] = []
+    log.on_damage = lambda error, after: told.append((error.path, error.offset, after))
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    with path.open("r+b") as file:
+        file.seek(ends[3] + 100)
+        (was,) = file.read(1)
+        file.seek(ends[3] + 100)
+        file.write(bytes((was ^ 4,)))
+    assert log.read(Position(0), ends[3]).end == ends[3], "what lies before it is whole"
+    for _ in range(3):
+        with pytest.raises(UnreadableError):
+            log.read(ends[3], 1)
+    assert told == [(str(path), ends[3], ends[3])]
+    assert log.read(ends[4], 1).end == ends[5]
+    log.store.close()

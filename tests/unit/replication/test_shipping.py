@@ -12,7 +12,7 @@ from logherd.raft.memory import MemoryLog
 from logherd.raft.record import Kind
 from logherd.replication.durable import DurableEnd
 from logherd.replication.epochs import ORIGIN, Point
-from logherd.replication.log import Image, Span
+from logherd.replication.log import Image, Span, UnreadableError
 from logherd.replication.messages import (
     Append,
     AppendAck,
@@ -102,6 +102,35 @@ def test_what_is_not_small_is_sent_ahead_at_once() -> None:
     log.append(Kind.DATA, Epoch(1), b"more")
     (ahead,) = appends(ship.step(Grown(), 1).messages, F)
     assert ahead.span.end == log.end
+
+
+class Damaged(MemoryLog):
+    """Its first record cannot be read."""
+
+    def read(self, after: Position, bytes_max: int) -> Span:
+        if after == 0:
+            raise UnreadableError("damaged")
+        return super().read(after, bytes_max)
+
+
+def test_a_follower_that_needs_what_is_damaged_gets_nothing_and_holds_up_nobody() -> None:
+    log = Damaged(256)
+    log.append(Kind.DATA, Epoch(1), b"damaged")
+    ship = Shipper(log, SMALL, commit=Position(0), now=0)
+    (asked,) = appends(ship.step(FollowersSet((F, G)), 0).messages, F)
+    ship.step(FromFollower(G, AppendAck(1, log.end, log.end)), 0)
+    lacks_all = AppendReject(asked.generation, log.end, ORIGIN)
+    (again,) = appends(ship.step(FromFollower(F, lacks_all), 0).messages, F)
+    sent = list(ship.step(FromFollower(F, AppendAck(again.generation, Position(0), Position(0))), 1).messages)
+    sender = ship.sender(F)
+    assert sender is not None
+    assert (sender.mode, sender.next) == (Mode.REPLICATE, Position(0))
+    log.append(Kind.DATA, Epoch(1), b"more")
+    sent += ship.step(Grown(), 3).messages
+    assert len(appends(sent, G)) == 1
+    sent += [each for now in range(4, 500) for each in ship.step(ShipperTick(), now).messages]
+    assert [each for each in appends(sent, F) if each.span.data] == []
+    assert F in [to for to, body in sent if isinstance(body, Heartbeat)]
 
 
 def test_heartbeats_pass_a_full_window() -> None:

@@ -15,7 +15,7 @@ V6 = bytes(15) + b"\x01" + bytes(4)
 PROPERTIES = [
     b"", b"UNIQ_KEY\x010A\x02", b"UNIQ_KEY\x017F00000100002A9F00000000000A%04X\x02", b"TAGS\x01t\x02UNIQ_KEY\x01u\x02",
     b"KEYS\x01a  b c\x02UNIQ_KEY\x01" + "schlüssel".encode() + b"\x02",
-    b"UNIQ_KEY\x01\x02KEYS\x01 \x02", b"xTAGS\x01no\x02",
+    b"UNIQ_KEY\x01\x02KEYS\x01 \x02", b"xTAGS\x01no\x02", b"KEYS\x01plane\x02", b"KEYS\x01n%d n\x02TAGS\x01t\x02",
 ]  # fmt: skip
 TOPICS = [*"AAAAAAAABB", "Ä", "SCHEDULE_TOPIC_XXXX"]
 

@@ -422,12 +422,16 @@ def test_below_the_reserve_clients_are_refused_while_there_is_room_in_the_segmen
     disk.capacity = disk.used() + 50_000
     store.background_work()
     assert not store.disk.accepts_messages
-    with pytest.raises(StoreFull, match="client messages need 100000"):
+    with pytest.raises(StoreFull, match=r"the disk of .* has 0.0 MiB free, and messages need 0.1 MiB") as refused:
         append(store)
+    assert store.disk.refusal == str(refused.value)
     assert append(store, reserve=True) == (0, 0)
     disk.capacity = 1 << 30
     store.background_work()
     assert append(store)[0] == 1
+    assert store.disk.refusal == ""
+    store.shut("too few are in sync")
+    assert store.disk.refusal == "too few are in sync"
 
 
 def test_derived_files_wait_for_space_and_the_store_goes_on(disk):

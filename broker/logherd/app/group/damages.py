@@ -1,7 +1,8 @@
 """Damage that a running replica meets: written down at once, and healed by another process once that costs nothing.
 
 A follower leaves in order and heals (healing.py). A leader first lets somebody take over who has everything; while
-nobody can, it serves all but what is damaged. A static leader stays: who leads is said by hand.
+nobody can, it serves all but what is damaged. A static leader stays: who leads is said by hand. But where the damage
+keeps a follower from getting on, each goes as soon as somebody has what is damaged here.
 """
 
 import asyncio
@@ -34,6 +35,7 @@ class Damages:
         self._root = root
         self._mode = mode
         self._known: set[tuple[str, int]] = set()
+        self._withheld: int | None = None
         self._any = asyncio.Event()
 
     @property
@@ -59,6 +61,11 @@ class Damages:
             _log.error("the damage cannot be noted", reason=failure)
         self._any.set()
 
+    def withheld(self, error: StoreDamaged, position: int) -> None:
+        """Damage was met that keeps a follower from getting what lies behind this position."""
+        self._withheld = position if self._withheld is None else max(self._withheld, position)
+        self.found(error)
+
     async def time_to_heal(self) -> None:
         """Wait for damage, and until this replica can be done without."""
         await self._any.wait()
@@ -72,10 +79,18 @@ class Damages:
     def _needed(self) -> str:
         """Why it must go on as it is; empty if it need not."""
         mode = self._mode
-        if mode.machine.leads is None:
+        if mode.machine.leads is None or self._held_elsewhere():
             return ""
         if mode.name == "static":
             return "it leads until somebody is promoted, or until it is started again"
         in_sync = mode.members()
         least = in_sync.min_in_sync if mode.name == "raft" else 1
         return "" if len(in_sync.members) > least else "nobody could lead in its place"
+
+    def _held_elsewhere(self) -> bool:
+        """A follower waits for what is damaged here, and another one has it: to stay would help nobody."""
+        withheld = self._withheld
+        return withheld is not None and any(
+            each.flushed is not None and each.flushed > withheld and (each.in_sync or self._mode.name == "static")
+            for each in self._mode.followers()
+        )

@@ -93,6 +93,7 @@ class GroupEngine:
         self.replica = Replica(made.mode, made.log, file, duties=self)
         self.standing = Standing(GroupLeadership(self._expire), keeper, store, made.mode)
         giving = Giving(_FILES, options.data_dir, store, made.mode)
+        made.log.on_damage = giving.damages.withheld
         self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes, giving)
         self._on_commit = on_commit
         self._on_failure = on_failure

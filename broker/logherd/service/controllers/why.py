@@ -113,11 +113,14 @@ def _without(group: Group, office: Office, now: int) -> str:
 
 def _unfit(group: Group, broker_id: BrokerId, office: Office, now: int) -> str:
     replica = group.replica(broker_id)
-    wrong = unfit(replica, office.seen(replica, group.key, now) if replica is not None else None)
+    seen = office.seen(replica, group.key, now) if replica is not None else None
+    wrong = unfit(replica, seen)
     if wrong is None:
         return f"broker {broker_id} let its lease run out, and may begin again when it has resigned or restarted"
     if wrong is Refusal.NOT_ALIVE and replica is not None and replica.exited:
         return f"broker {broker_id} has exited"
+    if wrong is Refusal.NOT_FIT and seen is not None:
+        return f"broker {broker_id}: {'its disk is at its reserve' if seen.report.healthy else 'its store is broken'}"
     return f"broker {broker_id}: {wrong.value}"
 
 

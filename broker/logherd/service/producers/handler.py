@@ -15,7 +15,7 @@ from logherd.service.ports import Handler, Reply, ReplyAfter, Request, Session
 from logherd.service.producers.granting import Granting
 from logherd.service.producers.options import WriterOptions
 from logherd.service.requests import after, header_of
-from logherd.service.send.batch import BatchUnit, split_batch
+from logherd.service.send.batch import BatchUnit, split_rows
 from logherd.service.send.counting import PutCounter
 from logherd.service.send.flags import check_flags
 from logherd.service.send.options import SendOptions
@@ -101,7 +101,7 @@ class WriterHandler:
         if known is not None and known.present == known.total:
             return self._answer(known, repeated=True)
         queue = self._queue(header)
-        units, _ = split_batch(request.body, "", self._stamper)
+        units = split_rows(request.body, self._stamper)
         skipped = known.present if known is not None else 0
         return self._answer(self._append(header, queue, units, session, skipped), repeated=False)
 

@@ -4,8 +4,6 @@ A unit's own properties win over those of the batch, so that no stored message h
 batch's to each unit's, and what a reader then takes for the message's UNIQ_KEY depends on the reader.
 """
 
-from typing import NamedTuple
-
 from logherd.model.properties import Name, format_properties, parse_properties
 from logherd.service.errors import RequestError
 from logherd.service.send.properties import Stamper, refuse_features
@@ -13,13 +11,11 @@ from logherd.wire.batch import decode_batch
 from logherd.wire.codes import ResponseCode
 from logherd.wire.errors import BodyError
 
-__all__ = ["BatchUnit", "split_batch"]
+__all__ = ["BatchUnit", "split_batch", "split_rows"]
 
 
-class BatchUnit(NamedTuple):
-    flag: int
-    body: bytes | memoryview
-    properties: bytes
+BatchUnit = tuple[int, bytes, bytes]
+"""(flag, body, stored properties), as `MessageStore.append_all` takes them."""
 
 
 def split_batch(body: bytes, batch_properties: str, stamper: Stamper) -> tuple[list[BatchUnit], str]:
@@ -27,24 +23,41 @@ def split_batch(body: bytes, batch_properties: str, stamper: Stamper) -> tuple[l
 
     Raises: RequestError 13 for a body that is no batch or is empty, and for properties that do not fit; 3 for features.
     """
-    try:
-        messages = decode_batch(body)
-    except BodyError as error:
-        raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"the batch's body: {error}") from error
+    messages = _messages(body)
     shared = parse_properties(batch_properties)
     batch_key = shared.pop(Name.UNIQ_KEY, "")
     refuse_features(shared)
     names = tuple(f"{name}\x01" for name in shared)
     suffix = format_properties(shared)
-    units: list[BatchUnit] = []
-    for message in messages:
-        text = _decode(message.properties, len(units))
+    units = list[BatchUnit]()
+    for flag, content, properties in messages:
+        text = _decode(properties, len(units))
         if any(name in text for name in names):
             text = format_properties(shared | parse_properties(text))
         elif suffix:
             text = f"{text}\x02{suffix}" if text and text[-1] != "\x02" else text + suffix
-        units.append(BatchUnit(message.flag, message.body, stamper.stamp(text)[0]))
+        units.append((flag, content, stamper.stamp(text)[0]))
     return units, batch_key
+
+
+def split_rows(body: bytes, stamper: Stamper) -> list[BatchUnit]:
+    """The units of a batch of an idempotent writer, in order. They get no UNIQ_KEY: (queue, offset) tells them apart,
+    and what their writer stored is known by its chunks. Raises as `split_batch`."""
+    known = dict[bytes, bytes]()
+    units = list[BatchUnit]()
+    for flag, content, properties in _messages(body):
+        stored = known.get(properties)
+        if stored is None:
+            stored = known[properties] = stamper.complete(_decode(properties, len(units)))
+        units.append((flag, content, stored))
+    return units
+
+
+def _messages(body: bytes) -> list[tuple[int, bytes, bytes]]:
+    try:
+        return decode_batch(body)
+    except BodyError as error:
+        raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"the batch's body: {error}") from error
 
 
 def _decode(properties: bytes, number: int) -> str:

@@ -79,11 +79,19 @@ class Stamper:
                 self._remember(text[end:])
         else:
             key = ""
-        if text and text[-1] != "\x02":
-            text += "\x02"
         if not key:
             key = self._new_key()
-            text = f"{text}{Name.UNIQ_KEY}\x01{key}\x02"
+            separator = "" if not text or text[-1] == "\x02" else "\x02"
+            text = f"{text}{separator}{Name.UNIQ_KEY}\x01{key}\x02"
+        return self._encode(text), key.encode(), False
+
+    def complete(self, text: str) -> bytes:
+        """As `stamp`, of a message that needs no UNIQ_KEY: the properties as they are stored."""
+        return self._encode(self._rewrite(text) if _asks(text) else text)
+
+    def _encode(self, text: str) -> bytes:
+        if text and text[-1] != "\x02":
+            text += "\x02"
         try:
             encoded = (text + self._suffix).encode()
         except UnicodeEncodeError as error:
@@ -95,7 +103,7 @@ class Stamper:
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"properties take {len(encoded)} bytes with those the broker adds, at most {_ROOM_MAX} are stored",
             )
-        return encoded, key.encode(), False
+        return encoded
 
     def _remember(self, ending: str) -> None:
         """Keep how this ending, which asks for nothing, is stored."""

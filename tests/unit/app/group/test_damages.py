@@ -1,6 +1,7 @@
 """A replica that has met damage: it is written down at once, and the process ends when the group can do without it."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -11,9 +12,10 @@ from logherd.app.group import damages as damages_module
 from logherd.app.group.beginning import failure_of
 from logherd.app.group.damages import Damages, MustHeal
 from logherd.app.group.giving import Giving
-from logherd.app.group.mode import Mode
+from logherd.app.group.mode import FollowerState, Mode
+from logherd.controller.values import BrokerId
 from logherd.group.seat import cluster_of
-from logherd.model.names import Epoch
+from logherd.model.names import Epoch, Position
 from logherd.peers.pieces import Asked, decode_piece
 from logherd.replication.messages import ClusterId
 from logherd.service.replica_view import InSyncView
@@ -46,6 +48,12 @@ class Lead:
     name: str = "controller"
     machine: Machine = field(default_factory=Machine)
     in_sync: tuple[int, ...] = (1,)
+    flushed: int | None = None
+
+    def followers(self) -> Sequence[FollowerState]:
+        return [
+            FollowerState(BrokerId(2), 2 in self.in_sync, None if self.flushed is None else Position(self.flushed), 0)
+        ]
 
     def members(self) -> InSyncView:
         return InSyncView(members=self.in_sync, version=1, min_in_sync=2)
@@ -98,6 +106,21 @@ async def test_a_leader_that_is_named_by_hand_stays(tmp_path: Path) -> None:
         await asyncio.sleep(0)
     assert not waiting.done()
     lead.machine.leads = None  # somebody else was promoted
+    await asyncio.wait_for(waiting, 10)
+
+
+@pytest.mark.parametrize(("mode", "in_sync"), [("controller", (1, 2)), ("raft", (1, 2)), ("static", (1,))])
+async def test_a_leader_whose_damage_holds_up_a_follower_ends_once_another_has_what_is_damaged(
+    tmp_path: Path, mode: str, in_sync: tuple[int, ...]
+) -> None:
+    lead = Lead(mode, Machine(Epoch(4)), (1,), flushed=5_000)
+    damages = damages_of(tmp_path, lead)
+    damages.withheld(damage(tmp_path), 5_000)
+    waiting = asyncio.ensure_future(damages.time_to_heal())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    lead.flushed, lead.in_sync = 5_001, in_sync
     await asyncio.wait_for(waiting, 10)
 
 

@@ -1,0 +1,47 @@
+"""What a keeper says to people: each thing once, and again when it is another."""
+
+from collections.abc import Callable, Iterable
+
+from logherd_operator.local.reasons import alike
+from logherd_operator.plan.outcome import Block
+
+__all__ = ["Telling"]
+
+
+class Telling:
+    """`say` takes sentences."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self._told: dict[str, str] = {}
+        self._unserved_at: float | None = None
+
+    def tell(self, about: str, sentences: Iterable[str]) -> None:
+        """Say something, but not the same again."""
+        for each in sentences:
+            if self._told.get(about) != each:
+                self._told[about] = each
+                self.say(each)
+
+    def tell_held(self, blocked: Iterable[Block]) -> None:
+        """What is not done, and what would let it go on."""
+        for each in blocked:
+            self.tell(f"held:{each.code}", [f"held: {each.message}; it takes: {each.unblocks}"])
+
+    def forget_held(self, blocked: Iterable[Block]) -> None:
+        """What is held back no more would be news again."""
+        codes = {f"held:{each.code}" for each in blocked}
+        for about in [about for about in self._told if about.startswith("held:") and about not in codes]:
+            del self._told[about]
+
+    def tell_why(self, why: str, now: float, *, patience: float) -> None:
+        """That nobody serves and why, once it lasts for so many seconds; again when it is for another reason, and when
+        it is over."""
+        if not why:
+            self._unserved_at = None
+            if self._told.pop("why", None) is not None:
+                self.say("messages are taken now")
+            return
+        self._unserved_at = now if self._unserved_at is None else self._unserved_at
+        if now - self._unserved_at >= patience and not alike(why, self._told.get("why", "")):
+            self.tell("why", [why])

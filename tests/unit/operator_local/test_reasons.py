@@ -1,0 +1,84 @@
+"""Why nobody serves is said in the words of whoever knows, once, and whatever it is."""
+
+from dataclasses import replace
+
+import pytest
+
+from logherd_operator.local.reasons import alike, is_refused, place_reason, why_not_served
+from logherd_operator.local.telling import Telling
+from logherd_operator.observed.observed import Observed
+from unit.operator_plan.looks import broker, controllers, group, instance, look
+
+FULL = "the disk of /data/broker-{} has 8.5 MiB free, and messages need 25.0 MiB"
+
+
+def refusing(observed: Observed, *ids: int, fault: str = "") -> Observed:
+    slots = [
+        replace(slot, report=replace(slot.report, refuses=FULL.format(slot.broker_id), fault=fault))
+        if slot.broker_id in ids and slot.report is not None else slot
+        for slot in observed.brokers
+    ]  # fmt: skip
+    return replace(observed, brokers=tuple(slots))
+
+
+def test_while_messages_are_taken_there_is_nothing_to_say() -> None:
+    assert why_not_served(look()) == ""
+    assert why_not_served(refusing(look(), 2)) == "", "a follower's full disk stops no message"
+    assert why_not_served(look(brokers=(), controllers=(), group=None)) == "", "nothing runs"
+
+
+def test_without_a_leader_the_controllers_say_why_and_each_broker_what_it_refuses() -> None:
+    headless = look(group=group(leader=None, serving=False, why="Nobody can be elected without loss: full."))
+    assert why_not_served(headless) == "Nobody can be elected without loss: full."
+    assert why_not_served(refusing(headless, 1, 2, 3)) == (
+        "Nobody can be elected without loss: full. Broker 1 takes no messages, nor do 2 and 3: the disk of "
+        "/data/broker-1 has 8.5 MiB free, and messages need 25.0 MiB."
+    )
+    assert why_not_served(refusing(headless, 2, fault="its log is being mended")).endswith(
+        "Broker 2 takes no messages: its log is being mended."
+    )
+    assert is_refused(refusing(headless, 2))
+    assert not is_refused(headless)
+    assert why_not_served(look(group=None)) == "No controller tells how the group stands."
+
+
+def test_a_leader_that_refuses_messages_says_why() -> None:
+    assert why_not_served(refusing(look(), 1, 2)) == (
+        "Broker 1 takes no messages: the disk of /data/broker-1 has 8.5 MiB free, and messages need 25.0 MiB."
+    )
+    alone = look(group=group(in_sync=(1,), why="Writes wait: broker 1 in sync, of at least 2."))
+    assert why_not_served(alone) == "Writes wait: broker 1 in sync, of at least 2."
+
+
+def test_a_place_says_what_keeps_it_from_serving() -> None:
+    (slot,) = refusing(look(1), 1).brokers
+    assert place_reason(slot) == f"it takes no messages: {FULL.format(1)}"
+    assert place_reason(broker(0)) == ""
+    assert place_reason(broker(0, stands=instance(0, failing="no such file"))) == "no such file"
+    assert place_reason(broker(0, stands=instance(0, leaves_by=1.0))) == "it is about to stop"
+    assert place_reason(controllers()[0]) == ""
+
+
+@pytest.mark.parametrize(("other", "same"), [
+    ("wait 12.5 ms", True), ("wait 7 ms", True), ("wait long", False), ("", False),
+])  # fmt: skip
+def test_sentences_are_alike_but_for_numbers(other: str, same: bool) -> None:
+    assert alike("wait 8 ms", other) is same
+
+
+def test_a_reason_is_told_once_it_lasts_and_again_when_it_is_another_or_over() -> None:
+    said: list[str] = []
+    telling = Telling(said.append)
+    telling.tell_why("", 0, patience=10)
+    telling.tell_why("wait 8 ms", 1, patience=10)
+    telling.tell_why("", 2, patience=10)
+    assert said == [], "an election is no news"
+    for second in range(3, 40):
+        telling.tell_why(f"wait {second} ms", second, patience=10)
+    assert said == ["wait 13 ms"]
+    telling.tell_why("full", 41, patience=10)
+    telling.tell_why("full", 42, patience=10)
+    assert said[1:] == ["full"]
+    telling.tell_why("", 43, patience=10)
+    telling.tell_why("", 44, patience=10)
+    assert said[2:] == ["messages are taken now"]
