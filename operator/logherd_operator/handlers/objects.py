@@ -51,8 +51,8 @@ class Objects:
         """Apply what differs. Raises also Conflict or NotSettled: what was looked at is out of date."""
         await self.read_token(sight.site, memory)
         site = sight.site
-        shape = shape_of(self._known, sight.key, site, sight.observed, plan, memory.founders)
-        memory.founders = shape.founders
+        shape = shape_of(self._known, sight.key, site, sight.observed, plan, memory.sizes.founders)
+        memory.sizes.founders = shape.founders
         drawn = _drawn(site, shape, memory, operator_peer)
         rendered = drawn.rendered
         for document in rendered.made_once:
