@@ -118,6 +118,10 @@ def keep_leader(
     slice_name: Annotated[str, typer.Option("--slice", help="The EndpointSlice to keep.")],
     token_file: Annotated[Path, typer.Option(help="The secret by which the controller is told of it.")],
     lease_ms: Annotated[int, typer.Option(min=100, help="The brokers' lease.")] = 3000,
+    *,
+    only_others: Annotated[
+        bool, typer.Option("--only-others", help="Not the own group's, whose leader no controllers elect.")
+    ] = False,
 ) -> None:
     """Keep endpoints of leaders, beside a controller: of its own group and of those that use it, until told to stop."""
     import logging
@@ -140,7 +144,10 @@ def keep_leader(
             slice_place=pod_place(namespace, name or f"{kept.name}-leader"),
         )  # fmt: skip
 
-    threading.Thread(target=Others(controller, group, keeping_of).run, daemon=True).start()
+    others = Others(controller, group, keeping_of)
+    if only_others:
+        others.run()
+    threading.Thread(target=others.run, daemon=True).start()
     keep(keeping_of(Shared(cluster, group), slice_name))
 
 

@@ -53,7 +53,8 @@ async def test_routes_name_pods_because_nobody_keeps_an_endpoint_of_the_leader()
         for path, each in drive.api.objects.items()
         if path.endswith(f"statefulsets/{NAME}-controller")
     ]
-    assert [each["name"] for each in template["containers"]] == ["controller"]
+    (sidecar,) = [each for each in template["containers"] if each["name"] == "leader-endpoint"]
+    assert sidecar["command"][-1] == "--only-others", "those of groups that share the controllers are kept"
 
 
 async def test_a_voting_group_grows_and_shrinks_without_replacing_a_pod() -> None:

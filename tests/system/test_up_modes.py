@@ -66,6 +66,28 @@ def order_switch(group: LocalGroup, target: int, epoch: int) -> None:
     group.change(head, f'metadata: {{name: herd, annotations: {{logherd.dev/switchover: "{target}@{epoch}"}}}}')
 
 
+def switchover(group: LocalGroup, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """`logherd switchover`, asked of the group's brokers."""
+    admins = [part for number in (1, 2, 3) for part in ("--admin", admin(group, number))]
+    return subprocess.run(
+        [sys.executable, "-m", "logherd", "switchover", "herd", *arguments, *admins, *token(group), "-o", "json"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def switched(group: LocalGroup, *arguments: str) -> int:
+    """Who leads after a switch that was ordered until it was done: a moment later more may be in sync."""
+    done = [switchover(group, *arguments)]
+
+    def succeeded() -> bool:
+        if done[0].returncode:
+            done[0] = switchover(group, *arguments)
+        return done[0].returncode == 0
+
+    await_true(succeeded, lambda: done[0].stderr)
+    return int(json.loads(done[0].stdout)["leader"])
+
+
 def pids(status: dict[str, Any]) -> set[int]:
     return {each["pid"] for each in status["brokers"]}
 
@@ -90,6 +112,7 @@ def test_brokers_that_vote_come_up_outlive_their_leader_and_come_up_again(tmp_pa
         await_true(lambda: leads(group)[0] == target, lambda: (group.status(), group.said()[-2000:]))
         assert f"broker {target} is to lead: broker {target} was ordered to lead" in group.said()
         before = group.settle(2, 3)
+        assert switched(group) == leads(group)[0] != target
 
         group.change("config: {", 'config: {fileReservedTime: "24", ')
         await_true(
@@ -164,6 +187,12 @@ def test_a_table_of_roles_says_who_leads_until_somebody_gives_another_one(tmp_pa
         send(group, "three")
         await_true(lambda: group.status()["inSync"] == [1, 2], group.status)
 
+        await_true(lambda: loses_nothing(group, 1), lambda: roles(group, 1))
+        refused = switchover(group, "--to", "3")
+        assert "promotable without loss: broker 1; broker 3: what was acknowledged is with" in refused.stderr
+        assert switched(group, "--to", "1") == 1
+        assert switched(group, "--to", "2") == 2
+        assert roles(group, 2)["table"] == 4
         assert group.logherd("down").returncode == 0
         again = group.up()
         assert again.returncode == 0, again.stderr

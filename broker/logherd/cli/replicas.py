@@ -13,6 +13,7 @@ import typer
 
 from logherd.cli.arguments import Output, OutputOption, cell, show, show_table
 from logherd.cli.controllers import Controllers, ControllersError, TokenOption
+from logherd.cli.own_leaders import await_service, leader_of
 from logherd.service.replica_orders import HandingOver, RolesPage, VotesPage
 
 __all__ = ["replica"]
@@ -28,7 +29,6 @@ AdminsOption = Annotated[
         help="Admin addresses of the group's brokers; those that live suffice.",
     ),
 ]  # fmt: skip
-_LOOK_SECONDS = 0.1
 _VOTES_HEAD = ("broker", "hears", "epoch", "voters", "log epoch", "log end", "rebuilt")
 _HEAD = ("broker", "table", "leads", "synchronous", "copies", "loses nothing", "why")
 
@@ -44,14 +44,14 @@ def hand_over(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Mode raft: let another broker lead, without loss, and wait until it serves."""
-    address, leads = _leader(admin)
+    address, leads = leader_of(admin)
     if leads["brokerId"] == to:
         show(output, leads, f"broker {to} leads already, in epoch {leads['epoch']}")
         return
     started = time.monotonic()
     body: dict[str, Any] = {"expectedEpoch": leads["epoch"]} | ({} if to is None else {"brokerId": to})
     Controllers([address], token_file).change_each("/replica/hand-over", body, HandingOver)
-    after = _await_service(admin, int(leads["epoch"]), wait)
+    after = await_service(admin, int(leads["epoch"]), wait)
     if to is not None and after["brokerId"] != to:
         raise ControllersError(f"broker {after['brokerId']} leads in epoch {after['epoch']}, and not broker {to}")
     seconds = time.monotonic() - started
@@ -95,7 +95,7 @@ def recover(
         "loss": accept_loss,
     }
     Controllers(admin, token_file).change_each("/replica/rebuild", body, VotesPage)
-    after = _await_service(admin, body["epoch"] - 1, wait)
+    after = await_service(admin, body["epoch"] - 1, wait)
     show(output, after, f"broker {after['brokerId']} leads in epoch {after['epoch']}; given up: {_listed(give_up)}")
 
 
@@ -137,31 +137,6 @@ def promote(
     body |= {"unrecorded": True} if unrecorded else {}
     body |= {} if copies is None else {"copies": copies}
     _show(output, Controllers([admin], token_file).change_each("/replica/promote", body, RolesPage))
-
-
-def _serving(admins: list[str]) -> dict[str, dict[str, Any]]:
-    """What those say of themselves who lead and serve, by admin address."""
-    pages = zip(admins, Controllers(admins).statuses(), strict=True)
-    return {admin: page for admin, page in pages if page is not None and (page.get("replication") or {}).get("serving")}
-
-
-def _await_service(admins: list[str], epoch: int, wait: float) -> dict[str, Any]:
-    """What whoever leads after this epoch says of itself."""
-    over = time.monotonic() + wait
-    while True:
-        after = next((each for each in _serving(admins).values() if each["epoch"] > epoch), None)
-        if after is not None:
-            return after
-        if time.monotonic() > over:
-            raise ControllersError(f"nobody has led after epoch {epoch} within {wait:g} s; look before repeating")
-        time.sleep(_LOOK_SECONDS)
-
-
-def _leader(admins: list[str]) -> tuple[str, dict[str, Any]]:
-    found = _serving(admins)
-    if not found:
-        raise ControllersError(f"none of {', '.join(admins)} leads and serves")
-    return max(found.items(), key=lambda item: int(item[1]["epoch"]))
 
 
 def _confirm_loss(admin: str) -> None:

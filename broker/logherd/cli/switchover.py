@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -38,10 +38,24 @@ def switchover_command(
     wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time until the new leader serves.")] = 30,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Hand a group's leadership to another broker in sync, without loss, and wait until that one serves."""
+    """Hand a group's leadership to another broker in sync, without loss, and wait until that one serves.
+
+    Of a group whose mode is raft or static --admin names the brokers.
+    """
     controllers = Controllers(admin, token_file)
-    path = path_of(controllers, group)
-    before = controllers.read(path, GroupPage)
+    try:
+        path = path_of(controllers, group)
+        before = controllers.read(path, GroupPage)
+    except ControllersError:
+        from logherd.cli.own_leaders import brokers_of, switch
+
+        brokers = brokers_of(admin or [], group)
+        if not brokers:
+            raise
+        started = time.monotonic()
+        own = switch(brokers, to, epoch, token_file, wait)
+        _end_own(output, own, time.monotonic() - started)
+        return
     target = _target(before, to)
     if before.leader is not None and target == before.leader.broker_id:
         _end(output, before, target, 0.0, f"broker {target} leads {_name(before)} already, in epoch {before.epoch}")
@@ -119,6 +133,15 @@ def _end(output: Output, group: GroupPage, target: int, seconds: float, sentence
         "seconds": round(seconds, 3),
     }  # fmt: skip
     show(output, document, sentence)
+
+
+def _end_own(output: Output, leads: dict[str, Any], seconds: float) -> None:
+    document = {
+        "cluster": leads["cluster"], "group": leads["group"], "leader": leads["brokerId"], "epoch": leads["epoch"],
+        "seconds": round(seconds, 3),
+    }  # fmt: skip
+    name = f"{leads['cluster']}/{leads['group']}"
+    show(output, document, f"broker {leads['brokerId']} leads {name} in epoch {leads['epoch']}, after {seconds:.1f} s")
 
 
 def _say(line: str) -> None:

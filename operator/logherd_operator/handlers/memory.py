@@ -9,7 +9,7 @@ from logherd_operator.resources.group_objects import Rendered
 from logherd_operator.resources.pinning import Pinned
 from logherd_operator.spec.group import BrokerGroup
 
-__all__ = ["Drawn", "Memory", "Parsed", "Written"]
+__all__ = ["Drawn", "Memory", "Parsed", "Sizes", "Written"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,11 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What was rendered from `of`, and the hash of each object by its path: it is not rendered again for each look.
-
-    `controllers`: how many it was rendered for.
-    """
+    """What was rendered from `of`, and the hash of each object by its path: it is not rendered again for each look."""
 
     of: tuple[Any, ...]
     rendered: Rendered
     digests: Mapping[str, str]
-    controllers: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +39,23 @@ class Written:
 
 
 @dataclass(slots=True, kw_only=True)
+class Sizes:
+    """Counts that cannot be asked for again. `controllers`: of the group that is referred to, which may be away for a
+    while. `founders`: with how many brokers a group began that leads itself.
+    """
+
+    controllers: int = 3
+    founders: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class Memory:
     """Of one group with one uid.
 
     `pinned` is None before it was read. `applied`: hashes of objects as they were last applied, by path, with the time;
     `absent`: paths of objects that are known not to be there. `leading`: the controller that led last, by ordinal.
     `refused`: settings that a broker's process (by pod uid) was told and refused. `taken`: pods (by name, uid) that
-    were told to stop, until the watch shows it. `founders`: with how many brokers a group began that leads itself.
+    were told to stop, until the watch shows it.
     """
 
     uid: str
@@ -63,4 +69,4 @@ class Memory:
     taken: dict[str, str] = field(default_factory=dict)
     written: Written | None = None
     drawn: Drawn | None = None
-    founders: int | None = None
+    sizes: Sizes = field(default_factory=Sizes)

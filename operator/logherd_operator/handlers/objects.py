@@ -51,8 +51,8 @@ class Objects:
         """Apply what differs. Raises also Conflict or NotSettled: what was looked at is out of date."""
         await self.read_token(sight.site, memory)
         site = sight.site
-        shape = shape_of(self._known, sight.key, site, sight.observed, plan, memory.founders)
-        memory.founders = shape.founders
+        shape = shape_of(self._known, sight.key, site, sight.observed, plan, memory.sizes.founders)
+        memory.sizes.founders = shape.founders
         drawn = _drawn(site, shape, memory, operator_peer)
         rendered = drawn.rendered
         for document in rendered.made_once:
@@ -173,9 +173,7 @@ def _drawn(site: Site, shape: Shape, memory: Memory, operator_peer: Document | N
         rendered = render_group(site, shape, memory.pinned, operator_peer)
         memory.pinned = rendered.pinned
         digests = {path_of(each): _digest(each) for each in rendered.kept}
-        memory.drawn = Drawn(
-            of=made_from, rendered=rendered, digests=digests, controllers=site.controller_count
-        )  # fmt: skip
+        memory.drawn = Drawn(of=made_from, rendered=rendered, digests=digests)
     return memory.drawn
 
 

@@ -101,7 +101,7 @@ class Reconciler:
         if memory.pinned is None:
             memory.pinned = await read_pins(self._means.api, key)
             if not parsed.spec.by_controllers:
-                memory.founders = await read_founders(self._means.api, key)
+                memory.sizes.founders = await read_founders(self._means.api, key)
         site = self._site(key, group, parsed, memory)
         sight = await self._eyes.look(key, group, site, memory)
         made = make_plan(sight.observed, parsed.spec, self._means.now(), self._options.pace)
@@ -147,10 +147,10 @@ class Reconciler:
         if embedded is not None:
             return embedded.replicas
         other = self._means.known.group(Key(key.namespace, ref.name)) if ref is not None else None
-        if other is None and memory.drawn is not None:
-            return memory.drawn.controllers
-        wanted = ((other or {}).get("spec", {}).get("controllers") or {}).get("embedded") or {}
-        return int(wanted.get("replicas", 3))
+        if other is not None:
+            wanted = (other.get("spec", {}).get("controllers") or {}).get("embedded") or {}
+            memory.sizes.controllers = int(wanted.get("replicas", 3))
+        return memory.sizes.controllers
 
     def _operator_peer(self, key: Key) -> dict[str, Any]:
         own = self._options.namespace

@@ -121,7 +121,8 @@ def _leave_out(situation: Situation, group: Group, victim: Slot) -> Iterator[Ste
             yield Act(
                 action=LeaveOut(
                     ordinal=slot.ordinal, values={MEMBERS: members},
-                    reason=f"{situation.spec.replicas} brokers are wanted, and {victim.broker_id} is the last",
+                    reason=f"{situation.spec.replicas} of {victim.ordinal + 1} brokers are wanted, and "
+                    f"{victim.broker_id} is the last",
                 ),
                 operation=_operation(OperationType.SCALE_DOWN, "Demote", "it stops to count", victim),
             )  # fmt: skip

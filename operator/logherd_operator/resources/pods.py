@@ -51,10 +51,8 @@ def controller_template(site: Site) -> Document:
             _port("admin", Ports.ADMIN),
         ],
     }  # fmt: skip
-    # Where controllers lead nothing, they know of no leader that an endpoint could follow.
-    keepers = [leader_keeper(site)] if site.group.spec.by_controllers else []
-    inner = _pod_spec(site, "controller", _CONTROLLER_GRACE_SECONDS, [container, *keepers])
-    inner["volumes"] += [leader_keeper_volume() for _ in keepers]
+    inner = _pod_spec(site, "controller", _CONTROLLER_GRACE_SECONDS, [container, leader_keeper(site)])
+    inner["volumes"].append(leader_keeper_volume())
     return _template(site, "controller", inner)
 
 

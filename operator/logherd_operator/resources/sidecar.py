@@ -19,7 +19,10 @@ _TOKEN_SECONDS = 3600
 def leader_keeper(site: Site) -> Document:
     """The container. It reads the controller beside it, and speaks to the API server when the leader changes, and each
     ten seconds to see whether that still stands.
+
+    Of a group that leads itself the controllers know no leader, so it is there for those that share the controllers.
     """
+    own = [] if site.group.spec.by_controllers else ["--only-others"]
     return {
         "name": "leader-endpoint",
         "image": site.operator_image,
@@ -27,7 +30,7 @@ def leader_keeper(site: Site) -> Document:
         "command": [
             "logherd", "operator", "keep-leader", "--controller", f"http://127.0.0.1:{Ports.ADMIN}",
             "--cluster", site.cluster, "--group", site.name, "--namespace", site.namespace, "--slice", _name(site),
-            "--token-file", ADMIN_TOKEN_FILE, "--lease-ms", str(site.group.spec.failover.lease_ms),
+            "--token-file", ADMIN_TOKEN_FILE, "--lease-ms", str(site.group.spec.failover.lease_ms), *own,
         ],
         "resources": {"requests": {"cpu": "10m", "memory": "48Mi"}, "limits": {"memory": "96Mi"}},
         "securityContext": {
