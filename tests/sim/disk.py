@@ -205,6 +205,18 @@ class _SimLock:
         self._disk.locks.discard(self._path)
 
 
+class _SimDirectory:
+    def __init__(self, disk: "SimDisk", path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def sync(self) -> None:
+        self._disk.sync_dir(self._path)
+
+    def close(self) -> None:
+        """It took no descriptor."""
+
+
 class SimDisk:
     """The Files protocol. `capacity` in bytes."""
 
@@ -326,6 +338,10 @@ class SimDisk:
         for kind, changed, value in self._pending.pop(path, []):
             _change(self._durable_names, self._durable_directories, kind, changed, value)
         self.count("sync_dir", path)
+
+    def open_directory(self, path: str) -> "_SimDirectory":
+        assert path in self.directories, path
+        return _SimDirectory(self, path)
 
     def free_bytes(self, path: str) -> int:
         return self.capacity - self.used()

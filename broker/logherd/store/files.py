@@ -9,7 +9,7 @@ not be repeated: the system may have dropped the pages and would answer the seco
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-__all__ = ["Buffer", "File", "Files", "Lock"]
+__all__ = ["Buffer", "Directory", "File", "Files", "Lock"]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -46,6 +46,14 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class Directory(Protocol):
+    """An open directory: `sync` is `Files.sync_dir` of it, for which the process needs no descriptor then."""
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Lock(Protocol):
     """A held lock; `release` may be called once."""
 
@@ -76,6 +84,8 @@ class Files(Protocol):
         """Remove a directory with all files in it; nothing if it is gone already."""
 
     def sync_dir(self, path: str) -> None: ...
+
+    def open_directory(self, path: str) -> Directory: ...
 
     def free_bytes(self, path: str) -> int:
         """Space that this process may still use on the file system of `path`."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from stat import S_ISREG
 
-from logherd.store.files import Buffer, File, Files, Lock
+from logherd.store.files import Buffer, Directory, File, Files, Lock
 
 __all__ = ["OsFiles"]
 
@@ -93,6 +93,21 @@ class _OsFile:
             self._descriptor = -1
 
 
+class _OsDirectory:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
 class _OsLock:
     __slots__ = ("_descriptor",)
 
@@ -137,11 +152,14 @@ class OsFiles:
             shutil.rmtree(path)
 
     def sync_dir(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        directory = _OsDirectory(path)
         try:
-            os.fsync(descriptor)
+            directory.sync()
         finally:
-            os.close(descriptor)
+            directory.close()
+
+    def open_directory(self, path: str) -> Directory:
+        return _OsDirectory(path)
 
     def free_bytes(self, path: str) -> int:
         usage = os.statvfs(path)

@@ -146,15 +146,15 @@ class CommitLog:
         self.append_limit = min(limit, self.active.end - ahead - BLANK_SIZE_MIN)
 
     def _create_upcoming(self, *, reserve: bool) -> None:
-        if not self.active.created:  # at most one file may be lost with its name; seen only with tiny segments
-            active, directory = self.active, f"{self._directory}/commitlog"
-            self._writer.guarded(lambda: active.make_durable(directory))
         size = self._options.segment_bytes
         kept = 0 if reserve else self._options.reserve_bytes
         if self._writer.free_bytes - size < kept:
             return
+        folder = f"{self._directory}/commitlog"
         try:
-            self.upcoming = Segment.create(self._files, f"{self._directory}/commitlog", self.active.end, size)
+            if not self.active.created:
+                self._keep_active(folder)
+            self.upcoming = Segment.create(self._files, folder, self.active.end, size)
         except OSError:  # no space after all, or a limit of the process: the same to whoever appends
             self._writer.free_bytes = 0
             return
@@ -162,6 +162,14 @@ class CommitLog:
         self._writer.next_segment = self.upcoming
         self.segments.append(self.upcoming)
         self._starts.append(self.upcoming.start)
+
+    def _keep_active(self, folder: str) -> None:
+        """At most one file may be lost with its name. Seen with tiny segments, and while a log is being filled."""
+        active, directory = self.active, self._files.open_directory(folder)
+        try:
+            self._writer.guarded(lambda: active.make_durable_for_next(directory))
+        finally:
+            directory.close()
 
     def _roll(self, upcoming: Segment) -> None:
         self.parts.append(encode_blank(self.active.end - self.end_position))

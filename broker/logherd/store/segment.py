@@ -4,7 +4,7 @@ Two threads use a segment, never the same part of it: the owner reads committed 
 writer thread writes and flushes beyond them through the descriptor. Both are coherent on Linux (one page cache).
 """
 
-from logherd.store.files import File, Files
+from logherd.store.files import Directory, File, Files
 
 __all__ = ["SEGMENT_NAME_DIGITS", "Segment", "segment_name", "segment_start"]
 
@@ -28,7 +28,7 @@ class Segment:
     belong to the writer thread.
     """
 
-    __slots__ = ("_file", "_files", "_view", "created", "end", "path", "size", "start", "zeroed")
+    __slots__ = ("_directory", "_file", "_files", "_view", "created", "end", "path", "size", "start", "zeroed")
 
     def __init__(self, files: Files, directory: str, start: int, size: int) -> None:
         self.start = start
@@ -39,32 +39,49 @@ class Segment:
         self.zeroed = 0
         self._files = files
         self._file: File | None = None
+        self._directory: Directory | None = None
         self._view: memoryview | None = None
 
     @classmethod
     def create(cls, files: Files, directory: str, start: int, size: int) -> "Segment":
-        """Allocate a new file of zeros. Not durable before `make_durable`.
+        """Allocate a new file of zeros. Not durable before `make_durable`, for which no further descriptor is needed:
+        that there is none may be met here, but not where messages wait for the disk.
 
         Raises: OSError, in particular ENOSPC; then no file is left.
         """
         segment = cls(files, directory, start, size)
         segment.created = False
-        file = files.open(segment.path, create=True)
+        segment._directory = files.open_directory(directory)
         try:
-            file.allocate(size)
+            segment._file = files.open(segment.path, create=True)
+            segment._file.allocate(size)
         except OSError:
-            file.close()
+            segment.close()
             files.unlink(segment.path)
             raise
-        segment._file = file
         return segment
 
     def make_durable(self, directory: str) -> None:
-        """Make a new segment's length and name durable, once, before anything in it is called flushed."""
+        """Writer thread: make a new segment durable with its name, once, before anything in it is called flushed."""
         if not self.created:
             self.file.flush()
-            self._files.sync_dir(directory)
+            if self._directory is None:
+                self._files.sync_dir(directory)
+            else:
+                self._directory.sync()
             self.created = True
+        self._let_directory_go()
+
+    def make_durable_for_next(self, directory: Directory) -> None:
+        """The same for the owner thread, in a directory that it has opened itself: the writer may be at it, too."""
+        self.file.flush()
+        directory.sync()
+        self.created = True
+
+    def _let_directory_go(self) -> None:
+        if self._directory is not None:
+            self._directory.close()
+            self._directory = None
 
     @property
     def file(self) -> File:
@@ -82,6 +99,7 @@ class Segment:
     def close(self) -> None:
         """Drop descriptor and mapping; views that were handed out live on."""
         self._view = None
+        self._let_directory_go()
         if self._file is not None:
             self._file.close()
             self._file = None

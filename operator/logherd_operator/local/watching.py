@@ -47,22 +47,20 @@ class LiveTable(Watching):
 
     def show(self, turn: "Turn") -> None:
         """Renew the table."""
-        from rich.markup import escape
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
         document = document_of(turn.look, None)
-        notes = [document["why"], *notes_of(document)]
-        table = Table(
-            title=_title(document, turn), title_justify="left", caption_justify="left",
-            caption="\n".join(escape(each) for each in notes if each) or None,
-        )  # fmt: skip
+        table = Table(title=_title(document, turn), title_justify="left")
         head, *rows = table_of(document)
         for each in head:
             table.add_column(each)
         for row in rows:
             table.add_row(*row)
+        notes = [each for each in (document["why"], *notes_of(document)) if each]
         with suppress(OSError):
-            self._live.update(table, refresh=True)
+            self._live.update(Group(table, *map(Text, notes)), refresh=True)
 
     def close(self) -> None:
         """Leave the last table where it is."""

@@ -17,7 +17,8 @@ _TOKEN_SECONDS = 3600
 
 
 def leader_keeper(site: Site) -> Document:
-    """The container. It reads the controller beside it, and speaks to the API server only when the leader changes.
+    """The container. It reads the controller beside it, and speaks to the API server when the leader changes, and each
+    ten seconds to see whether that still stands.
 
     Of a group that leads itself the controllers know no leader, so it is there for those that share the controllers.
     """

@@ -124,7 +124,12 @@ for each in /opt/wheels; do
 done
 chroot "$root" /src/images/install /opt/logherd "$@"
 """
-_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "TMPDIR": "/tmp",
+    "HOME": "/root",
+}
+"""What this machine has elsewhere is not there inside."""
 
 
 def _lend_configuration(root: Path) -> None:

@@ -1,0 +1,69 @@
+"""What a person sees of a group that nobody serves: the reason, in the text, in the document, below the live table."""
+
+import io
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from logherd_operator.local.addresses import Ports
+from logherd_operator.local.keeping import Turn
+from logherd_operator.local.look import Look, Page
+from logherd_operator.local.state import GroupState, PlaceState, Process
+from logherd_operator.local.status import document_of, to_text
+from logherd_operator.local.watching import LiveTable
+from logherd_operator.observed.observed import Observed
+from logherd_operator.plan.outcome import Plan
+from unit.operator_plan.looks import group, look
+
+FULL = "the disk of /data/[b]/broker-2 has 8.5 MiB free, and messages need 25.0 MiB"
+WHY = f"Nobody can be elected. Broker 2 takes no messages: {FULL}."
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def headless() -> Observed:
+    seen = look(group=group(leader=None, serving=False, why="Nobody can be elected."))
+    slots = [
+        replace(slot, report=replace(slot.report, refuses=FULL))
+        if slot.broker_id == 2 and slot.report is not None else slot
+        for slot in seen.brokers
+    ]  # fmt: skip
+    return replace(seen, brokers=tuple(slots))
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Look:
+    ports = Ports(name_service=20_000, broker=21_000, admin=21_002)
+    places = tuple(
+        PlaceState(component="broker", ordinal=ordinal, revision="", guardian=Process(1, 0)) for ordinal in range(3)
+    )
+    state = GroupState(group="herd", host="127.0.0.1", ports=ports, file=str(tmp_path), places=places)
+    return Look(state, headless(), tuple(Page(None, None) for _ in places))
+
+
+def test_the_reason_is_in_the_document_and_in_the_text(seen: Look) -> None:
+    document = document_of(seen, None)
+    assert document["why"] == WHY
+    assert [each["why"] for each in document["brokers"]] == ["", f"it takes no messages: {FULL}", ""]
+    text = to_text(document).splitlines()
+    assert f"why          {WHY}" in text
+    assert text[-1] == f"broker 2: it takes no messages: {FULL}"
+    assert document_of(replace(seen, observed=look()), None)["why"] is None
+
+
+def test_the_reason_stands_below_the_table_of_a_terminal(seen: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("TERM", "xterm")
+    table = LiveTable()
+    table.show(Turn(seen, Plan(), 1.0))
+    table.close()
+    shown = " ".join(terminal.getvalue().split())
+    assert WHY in shown
+    assert f"broker 2: it takes no messages: {FULL}" in shown

@@ -1,0 +1,77 @@
+"""A process that has no descriptor left can still store what it has a segment for."""
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from logherd.store import MessageStore, StoreFull
+from logherd.store.files_os import OsFiles
+from unit.store.helpers import SimClock, append, flush, small_options
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MessageStore]:
+    made = MessageStore.open(tmp_path, small_options(), OsFiles(), clock=SimClock())
+    append(made)
+    flush(made)
+    yield made
+    made.close()
+
+
+def fill(store: MessageStore) -> None:
+    while True:
+        append(store)
+        flush(store)
+
+
+def none_left(*_: object, **__: object) -> int:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def test_a_batch_that_begins_a_segment_opens_no_file(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    while store._log.upcoming is None:
+        append(store)
+    upcoming = store._log.upcoming
+    assert not upcoming.created
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", none_left)
+        while store.end_position < upcoming.start + 1000:
+            append(store)
+            flush(store)
+    assert upcoming.created
+    assert store.flushed_position > upcoming.start
+
+
+def test_a_segment_for_which_there_is_no_descriptor_is_made_later(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", none_left)
+        with pytest.raises(StoreFull):
+            fill(store)
+        assert store._log.upcoming is None
+    assert len(list((tmp_path / "commitlog").iterdir())) == 1
+    store.background_work()
+    append(store)
+    assert store._log.upcoming is not None
+
+
+def test_whoever_makes_a_segment_durable_first_no_descriptor_stays_open(store: MessageStore) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for first in ("owner", "writer"):
+        while store._log.upcoming is None or store._log.upcoming.created:
+            append(store)
+            flush(store)
+        upcoming, folder = store._log.upcoming, str(Path(store._log.active.path).parent)
+        directory = OsFiles().open_directory(folder)
+        if first == "owner":
+            upcoming.make_durable_for_next(directory)
+        upcoming.make_durable(folder)
+        upcoming.make_durable_for_next(directory)
+        directory.close()
+        assert upcoming.created
+    segments = len(list(Path(folder).iterdir()))
+    assert len(os.listdir("/proc/self/fd")) - before < 2 * segments, "a file and its mapping"
