@@ -93,7 +93,7 @@ def test_what_never_changes_is_compared_with_the_group_that_was(run: Run, tmp_pa
 
 @pytest.mark.parametrize(("option", "above"), [("--name-service-port", 13), ("--broker-port", 3), ("--admin-port", 0)])
 def test_a_taken_port_is_named_with_its_option(run: Run, option: str, above: int) -> None:
-    # All that is tried before the taken port has to be free, and not one that the kernel gives to somebody's connection.
+    # What is tried before the taken port has to be free, and none that the kernel gives to somebody's connection.
     free = choose_ports("127.0.0.1", Ports(name_service=0, broker=0, admin=0))
     first = {"--name-service-port": free.name_service, "--broker-port": free.broker, "--admin-port": free.admin}[option]
     port = first + above
