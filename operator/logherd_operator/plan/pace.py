@@ -13,8 +13,9 @@ class Pace:
 
     `election_rest`: after a change of leader nothing disruptive begins. `starting`: so young, nothing is wrong with it.
     `caught_up`: a learner is near for so long before it votes. `unschedulable`, `stalled`, `stuck`: then people hear.
-    `resize`: a grown volume may take so long before a restart is tried. `busy`, `held`, `idle`: until the next look
-    while something is under way, while it waits for somebody, and else.
+    `routes`: after so long every client has asked for routes again. `resize`: a grown volume may take so long before a
+    restart is tried. `busy`, `held`, `idle`: until the next look while something is under way, while it waits for
+    somebody, and else.
     """
 
     election_rest: float = 10.0
@@ -25,6 +26,7 @@ class Pace:
     stalled: float = 600.0
     stuck: float = 60.0
     resize: float = 300.0
+    routes: float = 35.0
     busy: float = 2.0
     held: float = 10.0
     idle: float = 60.0

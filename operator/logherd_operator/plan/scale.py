@@ -87,6 +87,8 @@ def scale_down(situation: Situation) -> Iterator[Step]:
         yield _wait(OperationType.SCALE_DOWN, "Check", block.message, victim)
     if group.leader == victim.broker_id:
         yield from switch_from(situation, group, victim, OperationType.SCALE_DOWN)
+    if not situation.by_controllers:
+        yield from _forgotten_by_clients(situation, group, victim)
     if situation.spec.replication.mode == "Raft":
         yield from _leave_out(situation, group, victim)
     replica = group.replica(victim.broker_id)
@@ -110,6 +112,13 @@ def scale_down(situation: Situation) -> Iterator[Step]:
         ),
         operation=_operation(OperationType.SCALE_DOWN, "Remove", f"broker {victim.broker_id} is taken away", victim),
     )
+
+
+def _forgotten_by_clients(situation: Situation, group: Group, victim: Slot) -> Iterator[Step]:
+    """Routes name the leader itself, and stock clients ask for them each 30 s: who led before that is asked no more."""
+    if situation.lasting(f"leader:{group.leader}@{group.epoch}") < situation.pace.routes:
+        message = f"clients may still know broker {victim.broker_id} as the leader"
+        yield _wait(OperationType.SCALE_DOWN, "AwaitRoutes", message, victim)
 
 
 def _leave_out(situation: Situation, group: Group, victim: Slot) -> Iterator[Step]:

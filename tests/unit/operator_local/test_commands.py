@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from logherd_operator.local.addresses import Ports, choose_ports
 from logherd_operator.local.commands import down as down_app
 from logherd_operator.local.commands import status as status_app
 from logherd_operator.local.commands import up as up_app
@@ -92,9 +93,12 @@ def test_what_never_changes_is_compared_with_the_group_that_was(run: Run, tmp_pa
 
 @pytest.mark.parametrize(("option", "above"), [("--name-service-port", 13), ("--broker-port", 3), ("--admin-port", 0)])
 def test_a_taken_port_is_named_with_its_option(run: Run, option: str, above: int) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        answer = up(run, option, str(port - above))
+    # What is tried before the taken port has to be free, and none that the kernel gives to somebody's connection.
+    free = choose_ports("127.0.0.1", Ports(name_service=0, broker=0, admin=0))
+    first = {"--name-service-port": free.name_service, "--broker-port": free.broker, "--admin-port": free.admin}[option]
+    port = first + above
+    with socket.create_server(("127.0.0.1", port)):
+        answer = up(run, option, str(first))
     assert answer.returncode == 1
     assert answer.stderr == f"logherd up: port {port} of 127.0.0.1 is in use by another program; change it: {option}\n"
 

@@ -107,6 +107,13 @@ def test_a_voter_that_leads_hands_over_before_it_goes_and_is_asked_itself() -> N
     assert (action.leader, action.target, action.expected_epoch) == (4, 1, 7)
 
 
+def test_nobody_goes_while_clients_may_still_send_to_it() -> None:
+    for mode, observed in ((RAFT, voting(4, members="1,2,3,4")), (STATIC, of_table(4))):
+        plan = decide(replace(observed, since={}), **mode)
+        assert (kinds(plan), state(plan)) == ([], "AwaitRoutes")
+        assert kinds(decide(observed, **mode)) != []
+
+
 def test_no_voter_goes_while_those_that_stay_are_no_majority_of_each_other() -> None:
     behind = group(3, in_sync=(1, 3), rules=Rules(replicas=3, min_in_sync=2), own=Own())
     plan = decide(voting(3, group=behind), **RAFT, replicas=2)
