@@ -28,11 +28,11 @@ def begin(producer: SteadyProducer) -> float:
     return time.time()
 
 
-def move_leader(group: LocalGroup) -> int:
+def move_leader(group: LocalGroup, to: int | None = None) -> int:
     """By hand, as a person does; who leads now."""
     before = group.status()
     admin = before["controllers"][0]["address"].rpartition(":")
-    wanted = next(each for each in before["inSync"] if each != before["leader"]["brokerId"])
+    wanted = to or next(each for each in before["inSync"] if each != before["leader"]["brokerId"])
     done = subprocess.run(
         [LOGHERD, "switchover", "herd", "--to", str(wanted), "--admin", f"{admin[0]}:{int(admin[2]) - 1}",
          "--token-file", str(group.data / "admin-token")],
@@ -55,6 +55,8 @@ def test_sizes_settings_and_leaders_change_under_a_stock_producer_without_a_fail
                 generation = group.change(f"replicas: {before}", f"replicas: {after}")
                 group.settle(generation, brokers)
                 producer.wait_for(50, since=time.time())
+                if brokers == 5:  # the one that goes first leads: its clients must know another before it goes
+                    move_leader(group, to=5)
             leader = move_leader(group)
             pids = {each["pid"] for each in group.settle(generation, 3)["brokers"]}
             generation = group.change('"65536"', '"131072"')

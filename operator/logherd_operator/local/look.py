@@ -55,7 +55,7 @@ def look_at(state: GroupState, folder: Folder) -> Look:
     if state.began.mode != "Controller":
         group = _told_by_brokers(state, pages, addresses)
     observed = Observed(
-        platform=Platform(brokers=state.brokers, controllers=state.controllers),
+        platform=Platform(brokers=state.brokers, controllers=state.controllers, leader_address=False),
         brokers=_slots("broker", state, folder, pages),
         controllers=_slots("controller", state, folder, pages),
         group=group, quorum=quorum,

@@ -87,7 +87,7 @@ def scale_down(situation: Situation) -> Iterator[Step]:
         yield _wait(OperationType.SCALE_DOWN, "Check", block.message, victim)
     if group.leader == victim.broker_id:
         yield from switch_from(situation, group, victim, OperationType.SCALE_DOWN)
-    if not situation.by_controllers:
+    if not (situation.by_controllers and situation.observed.platform.leader_address):
         yield from _forgotten_by_clients(situation, group, victim)
     if situation.spec.replication.mode == "Raft":
         yield from _leave_out(situation, group, victim)
@@ -115,7 +115,7 @@ def scale_down(situation: Situation) -> Iterator[Step]:
 
 
 def _forgotten_by_clients(situation: Situation, group: Group, victim: Slot) -> Iterator[Step]:
-    """Routes name the leader itself, and stock clients ask for them each 30 s: who led before that is asked no more."""
+    """Here routes name the leader itself, and stock clients ask for them each 30 s: who led before is asked no more."""
     if situation.lasting(f"leader:{group.leader}@{group.epoch}") < situation.pace.routes:
         message = f"clients may still know broker {victim.broker_id} as the leader"
         yield _wait(OperationType.SCALE_DOWN, "AwaitRoutes", message, victim)

@@ -87,6 +87,16 @@ def test_without_a_node_for_the_new_broker_people_hear_after_five_minutes_and_ma
     assert isinstance(removal, RemoveMember)
 
 
+def test_where_no_address_follows_the_leader_nobody_goes_before_clients_know_who_leads() -> None:
+    observed = four()
+    here = replace(observed, platform=replace(observed.platform, leader_address=False))
+    new = replace(here, since={**here.since, "leader:1@7": NOW - 34})
+    assert (decide(new).actions, state(decide(new))) == ((), "AwaitRoutes")
+    assert [type(each) for each in decide(here).actions] == [Demote]
+    elsewhere = replace(new, platform=observed.platform)
+    assert [type(each) for each in decide(elsewhere).actions] == [Demote]
+
+
 def test_scaling_down_goes_over_demotion_removal_and_forgetting() -> None:
     (demotion,) = decide(four()).actions
     assert demotion == Demote(broker_id=4, expected_epoch=7, reason="3 of 4 brokers are wanted, and 4 is the last")
