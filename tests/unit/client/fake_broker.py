@@ -122,7 +122,7 @@ class FakeBroker:
         properties = (header.properties or "").encode()
         if frame.code == Code.SEND_BATCH_MESSAGE:
             units = decode_batch(frame.body)
-            places = [self.store(header.topic, header.queue_id, bytes(u.body), u.properties) for u in units]
+            places = [self.store(header.topic, header.queue_id, body, properties) for _, body, properties in units]
         else:
             places = [self.store(header.topic, header.queue_id, frame.body, properties, header.sys_flag)]
         self.topics.setdefault(header.topic, min(header.default_topic_queues, 8))
