@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,15 @@ def test_what_runs_goes_on_without_a_keeper_and_the_next_one_takes_it_over(tmp_p
         assert after["leader"] == before["leader"]
 
 
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """Signal 1 ends what is started here, also where it was to be ignored by all, as under nohup."""
+    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, former)
+
+
+@pytest.mark.usefixtures("hangups")
 def test_a_foreground_group_tells_what_happens_and_stops_in_order_on_a_signal(tmp_path: Path) -> None:
     with LocalGroup(tmp_path, replicas=1) as group:
         command = [LOGHERD, "up", "-f", str(group.file), "--data", str(group.data), *FREE, "--wait", "200"]
