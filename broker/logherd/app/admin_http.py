@@ -15,6 +15,7 @@ from typing import Any
 import h11
 import msgspec
 
+from logherd.aiokit.streams import served
 from logherd.app.admin_exchange import HEAD_BYTES_MAX, Exchange
 from logherd.app.admin_routes import Answer, Performing, Scraping, Site, Viewing
 from logherd.app.admin_token import TokenFile
@@ -60,7 +61,7 @@ class AdminHttp:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port (useful with 0). Raises OSError if the address cannot be taken."""
-        self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES_MAX)
+        self._server = await asyncio.start_server(served(self._serve), host, port, limit=HEAD_BYTES_MAX)
         return int(self._server.sockets[0].getsockname()[1])
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable
 
+from logherd.aiokit.streams import served
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
 from logherd.app.admin_routes import Routes
@@ -104,7 +105,7 @@ class Healing:
             raise CannotListen(f"adminListen {admin}: {error.strerror}") from error
         try:
             listening = bind(options.replication.peer_listen, "replication.peerListen")
-            healing._giving = await asyncio.start_server(healing._serve, sock=listening)
+            healing._giving = await asyncio.start_server(served(healing._serve), sock=listening)
         except BaseException:
             await healing.abandon()
             raise
