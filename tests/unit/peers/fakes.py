@@ -91,7 +91,7 @@ class Node:
     def view(self, name: str) -> PeerView:
         return next(view for view in self.links.views() if view.name == name)
 
-    async def until(self, reached: Callable[[], bool], seconds: float = 10) -> None:
+    async def until(self, reached: Callable[[], bool], seconds: float = 60) -> None:
         """Look again whenever something was told here, and now and then for what nobody tells."""
         async with asyncio.timeout(seconds):
             while not reached():

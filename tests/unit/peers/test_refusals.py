@@ -161,25 +161,22 @@ async def test_a_second_process_with_a_copied_directory_is_refused_while_the_fir
             await copied.stop()
 
 
-async def test_when_the_first_process_has_gone_without_a_word_the_second_is_accepted_within_the_idle_time_out() -> None:
+async def test_when_the_first_process_has_gone_without_a_word_the_second_is_accepted_after_the_idle_time_out() -> None:
     node = Node(hello_of("a"))
     await node.start({"b": ("127.0.0.1", 1)})
+    first = await Wire.dial(node.address)
+    second = Node(hello_of("b", instance=2))
     try:
-        first = await Wire.dial(node.address)
         await first.say(hello_of("b", to="a", instance=1))
         await node.until(lambda: len(node.hellos) == 1)
-        second = Node(hello_of("b", instance=2))
         await second.start({"a": node.address})
-        try:
-            began = node.links.now()
-            await second.until(lambda: second.view("a").refused is not None)
-            await second.until(lambda: bool(second.linked))
-            assert (node.links.now() - began) * 1000 < QUICK.idle_ms * 2
-            assert node.log.reasons("peer link lost") == [f"silent for {QUICK.idle_ms} ms"]
-        finally:
-            await second.stop()
-        first.close()
+        await second.until(lambda: second.view("a").refused is not None)
+        await second.until(lambda: bool(second.linked))
+        # That it was not sooner, and for no other reason.
+        assert node.log.reasons("peer link lost") == [f"silent for {QUICK.idle_ms} ms"]
     finally:
+        await second.stop()
+        first.close()
         await node.stop()
 
 
