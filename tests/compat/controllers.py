@@ -16,6 +16,7 @@ __all__ = ["Controllers", "logherd_command", "start_logherd_controllers", "start
 
 NODES = ("n0", "n1", "n2")
 _METADATA = 1005
+_NEXT_ID = 1012
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,17 @@ class Controllers:
         return fields
 
     def agree(self) -> bool:
-        """Whether all of them name one leader, and that one serves."""
+        """Whether all of them name one leader, and that one serves.
+
+        RocketMQ's says that it leads some time before it takes its first request of a broker.
+        """
         try:
-            leads = self.metadata(self.leader)["isLeader"]
+            leader = self.leader
+            leads = self.metadata(leader)["isLeader"]
+            header, _ = ask(self.ports[leader], _NEXT_ID, {"clusterName": CLUSTER, "brokerName": "nobody"})
         except (OSError, RuntimeError, KeyError):
             return False
-        return bool(leads == "true") and accepts(self.name_port)
+        return leads == "true" and header["code"] == 0 and accepts(self.name_port)
 
     def __enter__(self) -> "Controllers":
         return self

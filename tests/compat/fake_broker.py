@@ -6,6 +6,7 @@ It speaks RocketMQ's protocol with the few lines of `compat.remoting`, to LogHer
 import json
 import socket
 import threading
+from contextlib import closing
 from typing import Any
 
 from compat.controllers import Controllers
@@ -70,19 +71,19 @@ class FakeBroker:
         self._thread = threading.Thread(target=self._beat_on, name=f"broker {number}", daemon=True)
 
     def start(self) -> None:
-        line = self._leader()
         group = {"clusterName": CLUSTER, "brokerName": BROKER}
-        header, _ = line.call(NEXT_ID, group)
-        assert header["extFields"]["nextBrokerId"] == str(self.number), header
         claim = {"appliedBrokerId": self.number, "registerCheckCode": f"{self.address};1"}
-        header, _ = line.call(APPLY_ID, {**group, **claim})
-        assert header["code"] == 0, header
         ours = {"logherdStoreId": f"store-{self.number}", "logherdIncarnation": self._incarnation}
         said = {"brokerId": self.number, "brokerAddress": self.address, **ours}
-        header, _ = line.call(REGISTER, {**group, **said})
-        assert header["code"] == 0, header
+        with closing(self._leader()) as line:
+            header, _ = line.call(NEXT_ID, group)
+            assert header["code"] == 0, header
+            assert header["extFields"]["nextBrokerId"] == str(self.number), header
+            header, _ = line.call(APPLY_ID, {**group, **claim})
+            assert header["code"] == 0, header
+            header, _ = line.call(REGISTER, {**group, **said})
+            assert header["code"] == 0, header
         self._registration = int(header["extFields"].get("logherdRegistration", 0))
-        line.close()
         self._thread.start()
 
     def stop(self) -> None:
@@ -92,20 +93,18 @@ class FakeBroker:
     def elect_itself(self) -> None:
         """Ask for a master, as a RocketMQ broker does that finds none."""
         said = {"clusterName": CLUSTER, "brokerName": BROKER, "brokerId": self.number, "designateElect": False}
-        line = self._leader()
-        header, _ = line.call(ELECT, said)
-        line.close()
+        with closing(self._leader()) as line:
+            header, _ = line.call(ELECT, said)
         assert header["code"] in (0, 2011), header
 
     def alter(self, *members: int) -> None:
         """Propose an in-sync set, as its master."""
-        line = self._leader()
-        state = sync_state(line)
-        said = {"brokerName": BROKER, "masterBrokerId": self.number, "masterEpoch": state["masterEpoch"]}
-        ours = {"logherdRegistration": self._registration, "logherdMinInSync": 2}
-        body = {"syncStateSet": members, "syncStateSetEpoch": state["syncStateSetEpoch"]}
-        header, _ = line.call(ALTER, {**said, **ours}, json.dumps(body).encode())
-        line.close()
+        with closing(self._leader()) as line:
+            state = sync_state(line)
+            said = {"brokerName": BROKER, "masterBrokerId": self.number, "masterEpoch": state["masterEpoch"]}
+            ours = {"logherdRegistration": self._registration, "logherdMinInSync": 2}
+            body = {"syncStateSet": members, "syncStateSetEpoch": state["syncStateSetEpoch"]}
+            header, _ = line.call(ALTER, {**said, **ours}, json.dumps(body).encode())
         assert header["code"] == 0, header
 
     @property
@@ -158,11 +157,8 @@ def in_sync(controllers: Controllers, *members: int, alive: int) -> None:
     """Wait until these are in sync, in any order, and so many brokers report."""
 
     def reached() -> bool:
-        line = Line(controllers.ports[controllers.leader])
-        try:
+        with closing(Line(controllers.ports[controllers.leader])) as line:
             state = sync_state(line)
-        finally:
-            line.close()
         rows = [*state["inSyncReplicas"], *state["notInSyncReplicas"]]
         living = sum(row["alive"] for row in rows)
         return living == alive and sorted(row["brokerId"] for row in state["inSyncReplicas"]) == list(members)
