@@ -11,13 +11,13 @@ from e2e.cluster.cluster import Cluster
 from e2e.cluster.kube import Object, Refused, eventually
 from e2e.cluster.machine import run
 
-__all__ = ["GROUP", "LEADER", "NAMES", "NAMESPACE", "Orders"]
+__all__ = ["GROUP", "LEADER", "NAMES", "NAMESPACE", "PODS", "Orders", "admin_page", "is_ready"]
 
 NAMESPACE, GROUP = "shop", "orders"
 LEADER = f"{GROUP}-leader.{NAMESPACE}.svc.cluster.local:10911"
 NAMES = f"{GROUP}-bootstrap.{NAMESPACE}.svc.cluster.local:9876"
 _ADMIN = 8088
-_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _PATH = f"/apis/logherd.dev/v1alpha1/namespaces/{NAMESPACE}/brokergroups/{GROUP}"
 _SLICE = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices/{GROUP}-leader"
 _CONTROLLERS = 3
@@ -55,7 +55,7 @@ class Orders:
     def pods(self, component: str) -> dict[str, Object]:
         """By name. Raises Refused."""
         chosen = f"labelSelector=app.kubernetes.io/instance={GROUP},app.kubernetes.io/component={component}"
-        found = {each["metadata"]["name"]: each for each in self._cluster.kube.items(f"{_PODS}?{chosen}")}
+        found = {each["metadata"]["name"]: each for each in self._cluster.kube.items(f"{PODS}?{chosen}")}
         self._addresses.update({
             name: each["status"]["podIP"] for name, each in found.items() if each.get("status", {}).get("podIP")
         })  # fmt: skip
@@ -63,16 +63,16 @@ class Orders:
 
     def pod(self, name: str) -> Object | None:
         """Raises Refused."""
-        return self._cluster.kube.find(f"{_PODS}/{name}")
+        return self._cluster.kube.find(f"{PODS}/{name}")
 
     def is_ready(self, name: str) -> bool:
         """Whether the pod is there and serves. Raises Refused."""
         pod = self.pod(name)
-        return pod is not None and _is_ready(pod)
+        return pod is not None and is_ready(pod)
 
     def node(self, pod: str) -> str:
         """Where a pod runs. Raises Refused."""
-        return str(self._cluster.kube.get(f"{_PODS}/{pod}")["spec"]["nodeName"])
+        return str(self._cluster.kube.get(f"{PODS}/{pod}")["spec"]["nodeName"])
 
     @property
     def status(self) -> Object:
@@ -106,7 +106,7 @@ class Orders:
         for name in (f"{GROUP}-controller-{n}" for n in range(_CONTROLLERS)):
             if name not in self._addresses:
                 self._learn("controller")
-            found = _ask(self._addresses.get(name, ""), f"/groups/{GROUP}/{GROUP}")
+            found = admin_page(self._addresses.get(name, ""), f"/groups/{GROUP}/{GROUP}")
             if found is None:
                 self._learn("controller")
             elif found.get("confirmed") and found.get("live"):
@@ -154,7 +154,7 @@ class Orders:
         leader = self._leader()
         return (
             len(pods) == self.brokers and len(controllers) == _CONTROLLERS
-            and all(_is_ready(each) for each in (*pods.values(), *controllers.values()))
+            and all(is_ready(each) for each in (*pods.values(), *controllers.values()))
             and status.get("observedGeneration") == self.generation and status.get("operation") is None
             and conditions.items() >= _CONTENT.items()
             and bool(leader) and self.endpoint == self._addresses[leader]
@@ -196,7 +196,7 @@ class Orders:
 
     def delete_pod(self, pod: str, *, grace: int | None = None) -> None:
         """As a user does. Raises Refused."""
-        self._cluster.kube.delete(f"{_PODS}/{pod}", grace=grace)
+        self._cluster.kube.delete(f"{PODS}/{pod}", grace=grace)
 
     def empty_slice(self) -> None:
         """The leader's endpoint leads nowhere. Raises Refused."""
@@ -239,15 +239,17 @@ class Orders:
             eventually(lambda: status().get("readyReplicas") == count, "the operator is ready", words=self.words)
             return
         chosen = "labelSelector=app.kubernetes.io/name=logherd-operator"
-        eventually(lambda: not self._cluster.kube.items(f"{_PODS}?{chosen}"), "the operator is gone")
+        eventually(lambda: not self._cluster.kube.items(f"{PODS}?{chosen}"), "the operator is gone")
 
 
-def _is_ready(pod: Object) -> bool:
+def is_ready(pod: Object) -> bool:
+    """Whether a pod is ready and is to stay."""
     conditions = {each["type"]: each["status"] for each in pod.get("status", {}).get("conditions", ())}
     return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
 
 
-def _ask(address: str, path: str) -> Object | None:
+def admin_page(address: str, path: str) -> Object | None:
+    """What a pod's admin port tells; None if it does not."""
     if not address:
         return None
     connection = http.client.HTTPConnection(address, _ADMIN, timeout=3)

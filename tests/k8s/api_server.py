@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs
 
-from k8s.fields import Fields, applied, merged
+from k8s.fields import Fields, applied, emptied, merged
 from k8s.schema import faults
 from logherd_operator.clients.api import APPLY, Reply
 from logherd_operator.clients.errors import Unreachable
+from logherd_operator.spec.group import KIND
 
 __all__ = ["ApiServer", "Faults", "Killed", "stamp"]
 
@@ -192,6 +193,8 @@ class ApiServer:
         owned = self.owned.setdefault(path, {})
         mine = f"{manager}{'/status' if status else ''}"
         others = {leaf for name, fields in owned.items() if name != mine for leaf in fields}
+        if nulls := emptied(said, owned.get(mine, set())) if body["kind"] == KIND else []:
+            return _error(422, f'{nulls[0]}: Invalid value: "null": must be of type object')
         made, owned[mine] = applied(found or {}, said, owned.get(mine, set()), others)
         code = 200 if found is not None else 201
         return Reply(code, self._store(path, made))

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-__all__ = ["applied", "merged"]
+__all__ = ["applied", "emptied", "merged"]
 
 Fields = set[tuple[str, ...]]
 
@@ -24,6 +24,18 @@ def applied(
         if not any(each[: len(path)] == path for each in now):
             _drop(found, path)
     return _laid(found, said), now
+
+
+def emptied(said: Any, before: Fields, path: tuple[str, ...] = ()) -> list[str]:
+    """Maps of which a manager now says that they are empty, and which held something of its own before.
+
+    The real one makes them null then, which no schema of a custom resource takes; Kubernetes' own kinds do.
+    """
+    if not isinstance(said, dict):
+        return []
+    if not said:
+        return [".".join(path)] if any(each[: len(path)] == path != each for each in before) else []
+    return [each for name, inner in said.items() for each in emptied(inner, before, (*path, name))]
 
 
 def merged(live: Any, patch: Any) -> Any:

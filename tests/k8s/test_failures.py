@@ -5,7 +5,9 @@ from typing import Any
 from k8s.api_server import stamp
 from k8s.driving import Drive
 from k8s.kubelet import NAME, NAMESPACE
+from logherd_operator.clients.api import Api
 from logherd_operator.clients.errors import Unreachable
+from logherd_operator.handlers.telling import status_patch
 
 SPEC: dict[str, Any] = {"replicas": 3, "image": "logherd:good-1"}
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -141,6 +143,15 @@ async def test_silent_brokers_are_unknown_and_not_down() -> None:
     await drive.steps(300)
     assert pods(drive) == before
     assert destroyed(drive) == []
+
+
+async def test_a_status_is_taken_when_nothing_lasts_any_more() -> None:
+    """As while a group is founded: its brokers are silent no more, and nobody leads yet."""
+    drive = await founded()
+    api = Api(drive.api)
+    for since in ({"blocked:QuorumUnreachable": stamp(0)}, {}, {"leader:1@1": stamp(1)}):
+        await api.apply(status_patch(drive.group, {**drive.status, "since": since}), subresource="status")
+        assert drive.status.get("since", {}) == since
 
 
 async def test_f22_a_second_operator_with_an_old_look_fails_and_does_no_harm() -> None:

@@ -48,7 +48,9 @@ class SteadyProducer:
         per_second: int = 200,
         patience: float = _WAIT_SECONDS,
     ) -> None:
-        """`name` is what its messages' bodies begin with; `patience`: seconds in which something should be stored."""
+        """`name`, another for each that runs in one driver, is what its messages' bodies begin with; `patience`:
+        seconds in which something should be stored.
+        """
         self._driver = driver
         self._patience = patience
         self._args = {
@@ -67,7 +69,7 @@ class SteadyProducer:
         self._take("steady.stop")
 
     def _take(self, call: str) -> None:
-        self.sends += [_send(row) for row in self._driver.call(call)]
+        self.sends += [_send(row) for row in self._driver.call(call, name=self._args["name"])]
 
     def wait_for(self, count: int, *, since: float) -> None:
         """Wait until so many sends that began after `since` were stored. Raises AssertionError with the last faults."""

@@ -41,6 +41,8 @@ class Lease:
         self._seen: dict[str, Any] | None = None
         self._seen_at = 0.0
         self._held_at: float | None = None
+        self._wrote = False
+        """May it stand in our name? So also while it is not known whether a write arrived."""
 
     @property
     def held(self) -> bool:
@@ -61,15 +63,35 @@ class Lease:
         return won
 
     async def release(self) -> None:
-        """Let the next one take it at once. Raises: nothing; an unreleased lease runs out."""
-        if self._held_at is None or self._seen is None:
+        """Let the next one take it at once. Raises: nothing; an unreleased lease runs out.
+
+        What we saw last may be old: a write whose answer never came made it another version. Then it is read, once. A
+        renewal that still is on its way comes too late, for it names a version that is gone.
+        """
+        if not self._wrote:
             return
-        self._held_at = None
-        document = {**self._seen, "spec": {**self._seen["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
+        self._wrote, self._held_at = False, None
         try:
-            await self._api.call("PUT", self._path, document)
+            if self._seen is None or not await self._give_back(self._seen):
+                found = await self._api.find(self._path)
+                if found is not None:
+                    await self._give_back(found)
         except ClusterError:
             return
+
+    async def _give_back(self, lease: dict[str, Any]) -> bool:
+        """False if it is not ours, or another version by now. Raises: as `Api.call`."""
+        if not self._is_ours(lease):
+            return False
+        document = {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
+        try:
+            await self._api.call("PUT", self._path, document)
+        except Conflict:
+            return False
+        return True
+
+    def _is_ours(self, lease: dict[str, Any]) -> bool:
+        return bool(lease["spec"].get("holderIdentity") == self._place.identity)
 
     @property
     def _path(self) -> str:
@@ -77,10 +99,10 @@ class Lease:
         return f"{where}/{self._place.name}"
 
     async def _write(self) -> bool:
-        ours = self._seen is not None and self._seen["spec"].get("holderIdentity") == self._place.identity
+        ours = self._seen is not None and self._is_ours(self._seen)
         if not ours and not await self._free():
             return False
-        document = self._document()
+        document, self._wrote = self._document(), True
         if self._seen is None:
             made = await self._api.create(document)
             if made is None:

@@ -54,10 +54,9 @@ async def work(run: RunOptions, access: ClusterAccess, admins: Admins, stop: asy
         means = Means(known=watches, api=api, admins=admins, now=time.time, ticks=time.monotonic)
         desk = Desk(work=Reconciler(means, run.options).reconcile, clock=time.monotonic)
         async with serving(Pages(desk, api, lambda: lease is None or lease.held), run.health_port):
-            if lease is not None and not await _acquired(lease, stop):
-                return
             try:
-                await _lead(run, desk, watches, access, lease, stop)
+                if lease is None or await _acquired(lease, stop):
+                    await _lead(run, desk, watches, access, lease, stop)
             finally:
                 if lease is not None:
                     await lease.release()

@@ -26,7 +26,10 @@ def _plain(value: Any) -> Any:
 
 
 def status_patch(group: Document, status: Document) -> dict[str, Any]:
-    """To be applied to the status subresource of exactly the version that was looked at (OP-18)."""
+    """To be applied to the status subresource of exactly the version that was looked at (OP-18).
+
+    An empty map is left out, which takes away what stood in it: sent, it would become null, and that is refused.
+    """
     metadata = group["metadata"]
     return {
         "apiVersion": API_VERSION, "kind": KIND,
@@ -34,7 +37,7 @@ def status_patch(group: Document, status: Document) -> dict[str, Any]:
             "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
             "resourceVersion": metadata["resourceVersion"],
         },
-        "status": dict(status),
+        "status": {name: each for name, each in status.items() if each != {}},
     }  # fmt: skip
 
 

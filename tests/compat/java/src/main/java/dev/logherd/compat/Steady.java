@@ -4,6 +4,8 @@ import com.alibaba.fastjson.JSONObject;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -15,7 +17,8 @@ import org.apache.rocketmq.common.message.Message;
  * answer. Every send is kept with its outcome; a thread that was held up does not send faster afterwards.
  */
 final class Steady {
-    private static volatile Steady running;
+    /** By name, which is also what bodies begin with. */
+    private static final Map<String, Steady> RUNNING = new ConcurrentHashMap<>();
 
     /** Microseconds since 1970, from a clock that is not set while we run. */
     private static final long BASE_MICROS = System.currentTimeMillis() * 1000 - System.nanoTime() / 1000;
@@ -45,12 +48,12 @@ final class Steady {
 
     static void addTo(Driver driver) {
         driver.add("steady.start", args -> {
-            running = new Steady(args);
+            RUNNING.put(args.getString("name"), new Steady(args));
             return true;
         });
-        driver.add("steady.take", args -> running.take());
+        driver.add("steady.take", args -> RUNNING.get(args.getString("name")).take());
         driver.add("steady.stop", args -> {
-            Steady last = running;
+            Steady last = RUNNING.remove(args.getString("name"));
             last.over = true;
             for (Thread thread : last.threads) {
                 thread.join();
