@@ -20,6 +20,7 @@ from logherd.replication.epochs import EpochHistory, Point, Run
 from logherd.replication.log import Image, ReplicationError, Span, SpanDamagedError, UnreadableError
 from logherd.store import MessageStore, QueueLog, RawRefused, StoreDamaged, WriteBatch
 from logherd.store.raw import decode_run
+from logherd.store.writer import NO_DESCRIPTOR
 
 __all__ = ["LogStartGone", "ReplicaStore"]
 
@@ -100,6 +101,10 @@ class ReplicaStore:
             self._unreadable.add(after)
             self.on_damage(error, after)
             raise UnreadableError(str(error)) from error
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR:
+                raise
+            raise UnreadableError(f"no descriptor is left to read behind position {after}") from error
         end, history = Position(read_to), self.epochs
         span = Span(history.point_at(after), end, history.runs_between(after, end), data)
         self._last_read = (asked, span)

@@ -44,8 +44,9 @@ class Segment:
 
     @classmethod
     def create(cls, files: Files, directory: str, start: int, size: int) -> "Segment":
-        """Allocate a new file of zeros. Not durable before `make_durable`, for which no further descriptor is needed:
-        that there is none may be met here, but not where messages wait for the disk.
+        """Allocate a new file of zeros. Not durable before `make_durable`. For that and for reading it no further
+        descriptor is needed (a mapping has one of its own): that there is none may be met here, but not where messages
+        wait.
 
         Raises: OSError, in particular ENOSPC; then no file is left.
         """
@@ -55,6 +56,7 @@ class Segment:
         try:
             segment._file = files.open(segment.path, create=True)
             segment._file.allocate(size)
+            segment._view = segment._file.map(size)
         except OSError:
             segment.close()
             files.unlink(segment.path)

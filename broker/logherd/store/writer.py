@@ -32,7 +32,17 @@ from logherd.store.tail import cut_tail
 
 _T = TypeVar("_T")
 
-__all__ = ["CheckpointFile", "Cut", "LogWriter", "NoSpace", "Task", "WriteBatch", "patiently", "with_descriptor"]
+__all__ = [
+    "NO_DESCRIPTOR",
+    "CheckpointFile",
+    "Cut",
+    "LogWriter",
+    "NoSpace",
+    "Task",
+    "WriteBatch",
+    "patiently",
+    "with_descriptor",
+]
 
 
 class NoSpace(Enum):
@@ -51,7 +61,7 @@ _ZEROS_PAY_BELOW = 48 << 10
 three replicas took a tenth more of a stream of 250 KB a flush, and wrote half as much to the disk."""
 _MEAN_OF_FLUSHES = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 def patiently(writer: "LogWriter", action: Callable[[], _T]) -> Generator[NoSpace, None, _T]:
@@ -65,7 +75,7 @@ def patiently(writer: "LogWriter", action: Callable[[], _T]) -> Generator[NoSpac
         except OSError as error:
             if error.errno in _FULL:
                 writer.free_bytes = 0
-            elif error.errno not in _NO_DESCRIPTOR:
+            elif error.errno not in NO_DESCRIPTOR:
                 raise
         yield NoSpace.WAITING
 
@@ -77,7 +87,7 @@ def with_descriptor(action: Callable[[], None]) -> Task:
         try:
             return action()
         except OSError as error:
-            if error.errno not in _NO_DESCRIPTOR:
+            if error.errno not in NO_DESCRIPTOR:
                 raise
         yield NoSpace.WAITING
 

@@ -1,5 +1,7 @@
 """The contract of replication.log.ReplicaLog, on a message store; and which flush covers what."""
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -18,6 +20,10 @@ from unit.store.helpers import HOST, ROOT, SimClock, settle, small_options
 
 SEGMENT = 8192
 OPTIONS = replace(small_options(derived={"interval_ms": 0}), replicated=True)
+
+
+def none_left(*_: object, **__: object) -> int:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def open_log(disk: SimDisk | None = None, barriers: list[tuple[int, int]] | None = None) -> ReplicaStore:
@@ -369,4 +375,26 @@ def test_what_is_damaged_is_not_shipped_and_told_once(tmp_path: Path) -> None:
             log.read(ends[3], 1)
     assert told == [(str(path), ends[3], ends[3])]
     assert log.read(ends[4], 1).end == ends[5]
+    log.store.close()
+
+
+def test_what_no_descriptor_is_left_for_is_read_later_and_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = ReplicaStore(MessageStore.open(tmp_path, OPTIONS, OsFiles(), clock=SimClock()), [])
+    fill(log, *(1 for _ in range(60)))
+    flush(log)
+    log.store.close()
+    log = ReplicaStore(MessageStore.open(tmp_path, OPTIONS, OsFiles(), clock=SimClock()), [(1, 0)])
+    assert log.end > SEGMENT
+    for segment in log.store._log.segments:
+        segment.close()
+    told: list[StoreDamaged] = []
+    log.on_damage = lambda error, after: told.append(error)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", none_left)
+        with pytest.raises(UnreadableError, match="no descriptor"):
+            log.read(Position(0), 1)
+    assert log.read(Position(0), 1).end > 0
+    assert not told
     log.store.close()

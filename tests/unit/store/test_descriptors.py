@@ -1,6 +1,7 @@
 """A process that has no descriptor left can still store what it has a segment for."""
 
 import errno
+import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,21 @@ def test_a_batch_that_begins_a_segment_opens_no_file(store: MessageStore, monkey
             flush(store)
     assert upcoming.created
     assert store.flushed_position > upcoming.start
+
+
+def test_what_begins_a_segment_is_read_without_a_descriptor(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    while store._log.upcoming is None:
+        append(store)
+    upcoming = store._log.upcoming
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", none_left)
+        patch.setattr(mmap, "mmap", none_left)
+        while store.end_position < upcoming.start + 1000:
+            append(store)
+            flush(store)
+        assert len(store.read_raw(upcoming.start, 1)[0]) > 0
 
 
 def test_a_segment_for_which_there_is_no_descriptor_is_made_later(

@@ -60,6 +60,8 @@ def failure_of(error: BaseException) -> BrokerFailed:
         return MustHeal(str(error))
     if isinstance(error, MustHeal):
         return error
+    if not isinstance(error, LogHerdError):  # its words alone do not say what was being done
+        _log.error("the replica failed", cause=error)
     return BrokerFailed(f"{type(error).__name__}: {error}")
 
 
