@@ -25,8 +25,8 @@ class SpanDamagedError(ReplicationError):
 
 
 class UnreadableError(ReplicationError):
-    """What lies here cannot be read now, and may be asked for again: it is damaged on the disk, of which the log's owner
-    has heard, and may be whole elsewhere; or the process has no descriptor left for its file."""
+    """What lies here cannot be read now, and may be asked for again: it is damaged, of which the log's owner has heard,
+    and may be whole elsewhere; or the process has no descriptor left for its file."""
 
 
 @dataclass(frozen=True, slots=True)
