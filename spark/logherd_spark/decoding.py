@@ -8,12 +8,12 @@ from collections.abc import Callable
 from functools import cached_property
 from struct import Struct
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logherd.kit.checksum import crc32
 from logherd.model.record import CHECKSUM_SIZE, MAGIC_V1, MAGIC_V2, RecordError, SysFlag, check_record
 from logherd.wire.compression import decompress_body
 from logherd.wire.errors import BodyError

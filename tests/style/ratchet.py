@@ -31,5 +31,5 @@ CLASSES: dict[str, int] = {
     "logherd.store.consume_queue:QueueLog": 16,
     "logherd.store.derived:Derived": 17,
     "logherd.store.log:CommitLog": 16,
-    "logherd.store.writer:LogWriter": 17,
+    "logherd.store.writer:LogWriter": 15,
 }

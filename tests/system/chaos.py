@@ -34,6 +34,7 @@ _LOSES_UNFLUSHED = frozenset({"power cut of all brokers"})
 """With `flush: async` these may lose what was answered, so they are left out there."""
 _MODES = (CONTROLLER, RAFT, CONTROLLER, STATIC, CONTROLLER, STATIC_SOME, RAFT, STATIC_ALONE)
 """By the seed, in turn."""
+_INTERRUPTED = 130
 
 
 def _plan(seed: int, *, without: frozenset[str]) -> list[str]:
@@ -59,6 +60,9 @@ def _one(seed: int, mode: GroupMode, *, guarded: bool) -> bool:
         traceback.print_exc()
         print(f"chapter {seed} failed; its logs and histories are in {directory}", flush=True)
         return False
+    except KeyboardInterrupt:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
     shutil.rmtree(directory)
     return True
 
@@ -77,14 +81,20 @@ def main() -> int:
         return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what a chapter made is removed, as on Ctrl-C
     over = time.monotonic() + asked.seconds
-    failed, seed = [], asked.seed
-    while time.monotonic() < over:
-        mode = MODES[asked.mode] if asked.mode else _MODES[seed % len(_MODES)]
-        if not _one(seed, mode, guarded=asked.guarded):
-            failed.append(seed)
-        seed += 1
+    failed, seed, interrupted = [], asked.seed, False
+    try:
+        while time.monotonic() < over:
+            mode = MODES[asked.mode] if asked.mode else _MODES[seed % len(_MODES)]
+            if not _one(seed, mode, guarded=asked.guarded):
+                failed.append(seed)
+            seed += 1
+    except KeyboardInterrupt:
+        interrupted = True
+        print(f"interrupted in chapter {seed}, which counts as neither")
     print(f"{seed - asked.seed - len(failed)} chapters passed, {len(failed)} failed {failed or ''}")
-    return 1 if failed else 0
+    if failed:
+        return 1
+    return _INTERRUPTED if interrupted else 0
 
 
 if __name__ == "__main__":

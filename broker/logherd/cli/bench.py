@@ -28,20 +28,26 @@ def bench_send(
     name_server: NameServerOption = "127.0.0.1:9876",
     size: Annotated[int, typer.Option(min=1, help="Bytes of each body.")] = 1024,
     window: Annotated[int, typer.Option(min=1, help="Messages in flight.")] = 512,
+    batch: Annotated[int, typer.Option(min=1, max=1024, help="Messages of each request.")] = 1,
     connections: ConnectionsOption = 2,
     queues: QueuesOption = 8,
     seconds: SecondsOption = 10.0,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Send as fast as a window of messages in flight allows."""
+    if window < connections * batch:
+        raise typer.BadParameter(
+            f"{window} messages in flight are fewer than {connections} connections times {batch} messages of a request",
+            param_hint="--window",
+        )
     from logherd.client.send_load import SendLoad, run_send_load
 
     async def load() -> "LoadReport":
         host, port, broker = await _broker_of_topic(name_server, queues)
         return await run_send_load(
             SendLoad(
-                host=host, port=port, topic=TOPIC, queues=queues, size=size, window=window, connections=connections,
-                seconds=seconds, broker_name=broker,
+                host=host, port=port, topic=TOPIC, queues=queues, size=size, window=window, batch=batch,
+                connections=connections, seconds=seconds, broker_name=broker,
             )
         )  # fmt: skip
 

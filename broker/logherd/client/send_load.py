@@ -16,6 +16,7 @@ from typing import cast
 from logherd.aiokit.dialing import dial
 from logherd.client.report import Latency, LoadReport
 from logherd.kit.errors import ensure
+from logherd.wire.batch import BatchMessage, encode_batch
 from logherd.wire.codec import encode_frame
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
@@ -31,6 +32,7 @@ _SUCCESS = b'"code":0,'
 OPAQUE_FIRST = 1_000_000_000
 OPAQUE_LAST = 2_147_483_647
 _UNIQUE_MARK = "U" * 32
+_PROPERTIES = f"UNIQ_KEY\x01{_UNIQUE_MARK}\x02WAIT\x01true\x02"
 DRAIN_SECONDS = 5.0
 
 
@@ -38,7 +40,8 @@ DRAIN_SECONDS = 5.0
 class SendLoad:
     """What to send. The topic must exist with at least `queues` queues; bodies have `size` bytes.
 
-    `window` messages are in flight in all, spread over `connections`. The first `warmup_seconds` are not measured.
+    `window` messages are in flight in all, spread over `connections`, `batch` of them in each request. The first
+    `warmup_seconds` are not measured.
     """
 
     host: str
@@ -47,6 +50,7 @@ class SendLoad:
     queues: int = 8
     size: int = 1024
     window: int = 512
+    batch: int = 1
     connections: int = 2
     seconds: float = 10.0
     warmup_seconds: float = 1.0
@@ -58,14 +62,14 @@ async def run_send_load(load: SendLoad) -> LoadReport:
 
     Raises: OSError if the broker cannot be reached.
     """
-    ensure(1 <= load.connections <= load.window, "each connection has a message in flight", load)
+    ensure(1 <= load.connections * load.batch <= load.window, "each connection has a request in flight", load)
     run = _Run(load)
     lanes = [_Lane(run, number) for number in range(load.connections)]
     for lane in lanes:
         await dial(lambda lane=lane: lane, load.host, load.port)  # type: ignore[misc]
     try:
         for lane in lanes:
-            lane.fill(load.window // load.connections)
+            lane.fill(load.window // (load.connections * load.batch))
         await asyncio.sleep(load.warmup_seconds)
         run.start_measuring()
         await asyncio.sleep(load.seconds)
@@ -106,7 +110,7 @@ class _Run:
     def report(self) -> LoadReport:
         seconds = time.perf_counter() - self._started_at
         cpu = time.process_time() - self._cpu_before
-        messages = self.answers - self._answers_before - sum(self.refused.values())
+        messages = (self.answers - self._answers_before - sum(self.refused.values())) * self.load.batch
         return LoadReport(
             messages=messages, bytes=messages * self.load.size, seconds=seconds, latency=Latency.of(self.latencies),
             refused=dict(self.refused), lost=self.lost, client_cpu_seconds=cpu,
@@ -131,6 +135,7 @@ class _Lane(asyncio.Protocol):
         self._opaque_first = self._opaque = OPAQUE_FIRST + number * span
         self._opaque_last = self._opaque_first + span - 1
         self._unique = (time.time_ns() << 40) + (number << 96)
+        self._batch = run.load.batch
         self.drained: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -152,7 +157,8 @@ class _Lane(asyncio.Protocol):
         frames = []
         now = time.perf_counter()
         for number in range(opaque, opaque + count):
-            frames.append(templates[number % queues] % (unique + number, number))
+            keys = () if self._batch == 1 else range(unique + number * self._batch, unique + (number + 1) * self._batch)
+            frames.append(templates[number % queues] % (unique + number, number, *keys))
             sent_at[number] = now
         self._opaque = opaque + count
         self._transport.write(b"".join(frames))
@@ -196,20 +202,24 @@ class _Lane(asyncio.Protocol):
 
 
 def _template(load: SendLoad, queue_id: int) -> bytes:
-    """The frame of one message as a format with two holes of fixed width: the unique key, then the opaque.
+    """The frame of one request as a format with holes of fixed width: the unique key, the opaque, and in a batch the
+    unique key of each message.
 
     Source: the order of the keys in RocketMQ's JSON header puts extFields before opaque.
     """
     header = SendMessageHeaderV2(
         producer_group="logherd-bench", topic=load.topic, default_topic="TBW102", default_topic_queues=4,
         queue_id=queue_id, sys_flag=0, born_timestamp=time.time_ns() // 1_000_000, flag=0,
-        properties=f"UNIQ_KEY\x01{_UNIQUE_MARK}\x02WAIT\x01true\x02", reconsume_times=0, unit_mode=False, batch=False,
-        broker_name=load.broker_name,
+        properties=_PROPERTIES, reconsume_times=0, unit_mode=False, batch=load.batch > 1, broker_name=load.broker_name,
     )  # fmt: skip
     body = bytes(32 + n % 95 for n in range(load.size))
-    frame = encode_frame(
-        Frame(RequestCode.SEND_MESSAGE_V2, OPAQUE_FIRST, ext=encode_header(header), body=body)
-    ).replace(b"%", b"%%")
+    code = RequestCode.SEND_MESSAGE_V2
+    if load.batch > 1:
+        code, body = (
+            RequestCode.SEND_BATCH_MESSAGE,
+            encode_batch([BatchMessage(0, body, _PROPERTIES.encode())] * load.batch),
+        )
+    frame = encode_frame(Frame(code, OPAQUE_FIRST, ext=encode_header(header), body=body)).replace(b"%", b"%%")
     unique, opaque = _UNIQUE_MARK.encode(), b'"opaque":%d' % OPAQUE_FIRST
     ensure(0 < frame.find(unique) < frame.find(opaque), "the unique key stands before the opaque")
-    return frame.replace(unique, b"%032X", 1).replace(opaque, b'"opaque":%d', 1)
+    return frame.replace(unique, b"%032X", 1 + (load.batch if load.batch > 1 else 0)).replace(opaque, b'"opaque":%d', 1)

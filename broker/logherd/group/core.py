@@ -76,18 +76,19 @@ class GroupCore(Grounded):
         self._liaison = Liaison(self._ground)
         self._solitude = Solitude(options)
         self._role: Follows | Leader = Follows(self._ground)
+        """On each message's way it is asked whether it is `Follows`: a check against an abstract class takes long."""
 
     # ---- what the shell asks ---------------------------------------------------------------------------------------
 
     @property
     def leads(self) -> Epoch | None:
         """The epoch of this replica's own leadership, which may be fenced."""
-        return self._role.epoch if isinstance(self._role, Leader) else None
+        return self._role.epoch if not isinstance(self._role, Follows) else None
 
     @property
     def leading(self) -> Leader | None:
         """The leadership, while there is one; it may be fenced."""
-        return self._role if isinstance(self._role, Leader) else None
+        return self._role if not isinstance(self._role, Follows) else None
 
     @property
     def following(self) -> Follows | None:
@@ -98,11 +99,11 @@ class GroupCore(Grounded):
         """R1: the epoch in which this replica may answer as the leader at this moment. To be asked when a request is
         taken, and again when its answer leaves."""
         role = self._role
-        return role.epoch if isinstance(role, Leader) and role.serving(now) else None
+        return role.epoch if not isinstance(role, Follows) and role.serving(now) else None
 
     def closed(self, now: int) -> Closed | None:
         """Why a client's write may not be appended at this moment; None if it may."""
-        return self._role.closed(now) if isinstance(self._role, Leader) else Closed.NOT_SERVING
+        return self._role.closed(now) if not isinstance(self._role, Follows) else Closed.NOT_SERVING
 
     def readable(self, now: int) -> Position | None:
         """Up to where this follower may answer reads itself at this moment; None: the leader must."""
@@ -127,7 +128,7 @@ class GroupCore(Grounded):
         """
         ensure(not isinstance(event, _OTHERS), "an input of another mode", event)
         self._ground.pass_time(now)
-        if isinstance(self._role, Leader):
+        if not isinstance(self._role, Follows):
             self._role.look()
         else:
             ensure(not self._ground.grown, "ground 4: only a leader's services append", event)
@@ -155,7 +156,7 @@ class GroupCore(Grounded):
         return self._ground.finish()
 
     def _advance(self) -> None:
-        if isinstance(self._role, Leader) and (cause := self._role.advance()) is not None:
+        if not isinstance(self._role, Follows) and (cause := self._role.advance()) is not None:
             self._resign(cause)
 
     def _on_tick(self) -> None:
@@ -279,7 +280,7 @@ class GroupCore(Grounded):
                 if isinstance(role, Follows):
                     _tell(role, envelope)
             case AppendAck() | AppendReject() | HeartbeatAck() | CopyAck():
-                if isinstance(role, Leader):
+                if not isinstance(role, Follows):
                     role.on_answer(envelope, body)
             case ReadAsk():
                 if isinstance(role, Leader):

@@ -167,8 +167,11 @@ class Ground:
     @property
     def shown(self) -> Position:
         """How far the log is committed, and durable here; nothing new while a log that begins anew is not flushed."""
-        position = min(self._progress.commit, self.durable.position)
-        return position if position >= self.log.epochs.base.position else self._progress.shown
+        progress, durable = self._progress, self.durable.position
+        position = progress.commit if progress.commit < durable else durable
+        if position <= progress.shown:
+            return progress.shown
+        return position if position >= self.log.epochs.base.position else progress.shown
 
     # ---- what it does --------------------------------------------------------------------------------------------
 
@@ -229,8 +232,8 @@ class Ground:
 
     def finish(self) -> Output:
         """The output of the step."""
-        progress, commit = self._progress, None
-        if self.shown > progress.shown:
-            progress.shown = commit = self.shown
+        progress, commit, shown = self._progress, None, self.shown
+        if shown > progress.shown:
+            progress.shown = commit = shown
         progress.end = self.log.end
         return self.out.drain(commit)

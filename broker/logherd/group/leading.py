@@ -199,6 +199,8 @@ class Leadership(ABC):
         """Say at once when service begins or ends."""
         ground = self._ground
         leased = self.leased(ground.now)
+        if leased and self._serving:
+            return  # what is committed stays so
         may = leased and self._barrier is not None and ground.commit >= self._barrier
         if may and not self._serving:
             ground.report(Serving(self.epoch))

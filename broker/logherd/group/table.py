@@ -12,9 +12,9 @@ A table is no epoch yet: each start of its leader is an epoch of its own, in whi
 """
 
 from dataclasses import dataclass
-from zlib import crc32
 
 from logherd.controller.values import BrokerId
+from logherd.kit.checksum import crc32
 from logherd.kit.errors import LogHerdError, ensure
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point

@@ -15,10 +15,10 @@ Source: apache/rocketmq: common/src/main/java/org/apache/rocketmq/common/message
 """
 
 import struct
-from zlib import crc32
 
 from msgspec import Struct
 
+from logherd.kit.checksum import crc32
 from logherd.kit.errors import LogHerdError
 
 __all__ = [

@@ -5,8 +5,8 @@ The layout is that of record.py; both hosts and the store timestamp between them
 
 from collections.abc import Callable
 from struct import Struct
-from zlib import crc32
 
+from logherd.kit.checksum import crc32
 from logherd.model.record import CHECKSUM_SIZE, MAGIC_V1, MAGIC_V2, TOPIC_BYTES_V1_MAX, RecordError
 
 __all__ = ["RunEncoder", "run_encoder"]

@@ -8,8 +8,8 @@ checksum in the log stops the process: here it only costs the connection. The pa
 
 from enum import IntEnum
 from struct import Struct
-from zlib import crc32
 
+from logherd.kit.checksum import crc32
 from logherd.peers.errors import FrameError
 
 __all__ = ["FRAME_HEAD_SIZE", "FrameReader", "Kind", "make_frame"]

@@ -2,8 +2,8 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from zlib import crc32
 
+from logherd.kit.checksum import crc32
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.raft.record import HEADER_SIZE, Kind, Record, decode_records, encode_run

@@ -13,10 +13,10 @@ Source: raft-log rules 5.4; the broker's message log keeps RocketMQ's layout ins
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from struct import Struct
-from zlib import crc32
 
 import msgspec
 
+from logherd.kit.checksum import crc32
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.replication.log import SpanDamagedError

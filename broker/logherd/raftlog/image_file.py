@@ -7,10 +7,10 @@ The description is compact JSON: {"identity","epoch","position","seal","checksum
 """
 
 from struct import Struct
-from zlib import crc32
 
 import msgspec
 
+from logherd.kit.checksum import crc32
 from logherd.model.names import Epoch, Position
 from logherd.replication.epochs import Point
 from logherd.replication.log import Image

@@ -17,9 +17,10 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/StoreChec
 """
 
 from struct import Struct
-from zlib import crc32
 
 import msgspec
+
+from logherd.kit.checksum import crc32
 
 __all__ = ["CHECKPOINT_SIZE", "SLOT_OFFSETS", "SLOT_VERSION", "Checkpoint", "decode_checkpoint", "encode_java_fields",
            "encode_slot", "slot_version"]  # fmt: skip

@@ -6,8 +6,8 @@ with it, or know how it is taken all the same.
 """
 
 from struct import Struct
-from zlib import crc32
 
+from logherd.kit.checksum import crc32
 from logherd.model.record import CHECKSUM_SIZE, MAGIC_V1, SysFlag
 from logherd.store.consume_queue import UNIT, QueueLog
 from logherd.store.extract import Extractor, tags_code_is_time

@@ -15,10 +15,10 @@ to a verified record; so whatever a crash leaves of a write, each record is as i
 import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from zlib import crc32
 
 import msgspec
 
+from logherd.kit.checksum import crc32
 from logherd.model.record import BLANK_SIZE_MIN, RecordError
 from logherd.store.checkpoint import CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
 from logherd.store.errors import RawRefused, StoreDamaged, StoreFull

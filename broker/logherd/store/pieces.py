@@ -5,10 +5,10 @@ It is read from the files, so it is the same for a store that is open and for on
 
 from enum import StrEnum
 from typing import NamedTuple
-from zlib import crc32
 
 import msgspec
 
+from logherd.kit.checksum import crc32
 from logherd.model.record import BLANK_SIZE_MIN, RecordError
 from logherd.store.files import Files
 from logherd.store.mending import Neighbour, replica_checkpoint

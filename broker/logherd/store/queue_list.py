@@ -12,8 +12,8 @@ means that the file is damaged; then it is derived from the log again, as are th
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from zlib import crc32
 
+from logherd.kit.checksum import crc32
 from logherd.store.files import File, Files
 
 __all__ = ["QueueEntry", "QueueList", "QueueListDamaged", "decode_queue_list", "encode_queue_line"]

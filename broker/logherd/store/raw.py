@@ -6,8 +6,8 @@ head are carried; then the run ends where the segment ends.
 
 from collections.abc import Sequence
 from struct import Struct
-from zlib import crc32
 
+from logherd.kit.checksum import crc32
 from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, MAGIC_V1, RecordError, SysFlag
 from logherd.store.files import Buffer
 from logherd.store.scan import Scanned, read_record

@@ -8,8 +8,8 @@ that was cut inside the properties, where the checksum is, would pass as such a 
 
 from collections.abc import Iterator
 from struct import Struct
-from zlib import crc32
 
+from logherd.kit.checksum import crc32
 from logherd.model.record import (
     BLANK_MAGIC,
     BLANK_SIZE_MIN,

@@ -9,8 +9,8 @@ the slot that is not the newest: a torn write costs a value that was never calle
 
 from dataclasses import dataclass
 from struct import Struct
-from zlib import crc32
 
+from logherd.kit.checksum import crc32
 from logherd.kit.errors import ensure
 from logherd.store.errors import ReplicaDamaged, StoreVersionError
 from logherd.store.files import File, Files

@@ -6,6 +6,7 @@ from logherd.client.pull_load import PullLoad, run_pull_load
 from logherd.client.report import Latency
 from logherd.client.send_load import SendLoad, run_send_load
 from logherd.model.properties import parse_properties
+from logherd.wire.batch import decode_batch
 from unit.client.fake_broker import FakeBroker, running
 
 
@@ -31,6 +32,24 @@ async def test_every_message_is_whole_unique_and_spread_over_the_queues(connecti
         assert {len(body) for body in broker.bodies} == {100}
         assert {header.queue_id for header in broker.sends} == {0, 1, 2, 3}
         assert 0 < report.latency.p50 <= report.latency.p99 <= report.latency.p999 <= report.latency.maximum
+
+
+async def test_a_batch_has_as_many_whole_and_unique_messages_as_were_asked_for() -> None:
+    async with running() as broker:
+        host, port = where(broker)
+        load = SendLoad(
+            host=host, port=port, topic="T", queues=4, size=100, window=64, batch=16, connections=2, seconds=0.2,
+            warmup_seconds=0.05,
+        )  # fmt: skip
+        report = await run_send_load(load)
+        units = [unit for body in broker.bodies for unit in decode_batch(body)]
+        assert 0 < report.messages <= len(units) == 16 * len(broker.sends)
+        assert report.messages % 16 == 0
+        assert report.bytes == report.messages * 100
+        assert all(header.batch for header in broker.sends)
+        assert {len(body) for _, body, _ in units} == {100}
+        keys = {parse_properties(bytes(properties).decode())["UNIQ_KEY"] for _, _, properties in units}
+        assert len(keys) == len(units)
 
 
 async def test_refusals_are_counted_by_code_and_not_as_messages() -> None:

@@ -37,3 +37,24 @@ def test_what_is_prepared_never_falls_a_step_below_what_was_asked_for():
         append(store, body=b"x" * 900)
         flush(store)
         settle(store)
+
+
+def test_large_flushes_go_into_blocks_without_zeros_until_small_ones_come_again():
+    ahead = {**AHEAD, "segment_bytes": 8 << 20, "batch_bytes_max": 1 << 20}
+    disk = SimDisk()
+    store = open_store(disk, log=ahead)
+    settle(store)
+    while store.end_position < 4 << 20:
+        for _ in range(100):
+            append(store, body=b"x" * 900)
+        flush(store)
+        settle(store)
+    prepared = store._writer._active.zeroed
+    assert prepared < store.end_position
+    appended = store.end_position
+    for _ in range(100):
+        append(store, body=b"x" * 900)
+        flush(store)
+        settle(store)
+    assert zeroed(store) > AHEAD["zero_ahead_bytes"] - AHEAD["zero_step_bytes"]
+    assert store._writer._active.zeroed > appended

@@ -27,6 +27,8 @@ from logherd.store import QueueLog
 __all__ = ["Duties", "Replica"]
 
 _TICK_SECONDS = 0.02
+_FREQUENT = (Appended, Flushed, Received)
+"""What comes with each message. What the world is told changes with these only if there are events, or at a tick."""
 
 
 class Duties(Protocol):
@@ -42,7 +44,7 @@ class Duties(Protocol):
         """Everything below `position` is committed here; these queues have new messages."""
 
     def settle(self) -> None:
-        """A step has been carried out whole."""
+        """A step that had news, or a tick, has been carried out whole."""
 
 
 class Links(Protocol):
@@ -169,7 +171,7 @@ class Replica:
         try:
             output = self.machine.step(event, boot_ms())
             self._seen = self.log.end
-            self._carry_out(output)
+            self._carry_out(output, news=bool(output.events) or not isinstance(event, _FREQUENT))
         except Exception as error:  # a broken rule, or a log that cannot go on
             self.fail(error)
 
@@ -215,7 +217,7 @@ class Replica:
 
     # ---- what a step wants --------------------------------------------------------------------------------------
 
-    def _carry_out(self, output: Output) -> None:
+    def _carry_out(self, output: Output, *, news: bool) -> None:
         appended = False
         for event in output.events:
             appended |= self._duties.take(event)
@@ -229,6 +231,7 @@ class Replica:
             self._duties.committed(self.log.advance(output.commit), output.commit)
         for question in output.asks:
             self.mode.ask(question)
-        self._duties.settle()
+        if news:
+            self._duties.settle()
         if appended:
             self.step(Appended())

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
-from zlib import crc32
 
 from logherd.app.quorum.outcomes import StateMachine
+from logherd.kit.checksum import crc32
 from logherd.model.names import Position
 from logherd.raft.core import RaftCore, make_image
 from logherd.raft.record import Kind

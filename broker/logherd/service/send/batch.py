@@ -6,13 +6,15 @@ batch's to each unit's, and what a reader then takes for the message's UNIQ_KEY 
 
 from logherd.model.properties import Name, format_properties, parse_properties
 from logherd.service.errors import RequestError
-from logherd.service.send.properties import Stamper, refuse_features
+from logherd.service.send.properties import STORED_BYTES_MAX, Stamper, refuse_features
 from logherd.wire.batch import decode_batch
 from logherd.wire.codes import ResponseCode
 from logherd.wire.errors import BodyError
 
 __all__ = ["BatchUnit", "split_batch", "split_rows"]
 
+
+_UNIQUE = f"{Name.UNIQ_KEY}\x01".encode()
 
 BatchUnit = tuple[int, bytes, bytes]
 """(flag, body, stored properties), as `MessageStore.append_all` takes them."""
@@ -30,14 +32,34 @@ def split_batch(body: bytes, batch_properties: str, stamper: Stamper) -> tuple[l
     names = tuple(f"{name}\x01" for name in shared)
     suffix = format_properties(shared)
     units = list[BatchUnit]()
+    known = dict[tuple[bytes, bytes], tuple[bytes, bytes]]()
     for flag, content, properties in messages:
+        before, _, rest = properties.partition(_UNIQUE)
+        key, mark, after = rest.partition(b"\x02")
+        ordinary = mark and key.isalnum()
+        around = known.get((before, after)) if ordinary else None
+        if around is not None and len(stored := _UNIQUE.join((around[0], key + around[1]))) <= STORED_BYTES_MAX:
+            units.append((flag, content, stored))
+            continue
         text = _decode(properties, len(units))
         if any(name in text for name in names):
             text = format_properties(shared | parse_properties(text))
         elif suffix:
             text = f"{text}\x02{suffix}" if text and text[-1] != "\x02" else text + suffix
-        units.append((flag, content, stamper.stamp(text)[0]))
+        stored = stamper.stamp(text)[0]
+        units.append((flag, content, stored))
+        if ordinary and format_properties(parse_properties(text)) == text:
+            _remember(known, (before, after), stored, key)
     return units, batch_key
+
+
+def _remember(
+    known: dict[tuple[bytes, bytes], tuple[bytes, bytes]], around: tuple[bytes, bytes], stored: bytes, key: bytes
+) -> None:  # fmt: skip
+    """The messages of a batch differ by their key, if at all: what stands around it is stored as it was before."""
+    stored_before, _, rest = stored.partition(_UNIQUE)
+    if rest.startswith(key + b"\x02") and _UNIQUE not in rest and _UNIQUE not in around[1]:
+        known[around] = stored_before, rest[len(key) :]
 
 
 def split_rows(body: bytes, stamper: Stamper) -> list[BatchUnit]:

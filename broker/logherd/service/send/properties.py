@@ -11,9 +11,9 @@ from logherd.model.record import CHECKSUM_SIZE
 from logherd.service.errors import RequestError
 from logherd.wire.codes import ResponseCode
 
-__all__ = ["Stamper", "refuse_features"]
+__all__ = ["STORED_BYTES_MAX", "Stamper", "refuse_features"]
 
-_ROOM_MAX = PROPERTIES_BYTES_MAX - CHECKSUM_SIZE
+STORED_BYTES_MAX = PROPERTIES_BYTES_MAX - CHECKSUM_SIZE
 _UNIQUE = f"{Name.UNIQ_KEY}\x01"
 _UNIQUE_LENGTH = len(_UNIQUE)
 _ENDING_LENGTH_MAX = 256
@@ -55,7 +55,7 @@ class Stamper:
         if ending is None or len(pair) == _UNIQUE_LENGTH:
             return self._stamp_any(text)
         stored, plain = ending
-        if len(before) + len(pair) + len(stored) > _ROOM_MAX or not (pair.isascii() and before.isascii()):
+        if len(before) + len(pair) + len(stored) > STORED_BYTES_MAX or not (pair.isascii() and before.isascii()):
             return self._stamp_any(text)
         encoded = pair.encode()
         if before:
@@ -98,10 +98,11 @@ class Stamper:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL, f"properties cannot be written as UTF-8: {error.reason}"
             ) from error
-        if len(encoded) > _ROOM_MAX:
+        if len(encoded) > STORED_BYTES_MAX:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"properties take {len(encoded)} bytes with those the broker adds, at most {_ROOM_MAX} are stored",
+                f"properties take {len(encoded)} bytes with those the broker adds, "
+                f"at most {STORED_BYTES_MAX} are stored",
             )
         return encoded
 
