@@ -6,7 +6,7 @@ from typing import Any
 
 from compat.driver import message
 from e2e.cluster.kube import Object, eventually
-from e2e.orders import NAMESPACE, PODS
+from e2e.orders import NAMESPACE, PODS, is_ready
 from e2e.scene import FIRST, Scene
 
 __all__ = ["QUEUES", "SmallGroup"]
@@ -23,16 +23,19 @@ class SmallGroup:
     def __init__(self, scene: Scene, name: str, owner: str = "") -> None:
         self.scene = scene
         self.name = name
+        self.brokers = 0
         self.names = f"{owner or name}-bootstrap.{NAMESPACE}.svc.cluster.local:9876"
 
-    def apply(self, **spec: Any) -> None:
+    def apply(self, *, replicas: int, **spec: Any) -> None:
         """As a user does."""
+        self.brokers = replicas
         self.scene.cluster.kubectl("apply", "-f", "-", text=json.dumps({
             "apiVersion": "logherd.dev/v1alpha1", "kind": "BrokerGroup",
             "metadata": {"name": self.name, "namespace": NAMESPACE},
             "spec": {
-                "image": FIRST, "imagePullPolicy": "Never", "resources": _SMALL, "storage": {"size": "1Gi"},
-                "controllers": _CONTROLLERS, "config": {"mappedFileSizeCommitLog": "67108864"}, **spec,
+                "replicas": replicas, "image": FIRST, "imagePullPolicy": "Never", "resources": _SMALL,
+                "storage": {"size": "1Gi"}, "controllers": _CONTROLLERS,
+                "config": {"mappedFileSizeCommitLog": "67108864"}, **spec,
             },
         }))  # fmt: skip
 
@@ -54,13 +57,17 @@ class SmallGroup:
         """What the operator last wrote of it. Raises Refused."""
         return dict(self.scene.cluster.kube.get(f"{_GROUPS}/{self.name}").get("status", {}))
 
+    def all_ready(self) -> bool:
+        """Whether all pods are there and ready, whatever the operator has heard of it. Raises Refused."""
+        pods = self.pods()
+        return sum("-broker-" in name for name in pods) == self.brokers and all(map(is_ready, pods.values()))
+
     @property
     def leader(self) -> str:
         """The pod that leads, once all brokers are in sync and the operator is content; "" before. Raises Refused."""
         status = self.status
-        have, _, wanted = str(status.get("inSync", "")).partition("/")
-        content = status.get("phase") == "Running" and have == wanted
-        return str((status.get("leader") or {}).get("pod") or "") if content else ""
+        content = status.get("phase") == "Running" and status.get("inSync") == f"{self.brokers}/{self.brokers}"
+        return str((status.get("leader") or {}).get("pod") or "") if content and self.all_ready() else ""
 
     def settle(self) -> str:
         """Wait until it is led and all are in sync; the pod that leads."""

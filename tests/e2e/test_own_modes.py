@@ -4,6 +4,7 @@ They have no Service of the leader: routes name its pod, and a stock client that
 """
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from e2e.cluster.kube import Refused, eventually
-from e2e.orders import NAMESPACE, admin_page, is_ready
+from e2e.orders import NAMESPACE, admin_page
 from e2e.scene import Scene
 from e2e.small import QUEUES, SmallGroup
 from logherd.wire.codes import RequestCode
@@ -39,7 +40,7 @@ class Led(NamedTuple):
 
 
 class OwnLed(SmallGroup):
-    """One of the two. Its brokers are asked, because the operator need not hear at once of what they decide."""
+    """One of the two. Its brokers are asked: the operator may look a minute later at what they have decided."""
 
     def look(self) -> Led | None:
         """Who leads and serves. Raises Refused."""
@@ -62,15 +63,26 @@ class OwnLed(SmallGroup):
         assert isinstance(found, Led)
         return found
 
-    def complete(self) -> bool:
-        """Whether all pods are ready, all brokers in sync, and the operator content with who leads. Raises Refused."""
+    def in_step(self) -> bool:
+        """Whether all pods are ready, and all brokers in sync, as the leader says. Raises Refused."""
         led = self.look()
-        return led is not None and led.pod == self.leader and all(is_ready(each) for each in self.pods().values())
+        said = (admin_page(led.address, "/status") or {}).get("replication", {}) if led is not None else {}
+        return bool(said) and len(said["inSync"]["members"]) == self.brokers and self.all_ready()
+
+    def recover(self) -> None:
+        """Wait for that."""
+        eventually(self.in_step, f"{self.name} is complete", seconds=900, pause=0.5, words=self.words)
 
     def settle(self) -> str:
-        """Wait for that; the pod that leads."""
-        eventually(self.complete, f"{self.name} is complete", seconds=900, pause=0.5, words=self.words)
-        return self.led().pod
+        """Wait for that, and until the operator is content; it need not hear at once of another leader."""
+        self.recover()
+        return super().settle()
+
+    def ended_epoch(self) -> str:
+        """Which epoch it was, as the operator says once nobody leads; "" before. Raises Refused."""
+        elected = (each for each in self.status.get("conditions", ()) if each["type"] == "LeaderElected")
+        found = re.search(r"in epoch (\d+), and does not serve", next(elected, {"message": ""})["message"])
+        return found[1] if found else ""
 
     def client(self) -> BlockingClient:
         """A connection to the leader's own pod. Raises Refused if there is none."""
@@ -163,7 +175,7 @@ def test_brokers_that_vote_outlive_their_leaders_process_and_its_pod(scene: Scen
         scene.orders.kill_process(before.pod)
         votes.led(after=before.epoch)
         producer.wait_for(_SOME, since=time.time())
-        votes.settle()
+        votes.recover()
         votes.tell_outage(producer, "mode Raft, process of the leader killed", begin)
 
         begin, before, uids = time.time(), votes.led(), votes.uids()
@@ -172,7 +184,7 @@ def test_brokers_that_vote_outlive_their_leaders_process_and_its_pod(scene: Scen
         assert votes.uids()[after.pod] != uids[before.pod]
         producer.wait_for(_SOME, since=time.time())
         votes.tell_outage(producer, "mode Raft, pod of the leader deleted", begin)
-        votes.routes_name_pod(votes.settle())
+        votes.routes_name_pod(votes.led().pod)
 
 
 def test_a_follower_that_is_promoted_by_hand_has_everything_that_the_lost_leader_acknowledged(
@@ -188,10 +200,8 @@ def test_a_follower_that_is_promoted_by_hand_has_everything_that_the_lost_leader
         cluster.kubectl("cordon", "node2")
         try:
             scene.orders.delete_pod(before.pod, grace=0)
-            eventually(lambda: "leader" not in table.status, "the operator sees that nobody leads", words=table.words)
-            cluster.kubectl(
-                "-n", NAMESPACE, "annotate", "brokergroup", "table", f"logherd.dev/switchover=2@{before.epoch}"
-            )  # fmt: skip
+            epoch = eventually(table.ended_epoch, "the operator says that nobody leads", words=table.words)
+            cluster.kubectl("-n", NAMESPACE, "annotate", "brokergroup", "table", f"logherd.dev/switchover=2@{epoch}")
             assert table.led(after=before.epoch).pod == "table-broker-1"
             eventually(lambda: table.committed(_READERS, _TOPIC) == _COUNT, "what was read is known there, too")
             producer.wait_for(_SOME, since=time.time())
@@ -202,14 +212,8 @@ def test_a_follower_that_is_promoted_by_hand_has_everything_that_the_lost_leader
 
 
 def _await_first_broker_again(table: OwnLed) -> None:
-    """Sends wait for nobody since the promotion, for broker 1 was away. A new table by hand, once it has everything."""
-
-    def copies_all() -> bool:
-        led = table.look()
-        said = (admin_page(led.address, "/status") or {}).get("replication", {}) if led is not None else {}
-        return any(each["brokerId"] == 1 and each["connected"] for each in said.get("followers", ()))
-
-    eventually(copies_all, "broker 1 copies", seconds=600, words=table.words)
+    """Sends wait for nobody since the promotion, for broker 1 was away. The next table is given by hand."""
+    eventually(table.all_ready, "broker 1 is ready", seconds=600, words=table.words)
     here = ("--admin", "127.0.0.1:8088")
     inside = ("-n", NAMESPACE, "exec", "table-broker-1", "-c", "broker", "--", "logherd", "replica")
     roles = json.loads(table.scene.cluster.kubectl(*inside, "roles", *here, "-o", "json"))[0]

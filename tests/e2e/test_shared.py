@@ -13,6 +13,7 @@ from e2e.small import QUEUES, SmallGroup
 pytestmark = [pytest.mark.timeout(1800, func_only=True)]
 _OWNER, _USER = "till", "bills"
 _LEADER = f"{_USER}-leader.{NAMESPACE}.svc.cluster.local:10911"
+_SLICE = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices/{_USER}-leader"
 _TOPIC, _COUNT = "invoices", 20
 
 
@@ -41,15 +42,24 @@ class Bills(SmallGroup):
         self.till = SmallGroup(scene, _OWNER)
 
     def settle(self) -> str:
-        """Wait until it is led, and routes name its Service; the pod that leads."""
+        """Wait until it is led, and routes name its Service, which leads to the leader; the pod that leads."""
         pod = super().settle()
         self.routes_name(_LEADER, _TOPIC)
+        eventually(self._leads_to_leader, "the Service leads to the leader", seconds=600, words=self.words)
+        eventually(lambda: self._count() is not None, "the leader answers", words=self.words)
         return pod
+
+    def _leads_to_leader(self) -> bool:
+        leader, ends = self.leader, self.scene.cluster.kube.get(_SLICE).get("endpoints") or ()
+        pod = self.pods().get(leader, {})
+        return bool(ends) and ends[0]["addresses"] == [pod.get("status", {}).get("podIP")]
 
     def stored(self) -> int:
         """As its leader says through its Service."""
-        count = eventually(lambda: self.scene.stored(_TOPIC, QUEUES, _USER), "the leader answers", words=self.words)
-        return int(count)
+        return int(eventually(self._count, "the leader says that something is stored", words=self.words))
+
+    def _count(self) -> int:
+        return self.scene.stored(_TOPIC, QUEUES, _USER)
 
     def words(self) -> str:
         """What there is to say when something did not happen."""

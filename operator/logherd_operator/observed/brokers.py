@@ -63,7 +63,8 @@ def group_of_brokers(
     if leader is None:
         return Group(
             epoch=epoch, founded=True, rules=Rules(replicas=replicas, min_in_sync=max(1, latest.least)),
-            eligible=latest.members, replicas=_unled(voices), why=_leaderless(table, voices), own=Own(table=table),
+            eligible=latest.members, replicas=_unled(voices), why=_leaderless(table, epoch, voices),
+            own=Own(table=table),
         )  # fmt: skip
     learners = _learners(leader, voices, table)
     near = [each.broker_id for each in leader.followers if each.connected and _near(each)]
@@ -167,8 +168,10 @@ def _unfounded(mode: str, voices: list[_Voice], replicas: int) -> str:
     return "nobody has led the group yet"
 
 
-def _leaderless(table: Table | None, voices: list[_Voice]) -> str:
+def _leaderless(table: Table | None, epoch: int, voices: list[_Voice]) -> str:
+    """With the epoch, which an order to promote somebody else has to name."""
     answering = ", ".join(str(each) for each in sorted(each.broker_id for each in voices))
     if table is not None:
-        return f"broker {table.leader} leads by table {table.number}, and does not serve; brokers {answering} answer"
+        said = f"broker {table.leader} leads by table {table.number}, in epoch {epoch}, and does not serve"
+        return f"{said}; brokers {answering} answer"
     return f"no broker serves as leader; brokers {answering} answer"

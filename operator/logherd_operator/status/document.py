@@ -140,7 +140,10 @@ def _operation(look: Look, name: str, before: Mapping[str, Any], now: float) -> 
     operation = look.plan.operation
     if operation is None:
         return {}
-    entry: Document = {"type": operation.type.value, "state": operation.state, "message": operation.message}
+    # An API server adds defaults of the definition. What they are for is said, or no look would find what it wrote.
+    entry: Document = {
+        "type": operation.type.value, "state": operation.state, "message": operation.message, "attempts": 0,
+    }  # fmt: skip
     if operation.ordinal is not None:
         entry["pod"] = f"{name}-broker-{operation.ordinal}"
     old = before.get("operation") or {}

@@ -111,4 +111,4 @@ def test_who_does_not_know_the_latest_table_cannot_say_that_its_promotion_loses_
     found = static((page(1, mode="static"), page(3, mode="static")), tables)
     assert found.own is not None
     assert found.own.table == Table(number=2, leader=2, synchronous=(3,), copies=2, promotable=(3,))
-    assert found.why == "broker 2 leads by table 2, and does not serve; brokers 1, 3 answer"
+    assert found.why == "broker 2 leads by table 2, in epoch 4, and does not serve; brokers 1, 3 answer"

@@ -8,6 +8,7 @@ import pytest
 from logherd_operator.observed.observed import Observed
 from logherd_operator.observed.slots import Report, Volume
 from logherd_operator.plan.planner import plan
+from logherd_operator.spec.crd import group_crd
 from logherd_operator.spec.group_status import BrokerGroupStatus
 from logherd_operator.status.conditions import Look, findings
 from logherd_operator.status.document import read_since, status_document
@@ -111,6 +112,24 @@ def document(observed: Observed, before: dict[str, Any] | None = None, now: floa
 @pytest.mark.parametrize("observed", [look(), look(group=None, quorum=None), STALE, AWAY, lost_volume()])
 def test_a_status_is_what_the_definition_publishes(observed: Observed) -> None:
     BrokerGroupStatus.model_validate(document(observed))
+
+
+def defaulted(value: Any, schema: dict[str, Any]) -> Any:
+    """As an API server stores it."""
+    if isinstance(value, list):
+        return [defaulted(each, schema["items"]) for each in value]
+    if not isinstance(value, dict):
+        return value
+    inner = schema.get("properties", {})
+    missing = {name: each["default"] for name, each in inner.items() if "default" in each and name not in value}
+    return missing | {name: defaulted(each, inner.get(name, {})) for name, each in value.items()}
+
+
+@pytest.mark.parametrize("observed", [look(), look(group=None, quorum=None), STALE, AWAY, lost_volume()])
+def test_an_api_server_adds_nothing_to_it_so_that_it_is_not_written_again(observed: Observed) -> None:
+    status = document(observed)
+    version = group_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert defaulted(status, version["properties"]["status"]) == status
 
 
 def test_times_stay_while_nothing_changes() -> None:
