@@ -30,6 +30,7 @@ from logherd.app.live_settings import LiveSettings
 from logherd.app.names import EmbeddedNames
 from logherd.app.option_values import net_limits
 from logherd.app.requests import WaitingAnswers
+from logherd.app.resting import Resting
 from logherd.app.services import Place, Services
 from logherd.net.server import Server
 from logherd.service.forwarding.roles import Leadership
@@ -78,7 +79,8 @@ class Broker:
             place.identity, leadership or self._engine.leadership, alone, clock, self._guard, self._engine.schedule,
             follower_pulls(options, self._engine, self._services) if isinstance(self._engine, GroupEngine) else None,
         )  # fmt: skip
-        self._forwarding = Forwarding(around, self._services, WaitingAnswers(self._engine.store))
+        resting = Resting(asyncio.get_running_loop().call_later)
+        self._forwarding = Forwarding(around, self._services, WaitingAnswers(self._engine.store, resting))
         self._server: Server | None = None
         self._names = self._name_service(names_socket, shares.name_connections)
         if isinstance(self._engine, GroupEngine):

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from logherd.app.resting import REST_ANSWERS_MIN, REST_BYTES_MAX, Resting
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
@@ -39,12 +40,15 @@ class WaitingAnswers:
     Ready answers of one slice of requests wait together, for the position of the last one: they leave in one piece.
     """
 
-    def __init__(self, log: CommittedLog) -> None:
+    def __init__(self, log: CommittedLog, resting: Resting | None = None) -> None:
+        """Connections on which many answers wait are left to `resting`, until none waits."""
         self._log = log
+        self._resting = resting
         self._waiting: deque[tuple[int, NetSession, list[Frame], list[bytes] | Reply]] = deque()
+        self._count = 0
 
     def __len__(self) -> int:
-        return sum(len(frames) for _, _, frames, _ in self._waiting)
+        return self._count
 
     def add(self, session: NetSession, frame: Frame, position: int, reply: Reply) -> None:
         """Keep an answer, or send it at once if its position is committed and nothing older waits."""
@@ -59,21 +63,34 @@ class WaitingAnswers:
         waiting = self._waiting
         while waiting and waiting[0][0] <= committed_position:
             _, session, frames, answers = waiting.popleft()
+            self._count -= len(frames)
             _send(session, frames, answers)
+        if not waiting and self._resting is not None:
+            self._resting.end()
 
     def give_up(self, reply: Reply) -> int:
         """Answer everything that waits with `reply`: nobody here learns what becomes of it. Returns how many."""
         waiting, self._waiting = self._waiting, deque()
+        count, self._count = self._count, 0
         for _, session, frames, _ in waiting:
             for frame in frames:
                 session.reply(Request(frame, None, 0), reply)
-        return sum(len(frames) for _, _, frames, _ in waiting)
+        if self._resting is not None:
+            self._resting.end()
+        return count
 
     def _add(self, position: int, session: NetSession, frames: list[Frame], answers: list[bytes] | Reply) -> None:
-        if not self._waiting and position <= self._log.committed_position:
+        committed = self._log.committed_position
+        if not self._waiting and position <= committed:
             _send(session, frames, answers)
-        else:
-            self._waiting.append((position, session, frames, answers))
+            return
+        self._waiting.append((position, session, frames, answers))
+        self._count += len(frames)
+        if (
+            self._count >= REST_ANSWERS_MIN and position - committed < REST_BYTES_MAX
+            and self._resting is not None
+        ):  # fmt: skip
+            self._resting.add(session)
 
 
 def _send(session: NetSession, frames: list[Frame], answers: list[bytes] | Reply) -> None:

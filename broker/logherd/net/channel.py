@@ -38,6 +38,16 @@ class _Traffic:
         self.unsent = 0
 
 
+class _Reading:
+    """Why nothing is read from a connection: `paused` by its limits or the end, `resting` until it is woken."""
+
+    __slots__ = ("paused", "resting")
+
+    def __init__(self) -> None:
+        self.paused = False
+        self.resting = False
+
+
 class Channel(asyncio.Protocol):
     """The transport side of a session.
 
@@ -61,7 +71,7 @@ class Channel(asyncio.Protocol):
         self._traffic = _Traffic()
         self._flow = hub.limits.flow
         self._dirty = False
-        self._paused = False
+        self._reading = _Reading()
         self._congested = False
         self._ending = False
 
@@ -167,7 +177,7 @@ class Channel(asyncio.Protocol):
             traffic.partial = partial
         if frames:
             self._deliver(cast("list[Frame]", frames), len(data) + before - partial)
-        if not self._paused and self._blocked() and self._transport is not None:
+        if not self._reading.paused and self._blocked() and self._transport is not None:
             self._pause(self._transport)
 
     def pause_writing(self) -> None:
@@ -221,7 +231,7 @@ class Channel(asyncio.Protocol):
                 if traffic.unsent > self._flow.unsent_bytes_max:
                     self._abort("answers are not read", unsent=traffic.unsent)
                     return
-        if self._paused:
+        if self._reading.paused:
             self.resume()
 
     def count_unsent(self) -> None:
@@ -233,19 +243,36 @@ class Channel(asyncio.Protocol):
 
     def resume(self) -> None:
         """Deliver what waited and read on, as far as the limits allow."""
-        if not self._paused or self._transport is None or self._ending:
+        if not self._reading.paused or self._transport is None or self._ending:
             return
         self._pump()
         if self._blocked():
             if self._budget.exhausted:
                 self._starve()
             return
-        self._paused = False
-        self._transport.resume_reading()
+        self._reading.paused = False
+        if not self._reading.resting:
+            self._transport.resume_reading()
+
+    def rest(self) -> bool:
+        """Read nothing until `wake`: what comes would only wait. Whether that is new; requests taken go on."""
+        if self._reading.resting or self._transport is None or self._ending:
+            return False
+        self._reading.resting = True
+        if not self._reading.paused:
+            self._transport.pause_reading()
+        return True
+
+    def wake(self) -> None:
+        """Read on, as far as the limits allow."""
+        if self._reading.resting:
+            self._reading.resting = False
+            if not self._reading.paused and self._transport is not None and not self._ending:
+                self._transport.resume_reading()
 
     def stop_reading(self) -> None:
         """Take no further request: the server stops."""
-        if self._transport is not None and not self._paused:
+        if self._transport is not None and not self._reading.paused:
             self._pause(self._transport)
 
     def sweep(self, now: float) -> None:
@@ -258,7 +285,7 @@ class Channel(asyncio.Protocol):
         self.count_unsent()
         traffic = self._traffic
         # While the memory of the whole process is used up frames go on ageing: half frames may be what fills it.
-        held = self._paused and not self._budget.full
+        held = self._reading.paused and not self._budget.full
         overdue = self._patience.step(
             now, received=traffic.received, sent=traffic.sent - traffic.unsent, frames=traffic.frames,
             buffered=traffic.partial, held=held,
@@ -326,7 +353,7 @@ class Channel(asyncio.Protocol):
         """Give requests to the handler in slices, as long as nothing stands against it; queue the rest."""
         self._traffic.frames += len(frames)
         done, count = 0, len(frames)
-        while done < count and not self._paused and self._may_deliver():
+        while done < count and not self._reading.paused and self._may_deliver():
             batch = frames if count <= SLICE_FRAMES_MAX else frames[done : done + SLICE_FRAMES_MAX]
             size = flags = 0
             for frame in batch:
@@ -364,7 +391,8 @@ class Channel(asyncio.Protocol):
         )
 
     def _pause(self, transport: asyncio.Transport) -> None:
-        self._paused = True
-        transport.pause_reading()
+        self._reading.paused = True
+        if not self._reading.resting:
+            transport.pause_reading()
         if self._budget.exhausted:
             self._starve()

@@ -5,6 +5,7 @@ from typing import cast
 import pytest
 
 from logherd.app.requests import Port, WaitingAnswers
+from logherd.app.resting import REST_ANSWERS_MIN, REST_BYTES_MAX, Resting
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
@@ -20,6 +21,14 @@ class FakeSession:
     def __init__(self) -> None:
         self.sent: list[tuple[int, object]] = []
         self.parked: list[int] = []
+        self.resting = False
+
+    def rest(self) -> bool:
+        new, self.resting = not self.resting, True
+        return new
+
+    def wake(self) -> None:
+        self.resting = False
 
     def reply(self, request: Request, reply: Reply) -> None:
         self.sent.append((request.frame.opaque, reply.code))
@@ -149,3 +158,44 @@ def test_requests_on_behalf_of_others_are_answered_on_the_connection_that_brough
     answers.release(10)
     assert callers == ["a", "b"]
     assert link.sent == [(2, 0), (1, b"encoded")]
+
+
+class NoTimer:
+    def cancel(self) -> None: ...
+
+
+def resting_answers() -> tuple[WaitingAnswers, FakeSession]:
+    return WaitingAnswers(FakeLog(), Resting(lambda _seconds, _run_out: NoTimer())), FakeSession()
+
+
+def wait_for(answers: WaitingAnswers, session: FakeSession, count: int, position: int) -> None:
+    frames = [Frame(2, number) for number in range(count)]
+    answers.add_ready(cast(NetSession, session), frames, position, [b"ready"] * count)
+
+
+def test_a_connection_with_many_waiting_answers_rests_until_the_last_has_left() -> None:
+    answers, session = resting_answers()
+    wait_for(answers, session, REST_ANSWERS_MIN - 1, 10)
+    assert not session.resting
+    wait_for(answers, session, 1, 20)
+    assert session.resting
+    answers.release(10)
+    assert session.resting
+    answers.release(20)
+    assert not session.resting
+    assert len(answers) == 0
+    wait_for(answers, session, REST_ANSWERS_MIN - 1, 30)
+    assert not session.resting
+
+
+def test_a_connection_whose_messages_make_large_runs_is_read_on() -> None:
+    answers, session = resting_answers()
+    wait_for(answers, session, REST_ANSWERS_MIN, REST_BYTES_MAX)
+    assert not session.resting
+
+
+def test_a_connection_is_read_again_when_what_waits_is_given_up() -> None:
+    answers, session = resting_answers()
+    wait_for(answers, session, REST_ANSWERS_MIN, 10)
+    assert answers.give_up(Reply(1)) == REST_ANSWERS_MIN
+    assert not session.resting

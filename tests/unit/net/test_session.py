@@ -494,3 +494,48 @@ def test_a_connection_that_is_handed_over_gets_sends_as_ordinary_frames() -> Non
     ext = dict.fromkeys("abcdefgh", "1")
     session.data_received(encode_frame(Frame(310, 1, ext=ext)))
     assert [type(frame) for frame in other.frames] == [Frame]
+
+
+def test_a_resting_connection_reads_nothing_until_it_is_woken_and_answers_go_on() -> None:
+    bench = Bench(answer_at_once=True)
+    session, transport = bench.connect()
+    session.data_received(request(1))
+    assert session.rest()
+    assert not session.rest()
+    assert not transport.reading
+    bench.end_pass()
+    assert [frame.opaque for frame in transport.frames()] == [1]
+    session.wake()
+    assert transport.reading
+    session.wake()
+
+
+def test_a_connection_that_rests_is_not_read_while_its_limits_stop_it_nor_stopped_by_resting_twice() -> None:
+    bench = Bench(flow(running_max=1))
+    session, transport = bench.connect()
+    session.data_received(request(1))  # as many as may run: it is paused
+    assert not transport.reading
+    assert session.rest()
+    session.wake()
+    assert not transport.reading
+    assert session.rest()
+    session.send_answer(bench.handler.frames[0], answer_to(bench.handler.frames[0]))
+    bench.end_pass()  # room again, but it rests
+    assert not transport.reading
+    session.wake()
+    assert transport.reading
+
+
+def test_a_connection_that_is_about_to_end_neither_rests_nor_is_read_again() -> None:
+    bench = Bench()
+    session, transport = bench.connect()
+    assert session.rest()
+    session.stop_reading()
+    session.wake()
+    assert not transport.reading
+    other, wire = bench.connect(port=4001)
+    assert other.rest()
+    other.connection_lost(None)
+    other.wake()
+    assert not wire.reading
+    assert not other.rest()

@@ -1,0 +1,72 @@
+"""Nobody rests longer than the timer, and after it nobody rests before everything is committed once."""
+
+from collections.abc import Callable
+
+from logherd.app.resting import REST_SECONDS_MAX, Resting
+
+
+class Client:
+    def __init__(self) -> None:
+        self.resting = False
+
+    def rest(self) -> bool:
+        new, self.resting = not self.resting, True
+        return new
+
+    def wake(self) -> None:
+        self.resting = False
+
+
+class Timer:
+    def __init__(self, seconds: float, run_out: Callable[[], None]) -> None:
+        self.seconds = seconds
+        self.run_out = run_out
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.timers: list[Timer] = []
+
+    def later(self, seconds: float, run_out: Callable[[], None]) -> Timer:
+        self.timers.append(Timer(seconds, run_out))
+        return self.timers[-1]
+
+
+def test_all_that_rest_are_woken_together_and_their_timer_ends() -> None:
+    clock, one, other = Clock(), Client(), Client()
+    resting = Resting(clock.later)
+    for client in (one, other, one):
+        resting.add(client)
+    assert one.resting
+    assert other.resting
+    [timer] = clock.timers
+    assert timer.seconds == REST_SECONDS_MAX
+    resting.end()
+    assert not one.resting
+    assert not other.resting
+    assert timer.cancelled
+
+
+def test_the_timer_wakes_all_and_nobody_rests_again_before_the_end() -> None:
+    clock, client = Clock(), Client()
+    resting = Resting(clock.later)
+    resting.add(client)
+    clock.timers[0].run_out()
+    assert not client.resting
+    resting.add(client)
+    assert not client.resting
+    resting.end()
+    resting.add(client)
+    assert client.resting
+    assert len(clock.timers) == 2
+
+
+def test_an_end_without_anybody_resting_changes_nothing() -> None:
+    clock = Clock()
+    resting = Resting(clock.later)
+    resting.end()
+    assert clock.timers == []
