@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -42,9 +42,9 @@ class Kubectl:
 
 
 @asynccontextmanager
-async def kubectl(folder: Path) -> AsyncIterator[Kubectl]:
+async def kubectl(folder: Path, spec: Mapping[str, Any] = SPEC) -> AsyncIterator[Kubectl]:
     """A founded group, and a person who may do everything there."""
-    drive = Drive.of(SPEC)
+    drive = Drive.of(spec)
     await drive.settle()
     async with served(drive.api, drive.kubelet) as address:
         file = folder / "kubeconfig"
@@ -113,6 +113,28 @@ async def test_what_cannot_be_ordered_is_refused_in_a_sentence(tmp_path: Path) -
             assert words in said(result)
             assert result.exit_code == code
         assert person.drive.api.writes == before
+
+
+async def test_a_lost_leader_in_mode_static_is_replaced_by_whom_a_person_names(tmp_path: Path) -> None:
+    async with kubectl(tmp_path, {**SPEC, "replication": {"mode": "Static"}}) as person:
+        drive, world = person.drive, person.drive.kubelet.world
+        world.no_room = True  # it does not come back
+        del world.pods[0]
+        drive.kubelet.tick(1.0)
+        await drive.steps(60)
+        assert "leader" not in drive.status
+        before = drive.api.writes
+        for arguments, words in (
+            ((), "nobody takes over by itself: --to one of 2, 3"),
+            (("--to", "1"), "broker 1 may lack what table 1 acknowledged; 2, 3 could take over"),
+        ):
+            assert words in said(await person.run("switchover", NAME, *arguments))
+        assert drive.api.writes == before
+        result = await person.run("switchover", NAME, "--to", "3", "--wait", "0")
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout == "orders: broker 3 is to lead after epoch 1\n"
+        await drive.steps(60)
+        assert (drive.status["leader"]["brokerId"], drive.status["leader"]["epoch"]) == (3, 2)
 
 
 async def test_pause_holds_restarts_back_and_resume_lets_them_go(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -22,7 +23,7 @@ from logherd_operator.clients.session import Chosen, choose_access, opened
 from logherd_operator.handlers.known import Key
 from logherd_operator.plugin.cluster import Read, read_group_objects
 from logherd_operator.plugin.orders import OrderRefused, order_restart, order_switchover, set_reconcile
-from logherd_operator.plugin.planned import plan_document, plan_for, plan_text
+from logherd_operator.plugin.planned import look_for, plan_document, plan_for, plan_text
 from logherd_operator.plugin.telling import is_available, report_document, status_document, status_text
 from logherd_operator.spec.errors import OperatorError
 
@@ -100,7 +101,8 @@ def switchover(
     """Have another broker lead."""
 
     async def act(api: Api, key: Key, read: Read) -> dict[str, Any]:
-        target, epoch = await order_switchover(api, key, read.group(key) or {}, to)
+        seen = partial(look_for, api, key, read)
+        target, epoch = await order_switchover(api, key, read.group(key) or {}, to, seen)
         leads = await _until(api, key, wait, lambda told: (told.get("leader") or {}).get("brokerId") == target)
         return {"target": target, "endsEpoch": epoch, "done": leads}
 

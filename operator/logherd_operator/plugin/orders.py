@@ -1,16 +1,18 @@
 """What a person may order of a group: as the annotations and fields by which the operator is told."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from logherd_operator.clients.api import Api
 from logherd_operator.clients.errors import ClusterError, Conflict
 from logherd_operator.handlers.known import Key
+from logherd_operator.observed.observed import Observed
+from logherd_operator.observed.quorum import Group
 from logherd_operator.plugin.cluster import group_path
 from logherd_operator.spec.group import API_GROUP
 
-__all__ = ["OrderRefused", "choose_target", "order_restart", "order_switchover", "set_reconcile"]
+__all__ = ["OrderRefused", "choose_successor", "choose_target", "order_restart", "order_switchover", "set_reconcile"]
 
 Document = Mapping[str, Any]
 
@@ -39,11 +41,41 @@ def choose_target(status: Document, wanted: int | None) -> int:
     return wanted
 
 
-async def order_switchover(api: Api, key: Key, group: Document, wanted: int | None) -> tuple[int, int]:
-    """Have another broker lead; which one, and the epoch that this ends. Raises: OrderRefused, ClusterError."""
+def choose_successor(group: Group | None, wanted: int | None) -> int:
+    """Mode Static, whose leader is lost: the named broker, if that loses nothing. Raises: OrderRefused, which says why.
+
+    Nobody is chosen here: the lost leader may come back, and whoever waits for that knows it better.
+    """
+    table = group.own.table if group is not None and group.own is not None else None
+    if table is None:
+        raise OrderRefused("nobody leads, and no broker tells the table of roles")
+    able = ", ".join(map(str, table.promotable))
+    if not able:
+        raise OrderRefused("nobody leads, and no broker is known to have everything: see logherd replica roles")
+    if wanted is None:
+        raise OrderRefused(f"nobody leads, and in mode Static nobody takes over by itself: --to one of {able}")
+    if wanted not in table.promotable:
+        raise OrderRefused(f"broker {wanted} may lack what table {table.number} acknowledged; {able} could take over")
+    return wanted
+
+
+async def order_switchover(
+    api: Api, key: Key, group: Document, wanted: int | None, seen: Callable[[], Awaitable[Observed | None]]
+) -> tuple[int, int]:  # fmt: skip
+    """Have another broker lead; which one, and the epoch that this ends.
+
+    `seen` looks at the pods, for a group in mode Static without a leader. Raises: OrderRefused, ClusterError.
+    """
     status = group.get("status") or {}
-    target = choose_target(status, wanted)
-    epoch = int(status["leader"]["epoch"])
+    mode = ((group.get("spec") or {}).get("replication") or {}).get("mode")
+    if not status.get("leader") and mode == "Static":
+        observed = await seen()
+        if observed is None:
+            raise OrderRefused("the cluster is about to change; ask again in a moment")
+        target, epoch = choose_successor(observed.group, wanted), observed.group.epoch if observed.group else 0
+    else:
+        target = choose_target(status, wanted)
+        epoch = int(status["leader"]["epoch"])
     await _annotate(api, key, group, "switchover", f"{target}@{epoch}")
     return target, epoch
 

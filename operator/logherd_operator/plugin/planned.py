@@ -10,6 +10,7 @@ from logherd_operator.handlers.known import Key
 from logherd_operator.handlers.looking import Eyes
 from logherd_operator.handlers.memory import Memory
 from logherd_operator.handlers.pins import image_of, read_pins
+from logherd_operator.observed.observed import Observed
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.plan.planner import plan
 from logherd_operator.plugin.cluster import PodPages, Read
@@ -17,7 +18,7 @@ from logherd_operator.resources.site import Site
 from logherd_operator.spec.document import parse_group
 from logherd_operator.spec.group import BrokerGroup
 
-__all__ = ["plan_document", "plan_for", "plan_text"]
+__all__ = ["look_for", "plan_document", "plan_for", "plan_text"]
 
 Document = Mapping[str, Any]
 
@@ -27,6 +28,12 @@ async def plan_for(api: Api, key: Key, read: Read, now: float) -> Plan | None:
 
     Raises: SpecError for a spec that is wrong, ClusterError.
     """
+    observed = await look_for(api, key, read)
+    return None if observed is None else plan(observed, _parsed(read.group(key) or {}).spec, now)
+
+
+async def look_for(api: Api, key: Key, read: Read) -> Observed | None:
+    """What the operator would see, its pods' own pages too; None and errors as `plan_for`."""
     group = read.group(key) or {}
     parsed = _parsed(group)
     pins = await read_pins(api, key)
@@ -41,7 +48,7 @@ async def plan_for(api: Api, key: Key, read: Read, now: float) -> Plan | None:
         sight = await eyes.look(key, group, site, Memory(uid=site.uid))
     except NotSettled:
         return None
-    return plan(sight.observed, parsed.spec, now)
+    return sight.observed
 
 
 def plan_document(made: Plan | None) -> dict[str, Any]:
