@@ -222,4 +222,4 @@ def _template(load: SendLoad, queue_id: int) -> bytes:
     frame = encode_frame(Frame(code, OPAQUE_FIRST, ext=encode_header(header), body=body)).replace(b"%", b"%%")
     unique, opaque = _UNIQUE_MARK.encode(), b'"opaque":%d' % OPAQUE_FIRST
     ensure(0 < frame.find(unique) < frame.find(opaque), "the unique key stands before the opaque")
-    return frame.replace(unique, b"%032X", 1 + (load.batch if load.batch > 1 else 0)).replace(opaque, b'"opaque":%d', 1)
+    return frame.replace(unique, b"%032X").replace(opaque, b'"opaque":%d', 1)

@@ -226,12 +226,9 @@ class Shipper:
         """Send what this follower may get now."""
         if sender.busy:
             return
-        if sender.mode is Mode.REPLICATE and sender.next == self._log.end:  # most of the time there is nothing to send
-            sender.behind = False
-            if sender.match < sender.next and sender.retry_at is None:
-                sender.asked(now, self._options)
-            return
-        if sender.mode is not Mode.COPY and sender.next < self._log.epochs.base.position:
+        # Who has everything lacks nothing that was dropped: most of the time the base need not be looked for.
+        lacks = sender.next < self._log.end and sender.mode is not Mode.COPY
+        if lacks and sender.next < self._log.epochs.base.position:
             self._start_copy(sender)
         if sender.mode is Mode.PROBE:
             self._pump_probe(sender, now, out)

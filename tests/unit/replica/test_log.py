@@ -1,6 +1,5 @@
 """The contract of replication.log.ReplicaLog, on a message store; and which flush covers what."""
 
-import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +15,10 @@ from logherd.replication.log import Image, SpanDamagedError, UnreadableError
 from logherd.store import MessageStore, RawRefused, StoreDamaged, begin_again
 from logherd.store.files_os import OsFiles
 from sim.disk import SimDisk, SimulatedCrash
-from unit.store.helpers import HOST, ROOT, SimClock, settle, small_options
+from unit.store.helpers import HOST, ROOT, SimClock, none_left, settle, small_options
 
 SEGMENT = 8192
 OPTIONS = replace(small_options(derived={"interval_ms": 0}), replicated=True)
-
-
-def none_left(*_: object, **__: object) -> int:
-    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def open_log(disk: SimDisk | None = None, barriers: list[tuple[int, int]] | None = None) -> ReplicaStore:

@@ -1,5 +1,7 @@
 """A small store on a simulated disk or a directory, and the few calls that every test makes."""
 
+import errno
+import os
 from pathlib import Path
 
 from logherd.store import DerivedOptions, LogOptions, MessageStore, RetentionOptions, StoreOptions
@@ -7,7 +9,10 @@ from sim.disk import SimDisk
 from sim.history import HOST, SimClock
 
 ROOT = Path("/data")
-__all__ = ["HOST", "ROOT", "SimClock", "SimDisk", "append", "bodies", "flush", "open_store", "settle", "small_options"]
+__all__ = [
+    "HOST", "ROOT", "SimClock", "SimDisk", "append", "bodies", "flush", "none_left", "open_store", "settle",
+    "small_options",
+]  # fmt: skip
 
 
 def small_options(*, log=None, derived=None, retention=None) -> StoreOptions:
@@ -19,6 +24,11 @@ def small_options(*, log=None, derived=None, retention=None) -> StoreOptions:
         retention=RetentionOptions(**{"age_ms": None, **(retention or {})}),
         free_space_check_ms=0,
     )  # fmt: skip
+
+
+def none_left(*_: object, **__: object) -> int:
+    """In place of what makes a descriptor: the process has as many as it may."""
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def open_store(disk, directory=ROOT, clock=None, **options) -> MessageStore:

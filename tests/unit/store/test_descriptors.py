@@ -1,6 +1,5 @@
 """A process that has no descriptor left can still store what it has a segment for."""
 
-import errno
 import mmap
 import os
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ import pytest
 
 from logherd.store import MessageStore, StoreFull
 from logherd.store.files_os import OsFiles
-from unit.store.helpers import SimClock, append, flush, small_options
+from unit.store.helpers import SimClock, append, flush, none_left, small_options
 
 
 @pytest.fixture
@@ -26,10 +25,6 @@ def fill(store: MessageStore) -> None:
     while True:
         append(store)
         flush(store)
-
-
-def none_left(*_: object, **__: object) -> int:
-    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def test_a_batch_that_begins_a_segment_opens_no_file(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:

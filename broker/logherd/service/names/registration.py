@@ -4,12 +4,12 @@ registers at a name service in another process.
 Source: apache/rocketmq: namesrv/.../processor/DefaultRequestProcessor.java, broker/.../out/BrokerOuterAPI.java
 """
 
-import zlib
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 import msgspec
 
+from logherd.kit.checksum import crc32
 from logherd.kit.clock import Clock
 from logherd.model.topic import Permission, TopicConfig
 from logherd.service.errors import RequestError
@@ -47,7 +47,7 @@ def decode_registration(request: Request, header: RegisterBrokerHeader, session_
     Raises: RequestError 1 if the body's checksum differs, 29 if it is not understood; BodyError from its JSON.
     """
     body = request.body
-    if header.body_crc and zlib.crc32(body) & _CRC_MASK != header.body_crc:
+    if header.body_crc and crc32(body) & _CRC_MASK != header.body_crc:
         raise RequestError(ResponseCode.SYSTEM_ERROR, "crc32 not match: the body was changed on its way")
     version, topics = _decode_topics(body, header, request.frame.version)
     return Registration(
@@ -264,7 +264,7 @@ class Registrar:
         header = RegisterBrokerHeader(
             broker_name=identity.name, broker_address=identity.address, cluster_name=identity.cluster,
             ha_address=self._ha_address, broker_id=identity.broker_id, heartbeat_timeout_ms=EXPIRY_MS,
-            acting_master=False, compressed=False, body_crc=zlib.crc32(body) & _CRC_MASK, complete=True,
+            acting_master=False, compressed=False, body_crc=crc32(body) & _CRC_MASK, complete=True,
             epoch=self._epoch,
         )  # fmt: skip
         return OutgoingRequest(RequestCode.REGISTER_BROKER, header, body)
@@ -280,7 +280,7 @@ class Registrar:
         header = RegisterBrokerHeader(
             broker_name=follower.name, broker_address=follower.address, cluster_name=follower.cluster, ha_address="",
             broker_id=follower.broker_id, heartbeat_timeout_ms=EXPIRY_MS, acting_master=False, compressed=False,
-            body_crc=zlib.crc32(body) & _CRC_MASK, complete=True,
+            body_crc=crc32(body) & _CRC_MASK, complete=True,
         )  # fmt: skip
         return OutgoingRequest(RequestCode.REGISTER_BROKER, header, body)
 
