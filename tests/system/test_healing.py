@@ -1,7 +1,9 @@
 """A replica whose log is damaged fetches what is damaged from the others, no more; until it has, it is no replica."""
 
+import json
 import os
 import signal
+import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -252,3 +254,41 @@ def test_while_it_is_the_only_one_that_could_lead_nobody_does(tmp_path: Path) ->
         group.leader()
         judge(group, load, damaged, ok_sends_min=50)
         assert fetched(damaged) < 200_000
+
+
+def keep_only(broker: GuardedReplica, size: str) -> None:
+    """From now on it deletes what is older than its newest bytes."""
+    values = {"values": {"store.retention.size": size}}
+    headers = {"authorization": "Bearer secret", "content-type": "application/json"}
+    address = f"http://{broker.host}:{broker.admin_port}/config"
+    request = urllib.request.Request(address, data=json.dumps(values).encode(), headers=headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert answer.status == 200
+
+
+def test_a_leader_of_mode_static_does_not_wait_for_what_all_others_have_deleted(tmp_path: Path) -> None:
+    with group_of(tmp_path, "static") as group:
+        leader, epoch = group.leader()
+        followers = [each for each in group.brokers if each is not leader]
+        fill(leader, 4 * SEGMENT)
+        for follower in followers:
+            keep_only(follower, "8MiB")
+        for follower in followers:
+            fill(leader, SEGMENT)
+            gone = segment_of(follower, 1)
+            eventually(lambda gone=gone: not gone.exists(), f"it deletes nothing: {follower.log()[-2000:]}", SECONDS)
+        group.agree()
+        before = store_id(leader)
+        leader.kill()
+        damage(leader, 1, SEGMENT // 2, 1)
+        files, root = OsFiles(), str(leader.directory / "data")
+        note_damage(files, root, StoreDamaged(str(segment_of(leader, 1)), SEGMENT // 2, "spoilt", root))
+        leader.start()
+        healed(leader)
+        assert group.leader(after=epoch)[0] is leader
+        fill(leader, SEGMENT)
+        group.agree()
+        assert (store_id(leader), fetched(leader)) == (before, 0)
+        assert "what is damaged is deleted elsewhere" in leader.log()
+        assert not segment_of(leader, 1).exists()
+        same_segments(group, range(4, 6))

@@ -39,11 +39,16 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it; the bytes travel behind it. `end`: where they end. `leads`: who answers leads the group."""
+    """What came of it; the bytes travel behind it. `end`: where they end. `leads`: who answers leads the group.
+
+    If it is gone there: the log begins at `start` there, and the record before was written in epoch `epoch`.
+    """
 
     state: PieceState
     end: int = 0
     leads: bool = False
+    start: int = 0
+    epoch: int = 0
 
 
 def encode_ask(asked: Asked) -> bytes:

@@ -1,5 +1,6 @@
 """A log that begins in the middle of another one: `begin_again` gives up a replica's log, to go on in the middle of its
-group's, because the others have deleted what it would need next; `begin_at` is for a store that is not there yet.
+group's, because the others have deleted what it would need next; `begin_at` is for a store that is not there yet; and
+`begin_later` gives up a replica's oldest segments only, which others have deleted.
 
 The order makes a crash harmless: the checkpoint promises only what was committed, before a segment goes; what the old
 log's queues were derived from is forgotten, before the checkpoint says that the log begins elsewhere; what lies below
@@ -17,7 +18,7 @@ from logherd.store.files import Files
 from logherd.store.segment import segment_start
 from logherd.store.writer import CheckpointFile
 
-__all__ = ["begin_again", "begin_at"]
+__all__ = ["begin_again", "begin_at", "begin_later"]
 
 
 def begin_at(directory: Path, files: Files, *, position: int) -> None:
@@ -56,6 +57,26 @@ def begin_again(directory: Path, files: Files, *, position: int, epoch: int) -> 
         _begin_again(files, root, position, epoch)
     finally:
         lock.release()
+
+
+def begin_later(files: Files, root: str, *, position: int, epoch: int) -> None:
+    """Let the closed store of a replica begin at `position`, inside of what is committed here and at the start of a
+    segment; `epoch` is that of the record before. What lies below is deleted when the store is opened. The caller holds
+    the store's lock. Blocks; durable when it returns, and may be repeated.
+
+    Raises: StoreDamaged without a whole checkpoint; RawRefused if the log cannot begin there, and nothing was changed.
+    """
+    file = files.open(f"{root}/checkpoint")
+    checkpoint = decode_checkpoint(file.read(0, CHECKPOINT_SIZE))
+    file.close()
+    if checkpoint is None or checkpoint.committed is None:
+        raise StoreDamaged(f"{root}/checkpoint", 0, "no slot of a replica is whole", root)
+    known = min(checkpoint.committed, checkpoint.queues_dispatched, checkpoint.index_dispatched)
+    if not checkpoint.log_start < position <= known:
+        raise RawRefused(f"the log cannot begin at {position}: it begins at {checkpoint.log_start}, derived to {known}")
+    if position not in map(segment_start, files.list(f"{root}/commitlog")):
+        raise RawRefused(f"no segment begins at {position} here: all replicas of a group need the same segment size")
+    _put(files, root, replace(checkpoint, log_start=position, start_epoch=epoch))
 
 
 def _begin_again(files: Files, root: str, position: int, epoch: int) -> None:

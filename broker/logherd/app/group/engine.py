@@ -92,7 +92,7 @@ class GroupEngine:
         made = make_mode(options, seat, file, Opened(store, barriers(log), clock, store_host), keeper=keeper)
         self.replica = Replica(made.mode, made.log, file, duties=self)
         self.standing = Standing(GroupLeadership(self._expire), keeper, store, made.mode)
-        giving = Giving(_FILES, options.data_dir, store, made.mode)
+        giving = Giving(_FILES, options.data_dir, store, made.mode, base=lambda: made.log.epochs.base)
         made.log.on_damage = giving.damages.withheld
         self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes, giving)
         self._on_commit = on_commit

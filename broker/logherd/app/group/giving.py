@@ -1,9 +1,14 @@
 """What this replica gives to others that mend damage: pieces of what is committed here, as they lie in the files."""
 
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
 from logherd.app.clock import boot_ms
 from logherd.app.group.damages import Damages
 from logherd.app.group.mode import Mode
 from logherd.peers.pieces import Asked, Given, encode_piece
+from logherd.replication.epochs import Point
 from logherd.store import MessageStore, StoreDamaged
 from logherd.store.files import Files
 from logherd.store.pieces import Kept, PieceState, read_piece
@@ -20,11 +25,15 @@ PIECE_BYTES = 256 << 10
 class Giving:
     """Loop thread only."""
 
-    def __init__(self, files: Files, root: str, store: MessageStore, mode: Mode) -> None:
+    def __init__(
+        self, files: Files, root: str, store: MessageStore, mode: Mode, *, base: Callable[[], Point]
+    ) -> None:  # fmt: skip
+        """`base`: where the log begins by now."""
         self._files = files
         self._root = root
         self._store = store
         self._mode = mode
+        self._base = base
         self.damages = Damages(files, root, mode)
         self._told: set[tuple[str, int]] = set()
 
@@ -44,6 +53,8 @@ class Giving:
         elif piece.state is PieceState.WHOLE and (asked.broker, ask.end) not in self._told:
             self._told = {(asked.broker, ask.end)}
             _log.info("gives what another replica lacks", broker=asked.broker, position=ask.start, to_position=ask.end)
-        return encode_piece(Given(state=piece.state, end=piece.end, leads=machine.serving(boot_ms()) is not None)), (
-            piece.data
-        )
+        given = Given(state=piece.state, end=piece.end, leads=machine.serving(boot_ms()) is not None)
+        if piece.state is PieceState.GONE:
+            base = self._base()
+            given = replace(given, start=base.position, epoch=base.epoch)
+        return encode_piece(given), piece.data

@@ -11,6 +11,9 @@ Two kinds of damage cannot be healed so, and make it another store, of which not
   stays in `dropped/`), and the leader ships it again;
 * if no file of the log is left, or the leader's log is another one here or begins later, all is set aside and copied
   anew.
+
+What others have deleted, because it was old, need not be mended, and maybe nobody has it any more: if all others are
+there, none holds it and none leads who could ship a log of its own, this log begins where theirs does.
 """
 
 import asyncio
@@ -22,7 +25,7 @@ from logherd.app.group.beginning import set_aside
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.peers.errors import PeerError
 from logherd.peers.pieces import Asked, Given
-from logherd.store import RawRefused, StoreDamaged
+from logherd.store import RawRefused, StoreDamaged, begin_later
 from logherd.store.damage_note import forget_damage, noted_damage
 from logherd.store.files import Files
 from logherd.store.mending import Damage, Survey, mend, restore_files, survey
@@ -37,6 +40,8 @@ _log = Log("logherd.group")
 _BYTES_PER_SECOND = 32 << 20
 """At most so fast, so that whoever gives is not hurt."""
 _ROUND_SECONDS = 0.5
+_DELETED_SECONDS = 5.0
+"""So long all must have said that it is gone: somebody may be about to lead, or to come back."""
 _DERIVED = ("consumequeue", "index", "queues")
 
 
@@ -123,9 +128,11 @@ class Healer:
             self.progress.damaged_ranges = len(damages)
             self.progress.damaged_bytes = sum(each.end - each.start for each in damages)
             for damage in damages:
-                await self._mend(damage)
+                if not await self._mend(damage):
+                    break  # the log begins later by now, maybe behind more of them
 
-    async def _mend(self, damage: Damage) -> None:
+    async def _mend(self, damage: Damage) -> bool:
+        """Whether the range is whole now; else it is no part of the log any more."""
         at, end = damage.start, min(damage.end, self._committed)
         _log.warning(
             "damage in the log", file=damage.path, from_position=at, to_position=end, bytes=end - at, what=damage.what
@@ -134,7 +141,10 @@ class Healer:
         while at < end:
             progress.at = at
             ask = PieceAsk(start=at, end=end, before=damage.before, after=damage.after)
-            source, given, data = await self._fetch(ask)
+            fetched = await self._fetch(ask)
+            if fetched is None:
+                return False
+            source, given, data = fetched
             progress.doing = "fetching"
             try:
                 await asyncio.to_thread(mend, self._files, self._root, at, data, end=given.end)
@@ -148,12 +158,15 @@ class Healer:
             await asyncio.sleep(len(data) / _BYTES_PER_SECOND)
         progress.at = None
         _log.info("range mended", from_position=damage.start, to_position=at, peer=source.name)
+        return True
 
-    async def _fetch(self, ask: PieceAsk) -> tuple[Source, Given, bytes]:
-        """From whoever has it; waits for as long as nobody does. Raises: _Superseded."""
+    async def _fetch(self, ask: PieceAsk) -> tuple[Source, Given, bytes] | None:
+        """From whoever has it; waits for as long as nobody does. None: it is deleted, here too. Raises: _Superseded."""
         told: dict[str, str] = {}
+        deleted_since = _now()
         while True:
             said: dict[str, str] = {}
+            answers: list[Given] = []
             for source in tuple(self._sources):
                 try:
                     given, data = await source.ask(Asked(cluster=self._asker[0], broker=self._asker[1], ask=ask))
@@ -165,13 +178,29 @@ class Healer:
                     self._sources.insert(0, source)
                     return source, given, data
                 said[source.name] = str(given.state)
+                answers.append(given)
                 if given.leads and given.state in (PieceState.GONE, PieceState.DIFFERS):
                     raise _Superseded(f"the leader, broker {source.name}, says of position {ask.start}: {given.state}")
             self.progress.doing, self.progress.said = "waiting", said
             if said != told:
                 _log.warning("nobody gives what is damaged here", position=ask.start, **said)
                 told = said
+            begins = _deleted(answers, ask.start) if len(answers) == len(self._sources) else None
+            if begins is None:
+                deleted_since = _now()
+            elif _now() - deleted_since >= _DELETED_SECONDS and await asyncio.to_thread(self._begin_later, begins):
+                return None
             await asyncio.sleep(_ROUND_SECONDS)
+
+    def _begin_later(self, begins: Given) -> bool:
+        """Delete what another replica has deleted; whether that is possible here. Blocks."""
+        try:
+            begin_later(self._files, self._root, position=begins.start, epoch=begins.epoch)
+        except RawRefused as error:
+            self.progress.said["here"] = str(error)
+            return False
+        _log.warning("what is damaged is deleted elsewhere: the log begins later", position=begins.start)
+        return True
 
     # ---- the rest ------------------------------------------------------------------------------------------------
 
@@ -205,3 +234,15 @@ class Healer:
 
     def _set_aside(self, reason: str) -> None:
         set_aside(self._files, self._identity(), reason)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _deleted(answers: Sequence[Given], position: int) -> Given | None:
+    """Who has deleted least of those that have deleted this position, if nobody has it, or another log."""
+    if any(each.state not in (PieceState.GONE, PieceState.NOT_YET) for each in answers):
+        return None
+    gone = [each for each in answers if each.state is PieceState.GONE and each.start > position]
+    return min(gone, key=lambda each: each.start, default=None)

@@ -17,9 +17,10 @@ from logherd.controller.values import BrokerId
 from logherd.group.seat import cluster_of
 from logherd.model.names import Epoch, Position
 from logherd.peers.pieces import Asked, decode_piece
+from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.messages import ClusterId
 from logherd.service.replica_view import InSyncView
-from logherd.store import StoreDamaged
+from logherd.store import StoreDamaged, begin_later
 from logherd.store.damage_note import noted_damage
 from logherd.store.files_os import OsFiles
 from logherd.store.mending import survey
@@ -139,7 +140,7 @@ def test_what_is_asked_for_is_given_and_damage_met_by_that_is_noted(tmp_path: Pa
     store = open_store(root)
     try:
         lead = Lead(machine=Machine(Epoch(2)))
-        giving = Giving(FILES, str(root), store, cast("Mode", lead))
+        giving = Giving(FILES, str(root), store, cast("Mode", lead), base=lambda: ORIGIN)
 
         def said(start: int, end: int, cluster: str = str(GROUP)) -> tuple[PieceState, bool, int] | None:
             ask = PieceAsk(start=start, end=end)
@@ -159,5 +160,20 @@ def test_what_is_asked_for_is_given_and_damage_met_by_that_is_noted(tmp_path: Pa
         (spoilt,) = survey(FILES, str(root)).damages
         assert said(spoilt.start, spoilt.start + 1) == (PieceState.DAMAGED, True, 0)
         assert giving.damages.count == 1
+    finally:
+        store.close()
+
+
+def test_whoever_asks_for_what_is_deleted_hears_where_the_log_begins(tmp_path: Path) -> None:
+    root = filled(tmp_path)
+    begin_later(FILES, str(root), position=2 * SEGMENT, epoch=2)
+    store = open_store(root)
+    try:
+        base = Point(Epoch(2), Position(store.min_position))
+        giving = Giving(FILES, str(root), store, cast("Mode", Lead(machine=Machine(None))), base=lambda: base)
+        answer = giving.give(Asked(cluster=str(GROUP), broker="2", ask=PieceAsk(start=SEGMENT, end=SEGMENT + 1)))
+        assert answer is not None
+        given, _ = decode_piece(b"".join(answer))
+        assert (given.state, given.start, given.epoch, given.leads) == (PieceState.GONE, 2 * SEGMENT, 2, False)
     finally:
         store.close()

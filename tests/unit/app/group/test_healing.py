@@ -12,7 +12,7 @@ from logherd.group.output import Promise
 from logherd.model.names import Epoch
 from logherd.peers.errors import PeerError
 from logherd.peers.pieces import Asked, Given
-from logherd.store import MessageStore, StoreDamaged
+from logherd.store import MessageStore, StoreDamaged, begin_later
 from logherd.store.damage_note import note_damage, noted_damage
 from logherd.store.files_os import OsFiles
 from logherd.store.mending import survey
@@ -69,6 +69,7 @@ class Peer:
         self.asked = 0
         self.says: PieceState | None = None
         self.spoils = 0
+        self.begins: int | None = None
 
     async def ask(self, asked: Asked) -> tuple[Given, bytes]:
         self.asked += 1
@@ -83,7 +84,10 @@ class Peer:
         if self.spoils and data:
             self.spoils -= 1
             data[-1] ^= 1
-        return Given(state=piece.state, end=piece.end, leads=self.leads), bytes(data)
+        start = (self.begins or found.log_start) if piece.state is PieceState.GONE else 0
+        return Given(state=piece.state, end=piece.end, leads=self.leads, start=start, epoch=2 if start else 0), bytes(
+            data
+        )
 
 
 def healer(root: Path, *peers: Peer) -> Healer:
@@ -103,6 +107,7 @@ async def heal(root: Path, *peers: Peer) -> Healer:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(healing, "_ROUND_SECONDS", 0)
+    monkeypatch.setattr(healing, "_DELETED_SECONDS", 0)
 
 
 @pytest.fixture
@@ -192,6 +197,44 @@ async def test_a_leader_with_another_log_means_a_new_beginning(pair: tuple[Path,
     (aside,) = damaged.glob("aside-*")
     assert (aside / "commitlog").is_dir()
     assert content(damaged) == [[], []]
+
+
+async def test_what_another_has_deleted_and_nobody_holds_is_deleted_here_too(pair: tuple[Path, Path]) -> None:
+    damaged, old = pair
+    before = identity(damaged)
+    begin_later(FILES, str(old), position=2 * SEGMENT, epoch=2)
+    spoil(damaged, 300)
+    spoil(damaged, SEGMENT + 700)
+    wiped = Peer("3", old)
+    wiped.says = PieceState.NOT_YET
+    await heal(damaged, Peer("1", old), wiped)
+    assert content(damaged) == content(old)
+    assert content(old)[0]
+    assert (identity(damaged).store_id, identity(damaged).promise) == (before.store_id, before.promise)
+    store = open_store(damaged)
+    assert (store.min_position, store.start_epoch) == (2 * SEGMENT, 2)
+    store.close()
+    assert not (damaged / "commitlog" / f"{0:020d}").exists()
+
+
+@pytest.mark.parametrize("other", ["away", "damaged, too", "another log", "begins elsewhere"])
+async def test_what_somebody_may_still_hold_is_waited_for(pair: tuple[Path, Path], other: str) -> None:
+    damaged, old = pair
+    begin_later(FILES, str(old), position=2 * SEGMENT, epoch=2)
+    spoil(damaged, SEGMENT + 700)
+    peers = [Peer("1", old), Peer("3", None if other == "away" else old)]
+    peers[1].says = {
+        "damaged, too": PieceState.DAMAGED, "another log": PieceState.DIFFERS, "begins elsewhere": PieceState.NOT_YET,
+    }.get(other)  # fmt: skip
+    peers[0].begins = 2 * SEGMENT + 8 if other == "begins elsewhere" else None
+    made = healer(damaged, *peers)
+    run = asyncio.create_task(made.run())
+    while peers[1].asked < 100 and not run.done():
+        await asyncio.sleep(0)
+    assert not run.done()
+    assert made.progress.doing == "waiting"
+    run.cancel()
+    assert survey(FILES, str(damaged)).log_start == 0
 
 
 @pytest.mark.parametrize("number", [0, 1, -2])
