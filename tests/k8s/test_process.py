@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,12 +12,15 @@ from kubernetes.aio.client import Configuration
 
 from k8s.api_http import served
 from k8s.driving import OPTIONS, Drive
-from k8s.kubelet import NAMESPACE
+from k8s.kubelet import NAME, NAMESPACE
 from logherd_operator.clients.lease import LeasePlace
+from logherd_operator.handlers.known import EPOCH
 from logherd_operator.handlers.process import LeaseLost, RunOptions, work
+from logherd_operator.keeper import decision
 
 PATIENCE = 50.0
 SPEC = {"replicas": 3, "image": "logherd:good-1"}
+SLICE = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices/{NAME}-leader"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/logherd-operator"
 
 
@@ -43,6 +47,18 @@ async def until(drive: Drive, so: Callable[[], bool]) -> None:
         while not so():
             drive.kubelet.tick(1.0)
             await asyncio.sleep(0.1)
+
+
+async def at_rest(drive: Drive) -> None:
+    """Nothing is looked at for six seconds; once a minute it would be."""
+    last, quiet = drive.kubelet.asked, 0
+
+    def rests() -> bool:
+        nonlocal last, quiet
+        last, quiet = drive.kubelet.asked, quiet + 1 if drive.kubelet.asked == last else 0
+        return quiet >= 60
+
+    await until(drive, rests)
 
 
 def running(drive: Drive) -> Callable[[], bool]:
@@ -79,6 +95,24 @@ async def test_it_founds_a_group_and_follows_its_spec(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.timeout(180)
+async def test_a_new_leader_is_told_of_at_once_though_no_pod_has_changed() -> None:
+    assert decision.EPOCH == EPOCH
+    drive = Drive.of(SPEC)
+    async with served(drive.api) as address, operating(drive, address):
+        await until(drive, running(drive))
+        await until(drive, lambda: drive.status["leader"]["epoch"] == 1)
+        await at_rest(drive)
+        world, before = drive.kubelet.world, drive.api.find(SLICE)
+        assert world.group is not None
+        assert before is not None
+        world.group = replace(world.group, leader=2, epoch=2)
+        notes = {**before["metadata"].get("annotations", {}), EPOCH: "2"}
+        drive.api.put(SLICE, {**before, "metadata": {**before["metadata"], "annotations": notes}})
+        async with asyncio.timeout(5.0):
+            await until(drive, lambda: (drive.status["leader"]["brokerId"], drive.status["leader"]["epoch"]) == (2, 2))
+
+
 async def test_of_two_operators_one_acts_and_the_other_takes_over() -> None:
     drive = Drive.of(SPEC)
     async with served(drive.api) as address, operating(drive, address, "second") as second:

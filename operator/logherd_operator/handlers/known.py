@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 __all__ = [
-    "KEPT_SLICES", "MANAGED", "Key", "Known", "key_of_child", "key_of_group", "slim_claim", "slim_pod", "slim_slice",
-    "slim_workload",
+    "EPOCH", "KEPT_SLICES", "MANAGED", "Key", "Known", "key_of_child", "key_of_group", "led_anew", "slim_claim",
+    "slim_pod", "slim_slice", "slim_workload",
 ]  # fmt: skip
 
 Document = Mapping[str, Any]
 MANAGED = "app.kubernetes.io/managed-by=logherd-operator"
+EPOCH = "logherd.dev/epoch"
+"""Annotation of a leader's slice, as the sidecars write it."""
 KEPT_SLICES = "endpointslice.kubernetes.io/managed-by=leader-endpoint.logherd.dev"
 """Of the leaders' endpoints; those that Kubernetes makes for our Services are labelled as the Services are."""
 _INSTANCE = "app.kubernetes.io/instance"
@@ -112,3 +114,10 @@ def slim_claim(body: Document) -> dict[str, Any]:
 def slim_slice(body: Document) -> dict[str, Any]:
     """Of a leader's endpoint only whether it is there is looked at: what is in it is the sidecars'."""
     return {"metadata": {"name": body["metadata"]["name"]}}
+
+
+def led_anew(piece: Document, group: Document) -> bool:
+    """Does the leader's slice name an epoch that the group's status does not know yet?"""
+    named = (piece["metadata"].get("annotations") or {}).get(EPOCH)
+    leader = (group.get("status") or {}).get("leader") or {}
+    return named is not None and named != str(leader.get("epoch"))

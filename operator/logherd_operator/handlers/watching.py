@@ -16,6 +16,7 @@ from logherd_operator.handlers.known import (
     Key,
     key_of_child,
     key_of_group,
+    led_anew,
     slim_claim,
     slim_pod,
     slim_slice,
@@ -94,10 +95,13 @@ def registry_of(watches: Watches, wake: Callable[[Key], None], access: ClusterAc
         if key is not None:
             wake(key)
 
-    def wake_if_gone(type: str | None, **handed: Any) -> None:  # noqa: A002 -- as kopf calls it
-        """What changes in a slice is the sidecars' work."""
-        if type == "DELETED":
-            wake_owner(**handed)
+    def wake_if_news(type: str | None, body: kopf.Body, **handed: Any) -> None:  # noqa: A002 -- as kopf calls it
+        """It is gone, or somebody else leads, of which no pod need tell. All else in a slice is the sidecars' work."""
+        watches.bind(handed)
+        key = key_of_child(body)
+        group = watches.group(key) if key is not None else None
+        if type == "DELETED" or (group is not None and led_anew(body, group)):
+            wake_owner(body, **handed)
 
     kopf.index(API_GROUP, VERSION, "brokergroups", id=_GROUPS, registry=registry)(index_group)
     kopf.on.event(API_GROUP, VERSION, "brokergroups", id="wake-group", registry=registry)(wake_group)
@@ -106,7 +110,7 @@ def registry_of(watches: Watches, wake: Callable[[Key], None], access: ClusterAc
         kopf.on.event(group, version, plural, id=f"wake-owner-of-{name}", registry=registry)(wake_owner)
     kopf.index("discovery.k8s.io", "v1", "endpointslices", id=_SLICES, registry=registry)(_indexing(slim_slice))
     kopf.on.event("discovery.k8s.io", "v1", "endpointslices", id="wake-owner-of-slices", registry=registry)(
-        wake_if_gone
+        wake_if_news
     )
     return registry
 
