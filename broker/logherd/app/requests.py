@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from logherd.app.resting import REST_ANSWERS_MIN, REST_BYTES_MAX, Resting
+from logherd.app.resting import REST_BYTES_MAX, REST_REQUESTS_MIN, Resting
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
@@ -41,14 +41,13 @@ class WaitingAnswers:
     """
 
     def __init__(self, log: CommittedLog, resting: Resting | None = None) -> None:
-        """Connections on which many answers wait are left to `resting`, until none waits."""
+        """Connections with many unanswered requests are left to `resting`, until all are answered."""
         self._log = log
         self._resting = resting
         self._waiting: deque[tuple[int, NetSession, list[Frame], list[bytes] | Reply]] = deque()
-        self._count = 0
 
     def __len__(self) -> int:
-        return self._count
+        return sum(len(frames) for _, _, frames, _ in self._waiting)
 
     def add(self, session: NetSession, frame: Frame, position: int, reply: Reply) -> None:
         """Keep an answer, or send it at once if its position is committed and nothing older waits."""
@@ -61,23 +60,23 @@ class WaitingAnswers:
     def release(self, committed_position: int) -> None:
         """Send everything that waited for at most this position."""
         waiting = self._waiting
+        if not waiting or waiting[0][0] > committed_position:
+            return
         while waiting and waiting[0][0] <= committed_position:
             _, session, frames, answers = waiting.popleft()
-            self._count -= len(frames)
             _send(session, frames, answers)
-        if not waiting and self._resting is not None:
-            self._resting.end()
+        if self._resting is not None:
+            self._resting.answered()
 
     def give_up(self, reply: Reply) -> int:
         """Answer everything that waits with `reply`: nobody here learns what becomes of it. Returns how many."""
         waiting, self._waiting = self._waiting, deque()
-        count, self._count = self._count, 0
         for _, session, frames, _ in waiting:
             for frame in frames:
                 session.reply(Request(frame, None, 0), reply)
         if self._resting is not None:
-            self._resting.end()
-        return count
+            self._resting.answered()
+        return sum(len(frames) for _, _, frames, _ in waiting)
 
     def _add(self, position: int, session: NetSession, frames: list[Frame], answers: list[bytes] | Reply) -> None:
         committed = self._log.committed_position
@@ -85,10 +84,9 @@ class WaitingAnswers:
             _send(session, frames, answers)
             return
         self._waiting.append((position, session, frames, answers))
-        self._count += len(frames)
         if (
-            self._count >= REST_ANSWERS_MIN and position - committed < REST_BYTES_MAX
-            and self._resting is not None
+            self._resting is not None and session.running >= REST_REQUESTS_MIN
+            and position - committed < REST_BYTES_MAX
         ):  # fmt: skip
             self._resting.add(session)
 

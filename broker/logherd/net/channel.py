@@ -86,6 +86,11 @@ class Channel(asyncio.Protocol):
         return self._intake.running == 0 and self._outbox.size == 0
 
     @property
+    def running(self) -> int:
+        """Number of requests that are unanswered, and not parked."""
+        return self._intake.running
+
+    @property
     def bytes_received(self) -> int:
         """Since the connection was accepted."""
         return self._traffic.received

@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 
 from logherd.app.requests import Port, WaitingAnswers
-from logherd.app.resting import REST_ANSWERS_MIN, REST_BYTES_MAX, Resting
+from logherd.app.resting import REST_BYTES_MAX, REST_REQUESTS_MIN, Resting
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
@@ -22,6 +22,7 @@ class FakeSession:
         self.sent: list[tuple[int, object]] = []
         self.parked: list[int] = []
         self.resting = False
+        self.running = 0
 
     def rest(self) -> bool:
         new, self.resting = not self.resting, True
@@ -31,9 +32,11 @@ class FakeSession:
         self.resting = False
 
     def reply(self, request: Request, reply: Reply) -> None:
+        self.running -= 1
         self.sent.append((request.frame.opaque, reply.code))
 
     def send_encoded(self, frames: list[Frame], answers: list[bytes]) -> None:
+        self.running -= len(frames)
         self.sent += [(frame.opaque, answer) for frame, answer in zip(frames, answers, strict=True)]
 
     def park(self, request: Request) -> None:
@@ -169,33 +172,42 @@ def resting_answers() -> tuple[WaitingAnswers, FakeSession]:
 
 
 def wait_for(answers: WaitingAnswers, session: FakeSession, count: int, position: int) -> None:
+    session.running += count
     frames = [Frame(2, number) for number in range(count)]
     answers.add_ready(cast(NetSession, session), frames, position, [b"ready"] * count)
 
 
-def test_a_connection_with_many_waiting_answers_rests_until_the_last_has_left() -> None:
+def test_a_connection_with_many_unanswered_requests_rests_until_all_are_answered() -> None:
     answers, session = resting_answers()
-    wait_for(answers, session, REST_ANSWERS_MIN - 1, 10)
+    wait_for(answers, session, REST_REQUESTS_MIN - 1, 10)
     assert not session.resting
     wait_for(answers, session, 1, 20)
     assert session.resting
+    other = FakeSession()
+    wait_for(answers, other, 1, 30)
     answers.release(10)
     assert session.resting
     answers.release(20)
     assert not session.resting
-    assert len(answers) == 0
-    wait_for(answers, session, REST_ANSWERS_MIN - 1, 30)
-    assert not session.resting
+    assert len(answers) == 1
+
+
+def test_connections_with_a_few_requests_each_are_read_on() -> None:
+    answers, _ = resting_answers()
+    sessions = [FakeSession() for _ in range(3 * REST_REQUESTS_MIN)]
+    for number, session in enumerate(sessions):
+        wait_for(answers, session, 1, 10 + number)
+    assert not any(session.resting for session in sessions)
 
 
 def test_a_connection_whose_messages_make_large_runs_is_read_on() -> None:
     answers, session = resting_answers()
-    wait_for(answers, session, REST_ANSWERS_MIN, REST_BYTES_MAX)
+    wait_for(answers, session, REST_REQUESTS_MIN, REST_BYTES_MAX)
     assert not session.resting
 
 
 def test_a_connection_is_read_again_when_what_waits_is_given_up() -> None:
     answers, session = resting_answers()
-    wait_for(answers, session, REST_ANSWERS_MIN, 10)
-    assert answers.give_up(Reply(1)) == REST_ANSWERS_MIN
+    wait_for(answers, session, REST_REQUESTS_MIN, 10)
+    assert answers.give_up(Reply(1)) == REST_REQUESTS_MIN
     assert not session.resting

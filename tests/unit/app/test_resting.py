@@ -1,4 +1,4 @@
-"""Nobody rests longer than the timer, and after it nobody rests before everything is committed once."""
+"""Nobody rests longer than the timer, and after it nobody rests before more is committed."""
 
 from collections.abc import Callable
 
@@ -8,6 +8,7 @@ from logherd.app.resting import REST_SECONDS_MAX, Resting
 class Client:
     def __init__(self) -> None:
         self.resting = False
+        self.running = 1
 
     def rest(self) -> bool:
         new, self.resting = not self.resting, True
@@ -36,7 +37,7 @@ class Clock:
         return self.timers[-1]
 
 
-def test_all_that_rest_are_woken_together_and_their_timer_ends() -> None:
+def test_each_is_woken_when_all_that_it_asked_for_is_answered() -> None:
     clock, one, other = Clock(), Client(), Client()
     resting = Resting(clock.later)
     for client in (one, other, one):
@@ -45,13 +46,18 @@ def test_all_that_rest_are_woken_together_and_their_timer_ends() -> None:
     assert other.resting
     [timer] = clock.timers
     assert timer.seconds == REST_SECONDS_MAX
-    resting.end()
+    one.running = 0
+    resting.answered()
     assert not one.resting
+    assert other.resting
+    assert not timer.cancelled
+    other.running = 0
+    resting.answered()
     assert not other.resting
     assert timer.cancelled
 
 
-def test_the_timer_wakes_all_and_nobody_rests_again_before_the_end() -> None:
+def test_the_timer_wakes_all_and_nobody_rests_again_before_answers_leave() -> None:
     clock, client = Clock(), Client()
     resting = Resting(clock.later)
     resting.add(client)
@@ -59,14 +65,14 @@ def test_the_timer_wakes_all_and_nobody_rests_again_before_the_end() -> None:
     assert not client.resting
     resting.add(client)
     assert not client.resting
-    resting.end()
+    resting.answered()
     resting.add(client)
     assert client.resting
     assert len(clock.timers) == 2
 
 
-def test_an_end_without_anybody_resting_changes_nothing() -> None:
+def test_answers_while_nobody_rests_change_nothing() -> None:
     clock = Clock()
     resting = Resting(clock.later)
-    resting.end()
+    resting.answered()
     assert clock.timers == []
