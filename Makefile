@@ -33,7 +33,7 @@ tour: $(READY) ## Start a group of brokers, send and receive with a stock Java c
 
 test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, compat, system, spark, e2e
 	@tools/need --say jdk maven go ip nft
-	@tools/stages lint types imports unit compat system \
+	@tools/ahead tools/stages lint types imports unit compat system \
 		$$(tools/need --stage spark java) $$(tools/need --stage e2e $(CLUSTER))
 	@tools/need --without spark java
 	@tools/need --without e2e $(CLUSTER)

@@ -22,7 +22,7 @@ from logherd.wire.codes import RequestCode
 from system.blocking import BlockingClient, NoAnswerError, drain_queue
 from system.steady import Difference, JavaSend, SteadyProducer, compare, longest_gap
 
-__all__ = ["BAD", "FIRST", "SECOND", "TOPIC", "Row", "Scene", "set_up", "spark_layers"]
+__all__ = ["BAD", "FIRST", "SECOND", "TOPIC", "Row", "Scene", "build_layers", "set_up", "spark_layers"]
 
 FIRST, SECOND, BAD = (f"docker.io/local/logherd:{tag}" for tag in ("1", "2", "bad"))
 _OPERATOR = "docker.io/local/logherd-operator"
@@ -158,16 +158,17 @@ def spark_layers() -> list[Path]:
     return [base_layer(), layer]
 
 
+def build_layers() -> None:
+    """All layers that are kept in the cache."""
+    install_layer()
+    install_layer("operator")
+    spark_layers()
+
+
 def build() -> None:
     """All that is kept in the cache, before anything is timed: processors compile while packages are fetched."""
-
-    def layers() -> None:
-        install_layer()
-        install_layer("operator")
-        spark_layers()
-
     with ThreadPoolExecutor() as pool:
-        for each in [pool.submit(layers), pool.submit(build_programs), pool.submit(helm)]:
+        for each in [pool.submit(build_layers), pool.submit(build_programs), pool.submit(helm)]:
             each.result()
 
 
