@@ -85,10 +85,13 @@ def choose_ports(host: str, wanted: Ports) -> Ports:
     They lie below those that the kernel gives to outgoing connections: one of those may be taken at any time, also the
     port of a broker that is restarting or does not run yet. Raises: LocalError if there is no room.
     """
-    name_service = wanted.name_service or _find(host, _blocks(_CONTROLLERS_MAX, 4))
-    broker = wanted.broker or _find(host, _blocks(PLACES_MAX, 4))
+    names, brokers, admins = _blocks(_CONTROLLERS_MAX, 4), _blocks(PLACES_MAX, 4), _blocks(PLACES_MAX, 1)
+    given = ((wanted.name_service, names), (wanted.broker, brokers), (wanted.admin, admins))
+    own = {first + each for first, offsets in given if first for each in offsets}
+    name_service = wanted.name_service or _find(host, names, own)
+    broker = wanted.broker or _find(host, brokers, own)
     follows = not wanted.admin and not wanted.broker
-    admin = broker + _ADMIN_AFTER_BROKER if follows else wanted.admin or _find(host, _blocks(PLACES_MAX, 1))
+    admin = broker + _ADMIN_AFTER_BROKER if follows else wanted.admin or _find(host, admins, own)
     return Ports(name_service=name_service, broker=broker, admin=admin)
 
 
@@ -96,11 +99,14 @@ def _blocks(count: int, ports: int) -> list[int]:
     return [_STEP * n + k for n in range(count) for k in range(ports)]
 
 
-def _find(host: str, offsets: list[int]) -> int:
+def _find(host: str, offsets: list[int], own: set[int]) -> int:
+    """Where all of these are free, and not among the group's own, to which they are added."""
     last = min(_RANDOM_LAST, _ephemeral_first()) - max(offsets) - 1
     for _ in range(_TRIES):
         first = random.randrange(_RANDOM_FIRST, last, _STEP)  # noqa: S311 -- spreads, keeps no secret
-        if all(_fault(host, first + each) is None for each in offsets):
+        ports = {first + each for each in offsets}
+        if own.isdisjoint(ports) and all(_fault(host, each) is None for each in ports):
+            own |= ports
             return first
     raise LocalError(f"no {len(offsets)} free ports were found on {host}; name some with the --...-port options")
 

@@ -100,6 +100,24 @@ def test_any_port_means_one_that_outgoing_connections_are_not_given() -> None:
     assert choose_ports("127.0.0.1", Ports(name_service=7, broker=0, admin=9)).admin == 9
 
 
+@pytest.mark.parametrize(
+    ("wanted", "chosen"),
+    [
+        (Ports(name_service=0, broker=0, admin=0), (20_000, 20_050, 20_052)),
+        (Ports(name_service=0, broker=20_040, admin=0), (20_110, 20_040, 20_160)),
+        (Ports(name_service=0, broker=0, admin=20_001), (20_070, 20_120, 20_001)),
+    ],
+)
+def test_ports_that_are_chosen_are_no_others_of_the_group(
+    monkeypatch: pytest.MonkeyPatch, wanted: Ports, chosen: tuple[int, int, int]
+) -> None:
+    firsts = iter([*range(20_000, 20_200, 10)] * 3)
+    monkeypatch.setattr("logherd_operator.local.addresses._fault", lambda host, port: None)
+    monkeypatch.setattr("random.randrange", lambda *_: next(firsts))
+    found = choose_ports("127.0.0.1", wanted)
+    assert (found.name_service, found.broker, found.admin) == chosen
+
+
 def test_the_process_behind_a_guardian_is_the_one_of_its_ready_file(tmp_path: Path, sleeper: Process) -> None:
     folder = Folder(tmp_path)
     place = PlaceState(component="broker", ordinal=0, revision="r", guardian=myself())
