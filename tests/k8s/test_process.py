@@ -95,7 +95,6 @@ async def test_it_founds_a_group_and_follows_its_spec(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.timeout(180)
 async def test_a_new_leader_is_told_of_at_once_though_no_pod_has_changed() -> None:
     assert decision.EPOCH == EPOCH
     drive = Drive.of(SPEC)
@@ -113,6 +112,7 @@ async def test_a_new_leader_is_told_of_at_once_though_no_pod_has_changed() -> No
             await until(drive, lambda: (drive.status["leader"]["brokerId"], drive.status["leader"]["epoch"]) == (2, 2))
 
 
+@pytest.mark.timeout(180)
 async def test_of_two_operators_one_acts_and_the_other_takes_over() -> None:
     drive = Drive.of(SPEC)
     async with served(drive.api) as address, operating(drive, address, "second") as second:

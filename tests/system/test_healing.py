@@ -1,9 +1,7 @@
 """A replica whose log is damaged fetches what is damaged from the others, no more; until it has, it is no replica."""
 
-import json
 import os
 import signal
-import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -256,23 +254,13 @@ def test_while_it_is_the_only_one_that_could_lead_nobody_does(tmp_path: Path) ->
         assert fetched(damaged) < 200_000
 
 
-def keep_only(broker: GuardedReplica, size: str) -> None:
-    """From now on it deletes what is older than its newest bytes."""
-    values = {"values": {"store.retention.size": size}}
-    headers = {"authorization": "Bearer secret", "content-type": "application/json"}
-    address = f"http://{broker.host}:{broker.admin_port}/config"
-    request = urllib.request.Request(address, data=json.dumps(values).encode(), headers=headers)
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        assert answer.status == 200
-
-
 def test_a_leader_of_mode_static_does_not_wait_for_what_all_others_have_deleted(tmp_path: Path) -> None:
     with group_of(tmp_path, "static") as group:
         leader, epoch = group.leader()
         followers = [each for each in group.brokers if each is not leader]
         fill(leader, 4 * SEGMENT)
         for follower in followers:
-            keep_only(follower, "8MiB")
+            assert follower.configure(**{"store.retention.size": "8MiB"})[0] == 200
         for follower in followers:
             fill(leader, SEGMENT)
             gone = segment_of(follower, 1)

@@ -1,8 +1,5 @@
 """Settings of a real broker, changed while it runs: over HTTP and by mqadmin's request, until the next start."""
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,27 +25,6 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     process.stop()
 
 
-def post(broker: BrokerProcess, token: str = "secret", **values: object) -> tuple[int, dict[str, Any]]:
-    """Asked again for as long as the machine is too busy to have it checked."""
-    for _ in range(20):
-        status, said = post_once(broker, token, **values)
-        if status != 503:
-            break
-    return status, said
-
-
-def post_once(broker: BrokerProcess, token: str, **values: object) -> tuple[int, dict[str, Any]]:
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{broker.admin_port}/config", data=json.dumps({"values": values}).encode(),
-        headers={"authorization": f"Bearer {token}", "content-type": "application/json"},
-    )  # fmt: skip
-    try:
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as refusal:
-        return refusal.code, json.load(refusal)
-
-
 def hot(broker: BrokerProcess) -> dict[str, str]:
     told = broker.status()["hot"]
     assert isinstance(told, dict)
@@ -64,7 +40,7 @@ def update(broker: BrokerProcess, text: str) -> dict[str, Any]:
 
 
 def test_settings_change_over_http_and_by_mqadmins_request_until_the_next_start(broker: BrokerProcess) -> None:
-    assert post(broker, **{"topics.autoCreate": False, "store.retention.age": "24h"})[0] == 200
+    assert broker.configure(**{"topics.autoCreate": False, "store.retention.age": "24h"})[0] == 200
     header, _ = ask(broker.port, 10, {
         "producerGroup": "p", "topic": "Nobody", "defaultTopic": "TBW102", "defaultTopicQueueNums": "4",
         "queueId": "0", "sysFlag": "0", "bornTimestamp": "0", "flag": "0",
@@ -82,13 +58,13 @@ def test_settings_change_over_http_and_by_mqadmins_request_until_the_next_start(
 
 def test_a_wrong_change_is_refused_whole_on_both_ways(broker: BrokerProcess) -> None:
     before = hot(broker)
-    status, said = post(broker, **{"log.level": "debug", "store.retention.age": "soon"})
+    status, said = broker.configure(**{"log.level": "debug", "store.retention.age": "soon"})
     assert (status, said["field"], said["value"]) == (400, "store.retention.age", "soon")
     assert said["error"].startswith("store.retention.age: 'soon' is not right: write a whole number and one of ms, s")
     refused = update(broker, "fileReservedTime=soon\nbrokerPermission=4\n")
     assert refused["code"] == 29
     assert refused["remark"].startswith("fileReservedTime: 'soon' is not right")
-    assert post(broker, token="another", **{"log.level": "debug"})[0] == 403
+    assert broker.configure(token="another", **{"log.level": "debug"})[0] == 403
     assert hot(broker) == before
     _, body = ask(broker.port, READ, {})
     assert b"brokerPermission=6" in body

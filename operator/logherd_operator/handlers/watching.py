@@ -100,8 +100,8 @@ def registry_of(watches: Watches, wake: Callable[[Key], None], access: ClusterAc
         watches.bind(handed)
         key = key_of_child(body)
         group = watches.group(key) if key is not None else None
-        if type == "DELETED" or (group is not None and led_anew(body, group)):
-            wake_owner(body, **handed)
+        if key is not None and (type == "DELETED" or (group is not None and led_anew(body, group))):
+            wake(key)
 
     kopf.index(API_GROUP, VERSION, "brokergroups", id=_GROUPS, registry=registry)(index_group)
     kopf.on.event(API_GROUP, VERSION, "brokergroups", id="wake-group", registry=registry)(wake_group)

@@ -41,13 +41,14 @@ def choose_target(status: Document, wanted: int | None) -> int:
     return wanted
 
 
-def choose_successor(group: Group | None, wanted: int | None) -> int:
-    """Mode Static, whose leader is lost: the named broker, if that loses nothing. Raises: OrderRefused, which says why.
+def choose_successor(group: Group | None, wanted: int | None) -> tuple[int, int]:
+    """Mode Static, whose leader is lost: the named broker, if that loses nothing, and the epoch that this ends.
+    Raises: OrderRefused, which says why.
 
     Nobody is chosen here: the lost leader may come back, and whoever waits for that knows it better.
     """
     table = group.own.table if group is not None and group.own is not None else None
-    if table is None:
+    if group is None or table is None:
         raise OrderRefused("nobody leads, and no broker tells the table of roles")
     able = ", ".join(map(str, table.promotable))
     if not able:
@@ -56,7 +57,7 @@ def choose_successor(group: Group | None, wanted: int | None) -> int:
         raise OrderRefused(f"nobody leads, and in mode Static nobody takes over by itself: --to one of {able}")
     if wanted not in table.promotable:
         raise OrderRefused(f"broker {wanted} may lack what table {table.number} acknowledged; {able} could take over")
-    return wanted
+    return wanted, group.epoch
 
 
 async def order_switchover(
@@ -72,7 +73,7 @@ async def order_switchover(
         observed = await seen()
         if observed is None:
             raise OrderRefused("the cluster is about to change; ask again in a moment")
-        target, epoch = choose_successor(observed.group, wanted), observed.group.epoch if observed.group else 0
+        target, epoch = choose_successor(observed.group, wanted)
     else:
         target = choose_target(status, wanted)
         epoch = int(status["leader"]["epoch"])

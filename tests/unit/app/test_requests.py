@@ -12,24 +12,18 @@ from logherd.service.dispatcher import Dispatcher
 from logherd.service.ports import Reply, ReplyAfter, Request, Run, Session
 from logherd.wire.frame import Flag, Frame
 
+from .restful import Restful
+
 
 class FakeLog:
     committed_position = 0
 
 
-class FakeSession:
+class FakeSession(Restful):
     def __init__(self) -> None:
+        super().__init__()
         self.sent: list[tuple[int, object]] = []
         self.parked: list[int] = []
-        self.resting = False
-        self.running = 0
-
-    def rest(self) -> bool:
-        new, self.resting = not self.resting, True
-        return new
-
-    def wake(self) -> None:
-        self.resting = False
 
     def reply(self, request: Request, reply: Reply) -> None:
         self.running -= 1

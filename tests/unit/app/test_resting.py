@@ -4,18 +4,7 @@ from collections.abc import Callable
 
 from logherd.app.resting import REST_SECONDS_MAX, Resting
 
-
-class Client:
-    def __init__(self) -> None:
-        self.resting = False
-        self.running = 1
-
-    def rest(self) -> bool:
-        new, self.resting = not self.resting, True
-        return new
-
-    def wake(self) -> None:
-        self.resting = False
+from .restful import Restful
 
 
 class Timer:
@@ -38,7 +27,7 @@ class Clock:
 
 
 def test_each_is_woken_when_all_that_it_asked_for_is_answered() -> None:
-    clock, one, other = Clock(), Client(), Client()
+    clock, one, other = Clock(), Restful(running=1), Restful(running=1)
     resting = Resting(clock.later)
     for client in (one, other, one):
         resting.add(client)
@@ -58,7 +47,7 @@ def test_each_is_woken_when_all_that_it_asked_for_is_answered() -> None:
 
 
 def test_the_timer_wakes_all_and_nobody_rests_again_before_answers_leave() -> None:
-    clock, client = Clock(), Client()
+    clock, client = Clock(), Restful(running=1)
     resting = Resting(clock.later)
     resting.add(client)
     clock.timers[0].run_out()
