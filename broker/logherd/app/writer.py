@@ -4,6 +4,9 @@ One batch at a time goes in; its outcome comes back to the event loop. While one
 collects in the store, so under load one flush covers every request that arrived meanwhile (group commit), and with one
 sender nothing waits for company. Between batches the thread does the store's background work (zeroing ahead, derived
 files). However many batches come, it gets a turn between two of them when it is due, and at most a fifth of the time.
+
+Who can afford to wait for a quick disk does a small batch itself, in the loop's thread: handing it over and hearing of
+it are two changes of threads, which together may take as long as the flush.
 """
 
 import asyncio
@@ -15,10 +18,13 @@ from typing import Generic, Protocol, TypeVar
 
 from logherd.telemetry.spread import FLUSH_SECONDS, Spread
 
-__all__ = ["Batch", "Writer", "WriterFailed"]
+__all__ = ["QUICK_SECONDS", "Batch", "Writer", "WriterFailed"]
 
 _PAUSE_FACTOR = 4
 """After a step of background work at least this many times its length belongs to batches."""
+QUICK_SECONDS = 0.002
+"""A disk on which batches take less in the mean counts as quick. If it then hangs, the loop hangs with it, once."""
+_MEAN_OF_BATCHES = 16
 
 
 class Batch(Protocol):
@@ -38,7 +44,8 @@ class WriterFailed(Exception):
 class Writer(Generic[BatchT]):
     """Owns one thread. All methods belong to the event loop's thread.
 
-    Invariant 1: at most one batch is in flight. Invariant 2: after a failure no further batch is taken.
+    Invariants: 1. at most one batch is in flight; 2. after a failure no further batch is taken; 3. batches and
+    background work never run at the same time, whichever thread does them.
     """
 
     def __init__(
@@ -56,6 +63,10 @@ class Writer(Generic[BatchT]):
         self._idle_seconds = idle_seconds
         self._inbox: SimpleQueue[BatchT | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="logherd-writer", daemon=True)
+        self._at_work = threading.Lock()
+        """Of whoever does background work, or a batch in the loop's thread."""
+        self._background_wanted = False
+        self._mean_seconds = 1.0
         self.busy = False
         self.seconds = Spread(FLUSH_SECONDS)
         """How long batches took to be written and flushed; kept on the loop's thread."""
@@ -64,12 +75,17 @@ class Writer(Generic[BatchT]):
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, batch: BatchT) -> None:
-        """Hand over one batch; returns at once. Raises WriterFailed after a failure or while a batch is in flight."""
+    def submit(self, batch: BatchT, *, here: Callable[[], bool] | None = None) -> None:
+        """Hand over one batch; returns at once. Raises WriterFailed after a failure or while a batch is in flight.
+
+        `here` writes and flushes the batch itself if that is short, and says whether it has. It is called while the
+        disk is quick and no background work is under way; then `on_done` has been called when this returns.
+        """
         if self.failure is not None or self.busy:
             raise WriterFailed("the writer takes no batch: " + ("it failed" if self.failure else "one is in flight"))
         self.busy = True
-        self._inbox.put(batch)
+        if here is None or self._mean_seconds >= QUICK_SECONDS or not self._done_here(batch, here):
+            self._inbox.put(batch)
 
     def stop(self, timeout_seconds: float) -> bool:
         """End the thread after the batch in flight; blocks up to the timeout. Returns whether it has ended."""
@@ -77,6 +93,21 @@ class Writer(Generic[BatchT]):
         if self._thread.is_alive():
             self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
+
+    def _done_here(self, batch: BatchT, here: Callable[[], bool]) -> bool:
+        if self._background_wanted or not self._at_work.acquire(blocking=False):
+            return False
+        error: Exception | None = None
+        started = monotonic()
+        try:
+            if not here():
+                return False
+        except Exception as failure:  # as on the thread: it is for `on_done`
+            error = failure
+        finally:
+            self._at_work.release()
+        self._done(batch, error, monotonic() - started)
+        return True
 
     def _run(self) -> None:
         background_due = 0.0
@@ -102,6 +133,12 @@ class Writer(Generic[BatchT]):
 
     def _run_background(self) -> bool:
         """Whether there is more to do. A failure is as final as one of a batch: the disk may have dropped pages."""
+        self._background_wanted = True  # before the lock: a loop that is never without a batch lets us in, too
+        with self._at_work:
+            self._background_wanted = False
+            return self._step_background()
+
+    def _step_background(self) -> bool:
         if self.failure is not None:
             return False
         try:
@@ -122,6 +159,7 @@ class Writer(Generic[BatchT]):
         if batch is not None:
             self.busy = False
             self.seconds.observe(seconds)
+            self._mean_seconds += (seconds - self._mean_seconds) / _MEAN_OF_BATCHES
         if error is not None:
             self.failure = error
         self._on_done(batch, error)

@@ -60,6 +60,7 @@ _ZEROS_PAY_BELOW = 48 << 10
 """Mean bytes of a flush. Above it zeros cost more than they save: each byte is written and flushed twice. Without them
 three replicas took a tenth more of a stream of 250 KB a flush, and wrote half as much to the disk."""
 _MEAN_OF_FLUSHES = 16
+BRIEF_BYTES_MAX = 64 << 10
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
@@ -175,6 +176,14 @@ class WriteBatch:
         self._writer.write(self)
         self.done = True
 
+    def write_if_brief(self) -> bool:
+        """The same if nothing but these few bytes has to be written and flushed for it; False: nothing was done.
+
+        Also for another thread than the writer's, while that one does nothing. What else is due stays its work.
+        """
+        self.done = self._writer.write_if_brief(self)
+        return self.done
+
 
 @dataclass(slots=True)
 class _Due:
@@ -232,10 +241,33 @@ class LogWriter:
             cut = batch.cut
             self.guarded(lambda: self._cut(cut))
             return
-        ensure(batch.start == self._written, "batches are written in order", batch.start, self._written)
+        self._in_order(batch)
         self.guarded(lambda: self._write(batch))
 
+    def write_if_brief(self, batch: WriteBatch) -> bool:
+        """See WriteBatch.write_if_brief."""
+        self._refuse_after_failure()
+        log, size = self._options.log, batch.end - batch.start
+        if (
+            batch.cut is not None or size > BRIEF_BYTES_MAX or not batch.segment.created
+            or (log.flush != "sync" and batch.end - self.flushed_position > log.async_unflushed_bytes_max)
+            or self._behind >= self._options.derived.behind_bytes
+        ):  # fmt: skip
+            return False
+        self._in_order(batch)
+        self.guarded(lambda: self._put(batch))
+        return True
+
+    def _in_order(self, batch: WriteBatch) -> None:
+        ensure(batch.start == self._written, "batches are written in order", batch.start, self._written)
+
     def _write(self, batch: WriteBatch) -> None:
+        self._put(batch)
+        if self._clock.monotonic_ms() >= self._due.step:
+            self._take_share()
+        self._catch_up()
+
+    def _put(self, batch: WriteBatch) -> None:
         segment = batch.segment
         segment.make_durable(f"{self._directory}/commitlog")
         segment.file.write(batch.start - segment.start, batch.parts)
@@ -246,9 +278,6 @@ class LogWriter:
         log = self._options.log
         if log.flush == "sync" or self._written - self.flushed_position > log.async_unflushed_bytes_max:
             self._flush_log()
-        if self._clock.monotonic_ms() >= self._due.step:
-            self._take_share()
-        self._catch_up()
 
     def _cut(self, cut: Cut) -> None:
         """First the checkpoint goes down and says how far old bytes may lie; then the header at the cut becomes zero,
@@ -322,10 +351,14 @@ class LogWriter:
 
         What is not yet derived stands in memory, so this bounds it: senders slow down to what can be kept up with.
         """
-        behind = self.flushed_position - self.checkpoint.value.queues_dispatched
-        until = self._clock.monotonic_ms() + behind // self._options.derived.behind_bytes
+        until = self._clock.monotonic_ms() + self._behind // self._options.derived.behind_bytes
         while self._clock.monotonic_ms() < until and self._task_step():
             pass
+
+    @property
+    def _behind(self) -> int:
+        """Bytes of the log that are not yet in the derived files."""
+        return self.flushed_position - self.checkpoint.value.queues_dispatched
 
     def _task_step(self) -> bool:
         """One step of the oldest task; False if there is none or it waits for space."""

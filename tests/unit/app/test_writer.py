@@ -2,11 +2,13 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 import pytest
 
-from logherd.app.writer import Writer, WriterFailed
+from logherd.app.writer import QUICK_SECONDS, Writer, WriterFailed
 
 
 class FakeBatch:
@@ -133,3 +135,149 @@ def test_background_work_gets_its_turn_while_batches_never_stop() -> None:
     steps, batches = asyncio.run(drive())
     assert steps >= 20
     assert batches >= 1
+
+
+@dataclass
+class Quick:
+    """A writer whose disk takes as long as `now` passes during a batch, on a clock that the test moves."""
+
+    now: float = 0.0
+    batch_seconds: float = QUICK_SECONDS / 10
+    done: list[tuple[FakeBatch | None, BaseException | None]] = field(default_factory=list)
+    in_background: threading.Event = field(default_factory=threading.Event)
+    leave_background: threading.Event = field(default_factory=threading.Event)
+    backgrounds: int = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def background(self) -> bool:
+        self.backgrounds += 1
+        self.in_background.set()
+        self.leave_background.wait(10)
+        return False
+
+    def batch(self) -> FakeBatch:
+        def pass_time() -> None:
+            self.now += self.batch_seconds
+
+        return FakeBatch(pass_time)
+
+    async def put(self, writer: Writer[FakeBatch], batch: FakeBatch, *, here: bool = True) -> bool:
+        """Have it done; whether that was before `submit` returned."""
+
+        def do() -> bool:
+            batch.write_and_flush()
+            return True
+
+        count = len(self.done)
+        writer.submit(batch, here=do if here else None)
+        at_once = len(self.done) > count
+        async with asyncio.timeout(10):
+            while len(self.done) == count:
+                await asyncio.sleep(0)
+        assert self.done[-1] == (batch, None)
+        return at_once
+
+
+@asynccontextmanager
+async def quick_writer(
+    monkeypatch: pytest.MonkeyPatch, *, warm: bool = True, idle_seconds: float = 60.0
+) -> AsyncIterator[tuple[Quick, Writer[FakeBatch]]]:
+    """After as many batches as it takes to count as quick. Background work comes after a batch of the thread, if the
+    test lets so much time pass."""
+    quick = Quick()
+    quick.leave_background.set()
+    monkeypatch.setattr("logherd.app.writer.monotonic", quick.monotonic)
+    writer: Writer[FakeBatch] = Writer(
+        asyncio.get_running_loop(), on_done=lambda b, e: quick.done.append((b, e)), background=quick.background,
+        idle_seconds=idle_seconds,
+    )  # fmt: skip
+    writer.start()
+    for _ in range(200 if warm else 0):
+        await quick.put(writer, quick.batch(), here=False)
+    yield quick, writer
+    quick.leave_background.set()
+    assert await asyncio.to_thread(writer.stop, 5)
+
+
+async def test_on_a_quick_disk_a_batch_is_done_before_submit_returns_in_the_callers_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with quick_writer(monkeypatch) as (quick, writer):
+        batch = quick.batch()
+        assert await quick.put(writer, batch)
+        assert batch.thread == threading.current_thread().name
+        assert not writer.busy
+
+
+async def test_a_disk_that_is_not_known_to_be_quick_or_is_so_no_more_is_left_to_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with quick_writer(monkeypatch, warm=False) as (quick, writer):
+        assert not await quick.put(writer, quick.batch())
+    async with quick_writer(monkeypatch) as (quick, writer):
+        quick.batch_seconds = 1.0
+        assert await quick.put(writer, quick.batch())
+        quick.batch_seconds = 0.0
+        batch = quick.batch()
+        assert not await quick.put(writer, batch)
+        assert batch.thread == "logherd-writer"
+
+
+async def test_a_batch_that_is_not_brief_is_left_to_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with quick_writer(monkeypatch) as (quick, writer):
+        batch, count = quick.batch(), len(quick.done)
+        writer.submit(batch, here=lambda: False)
+        assert len(quick.done) == count
+        async with asyncio.timeout(10):
+            while len(quick.done) == count:
+                await asyncio.sleep(0)
+        assert batch.thread == "logherd-writer"
+
+
+async def test_nothing_is_done_in_the_callers_thread_while_background_work_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with quick_writer(monkeypatch) as (quick, writer):
+        quick.leave_background.clear()
+        quick.in_background.clear()
+        quick.now += 1000.0
+        await quick.put(writer, quick.batch(), here=False)
+        async with asyncio.timeout(10):
+            while not quick.in_background.is_set():
+                await asyncio.sleep(0)
+        batch, count = quick.batch(), len(quick.done)
+        writer.submit(batch, here=lambda: pytest.fail("at the same time"))
+        quick.leave_background.set()
+        async with asyncio.timeout(10):
+            while len(quick.done) == count:
+                await asyncio.sleep(0)
+        assert quick.done[-1] == (batch, None)
+        assert batch.thread == "logherd-writer"
+
+
+async def test_a_failure_in_the_callers_thread_ends_writing_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with quick_writer(monkeypatch) as (quick, writer):
+        failure = OSError(5, "Input/output error")
+
+        def fail() -> bool:
+            raise failure
+
+        batch = quick.batch()
+        writer.submit(batch, here=fail)
+        assert quick.done[-1] == (batch, failure)
+        with pytest.raises(WriterFailed):
+            writer.submit(quick.batch(), here=lambda: True)
+        assert writer.failure is failure
+
+
+async def test_background_work_gets_its_turn_while_the_caller_never_stops_to_do_batches_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with quick_writer(monkeypatch, idle_seconds=0.001) as (quick, writer):
+        begun = quick.backgrounds
+        async with asyncio.timeout(10):
+            while quick.backgrounds < begun + 5:
+                await quick.put(writer, quick.batch())
+                quick.now += 1.0

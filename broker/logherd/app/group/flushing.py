@@ -33,6 +33,10 @@ class _Batch:
         if self.piece is not None:
             self.piece.write_and_flush()
 
+    def write_if_brief(self) -> bool:
+        """The same in the loop's thread, for a small piece alone; False: nothing was done."""
+        return self.promise is None and self.piece is not None and self.piece.write_if_brief()
+
 
 @dataclass(slots=True)
 class _Tokens:
@@ -95,14 +99,18 @@ class Flushing:
         if output.held:
             self._held.append((token, output.held))
 
-    def submit(self) -> None:
-        """Hand over what is wanted, unless a batch is on its way: it comes back here."""
+    def submit(self, *, here: bool = False) -> None:
+        """Hand over what is wanted, unless a batch is on its way: it comes back here.
+
+        `here`: what is small is written and flushed before this returns, if the disk is quick; the loop waits for it.
+        """
         if self._stopped or self._writer.busy or self._writer.failure is not None:
             return
         promise, self._promise = self._promise, None
         piece = self._log.take_batch()
         if promise is not None or piece is not None:
-            self._writer.submit(_Batch(self._file, promise, piece))
+            batch = _Batch(self._file, promise, piece)
+            self._writer.submit(batch, here=batch.write_if_brief if here else None)
         self._tell()
 
     def end(self) -> None:

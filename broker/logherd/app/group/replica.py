@@ -185,7 +185,9 @@ class Replica:
         if self.log.end != self._seen:
             self.step(Appended())
             self.links.flush()  # before the writer thread, once woken, takes its turns with this one
-        self.disk.submit()
+        # A follower has little else to do than to acknowledge, and if its disk hangs it may as well: the leader goes on
+        # without it. A leader ships, takes requests and hears acknowledgements meanwhile.
+        self.disk.submit(here=self.machine.leads is None)
         if self._idle and self.log.store.flushed_position >= self.log.store.end_position:
             self._release_idle()
 
@@ -210,7 +212,8 @@ class Replica:
     def _flushed(self, token: int) -> None:
         self.step(Flushed(token))
         self.links.flush()
-        self.schedule()
+        if self._idle or self.machine.leads is not None:
+            self.schedule()
 
     def _send(self, envelope: Envelope) -> bool:
         return self.links.send(envelope)

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
+import pytest
+
 from logherd.app.group.flushing import Flushing
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.group.output import Output, Promise
@@ -29,6 +31,7 @@ class Disk:
     may_write: threading.Event = field(default_factory=threading.Event)
     asked: threading.Event = field(default_factory=threading.Event)
     error: OSError | None = None
+    brief: bool = True
 
     def did(self, what: str) -> None:
         self.asked.set()
@@ -45,6 +48,11 @@ class Piece:
 
     def write_and_flush(self) -> None:
         self.disk.did(f"log {self.number}")
+
+    def write_if_brief(self) -> bool:
+        if self.disk.brief:
+            self.disk.did(f"log {self.number} here")
+        return self.disk.brief
 
 
 class FakeLog:
@@ -166,5 +174,50 @@ async def test_after_a_failed_write_nothing_is_sent() -> None:
         bench.flushing.submit()
         await bench.until(lambda: bool(bench.failures))
         bench.flushing.submit()
+        assert bench.disk.happened == []
+        assert bench.flushing.failed
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any disk counts as quick."""
+    monkeypatch.setattr("logherd.app.writer.QUICK_SECONDS", 60.0)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_what_is_done_here_is_told_and_acknowledged_before_submit_returns() -> None:
+    async with running() as bench:
+        bench.disk.may_write.set()
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1, held=(message(1),)))
+        bench.flushing.submit(here=True)
+        assert bench.disk.happened == ["log 1 here", "sent 1", "token 1"]
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_promise_is_kept_by_the_thread_and_what_is_not_brief_is_written_by_it() -> None:
+    async with running() as bench:
+        bench.disk.may_write.set()
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1, keep=Promise(Epoch(2)), held=(message(2),)))
+        bench.flushing.submit(here=True)
+        await bench.until(lambda: "token 1" in bench.disk.happened)
+        bench.disk.brief = False
+        bench.log.appended = 2
+        bench.flushing.want(Output(flush=2))
+        bench.flushing.submit(here=True)
+        await bench.until(lambda: "token 2" in bench.disk.happened)
+        assert bench.disk.happened == ["promise 2", "log 1", "sent 2", "token 1", "log 2", "token 2"]
+
+
+@pytest.mark.usefixtures("quick")
+async def test_after_a_failed_write_here_nothing_is_sent() -> None:
+    async with running() as bench:
+        bench.disk.error = OSError(5, "Input/output error")
+        bench.disk.may_write.set()
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1, held=(message(1),)))
+        bench.flushing.submit(here=True)
+        assert len(bench.failures) == 1
         assert bench.disk.happened == []
         assert bench.flushing.failed

@@ -25,8 +25,11 @@ class World:
         self.store = SimpleNamespace(background_work=bool, flushed_position=0, end_position=1)
         self.replica = Replica(mode, log, SimpleNamespace(), duties=self)  # type: ignore[arg-type]
         self.replica.links = self
-        self.replica.disk.submit = lambda: self.happened.append("to the writer")  # type: ignore[method-assign]
+        self.replica.disk.submit = self.submit  # type: ignore[method-assign]
         self.replica.disk.want = lambda _: None  # type: ignore[method-assign]
+
+    def submit(self, *, here: bool = False) -> None:
+        self.happened.append("to the disk" if here else "to the writer")
 
     def step(self, event: Input, now: int) -> Output:
         del now
@@ -64,10 +67,10 @@ async def test_what_a_pass_has_appended_is_with_the_peers_before_the_writer_gets
     assert world.happened == ["pass ends", "sent", "written", "to the writer"]
 
 
-async def test_what_a_follower_was_sent_goes_to_the_writer_at_once() -> None:
+async def test_what_a_follower_was_sent_goes_to_its_disk_at_once() -> None:
     world = World(leads=False)
     world.replica.receive([MESSAGE, MESSAGE])
-    assert world.happened == ["pass ends", "to the writer"]
+    assert world.happened == ["pass ends", "to the disk"]
 
 
 async def test_what_a_leader_hears_does_not_end_its_pass() -> None:

@@ -1,0 +1,91 @@
+"""Batches that whoever waits for them writes itself: few bytes, one flush, nothing else."""
+
+from dataclasses import replace
+from random import Random
+
+from logherd.store import MessageStore
+from logherd.store.writer import BRIEF_BYTES_MAX, WriteBatch
+from unit.store.helpers import ROOT, SimClock, SimDisk, append, flush, small_options
+
+SEGMENT = 4 * BRIEF_BYTES_MAX
+OPTIONS = small_options(
+    log={"segment_bytes": SEGMENT, "batch_bytes_max": SEGMENT, "record_bytes_max": 2 * BRIEF_BYTES_MAX},
+    derived={"behind_bytes": SEGMENT},
+)  # fmt: skip
+
+
+def opened(disk: SimDisk, **derived: int) -> MessageStore:
+    """With a segment of which name and blocks are durable."""
+    options = replace(OPTIONS, replicated=True, derived=replace(OPTIONS.derived, **derived))
+    store = MessageStore.open(ROOT, options, disk, clock=SimClock())
+    append(store)
+    flush(store)
+    return store
+
+
+def taken(store: MessageStore) -> WriteBatch:
+    batch = store.take_batch()
+    assert batch is not None
+    return batch
+
+
+def refused(disk: SimDisk, batch: WriteBatch) -> bool:
+    """Whether nothing was done, and the writer thread can do it."""
+    before = list(disk.trace)
+    if batch.write_if_brief() or disk.trace != before or batch.done:
+        return False
+    batch.write_and_flush()
+    return batch.done
+
+
+def test_it_is_as_durable_as_what_the_writer_thread_wrote() -> None:
+    disk = SimDisk()
+    store = opened(disk)
+    append(store, body=b"x" * (BRIEF_BYTES_MAX // 2))
+    batch, before = taken(store), len(disk.trace)
+    assert batch.write_if_brief()
+    assert [kind for kind, path in disk.trace[before:] if "commitlog" in path] == ["write", "flush"]
+    store.flushed(batch)
+    store.advance(batch.end)
+    lost = disk.crash(Random(1), power=True)
+    again = MessageStore.open(ROOT, replace(OPTIONS, replicated=True), lost, clock=SimClock())
+    assert again.end_position == batch.end
+
+
+def test_many_bytes_are_not_brief() -> None:
+    disk = SimDisk()
+    store = opened(disk)
+    append(store, body=b"x" * BRIEF_BYTES_MAX)
+    assert refused(disk, taken(store))
+
+
+def test_a_segment_that_is_not_durable_yet_is_not_brief() -> None:
+    disk = SimDisk()
+    store = opened(disk)
+    while store.end_position <= SEGMENT:
+        append(store, body=b"x" * 1000)
+    while (batch := taken(store)).start < SEGMENT:
+        batch.write_and_flush()
+    batch.segment.created = False  # as if there had been no time to prepare it
+    assert refused(disk, batch)
+
+
+def test_a_cut_is_not_brief() -> None:
+    disk = SimDisk()
+    store = opened(disk)
+    at = store.end_position
+    append(store)
+    batch = taken(store)
+    batch.write_and_flush()
+    store.flushed(batch)
+    store.truncate(at)
+    assert refused(disk, taken(store))
+
+
+def test_nothing_is_brief_while_derived_files_are_behind() -> None:
+    disk = SimDisk()
+    store = opened(disk, behind_bytes=1)
+    append(store)
+    flush(store)
+    append(store)
+    assert refused(disk, taken(store))
