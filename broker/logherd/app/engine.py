@@ -70,6 +70,7 @@ class Engine:
             before_batch=metadata.end_pass,
             on_commit=on_commit,
             on_failure=self.fail,
+            brief=WriteBatch.write_if_brief if store.flushes_later else None,
         )
         self.schedule = self._pipeline.schedule
         """Say that something may have been appended in this pass."""

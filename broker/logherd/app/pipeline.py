@@ -10,6 +10,7 @@ What must be durable before what is sent: a `ReplyAfter(position)` leaves only a
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from logherd.app.writer import Batch, Writer
@@ -56,14 +57,19 @@ class CommitPipeline(Generic[BatchT, QueuesT]):
         before_batch: Callable[[], None],
         on_commit: Callable[[QueuesT, int], None],
         on_failure: Callable[[BaseException], None],
+        brief: Callable[[BatchT], bool] | None = None,
     ) -> None:
         """`before_batch` may append (coalesced metadata); `on_commit(touched, committed_position)` wakes and answers;
-        `on_failure` ends the process' writing life and is called once."""
+        `on_failure` ends the process' writing life and is called once.
+
+        `brief`: does in the loop's thread what a pass has appended, if that is short, and says whether it has.
+        """
         self._log = log
         self._writer = writer
         self._before_batch = before_batch
         self._on_commit = on_commit
         self._on_failure = on_failure
+        self._brief = brief
         self._scheduled = False
         self._loop = asyncio.get_running_loop()
         self._idle_waiters: list[asyncio.Future[None]] = []
@@ -94,9 +100,9 @@ class CommitPipeline(Generic[BatchT, QueuesT]):
 
     def _end_pass(self) -> None:
         self._scheduled = False
-        self._submit()
+        self._submit(brief=self._brief)
 
-    def _submit(self) -> None:
+    def _submit(self, brief: Callable[[BatchT], bool] | None = None) -> None:
         if self._writer.failure is not None:
             self._release_waiters()
             return
@@ -107,7 +113,7 @@ class CommitPipeline(Generic[BatchT, QueuesT]):
         if batch is None:
             self._release_waiters()
         else:
-            self._writer.submit(batch)
+            self._writer.submit(batch, here=partial(brief, batch) if brief is not None else None)
 
     def _release_waiters(self) -> None:
         waiters, self._idle_waiters = self._idle_waiters, []

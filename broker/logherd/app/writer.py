@@ -5,8 +5,8 @@ collects in the store, so under load one flush covers every request that arrived
 sender nothing waits for company. Between batches the thread does the store's background work (zeroing ahead, derived
 files). However many batches come, it gets a turn between two of them when it is due, and at most a fifth of the time.
 
-Who can afford to wait for a quick disk does a small batch itself, in the loop's thread: handing it over and hearing of
-it are two changes of threads, which together may take as long as the flush.
+Who can afford to wait for a quick disk, or need not wait for the flush, does a small batch itself in the loop's thread:
+handing it over and hearing of it are two changes of threads, which together may take as long as the flush.
 """
 
 import asyncio

@@ -89,6 +89,11 @@ class MessageStore:
         return self._log.min_position
 
     @property
+    def flushes_later(self) -> bool:
+        """Whether a batch counts as done before it is flushed: flush "async"."""
+        return self._writer.flushes_later
+
+    @property
     def flushed_position(self) -> int:
         """End of everything that is durable; with flush "async" it lags behind committed_position."""
         return self._writer.flushed_position

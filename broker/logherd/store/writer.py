@@ -228,6 +228,11 @@ class LogWriter:
         self.next_segment: Segment | None = None
         self.tasks: deque[Task] = deque()
 
+    @property
+    def flushes_later(self) -> bool:
+        """Whether a batch is flushed some time after it was written."""
+        return self._options.log.flush == "async"
+
     def flush_every(self, milliseconds: int) -> None:
         """Any thread: with flush "async", how often from now on."""
         self._options = dataclasses.replace(
@@ -250,7 +255,7 @@ class LogWriter:
         log, size = self._options.log, batch.end - batch.start
         if (
             batch.cut is not None or size > BRIEF_BYTES_MAX or not batch.segment.created
-            or (log.flush != "sync" and batch.end - self.flushed_position > log.async_unflushed_bytes_max)
+            or (self.flushes_later and batch.end - self.flushed_position > log.async_unflushed_bytes_max)
             or self._behind >= self._options.derived.behind_bytes
         ):  # fmt: skip
             return False
@@ -276,7 +281,7 @@ class LogWriter:
         self._unflushed[segment] = None
         self.checkpoint.last_store_timestamp = batch.store_timestamp
         log = self._options.log
-        if log.flush == "sync" or self._written - self.flushed_position > log.async_unflushed_bytes_max:
+        if not self.flushes_later or self._written - self.flushed_position > log.async_unflushed_bytes_max:
             self._flush_log()
 
     def _cut(self, cut: Cut) -> None:

@@ -1,6 +1,9 @@
 """Answers leave only after the flush that covers them, and one flush serves all requests of a pass."""
 
 import asyncio
+from collections.abc import Callable
+
+import pytest
 
 from logherd.app.pipeline import CommitPipeline
 from logherd.app.writer import Writer
@@ -44,7 +47,9 @@ class MemoryLog:
 
 
 class Harness:
-    def __init__(self, before_batch_appends: int = 0) -> None:
+    def __init__(
+        self, before_batch_appends: int = 0, brief: Callable[[MemoryBatch], bool] | None = None
+    ) -> None:  # fmt: skip
         self.log = MemoryLog()
         self.commits: list[int] = []
         self.failures: list[BaseException] = []
@@ -58,6 +63,7 @@ class Harness:
             before_batch=self._before_batch,
             on_commit=lambda _touched, position: self.commits.append(position),
             on_failure=self.failures.append,
+            brief=brief,
         )
         self.writer.start()
 
@@ -108,6 +114,33 @@ def test_after_a_failed_flush_nothing_is_committed_and_nobody_waits_for_ever() -
         harness.pipeline.schedule()
         await asyncio.wait_for(harness.pipeline.drained(), 5)
         assert harness.log.batches == 1
+        assert harness.writer.stop(5)
+
+    asyncio.run(scenario())
+
+
+def test_what_is_brief_is_committed_when_its_pass_ends_and_what_is_left_goes_to_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("logherd.app.writer.QUICK_SECONDS", 60.0)
+
+    async def scenario() -> None:
+        here: list[int] = []
+
+        def brief(batch: MemoryBatch) -> bool:
+            here.append(batch.end)
+            if len(here) == 1:
+                harness.log.append(3)  # as if the pass had appended more than one batch may hold
+            return True
+
+        harness = Harness(brief=brief)
+        harness.log.append(7)
+        harness.pipeline.schedule()
+        await asyncio.sleep(0)
+        assert harness.commits == [7]
+        await asyncio.wait_for(harness.pipeline.drained(), 5)
+        assert harness.commits == [7, 10]
+        assert here == [7]
         assert harness.writer.stop(5)
 
     asyncio.run(scenario())

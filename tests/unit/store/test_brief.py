@@ -89,3 +89,19 @@ def test_nothing_is_brief_while_derived_files_are_behind() -> None:
     flush(store)
     append(store)
     assert refused(disk, taken(store))
+
+
+def test_what_need_not_be_flushed_is_only_written_until_that_is_due() -> None:
+    disk = SimDisk()
+    later = replace(OPTIONS, log=replace(OPTIONS.log, flush="async", async_unflushed_bytes_max=3000))
+    store = MessageStore.open(ROOT, later, disk, clock=SimClock())
+    assert store.flushes_later
+    append(store)
+    flush(store)
+    append(store, body=b"x" * 1000)
+    batch, before = taken(store), len(disk.trace)
+    assert batch.write_if_brief()
+    assert {kind for kind, _ in disk.trace[before:]} == {"write"}
+    append(store, body=b"x" * 3000)
+    assert refused(disk, taken(store))
+    assert store.flushed_position == store.end_position

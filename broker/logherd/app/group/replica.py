@@ -186,8 +186,8 @@ class Replica:
             self.step(Appended())
             self.links.flush()  # before the writer thread, once woken, takes its turns with this one
         # A follower has little else to do than to acknowledge, and if its disk hangs it may as well: the leader goes on
-        # without it. A leader ships, takes requests and hears acknowledgements meanwhile.
-        self.disk.submit(here=self.machine.leads is None)
+        # without it. A leader ships, takes requests and hears acknowledgements meanwhile, unless it need not flush.
+        self.disk.submit(here=self.machine.leads is None or self.log.store.flushes_later)
         if self._idle and self.log.store.flushed_position >= self.log.store.end_position:
             self._release_idle()
 

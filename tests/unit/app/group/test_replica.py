@@ -22,7 +22,7 @@ class World:
         self.machine = SimpleNamespace(leads=Epoch(1) if leads else None, step=self.step)
         mode: Any = SimpleNamespace(machine=self.machine, received=lambda _: None, told=None, ask=None)
         log: Any = self
-        self.store = SimpleNamespace(background_work=bool, flushed_position=0, end_position=1)
+        self.store = SimpleNamespace(background_work=bool, flushed_position=0, end_position=1, flushes_later=False)
         self.replica = Replica(mode, log, SimpleNamespace(), duties=self)  # type: ignore[arg-type]
         self.replica.links = self
         self.replica.disk.submit = self.submit  # type: ignore[method-assign]
@@ -71,6 +71,15 @@ async def test_what_a_follower_was_sent_goes_to_its_disk_at_once() -> None:
     world = World(leads=False)
     world.replica.receive([MESSAGE, MESSAGE])
     assert world.happened == ["pass ends", "to the disk"]
+
+
+async def test_a_leader_that_answers_before_the_flush_writes_what_a_pass_has_appended_itself() -> None:
+    world = World(leads=True)
+    world.store.flushes_later = True
+    world.end = 5
+    world.replica.schedule()
+    await asyncio.sleep(0)
+    assert world.happened == ["pass ends", "sent", "written", "to the disk"]
 
 
 async def test_what_a_leader_hears_does_not_end_its_pass() -> None:
