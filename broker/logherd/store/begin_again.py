@@ -61,8 +61,9 @@ def begin_again(directory: Path, files: Files, *, position: int, epoch: int) -> 
 
 def begin_later(files: Files, root: str, *, position: int, epoch: int) -> None:
     """Let the closed store of a replica begin at `position`, inside of what is committed here and at the start of a
-    segment; `epoch` is that of the record before. What lies below is deleted when the store is opened. The caller holds
-    the store's lock. Blocks; durable when it returns, and may be repeated.
+    segment; `epoch` is that of the record before. What lies below is deleted when the store is opened; where queues or
+    index do not go so far yet, which a killed process leaves, they are derived anew then. The caller holds the store's
+    lock. Blocks; durable when it returns, and may be repeated.
 
     Raises: StoreDamaged without a whole checkpoint; RawRefused if the log cannot begin there, and nothing was changed.
     """
@@ -71,11 +72,15 @@ def begin_later(files: Files, root: str, *, position: int, epoch: int) -> None:
     file.close()
     if checkpoint is None or checkpoint.committed is None:
         raise StoreDamaged(f"{root}/checkpoint", 0, "no slot of a replica is whole", root)
-    known = min(checkpoint.committed, checkpoint.queues_dispatched, checkpoint.index_dispatched)
-    if not checkpoint.log_start < position <= known:
-        raise RawRefused(f"the log cannot begin at {position}: it begins at {checkpoint.log_start}, derived to {known}")
+    start, committed = checkpoint.log_start, checkpoint.committed
+    if not start < position <= committed:
+        raise RawRefused(f"the log cannot begin at {position}: it begins at {start}, and is committed to {committed}")
     if position not in map(segment_start, files.list(f"{root}/commitlog")):
         raise RawRefused(f"no segment begins at {position} here: all replicas of a group need the same segment size")
+    if min(checkpoint.queues_dispatched, checkpoint.index_dispatched) < position:
+        files.unlink(f"{root}/queues")
+        files.sync_dir(root)
+        checkpoint = _nothing_derived(checkpoint, position)
     _put(files, root, replace(checkpoint, log_start=position, start_epoch=epoch))
 
 
@@ -100,12 +105,16 @@ def _begin_again(files: Files, root: str, position: int, epoch: int) -> None:
             files.sync_dir(directory)
     files.unlink(f"{root}/queues")
     files.sync_dir(root)
-    begun = replace(
-        checkpoint, log_start=position, flushed=position, committed=position, queues_dispatched=position,
-        index_dispatched=position, index_name=0, index_count=0, index_used_slots=0, index_files=0, closed=False,
-        loose=0, start_epoch=epoch,
+    begun = replace(checkpoint, log_start=position, flushed=position, committed=position, loose=0, start_epoch=epoch)
+    _put(files, root, _nothing_derived(begun, position))
+
+
+def _nothing_derived(checkpoint: Checkpoint, position: int) -> Checkpoint:
+    """As if a log had begun at `position`; that the list of queues is gone says that they are to be derived."""
+    return replace(
+        checkpoint, queues_dispatched=position, index_dispatched=position, index_name=0, index_count=0,
+        index_used_slots=0, index_files=0,
     )  # fmt: skip
-    _put(files, root, begun)
 
 
 def _put(files: Files, root: str, value: Checkpoint) -> Checkpoint:

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from logherd.app.group import healing
 from logherd.app.group.healing import Healer
@@ -13,9 +14,10 @@ from logherd.model.names import Epoch
 from logherd.peers.errors import PeerError
 from logherd.peers.pieces import Asked, Given
 from logherd.store import MessageStore, StoreDamaged, begin_later
+from logherd.store.checkpoint import SLOT_OFFSETS, encode_slot
 from logherd.store.damage_note import note_damage, noted_damage
 from logherd.store.files_os import OsFiles
-from logherd.store.mending import survey
+from logherd.store.mending import replica_checkpoint, survey
 from logherd.store.pieces import Kept, PieceState, read_piece
 from unit.app.group.stand import GROUP, OPTIONS
 from unit.store.helpers import SimClock, append, bodies
@@ -199,9 +201,27 @@ async def test_a_leader_with_another_log_means_a_new_beginning(pair: tuple[Path,
     assert content(damaged) == [[], []]
 
 
-async def test_what_another_has_deleted_and_nobody_holds_is_deleted_here_too(pair: tuple[Path, Path]) -> None:
+def derive_less(root: Path, *, queues: int, index: int) -> None:
+    """As when a process is killed: its checkpoint says how far its derived files go at least."""
+    checkpoint = replica_checkpoint(FILES, str(root))
+    file = FILES.open(f"{root}/checkpoint")
+    for more in (1, 2):
+        slot = replace(
+            checkpoint, counter=checkpoint.counter + more, queues_dispatched=queues, index_dispatched=index,
+            closed=False,
+        )  # fmt: skip
+        file.write(SLOT_OFFSETS[slot.counter % 2], (encode_slot(slot),))
+    file.close()
+
+
+@pytest.mark.parametrize("derived", ["to the end", "no index", "no queues"])
+async def test_what_another_has_deleted_and_nobody_holds_is_deleted_here_too(
+    pair: tuple[Path, Path], derived: str
+) -> None:
     damaged, old = pair
     before = identity(damaged)
+    if derived != "to the end":
+        derive_less(damaged, queues=0 if derived == "no queues" else 5 * SEGMENT // 2, index=0)
     begin_later(FILES, str(old), position=2 * SEGMENT, epoch=2)
     spoil(damaged, 300)
     spoil(damaged, SEGMENT + 700)
