@@ -3,9 +3,10 @@
 import json
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from compat.controllers import Controllers, start_logherd_controllers
 from compat.processes import Process, free_port
@@ -18,12 +19,16 @@ __all__ = ["StaticGroup"]
 class StaticGroup:
     """Broker 1 leads at first and waits for broker 2. On leaving, nothing is left."""
 
-    def __init__(self, directory: Path) -> None:
+    members: tuple[int, ...] = (1, 2)
+    segment = SEGMENT
+
+    def __init__(self, directory: Path, *, first_port: int = 0) -> None:
+        """`first_port`: where broker 1 listens; 0: anywhere."""
         self._directory = directory
         self._names: Controllers = start_logherd_controllers(directory / "names", nodes=("n0",))
-        self.ports = {number: free_port((-2, 1)) for number in (1, 2)}
-        self._admin = {number: free_port() for number in (1, 2)}
-        self._peers = {number: f"127.0.0.1:{free_port()}" for number in (1, 2)}
+        self.ports = {number: free_port((-2, 1)) for number in self.members} | ({1: first_port} if first_port else {})
+        self._admin = {number: free_port() for number in self.members}
+        self._peers = {number: f"127.0.0.1:{free_port()}" for number in self.members}
         self._processes: dict[int, Process] = {}
         self._token = directory / "token"
         self._token.write_text("secret\n")
@@ -57,23 +62,43 @@ class StaticGroup:
         return (self._directory / f"b{number}" / "broker.out").read_text(errors="replace")
 
     def start(self, number: int) -> None:
+        command = [sys.executable, "-m", "logherd", "broker", "--config", str(self.config(number))]
+        self._processes[number] = Process(command, log=self._directory / f"b{number}" / "broker.out")
+
+    def config(self, number: int) -> Path:
+        """Where the settings of a broker are."""
         home = self._directory / f"b{number}"
         home.mkdir(exist_ok=True)
         port = self.ports[number]
         values = {
             "brokerGroup": BROKER, "clusterName": CLUSTER, "brokerId": number, "listen": f"127.0.0.1:{port}",
             "adminListen": f"127.0.0.1:{self._admin[number]}", "adminTokenFile": str(self._token),
-            "dataDir": str(self.store(number)), "store": {"reservedPercent": 0, "segmentSize": SEGMENT},
+            "dataDir": str(self.store(number)), "store": {"reservedPercent": 0, "segmentSize": self.segment},
             "nameService": {"mode": "external", "addresses": [self._names.name_server]},
             "replication": {
-                "mode": "static", "static": {"leader": 1, "synchronous": [2]}, "peerListen": self._peers[number],
-                "peers": {str(each): address for each, address in self._peers.items()},
-                "classicHa": {"listen": f"127.0.0.1:{port + 1}"},
+                "peerListen": self._peers[number], "peers": {str(each): at for each, at in self._peers.items()},
+                **self.replication(number),
             },
         }  # fmt: skip
-        (home / "broker.json").write_text(json.dumps(values))
-        command = [sys.executable, "-m", "logherd", "broker", "--config", str(home / "broker.json")]
-        self._processes[number] = Process(command, log=home / "broker.out")
+        path = home / "broker.json"
+        path.write_text(json.dumps(values))
+        return path
+
+    def replication(self, number: int) -> dict[str, object]:
+        """What makes this mode."""
+        return {
+            "mode": "static", "static": {"leader": 1, "synchronous": [2]},
+            "classicHa": {"listen": f"127.0.0.1:{self.ports[number] + 1}"},
+        }  # fmt: skip
+
+    def status(self, number: int) -> dict[str, Any]:
+        """What a broker says of itself; empty if it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._admin[number]}/status", timeout=5) as answer:
+                found: dict[str, Any] = json.load(answer)
+        except OSError:
+            return {}
+        return found
 
     def kill(self, number: int) -> None:
         self._processes.pop(number).kill()

@@ -45,8 +45,8 @@ class BrokerProcess:
         self.port = int(document["address"].rpartition(":")[2])
         self.admin_port = int(document["admin"].rpartition(":")[2])
 
-    def spawn(self) -> None:
-        """Start, and wait for nothing."""
+    def write_config(self) -> Path:
+        """Where its settings are."""
         self.directory.mkdir(parents=True, exist_ok=True)
         config = {
             "brokerGroup": "bg",
@@ -59,6 +59,11 @@ class BrokerProcess:
         }
         path = self.directory / "broker.json"
         path.write_text(json.dumps(config))
+        return path
+
+    def spawn(self) -> None:
+        """Start, and wait for nothing."""
+        path = self.write_config()
         ready = self.directory / "ready.json"
         ready.unlink(missing_ok=True)
         command = [*self.under, sys.executable, "-m", "logherd", "broker", *self.flags, "--config", str(path)]

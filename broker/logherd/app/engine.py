@@ -26,7 +26,7 @@ from logherd.store import MessageStore, QueueLog, StoreError, WriteBatch
 from logherd.telemetry.log import Log
 from logherd.telemetry.spread import RUN_BYTES, Spread
 
-__all__ = ["BrokerFailed", "Engine", "Flushes"]
+__all__ = ["BrokerFailed", "Engine", "Flushes", "adopt_files"]
 
 _log = Log("logherd.store")
 
@@ -49,15 +49,15 @@ class Engine:
         self,
         store: MessageStore,
         metadata: Metadata,
+        options: BrokerOptions,
         *,
-        segment_bytes: int,
         on_commit: Callable[[list[QueueLog], int], None],
         on_failure: Callable[[], None],
     ) -> None:
         loop = asyncio.get_running_loop()
         self.store = store
         self.leadership = SettableLeadership(Leading(metadata.epoch))
-        self._segment_bytes = segment_bytes
+        self._segment_bytes = options.store.segment_bytes
         self.metadata = metadata
         self._failure: BrokerFailed | None = None
         self.segments_deleted = 0
@@ -70,7 +70,7 @@ class Engine:
             before_batch=metadata.end_pass,
             on_commit=on_commit,
             on_failure=self.fail,
-            brief=WriteBatch.write_if_brief if store.flushes_later else None,
+            brief=WriteBatch.write_if_brief if options.flush == "async" else None,
         )
         self.schedule = self._pipeline.schedule
         """Say that something may have been appended in this pass."""
@@ -97,13 +97,11 @@ class Engine:
             if emptied:
                 _log.info("queues of deleted topics emptied", topics=len(emptied))
             if metadata.is_new:
-                _adopt(metadata, Path(options.data_dir) / "config")
+                adopt_files(metadata, Path(options.data_dir) / "config")
         except BaseException:
             store.close()
             raise
-        return Engine(
-            store, metadata, segment_bytes=options.store.segment_bytes, on_commit=on_commit, on_failure=on_failure
-        )
+        return Engine(store, metadata, options, on_commit=on_commit, on_failure=on_failure)
 
     @property
     def epoch(self) -> int:
@@ -187,7 +185,8 @@ class Engine:
         self._pipeline.done(batch, error)
 
 
-def _adopt(metadata: Metadata, directory: Path) -> None:
+def adopt_files(metadata: Metadata, directory: Path) -> None:
+    """Take over RocketMQ's files of topics, groups and offsets, if they are there. Raises: AdoptionError, OSError."""
     files = {name: (directory / name).read_bytes() for name in CONFIG_FILES if (directory / name).is_file()}
     if files:
         adopted = adopt_config(metadata, files)

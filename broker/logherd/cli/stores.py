@@ -1,4 +1,6 @@
-"""`logherd store`: look into, repair, promote and hand over the store of a broker that does not run."""
+"""`logherd store`: look into, repair, promote and hand over the store of a broker that does not run, or have it found a
+group.
+"""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -106,6 +108,33 @@ def promote_store(directory: DirectoryArgument, output: OutputOption = Output.TE
     ]
     if made.missing_bytes:
         lines.append(f"lost: {made.missing_bytes} bytes that the master had then and that did not arrive")
+    show(output, asdict(made), "\n".join(lines))
+
+
+@store.command("found")
+def found_group(
+    config: Annotated[
+        Path,
+        typer.Option("--config", exists=True, dir_okay=False, help="Settings of the replica that it is to become."),
+    ],
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Make the store of a broker that was alone, or of RocketMQ, the first replica of a new group (mode controller).
+
+    `dataDir` of the settings names the store. Do it with one store of a group; all other replicas start with nothing.
+    The first leader is elected once as many brokers as `replication.replicas` says are there: it is this one.
+    """
+    from logherd.app.clock import SystemClock
+    from logherd.app.group.from_alone import make_first_replica
+    from logherd.settings.load import load_broker_options
+
+    made = make_first_replica(load_broker_options(config), SystemClock())
+    lines = [
+        f"broker {made.broker_id} of {made.group} begins with this log: {made.topics} topics, epoch {made.epoch}",
+        f"it ends at position {made.position}; start all brokers of the group, and the others copy it",
+    ]
+    if made.bare_end:
+        lines.append(f"up to position {made.bare_end} RocketMQ wrote it")
     show(output, asdict(made), "\n".join(lines))
 
 

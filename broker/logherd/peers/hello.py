@@ -41,8 +41,9 @@ class Hello:
 
     `to` is the name that was dialled, and in the answer the dialler's. `instance` is drawn by each process: it tells a
     reconnect from a second process with the same identity. `founded` lists the founders once this replica belongs to a
-    group. `nodes` are the configured names in their order, the first one founds; empty is not compared. `about` is what
-    the group's own shell lets others know: nothing is judged by it here.
+    group. `nodes` are the configured names in their order, the first one founds; empty is not compared. `bare_end`: the
+    position below which records of the sender's log may be without a checksum of the whole. `about` is what the group's
+    own shell lets others know: nothing is judged by it here.
     """
 
     cluster: ClusterId
@@ -52,6 +53,7 @@ class Hello:
     founded: tuple[ReplicaId, ...] | None = None
     software: str = ""
     nodes: tuple[str, ...] = ()
+    bare_end: int = 0
     about: str = ""
     to: str = ""
     version: int = PROTOCOL_VERSION
@@ -117,7 +119,7 @@ def _check_hello(hello: Hello) -> None:
         raise CodecError("hello", "the version is told twice and differs, or the cluster has no name")
     if hello.founded is not None and not hello.founded:
         raise CodecError("hello.founded", "a group is founded by somebody")
-    for number in (hello.cluster.reset, hello.instance, hello.segment_bytes):
+    for number in (hello.cluster.reset, hello.instance, hello.segment_bytes, hello.bare_end):
         if not 0 <= number < 1 << 64:
             raise CodecError("hello", f"{number} is not a number of 64 bits")
     try:

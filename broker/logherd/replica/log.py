@@ -131,7 +131,8 @@ class ReplicaStore:
         size, _ = _U32X2.unpack_from(data)
         segment_end = start + size
         if after < segment_end:
-            decode_run(data[BLANK_SIZE_MIN:], segment_end, _ANYWHERE, len(data))  # before anything is appended
+            bare_end = self.store.recovery.bare_end
+            decode_run(data[BLANK_SIZE_MIN:], segment_end, _ANYWHERE, len(data), bare_end=bare_end)  # before all else
             self.store.append_raw(data[:BLANK_SIZE_MIN], after, end=segment_end)
             after = Position(segment_end)
         self.store.append_raw(data[BLANK_SIZE_MIN + after - segment_end :], after, end=span.end)

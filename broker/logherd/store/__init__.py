@@ -4,7 +4,7 @@ Synchronous, single owner, reaches files only through the Files protocol. Knows 
 """
 
 from logherd.store.append_run import RunMessage
-from logherd.store.begin_again import begin_again, begin_at, begin_later
+from logherd.store.begin_again import accept_bare, begin_again, begin_at, begin_later
 from logherd.store.consume_queue import QueueLog
 from logherd.store.errors import (
     RawRefused,
@@ -25,5 +25,5 @@ __all__ = [
     "DerivedOptions", "LogOptions", "MessageStore", "QueueLog", "RawRefused", "ReadResult", "ReadStatus",
     "RecordTooLarge",
     "RetentionOptions", "RunMessage", "StoreDamaged", "StoreError", "StoreFull", "StoreInUse", "StoreOptions",
-    "StoreStopped", "StoreVersionError", "WriteBatch", "begin_again", "begin_at", "begin_later",
+    "StoreStopped", "StoreVersionError", "WriteBatch", "accept_bare", "begin_again", "begin_at", "begin_later",
 ]  # fmt: skip

@@ -1,24 +1,28 @@
 """A log that begins in the middle of another one: `begin_again` gives up a replica's log, to go on in the middle of its
 group's, because the others have deleted what it would need next; `begin_at` is for a store that is not there yet; and
-`begin_later` gives up a replica's oldest segments only, which others have deleted.
+`begin_later` gives up a replica's oldest segments only, which others have deleted. And `accept_bare`, for a log that
+begins with another product's records.
 
 The order makes a crash harmless: the checkpoint promises only what was committed, before a segment goes; what the old
 log's queues were derived from is forgotten, before the checkpoint says that the log begins elsewhere; what lies below
 is deleted when the store is opened, which also derives its queues, of nothing, anew.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from logherd.kit.errors import ensure
-from logherd.store.checkpoint import CHECKPOINT_SIZE, SLOT_OFFSETS, Checkpoint, decode_checkpoint, encode_slot
-from logherd.store.errors import RawRefused, StoreDamaged, StoreInUse
+from logherd.store.checkpoint import SLOT_OFFSETS, Checkpoint, encode_slot
+from logherd.store.errors import RawRefused, StoreInUse
 from logherd.store.files import Files
+from logherd.store.mending import replica_checkpoint
 from logherd.store.segment import segment_start
 from logherd.store.writer import CheckpointFile
 
-__all__ = ["begin_again", "begin_at", "begin_later"]
+__all__ = ["accept_bare", "begin_again", "begin_at", "begin_later"]
 
 
 def begin_at(directory: Path, files: Files, *, position: int) -> None:
@@ -29,17 +33,12 @@ def begin_at(directory: Path, files: Files, *, position: int) -> None:
     """
     root = str(directory)
     files.make_directory(root)
-    lock = files.lock(f"{root}/lock")
-    if lock is None:
-        raise StoreInUse(f"another process holds {root}/lock")
-    try:
+    with _locked(files, root):
         ensure(not files.list(f"{root}/commitlog"), "a log that is there is not moved", root)
         CheckpointFile.create(files, root).close()
         begun = Checkpoint(log_start=position, flushed=position, queues_dispatched=position, index_dispatched=position)
         _put(files, root, begun)
         files.sync_dir(root)
-    finally:
-        lock.release()
 
 
 def begin_again(directory: Path, files: Files, *, position: int, epoch: int) -> None:
@@ -49,14 +48,8 @@ def begin_again(directory: Path, files: Files, *, position: int, epoch: int) -> 
     Raises: StoreInUse; StoreDamaged without a whole checkpoint; RawRefused if the segments here are of another length;
     InvariantError for a position that is committed here.
     """
-    root = str(directory)
-    lock = files.lock(f"{root}/lock")
-    if lock is None:
-        raise StoreInUse(f"another process holds {root}/lock")
-    try:
-        _begin_again(files, root, position, epoch)
-    finally:
-        lock.release()
+    with _locked(files, str(directory)):
+        _begin_again(files, str(directory), position, epoch)
 
 
 def begin_later(files: Files, root: str, *, position: int, epoch: int) -> None:
@@ -67,12 +60,8 @@ def begin_later(files: Files, root: str, *, position: int, epoch: int) -> None:
 
     Raises: StoreDamaged without a whole checkpoint; RawRefused if the log cannot begin there, and nothing was changed.
     """
-    file = files.open(f"{root}/checkpoint")
-    checkpoint = decode_checkpoint(file.read(0, CHECKPOINT_SIZE))
-    file.close()
-    if checkpoint is None or checkpoint.committed is None:
-        raise StoreDamaged(f"{root}/checkpoint", 0, "no slot of a replica is whole", root)
-    start, committed = checkpoint.log_start, checkpoint.committed
+    checkpoint = replica_checkpoint(files, root)
+    start, committed = checkpoint.log_start, checkpoint.committed or 0
     if not start < position <= committed:
         raise RawRefused(f"the log cannot begin at {position}: it begins at {start}, and is committed to {committed}")
     if position not in map(segment_start, files.list(f"{root}/commitlog")):
@@ -84,21 +73,39 @@ def begin_later(files: Files, root: str, *, position: int, epoch: int) -> None:
     _put(files, root, replace(checkpoint, log_start=position, start_epoch=epoch))
 
 
+def accept_bare(directory: Path, files: Files, *, end: int) -> None:
+    """Let the closed store of a replica take records without a checksum of the whole below `end`, as another replica
+    has them. Blocks; durable when it returns, and may be repeated.
+
+    Raises: StoreInUse; StoreDamaged without a whole checkpoint.
+    """
+    root = str(directory)
+    with _locked(files, root):
+        checkpoint = replica_checkpoint(files, root)
+        _put(files, root, replace(checkpoint, bare_end=max(checkpoint.bare_end, end)))
+
+
+@contextmanager
+def _locked(files: Files, root: str) -> Iterator[None]:
+    lock = files.lock(f"{root}/lock")
+    if lock is None:
+        raise StoreInUse(f"another process holds {root}/lock")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def _begin_again(files: Files, root: str, position: int, epoch: int) -> None:
-    file = files.open(f"{root}/checkpoint")
-    checkpoint = decode_checkpoint(file.read(0, CHECKPOINT_SIZE))
-    file.close()
-    if checkpoint is None or checkpoint.committed is None:
-        raise StoreDamaged(f"{root}/checkpoint", 0, "no slot of a replica is whole", root)
-    ensure(position >= checkpoint.committed, "what is committed is never given up", position, checkpoint.committed)
+    checkpoint = replica_checkpoint(files, root)
+    committed = checkpoint.committed or 0
+    ensure(position >= committed, "what is committed is never given up", position, committed)
     directory = f"{root}/commitlog"
     starts = sorted(start for name in files.list(directory) if (start := segment_start(name)) is not None)
     ends = {start: start + (files.size(f"{directory}/{start:020d}") or 0) for start in starts}
     if any(start < position < end for start, end in ends.items()):
         raise RawRefused(f"no segment begins at {position} here: all replicas of a group need the same segment size")
-    checkpoint = _put(
-        files, root, replace(checkpoint, flushed=checkpoint.committed, loose=max(ends.values(), default=0))
-    )
+    checkpoint = _put(files, root, replace(checkpoint, flushed=committed, loose=max(ends.values(), default=0)))
     for start in reversed(starts):
         if start >= position:
             files.unlink(f"{directory}/{start:020d}")

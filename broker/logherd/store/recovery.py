@@ -74,7 +74,8 @@ class Tail:
 class Recovery:
     """What opening found and did, for the log and `status`. Positions and sizes in bytes.
 
-    `store`, `tail` and `derived` are labels of the rows that decided; `notes` say the rest in sentences.
+    `store`, `tail` and `derived` are labels of the rows that decided; `notes` say the rest in sentences. Below
+    `bare_end` records may be without a checksum of the whole: RocketMQ wrote them.
     """
 
     store: str
@@ -84,6 +85,7 @@ class Recovery:
     dropped_bytes: int
     derived_records: int
     notes: tuple[str, ...]
+    bare_end: int = 0
 
 
 @dataclass(slots=True)
@@ -212,7 +214,9 @@ def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lo
         write_format(files, root, wanted_format(options, known, adopted_end=0))
     segments = _prepare_segments(files, root, options, survey, tail, log_start=checkpoint.log_start)
     position = tail.position if tail is not None else segments[0].start
-    checkpoint = replace(checkpoint, bare_end=_EVERYTHING if options.bare else min(checkpoint.bare_end, position))
+    # A replica is told by another one, before it has anything of that.
+    bare_end = checkpoint.bare_end if options.replicated else min(checkpoint.bare_end, position)
+    checkpoint = replace(checkpoint, bare_end=_EVERYTHING if options.bare else bare_end)
     sizes = tuple({*known, *(segment.size for segment in segments)})
     wanted = wanted_format(options, sizes, adopted_end=checkpoint.bare_end)
     if found.format != wanted:
@@ -232,7 +236,7 @@ def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lo
         ),
     )  # fmt: skip
     uncommitted = recover_uncommitted(derived, writer, root, segments=segments, start=committed, end=position)
-    report = _report(found, survey, tail, derived_report, position=position)
+    report = _report(found, survey, tail, derived_report, position=position, bare_end=log.bare_end)
     return Recovered(root, lock, log, writer, derived, uncommitted, committed, report)
 
 
@@ -330,7 +334,7 @@ def _mark_running(files: Files, root: str) -> None:
 
 
 def _report(
-    found: Look, survey: SegmentSurvey, tail: Tail | None, derived: DerivedReport, *, position: int
+    found: Look, survey: SegmentSurvey, tail: Tail | None, derived: DerivedReport, *, position: int, bare_end: int
 ) -> Recovery:
     notes = [f"{found.row.label}: {found.row.reason}"]
     notes += [
@@ -347,5 +351,5 @@ def _report(
         notes.append(f"{derived.row.label}: {derived.detail}")
     return Recovery(
         found.row.label, tail.row.label if tail is not None else "new", derived.row.label, position, dropped,
-        derived.records, tuple(notes),
+        derived.records, tuple(notes), bare_end,
     )  # fmt: skip

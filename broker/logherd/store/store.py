@@ -89,11 +89,6 @@ class MessageStore:
         return self._log.min_position
 
     @property
-    def flushes_later(self) -> bool:
-        """Whether a batch counts as done before it is flushed: flush "async"."""
-        return self._writer.flushes_later
-
-    @property
     def flushed_position(self) -> int:
         """End of everything that is durable; with flush "async" it lags behind committed_position."""
         return self._writer.flushed_position
@@ -445,13 +440,11 @@ class MessageStore:
         derived_to = min(checkpoint.queues_dispatched, checkpoint.index_dispatched)
         count = self._log.expire(
             self.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
-            stored_at=self._stored_at, derived=self._derived.remove_below, epoch_before=epoch_before,
+            stored_at=lambda at: self._reader.position_timestamp(at) if at < self.committed_position else None,
+            derived=self._derived.remove_below, epoch_before=epoch_before,
         )  # fmt: skip
         self._derived.table.min_position = self._log.min_position
         return count
-
-    def _stored_at(self, position: int) -> int | None:
-        return self._reader.position_timestamp(position) if position < self.committed_position else None
 
     def shut(self, reason: str) -> None:
         """Refuse messages with StoreFull for this reason until it is called with none; metadata is taken as before."""

@@ -16,12 +16,13 @@ from logherd.store.files_os import OsFiles
 from logherd.store.format_file import FormatFile, decode_format, format_path
 from logherd.store.options import DerivedOptions, LogOptions, StoreOptions
 from logherd.store.repair import RepairPlan, RepairStep, repair_files
+from logherd.store.segment import segment_start
 from logherd.store.store import MessageStore
 from logherd.store.verify import FileReport, VerifyReport, verify_files
 
 __all__ = [
     "ExportReport", "FileReport", "RepairPlan", "RepairStep", "VerifyReport", "export_rocketmq", "options_of", "repair",
-    "verify",
+    "segment_sizes", "verify",
 ]  # fmt: skip
 
 _OWN_FILES = ("checkpoint", "store.json")
@@ -90,6 +91,14 @@ def options_of(directory: Path, files: Files | None = None) -> StoreOptions:
             index_entries=known.index_entries or derived.index_entries,
         ),
     )
+
+
+def segment_sizes(directory: Path, files: Files | None = None) -> tuple[int, ...]:
+    """Every length that a file of this store's log has, in bytes."""
+    files = files or OsFiles()
+    log = f"{directory}/commitlog"
+    sizes = (files.size(f"{log}/{name}") for name in files.list(log) if segment_start(name) is not None)
+    return tuple(sorted({size for size in sizes if size}))
 
 
 def _content(files: Files, path: str, size: int) -> bytes | None:

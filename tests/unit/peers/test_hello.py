@@ -41,7 +41,7 @@ def test_a_hello_has_the_bytes_of_version_one() -> None:
         b"\x01\x00\x01"
         b'{"cluster":{"name":"c1","reset":0},"sender":"b.0000000000000001","instance":18446744073709551615,'
         b'"segment_bytes":1048576,"founded":["a.0000000000000001","b.0000000000000001","c.0000000000000001"],'
-        b'"software":"test","nodes":["a","b"],"about":"","to":"a","version":1}'
+        b'"software":"test","nodes":["a","b"],"bare_end":0,"about":"","to":"a","version":1}'
     )
     assert decode_hello(encode_hello(hello)) == hello
 
@@ -70,6 +70,7 @@ def changed(**changes: object) -> bytes:
      b"\x01\x00\x01" + b"[" * 5_000, changed(sender="b"), changed(sender="../b.0000000000000001"),
      changed(sender="b.000000000000000G"), changed(founded=["x"]), changed(founded=[]), changed(instance=-1),
      changed(instance=2**64), changed(segment_bytes=-1), changed(cluster={"name": "", "reset": 0}),
+     changed(bare_end=-1),
      changed(cluster={"name": "c1", "reset": -1}), changed(software="s" * 256), changed(nodes=["n"] * 65),
      changed(version=2), changed(instance=1.5), changed(sender=None), changed(founded=[FOUNDERS[0]] * 65)],
 )  # fmt: skip
@@ -196,6 +197,7 @@ def test_every_refusal_says_what_is_wrong_with_both_values() -> None:
 def test_no_field_of_a_hello_goes_unchecked() -> None:
     """Whoever adds a field decides whether it is compared."""
     assert {field.name for field in fields(Hello)} == {
-        "cluster", "sender", "instance", "segment_bytes", "founded", "software", "nodes", "about", "to", "version",
+        "cluster", "sender", "instance", "segment_bytes", "founded", "software", "nodes", "bare_end", "about", "to",
+        "version",
     }  # fmt: skip
     assert ReplicaId(OURS.sender) == replica("a")

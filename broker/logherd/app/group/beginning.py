@@ -23,7 +23,7 @@ from logherd.store import StoreDamaged, begin_again
 from logherd.store.files import Files
 from logherd.telemetry.log import Log
 
-__all__ = ["LogContradicted", "MustStartAgain", "begin_anew", "failure_of", "set_aside"]
+__all__ = ["LogContradicted", "MustAcceptBare", "MustStartAgain", "begin_anew", "failure_of", "set_aside"]
 
 _log = Log("logherd.group")
 
@@ -50,6 +50,16 @@ class MustStartAgain(BrokerFailed):
         super().__init__(reason)
 
 
+class MustAcceptBare(BrokerFailed):
+    """The group's log begins with what RocketMQ wrote: the next process takes it."""
+
+    starts_again = True
+
+    def __init__(self, end: int, peer: ReplicaId) -> None:
+        self.end = end
+        super().__init__(f"below {end} records of {peer} may be without a checksum of the whole: RocketMQ wrote them")
+
+
 def failure_of(error: BaseException) -> BrokerFailed:
     """What ends the process, by what went wrong."""
     if isinstance(error, LogStartGone):
@@ -58,7 +68,7 @@ def failure_of(error: BaseException) -> BrokerFailed:
         return MustStartAgain(str(error), None)
     if isinstance(error, StoreDamaged):
         return MustHeal(str(error))
-    if isinstance(error, MustHeal):
+    if isinstance(error, MustHeal | MustAcceptBare):
         return error
     if not isinstance(error, LogHerdError):  # its words alone do not say what was being done
         _log.error("the replica failed", cause=error)

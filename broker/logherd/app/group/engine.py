@@ -7,12 +7,13 @@ means for everything that is derived from the log, and for clients.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
 from logherd.app.clock import boot_ms
 from logherd.app.engine import BrokerFailed, Flushes
-from logherd.app.group.beginning import LogContradicted, MustStartAgain, begin_anew, failure_of
+from logherd.app.group.beginning import LogContradicted, MustAcceptBare, MustStartAgain, begin_anew, failure_of
 from logherd.app.group.damages import Damages, MustHeal
 from logherd.app.group.giving import Giving
 from logherd.app.group.leadership import GroupLeadership
@@ -49,7 +50,7 @@ from logherd.peers.options import PeerView
 from logherd.service.metadata import Metadata, StoreLog, barriers
 from logherd.service.metadata.defaults import ensure_defaults
 from logherd.settings.options import BrokerOptions
-from logherd.store import MessageStore, QueueLog, StoreDamaged, StoreError
+from logherd.store import MessageStore, QueueLog, StoreDamaged, StoreError, accept_bare
 from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
 
@@ -90,11 +91,11 @@ class GroupEngine:
             rules=Rules(replicas=options.replication.replicas, min_in_sync=options.replication.min_in_sync),
         )  # fmt: skip
         made = make_mode(options, seat, file, Opened(store, barriers(log), clock, store_host), keeper=keeper)
-        self.replica = Replica(made.mode, made.log, file, duties=self)
+        self.replica = Replica(made.mode, made.log, file, duties=self, flush=options.flush)
         self.standing = Standing(GroupLeadership(self._expire), keeper, store, made.mode)
         giving = Giving(_FILES, options.data_dir, store, made.mode, base=lambda: made.log.epochs.base)
         made.log.on_damage = giving.damages.withheld
-        self._links = GroupLinks(self.replica, options.replication, options.store.segment_bytes, giving)
+        self._links = GroupLinks(self.replica, options.replication, store, options.store.segment_bytes, giving)
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._failure: BrokerFailed | None = None
@@ -251,14 +252,16 @@ class GroupEngine:
                 _log.warning("stopping although not everything here is flushed", seconds=seconds)
         self.standing.keeper.release()
         ended = await self.replica.stop(seconds)
-        again = self._failure if isinstance(self._failure, MustStartAgain) else None
+        again = self._failure if isinstance(self._failure, MustStartAgain | MustAcceptBare) else None
         if ended and (orderly or again is not None):
             try:
                 self.store.close()
                 if flushed:
                     here = process_of(self.replica.machine.identity)
                     self._kept.unflushed.end(registered=here is not None and here.registration != 0)
-                if again is not None:
+                if isinstance(again, MustAcceptBare):
+                    accept_bare(Path(self._options.data_dir), _FILES, end=again.end)
+                elif again is not None:
                     begin_anew(_FILES, self._kept.file, again)
             except (StoreError, OSError) as error:
                 self._failure = BrokerFailed(f"{type(error).__name__}: {error}")

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from secrets import randbits
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.group.beginning import MustAcceptBare
 from logherd.app.group.giving import Giving
 from logherd.app.group.replica import Replica
 from logherd.peers.hello import Hello
@@ -13,6 +14,7 @@ from logherd.peers.links import PeerLinks
 from logherd.peers.options import PeerView
 from logherd.replication.messages import ReplicaId
 from logherd.settings.options import Endpoint, ReplicationOptions
+from logherd.store import MessageStore
 
 __all__ = ["GroupLinks"]
 
@@ -20,15 +22,18 @@ __all__ = ["GroupLinks"]
 class GroupLinks:
     """Owns the listening socket until this process has its name, and the links from then on."""
 
-    def __init__(self, replica: Replica, options: ReplicationOptions, segment_bytes: int, giving: Giving) -> None:
+    def __init__(
+        self, replica: Replica, options: ReplicationOptions, store: MessageStore, segment_bytes: int, giving: Giving
+    ) -> None:  # fmt: skip
         self.giving = giving
+        self._store = store
         self._replica = replica
         self._segment_bytes = segment_bytes
         self._instance = randbits(64)
         self._software = version("logherd")
         peers = {str(number): (each.host, each.port) for number, each in options.peers.items()}
         self._links = PeerLinks(
-            self._hello, peers, on_envelopes=replica.receive, on_linked=replica.linked, on_hello=replica.mode.heard,
+            self._hello, peers, on_envelopes=replica.receive, on_linked=replica.linked, on_hello=self._heard,
             on_unlinked=replica.unlinked, on_asked=giving.give,
         )  # fmt: skip
         self._listening: socket.socket | None = None
@@ -78,5 +83,11 @@ class GroupLinks:
         return Hello(
             cluster=machine.cluster, sender=machine.identity, instance=self._instance,
             segment_bytes=self._segment_bytes, software=self._software, founded=greeting.founded,
-            nodes=greeting.nodes, about=greeting.about,
+            nodes=greeting.nodes, bare_end=self._store.recovery.bare_end, about=greeting.about,
         )  # fmt: skip
+
+    def _heard(self, hello: Hello) -> None:
+        if hello.bare_end > self._store.recovery.bare_end:  # before anything of that log comes
+            self._replica.fail(MustAcceptBare(hello.bare_end, hello.sender))
+        else:
+            self._replica.mode.heard(hello)

@@ -71,13 +71,16 @@ class _NoLinks:
 class Replica:
     """Belongs to the loop on which it is made. After a failure it does nothing any more."""
 
-    def __init__(self, mode: Mode, log: ReplicaStore, file: ReplicaFile, *, duties: Duties) -> None:
-        """`log` is as it was opened: all of it is durable, and the mode's machine knows it."""
+    def __init__(
+        self, mode: Mode, log: ReplicaStore, file: ReplicaFile, *, duties: Duties, flush: str = "sync"
+    ) -> None:  # fmt: skip
+        """`log` is as it was opened: all of it is durable, and the mode's machine knows it. `flush`: as the store's."""
         self.mode = mode
         self.log = log
         self.links: Links = _NoLinks()
         self.failure: BaseException | None = None
         self._duties = duties
+        self._flushes_later = flush == "async"
         self._seen = log.end
         """The log's end after the latest step."""
         self.disk = Flushing(log, file, send=self._send, on_flushed=self._flushed, on_failure=self.fail)
@@ -187,7 +190,7 @@ class Replica:
             self.links.flush()  # before the writer thread, once woken, takes its turns with this one
         # A follower has little else to do than to acknowledge, and if its disk hangs it may as well: the leader goes on
         # without it. A leader ships, takes requests and hears acknowledgements meanwhile, unless it need not flush.
-        self.disk.submit(here=self.machine.leads is None or self.log.store.flushes_later)
+        self.disk.submit(here=self.machine.leads is None or self._flushes_later)
         if self._idle and self.log.store.flushed_position >= self.log.store.end_position:
             self._release_idle()
 

@@ -63,6 +63,11 @@ class ReplicaFile:
     starts: int = 0
 
     @staticmethod
+    def is_there(files: Files, directory: str) -> bool:
+        """Whether the directory is some replica's."""
+        return files.size(f"{directory}/{_NAME}") is not None
+
+    @staticmethod
     def open(
         files: Files, directory: str, group: GroupKey, broker_id: int, *, log_empty: bool, mode: str = "controller"
     ) -> "ReplicaFile":
@@ -76,7 +81,8 @@ class ReplicaFile:
             if not log_empty:
                 raise ReplicaFileError(
                     f"{path} is not there, but the log beside it has records: a broker alone, or another program, "
-                    "wrote them. Start this replica with an empty dataDir"
+                    "wrote them. Start this replica with an empty dataDir, or make its log that of a new group: "
+                    "logherd store found"
                 )
             made = ReplicaFile(files, directory, group, broker_id, token_hex(16), Promise(), mode)
             made.keep(Promise())

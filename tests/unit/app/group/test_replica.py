@@ -16,14 +16,14 @@ MESSAGE = Envelope(ClusterId("C/g"), ReplicaId("1.1"), ReplicaId("2.1"), Epoch(1
 class World:
     """Everything around a replica, and what happened in its order. Messages of the peer grow the log by one."""
 
-    def __init__(self, *, leads: bool) -> None:
+    def __init__(self, *, leads: bool, flush: str = "sync") -> None:
         self.happened: list[str] = []
         self.end = 0
         self.machine = SimpleNamespace(leads=Epoch(1) if leads else None, step=self.step)
         mode: Any = SimpleNamespace(machine=self.machine, received=lambda _: None, told=None, ask=None)
         log: Any = self
-        self.store = SimpleNamespace(background_work=bool, flushed_position=0, end_position=1, flushes_later=False)
-        self.replica = Replica(mode, log, SimpleNamespace(), duties=self)  # type: ignore[arg-type]
+        self.store = SimpleNamespace(background_work=bool, flushed_position=0, end_position=1)
+        self.replica = Replica(mode, log, SimpleNamespace(), duties=self, flush=flush)  # type: ignore[arg-type]
         self.replica.links = self
         self.replica.disk.submit = self.submit  # type: ignore[method-assign]
         self.replica.disk.want = lambda _: None  # type: ignore[method-assign]
@@ -74,8 +74,7 @@ async def test_what_a_follower_was_sent_goes_to_its_disk_at_once() -> None:
 
 
 async def test_a_leader_that_answers_before_the_flush_writes_what_a_pass_has_appended_itself() -> None:
-    world = World(leads=True)
-    world.store.flushes_later = True
+    world = World(leads=True, flush="async")
     world.end = 5
     world.replica.schedule()
     await asyncio.sleep(0)
