@@ -54,9 +54,10 @@ class LogOptions:
 class DerivedOptions:
     """Consume queues and key index: what can be rebuilt from the log."""
 
-    interval_ms: int = 1000
+    interval_ms: int = 5000
     bytes_max: int = 16 * _MIB
-    """Derived files are written and flushed at least this often, in time and in bytes of log; bounds recovery."""
+    """Derived files are written and flushed at least this often, in time and in bytes of log; bounds recovery. Each of
+    them takes a flush for which a lone sender may have to wait."""
     behind_bytes: int = 64 * _MIB
     """How far behind the log derived files may be before batches wait for them; see LogWriter."""
     queue_file_units: int = 300_000
@@ -91,6 +92,8 @@ class StoreOptions:
     bare: bool = False
     """Records are appended as a RocketMQ broker wrote them, so they may be without a checksum of the whole; when the
     store is opened without this, its end is where such records end."""
-    checkpoint_sync_ms: int = 100
-    """How often the record of what was flushed reaches the disk itself; a killed process loses none of it."""
+    checkpoint_sync_ms: int = 1000
+    """How often the record of what was flushed reaches the disk itself; a killed process loses none of it. Ten times as
+    often while `checkpoint_sync_bytes` of log are new: what is above it may be taken for torn when the machine dies."""
+    checkpoint_sync_bytes: int = _MIB
     free_space_check_ms: int = 1000

@@ -60,6 +60,7 @@ _ZEROS_PAY_BELOW = 48 << 10
 """Mean bytes of a flush. Above it zeros cost more than they save: each byte is written and flushed twice. Without them
 three replicas took a tenth more of a stream of 250 KB a flush, and wrote half as much to the disk."""
 _MEAN_OF_FLUSHES = 16
+_MORE_OFTEN = 10
 BRIEF_BYTES_MAX = 64 << 10
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
@@ -100,12 +101,13 @@ class CheckpointFile:
     owner's: a replica's newest committed position, which goes along with whatever is recorded next.
     """
 
-    __slots__ = ("_file", "_synced", "committed", "last_store_timestamp", "value")
+    __slots__ = ("_file", "_synced", "committed", "last_store_timestamp", "synced_to", "value")
 
     def __init__(self, file: File, value: Checkpoint) -> None:
         self._file = file
         self._synced = True
         self.value = value
+        self.synced_to = value.flushed
         self.committed = value.committed
         self.last_store_timestamp = 0
 
@@ -129,7 +131,7 @@ class CheckpointFile:
         if not self._synced:
             self._file.write(0, (encode_java_fields(self.last_store_timestamp, self.value.flushed),))
             self._file.flush()
-            self._synced = True
+            self._synced, self.synced_to = True, self.value.flushed
 
     def close(self) -> None:
         self._file.close()
@@ -187,13 +189,13 @@ class WriteBatch:
 
 @dataclass(slots=True)
 class _Due:
-    """When it is time again, in ms: for a step of what waits, an async flush, the checkpoint's way to the disk, and a
-    look at the free space."""
+    """When it is time again, in ms: for a step of what waits, an async flush, and a look at the free space; and when
+    the checkpoint went to the disk."""
 
     step: int = 0
     flush: int = 0
-    checkpoint: int = 0
     space: int = 0
+    checkpoint_synced: int = 0
 
 
 class LogWriter:
@@ -334,8 +336,11 @@ class LogWriter:
 
     def _tend(self, now: int) -> None:
         """What is due by time and short: the checkpoint's way to the disk, a look at the free space."""
-        if now >= self._due.checkpoint:
-            self._due.checkpoint = now + self._options.checkpoint_sync_ms
+        interval = self._options.checkpoint_sync_ms
+        if self.flushed_position - self.checkpoint.synced_to >= self._options.checkpoint_sync_bytes:
+            interval //= _MORE_OFTEN
+        if now - self._due.checkpoint_synced >= interval:
+            self._due.checkpoint_synced = now
             self.checkpoint.sync()
         if now >= self._due.space:
             self._due.space = now + self._options.free_space_check_ms
