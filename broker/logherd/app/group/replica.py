@@ -26,7 +26,7 @@ from logherd.store import QueueLog
 
 __all__ = ["Duties", "Replica"]
 
-_TICK_SECONDS = 0.02
+_TICK_SECONDS = 0.05
 _FREQUENT = (Appended, Flushed, Received)
 """What comes with each message. What the world is told changes with these only if there are events, or at a tick."""
 

@@ -45,7 +45,7 @@ from logherd.telemetry.spread import Spread
 
 __all__ = ["NodeFailed", "NodeOptions", "RaftNode"]
 
-_TICK_SECONDS = 0.02
+_TICK_SECONDS = 0.05
 
 ResultT = TypeVar("ResultT")
 
