@@ -22,6 +22,7 @@ from bench.compare import BODY, LOADS, run_load, table
 from bench.disk_flush import measure_disk
 from bench.groups import KINDS, RunningGroup, running_group
 from bench.place import bench_place, run_bench
+from bench.sampling import Sampler
 from bench.targets import Target, bench_classes, running
 
 from compat.driver import Driver
@@ -68,6 +69,7 @@ class Replicated:
         place = self.directory / kind
         with running_group(kind, bench_classes(), place, heap=self.heap) as group:
             group.server().create_topic("Bench", queues=8)
+            self.figures.setdefault("at rest", {})[kind] = self.at_rest(group)
             with self.client("client") as client:
                 results = {
                     name: run_load(client, group.name_server, group.pids, load, **self.timing)
@@ -83,6 +85,14 @@ class Replicated:
             self.figures[kind] = results
             if self.kills:
                 self.figures.setdefault("leader killed", {})[kind] = self.leader_killed(group)
+
+    def at_rest(self, group: RunningGroup) -> float:
+        """Processor time of all its processes in ms for each second in which no client wants anything."""
+        time.sleep(self.timing["warmup_s"])
+        seconds = self.timing["measure_s"]
+        with Sampler(group.pids) as sampler:
+            time.sleep(seconds)
+        return round(sampler.cpu_s / seconds * 1000, 1)
 
     def native(self, group: RunningGroup, size: int, *, batch: int = 1) -> dict[str, Any]:
         """`logherd bench send` with its defaults, a window of 512 on two connections; or in batches, of 4,096."""
@@ -185,7 +195,7 @@ def main() -> None:
                 run.group(kind)
     run.figures["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()}
     print("\n".join(table({name: run.figures[name] for name in ("stub", _ALONE, *KINDS) if name in run.figures})))
-    for name in ("disk", "native", "memory", "leader killed"):
+    for name in ("disk", "at rest", "native", "memory", "leader killed"):
         print(f"{name}: {run.figures.get(name)}")
     run.figures["aims"] = aims(run.figures)
     for name, value, aim, reached in run.figures["aims"]:
