@@ -130,6 +130,29 @@ class Replicated:
         return {"gaps": sorted(round(gap, 3) for gap in gaps), **failed}
 
 
+def beside_the_loads(figures: dict[str, Any]) -> list[str]:
+    """What was measured beside the Java client's loads, as lines of text; only what was measured."""
+    out: list[str] = []
+    if "disk" in figures:
+        flush, stream = figures["disk"]["flush"], figures["disk"]["stream"]["bytes_per_second"] / _MIB
+        times = f"a record's flush p50 {flush['p50_ms']:.2f}, p99 {flush['p99_ms']:.2f} ms"
+        out.append(f"disk, three writers: {times}; {stream:.0f} MiB/s each in pieces of 1 MiB")
+    out += [
+        f"at rest, {kind}: {spent:.0f} ms of processor time a second"
+        for kind, spent in figures.get("at rest", {}).items()
+    ]
+    for size, seen in figures.get("native", {}).items():
+        times = ", ".join(f"{name} {seen['latency'][name]:.1f}" for name in ("p50", "p99", "p999"))
+        lost = f"{sum(seen['refused'].values())} refused, {seen['lost']} lost"
+        number, _, how = size.partition(" ")
+        out.append(f"native, {f'{number} B {how}'.strip()}: {seen['rate']:.0f} msg/s, {times} ms, {lost}")
+    for kind, seen in figures.get("leader killed", {}).items():
+        gaps = ", ".join(f"{gap:.3f}" for gap in seen["gaps"])
+        out.append(f"leader killed, {kind}: gaps {gaps} s, {seen['failed']} failed sends")
+        out += [f"  {count} times {fault}" for fault, count in seen["faults"].items()]
+    return out
+
+
 def aims(figures: dict[str, Any]) -> list[tuple[str, float, str, bool]]:
     """Name, value, aim, whether it is reached; only what was measured."""
     out: list[tuple[str, float, str, bool]] = []
@@ -177,7 +200,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("bench-replicated.json"), help="where the figures go as JSON")
     options = parser.parse_args()
     chosen = options.only.split(",") if options.only else ["stub", "alone", "disk", *KINDS]
-    timing = {"warmup_s": 3.0, "measure_s": 3.0} if options.quick else {"warmup_s": 8.0, "measure_s": 10.0}
+    timing = {"warmup_s": 3.0, "measure_s": 3.0} if options.quick else {"warmup_s": 15.0, "measure_s": 10.0}
     with bench_place() as directory:
         run = Replicated(directory, **timing, kills=options.kills, heap="512m" if options.quick else "1g")
         if "disk" in chosen:
@@ -195,8 +218,7 @@ def main() -> None:
                 run.group(kind)
     run.figures["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()}
     print("\n".join(table({name: run.figures[name] for name in ("stub", _ALONE, *KINDS) if name in run.figures})))
-    for name in ("disk", "at rest", "native", "memory", "leader killed"):
-        print(f"{name}: {run.figures.get(name)}")
+    print("\n".join(beside_the_loads(run.figures)))
     run.figures["aims"] = aims(run.figures)
     for name, value, aim, reached in run.figures["aims"]:
         print(f"{name:<52}{value:>10.2f}  {aim:<12}{'reached' if reached else 'MISSED'}")

@@ -11,6 +11,7 @@ from bench.log_node import Values
 from bench.node_protocol import CAS, FAILED, MISSING, OK, OPERATION, PUT
 from bench.raft_log import LOADS, ratios, table
 from bench.record_cost import RecordCost
+from bench.replicated import beside_the_loads
 
 from logherd.model.names import Epoch, Position
 from logherd.raft.record import Kind, encode_record
@@ -99,3 +100,26 @@ def test_the_measured_state_machine_keeps_what_it_is_told() -> None:
     copy = Values()
     copy.load(values.save())
     assert copy.get(b"k") == values.get(b"k") == (OK, b"two")
+
+
+def test_what_is_measured_beside_the_loads_is_told_in_lines() -> None:
+    latency = {"p50": 21.11, "p99": 39.46, "p999": 48.92, "maximum": 54.4}
+    figures = {
+        "disk": {
+            "flush": {"p50_ms": 0.383, "p99_ms": 2.31, "bytes_per_second": 2.8e6},
+            "stream": {"p50_ms": 1.4, "p99_ms": 3.9, "bytes_per_second": 600 * (1 << 20)},
+        },
+        "at rest": {"logherd": 82.0},
+        "native": {
+            "100 batched": {"rate": 23424.8, "latency": latency, "refused": {"FLUSH_DISK_TIMEOUT": 2}, "lost": 1}
+        },
+        "leader killed": {"logherd": {"gaps": [0.087, 0.1], "failed": 1, "faults": {"call timeout": 1}}},
+    }
+    assert beside_the_loads(figures) == [
+        "disk, three writers: a record's flush p50 0.38, p99 2.31 ms; 600 MiB/s each in pieces of 1 MiB",
+        "at rest, logherd: 82 ms of processor time a second",
+        "native, 100 B batched: 23425 msg/s, p50 21.1, p99 39.5, p999 48.9 ms, 2 refused, 1 lost",
+        "leader killed, logherd: gaps 0.087, 0.100 s, 1 failed sends",
+        "  1 times call timeout",
+    ]
+    assert beside_the_loads({}) == []
