@@ -28,12 +28,14 @@ class _Sent:
 class Lane:
     """Requests that may be repeated.
 
-    1. Requests are on the wire in the order in which they were given, also after a new connection.
+    1. Requests are on the wire in the order in which they were given, also after a new connection. With `in_order` a
+       refusal repeats all that were sent after it; without, only what was refused or has no answer is sent again.
     2. What was given is answered with success when `drain` returns.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, in_order: bool = True) -> None:
         self._cluster = cluster
+        self._in_order = in_order
         self._sent: deque[_Sent] = deque()
         self._size = 0
         self._connection: Connection | None = None
@@ -72,7 +74,30 @@ class Lane:
             self._size -= oldest.size
             self._retries.succeeded()
             return
-        self._again(self._cluster.refusal(answer, connection.address))
+        why = self._cluster.refusal(answer, connection.address)
+        if not self._in_order:
+            self._leave_stored(connection)
+        self._again(why)
+
+    def _leave_stored(self, connection: Connection) -> None:
+        """The oldest was refused: take the answers to the others too, for what they say is stored need not come again.
+
+        The oldest stays the oldest, so that its failures in a row are counted. Blocks at most the patience for each
+        answer. Raises: BrokerRefused.
+        """
+        kept = deque([self._sent.popleft()])
+        try:
+            while self._sent:
+                answer = connection.receive(self._sent[0].opaque, seconds=self._cluster.patience.request_seconds)
+                request = self._sent.popleft()
+                if answer.code == 0:
+                    self._size -= request.size
+                else:
+                    self._cluster.refusal(answer, connection.address)
+                    kept.append(request)
+        except ConnectionLost:
+            kept.extend(self._sent)  # the connection is given up in any case
+        self._sent = kept
 
     def _send(self, request: _Sent) -> None:
         """Raises: ConnectionLost."""

@@ -175,7 +175,7 @@ class _Batches:
             broker_name=queue.group,
         )  # fmt: skip
         ext = encode_header(header)
-        lane = self._lanes.setdefault(queue.group, Lane(self._cluster))
+        lane = self._lanes.setdefault(queue.group, Lane(self._cluster, in_order=False))
         lane.submit(queue, lambda: Frame(RequestCode.SEND_BATCH_MESSAGE, 0, ext=ext, body=body.data), len(body.data))
 
     def finish(self) -> Sent:
