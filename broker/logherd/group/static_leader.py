@@ -63,11 +63,14 @@ class StaticLeader(Leadership):
     def on_tick(self) -> str | None:
         """Look after the disk and the others, and name who is behind."""
         cause = super().on_tick()
+        self._see_who_is_behind()
+        return cause
+
+    def _see_who_is_behind(self) -> None:
         behind = tuple(each for each in self.table.synchronous if self._is_behind(each))
         if behind != self._behind:
             self._behind = behind
             self._ground.report(Behind(self.epoch, behind))
-        return cause
 
     def _is_behind(self, follower: BrokerId) -> bool:
         return self.attendance.lagging(follower) or self.attendance.leaving(follower)
@@ -76,6 +79,8 @@ class StaticLeader(Leadership):
         """Something is news: commit, serve; why the leadership ends, if it does."""
         if self.lost is not None:
             return self.lost
+        if self._behind:
+            self._see_who_is_behind()  # who has caught up is believed at once: service may begin with this very step
         self._commit()
         self._mind_service()
         if self._draining and self._ground.told >= self._ground.log.end:

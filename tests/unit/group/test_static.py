@@ -122,6 +122,23 @@ def test_a_follower_that_is_behind_is_named_and_writes_are_refused() -> None:
     assert leader.core.closed(ring.now) is None
 
 
+def test_a_leader_whose_followers_came_late_takes_writes_from_when_it_serves() -> None:
+    ring = StaticRing(SYNC)
+    late = [ring.nodes[2], ring.nodes[3]]
+    for node in late:
+        ring.kill(node)
+    ring.run(3_000)
+    leader = ring.nodes[1]
+    assert leader.heard(Behind)[-1] == Behind(leader.core.epoch, (B2, B3))
+    assert leader.serves is None
+    for node in late:
+        ring.restart(node)
+    assert ring.until_served() is leader
+    assert ring.now % 20, "between two looks at the time"
+    assert leader.core.closed(ring.now) is None
+    assert leader.heard(Behind)[-1] == Behind(leader.core.epoch, ())
+
+
 def test_a_synchronous_leader_that_hears_of_no_follower_stops_serving() -> None:
     ring = StaticRing(SYNC)
     leader = ring.until_served()
