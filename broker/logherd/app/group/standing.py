@@ -60,8 +60,8 @@ class Standing:
         self._lease: Lease | None = None
         self.shut = ""
         """Why messages are refused though this replica leads; empty if they are not."""
-        self._progress = (0, 0)
-        """(committed position, since when)"""
+        self._progress: tuple[int, int] | None = None
+        """(committed position, since when), as seen while it leads."""
 
     def attach(self, answers: WaitingAnswers, routes: Routes) -> None:
         """The answers that wait for commits, and the registration at the name services."""
@@ -139,7 +139,10 @@ class Standing:
 
     def _mind_set(self) -> None:
         """While nothing can be committed (H5): say so at once instead of at the time-out, and let nothing pile up."""
-        reason = "" if self._mode.machine.leads is None else self._obstacle()
+        if self._mode.machine.leads is None:
+            self._progress, reason = None, ""  # a later leadership is not blamed for the time in between
+        else:
+            reason = self._obstacle()
         if reason != self.shut:
             (_log.warning if reason else _log.info)("sends", refused_because=reason or None)
             self.shut = reason
@@ -147,12 +150,13 @@ class Standing:
 
     def _obstacle(self) -> str:
         if reason := self._mode.obstacle:
+            self._progress = None
             return reason
         store, now = self._store, boot_ms()
-        committed, since = self._progress
-        if store.committed_position != committed or store.end_position == committed:
-            self._progress = (store.committed_position, now)
+        committed = store.committed_position
+        if self._progress is None or committed != self._progress[0] or store.end_position == committed:
+            self._progress = (committed, now)
             return ""
-        if now - since < _STUCK_MS:
+        if now - self._progress[1] < _STUCK_MS:
             return ""
         return f"in-sync replicas do not acknowledge: {', '.join(map(str, self._mode.awaited))} are needed"
