@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,9 @@ def group_of(tmp_path: Path, mode: str, *, guarded: bool = False) -> GuardedGrou
 
 def fill(broker: GuardedReplica, size: int) -> None:
     """Store so many bytes of messages."""
-    client = BlockingClient(broker.port, host=broker.host)
-    for number in range(size // 60_000 + 1):
-        assert client.send("Fill", number % 4, f"fill-{number}", padding=60_000).outcome is Outcome.OK
-    client.close()
+    with closing(BlockingClient(broker.port, host=broker.host)) as client:
+        for number in range(size // 60_000 + 1):
+            assert client.send("Fill", number % 4, f"fill-{number}", padding=60_000).outcome is Outcome.OK
 
 
 def segment_of(broker: GuardedReplica, number: int) -> Path:

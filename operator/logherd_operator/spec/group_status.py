@@ -83,8 +83,8 @@ class OperationStatus(Model):
     )
     state: str = Field(description="Its state.")
     pod: str | None = Field(default=None, description="Whom it is about.")
-    state_since: str = Field(description="Since when.")
-    attempts: int = Field(default=0, description="How often it was tried.")
+    started_at: str | None = Field(default=None, description="When it began, whatever its state was then.")
+    state_since: str = Field(description="Since when it is in this state, with this pod.")
     message: str = Field(max_length=4096, description="Why.")
 
 

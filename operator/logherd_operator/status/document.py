@@ -140,15 +140,14 @@ def _operation(look: Look, name: str, before: Mapping[str, Any], now: float) -> 
     operation = look.plan.operation
     if operation is None:
         return {}
-    # An API server adds defaults of the definition. What they are for is said, or no look would find what it wrote.
-    entry: Document = {
-        "type": operation.type.value, "state": operation.state, "message": operation.message, "attempts": 0,
-    }  # fmt: skip
+    entry: Document = {"type": operation.type.value, "state": operation.state, "message": operation.message}
     if operation.ordinal is not None:
         entry["pod"] = f"{name}-broker-{operation.ordinal}"
     old = before.get("operation") or {}
     same = all(old.get(key) == entry.get(key) for key in ("type", "state", "pod"))
     entry["stateSince"] = old["stateSince"] if same and "stateSince" in old else _time(now)
+    goes_on = old.get("type") == entry["type"] and "startedAt" in old
+    entry["startedAt"] = old["startedAt"] if goes_on else _time(now)
     return {"operation": entry}
 
 

@@ -142,6 +142,20 @@ def test_times_stay_while_nothing_changes() -> None:
     assert moved == {"Progressing", "ConfigApplied", "Upgradeable"}
 
 
+def test_an_operation_says_when_it_began_and_since_when_it_is_in_its_state() -> None:
+    first = document(STALE)["operation"]
+    earlier = {**first, "state": "Switch", "startedAt": "2020-01-01T00:00:00Z", "stateSince": "2020-01-02T00:00:00Z"}
+    other = {**earlier, "type": "Grow"}
+
+    def after(before: dict[str, Any]) -> tuple[str, str]:
+        found = status_document(looked(STALE), {"operation": before}, name="orders", generation=4, now=NOW)["operation"]
+        return found["startedAt"], found["stateSince"]
+
+    assert after(earlier) == ("2020-01-01T00:00:00Z", first["stateSince"])
+    assert after({**earlier, "state": first["state"]}) == ("2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z")
+    assert after(other) == (first["startedAt"], first["stateSince"])
+
+
 def test_what_was_remembered_is_read_back() -> None:
     since = document(look())["since"]
     assert read_since({"since": since}) == dict(looked(look()).plan.since)
