@@ -151,6 +151,7 @@ MENDED = _counter("store_mended_bytes", "While a replica heals: bytes that it ha
 RAFT_ROLE = _gauge("raft_role", "1 for the role that this controller has in the quorum.", "role")
 RAFT_TERM = _gauge("raft_term", "Its term.")
 RAFT_POSITION = _gauge("raft_position_bytes", "Positions of the controllers' log: applied, committed, end.", "position")
+RAFT_DISK_FULL = _gauge("raft_disk_full", "1 while so little of its disk is free that it takes no records.")
 RAFT_CANDIDACIES = _counter("raft_candidacies", "How often this controller stood for election.")
 RAFT_LEADERSHIPS = _counter("raft_leaderships", "How often it was elected and became ready.")
 RAFT_CONNECTED = _gauge("raft_member_connected", "1 for each other controller that is linked.", "node")
@@ -179,8 +180,8 @@ SECTIONS: Final[Mapping[str, tuple[Metric, ...]]] = {
     ),
     "Replicas and damage": (DAMAGE_MET, DAMAGED, MENDED),
     "Controllers": (
-        RAFT_ROLE, RAFT_TERM, RAFT_POSITION, RAFT_CANDIDACIES, RAFT_LEADERSHIPS, RAFT_CONNECTED, RAFT_LAG, OFFICE,
-        GROUPS, BROKERS, LEASES, ELECTIONS,
+        RAFT_ROLE, RAFT_TERM, RAFT_POSITION, RAFT_DISK_FULL, RAFT_CANDIDACIES, RAFT_LEADERSHIPS, RAFT_CONNECTED,
+        RAFT_LAG, OFFICE, GROUPS, BROKERS, LEASES, ELECTIONS,
     ),
 }  # fmt: skip
 """All metrics, as the page lists them."""

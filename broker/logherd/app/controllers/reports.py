@@ -81,6 +81,7 @@ class Reports:
         return Progress(
             applied=node.position, committed=ground.progress.commit, end=node.log.end, failure=failure,
             flush_ms=_since(ground.durable.waiting_since) or 0, last=ground.last, reset=ground.hard.cluster.reset,
+            disk_full=ground.full,
         )  # fmt: skip
 
     def _peers(self, node: RaftNode[Any] | None) -> tuple[Peer, ...]:

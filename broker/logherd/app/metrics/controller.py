@@ -31,6 +31,7 @@ def read_quorum(readings: Readings, standing: Standing, node: RaftNode[Verdict] 
     readings.tell(metrics.RAFT_POSITION, progress.applied, "applied")
     readings.tell(metrics.RAFT_POSITION, progress.committed, "committed")
     readings.tell(metrics.RAFT_POSITION, progress.end, "end")
+    readings.tell(metrics.RAFT_DISK_FULL, progress.disk_full)
     for name in dict.fromkeys(peer.node for peer in standing.peers if peer.node != standing.node):
         of_name = [peer for peer in standing.peers if peer.node == name]
         readings.tell(metrics.RAFT_CONNECTED, any(peer.connected for peer in of_name), name)

@@ -41,11 +41,13 @@ from logherd.raft.options import RaftOptions
 from logherd.raft.output import Answer, Decided, Event, Output, ReadReady, Refused, RoleChanged, Unknown
 from logherd.raftlog.log import RaftLog
 from logherd.replication.messages import Envelope, ReplicaId
+from logherd.telemetry.log import Log
 from logherd.telemetry.spread import Spread
 
 __all__ = ["NodeFailed", "NodeOptions", "RaftNode"]
 
 _TICK_SECONDS = 0.05
+_log = Log("logherd.quorum")
 
 ResultT = TypeVar("ResultT")
 
@@ -217,8 +219,13 @@ class RaftNode(Generic[ResultT]):
         self._step(Flushed(token))
 
     def _look_at_disk(self) -> None:
-        if self.log.full != self.core.ground.full:
-            self._step(DiskFull(self.log.full))
+        full = self.log.full
+        if full != self.core.ground.full:
+            if full:
+                _log.warning("the disk is at its reserve: no records are taken")
+            else:
+                _log.info("the disk has room again: records are taken")
+            self._step(DiskFull(full))
 
     def _step(self, event: Input) -> None:
         if self.failure is not None:

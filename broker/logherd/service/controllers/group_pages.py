@@ -11,16 +11,17 @@ from logherd.service.controllers.documents import (
     TransferShape,
     point_shape,
 )
+from logherd.service.controllers.standing import Progress
 from logherd.service.controllers.why import why
 
 __all__ = ["group_page", "group_summary"]
 
 
-def group_page(group: Group, office: Office | None, now: int, *, position: int, confirmed: bool) -> GroupPage:
+def group_page(group: Group, office: Office | None, now: int, progress: Progress, *, confirmed: bool) -> GroupPage:
     """One group with its brokers. Incarnations are secrets and not shown (H14)."""
     rules, transfer = group.rules, group.transfer
     return GroupPage(
-        position=position, confirmed=confirmed, live=office is not None, cluster=group.key.cluster,
+        position=progress.applied, confirmed=confirmed, live=office is not None, cluster=group.key.cluster,
         name=group.key.name, epoch=group.epoch, version=group.sync.version, founded=group.founded,
         leader=_master(group, office, now), in_sync=group.sync.members, eligible=group.sync.eligible,
         learners=[each.broker_id for each in group.replicas if each.learner],
@@ -29,18 +30,19 @@ def group_page(group: Group, office: Office | None, now: int, *, position: int, 
         brokers=[_broker(group, each, office, now) for each in group.replicas],
         rules=RulesShape(replicas=rules.replicas, min_in_sync=rules.min_in_sync, preferred=rules.preferred),
         transfer=TransferShape(target=transfer.target, request_id=transfer.request) if transfer is not None else None,
-        why=why(group, office, now),
+        why=why(group, office, now, disk_full=progress.disk_full),
     )  # fmt: skip
 
 
-def group_summary(group: Group, office: Office | None, now: int) -> GroupSummary:
+def group_summary(group: Group, office: Office | None, now: int, progress: Progress) -> GroupSummary:
     """One group as a line of a list."""
     alive = None
     if office is not None:
         alive = sum(office.alive(group, each.broker_id, now) for each in group.replicas)
     return GroupSummary(
         cluster=group.key.cluster, name=group.key.name, epoch=group.epoch, leader=_master(group, office, now),
-        in_sync=group.sync.members, brokers=len(group.replicas), alive=alive, why=why(group, office, now),
+        in_sync=group.sync.members, brokers=len(group.replicas), alive=alive,
+        why=why(group, office, now, disk_full=progress.disk_full),
     )  # fmt: skip
 
 

@@ -201,7 +201,7 @@ def _answer(place: Place, verdict: Verdict, order: Order, now: int) -> Document:
 def _done(
     place: Place, group: Group, order: Order, now: int, *, changed: bool = True, status: int = 200
 ) -> Document:  # fmt: skip
-    page = group_page(group, place.office(), now, position=place.standing().progress.applied, confirmed=True)
+    page = group_page(group, place.office(), now, place.standing().progress, confirmed=True)
     return Document(status, {"changed": changed, "requestId": order.request_id, "group": page})
 
 

@@ -151,27 +151,29 @@ def _key(parts: Texts) -> GroupKey:
 
 
 def _show_groups(place: Place, after: str, count: int, now: int, *, confirmed: bool) -> Document:
-    machine, office = place.machine(), place.office()
+    machine, office, progress = place.machine(), place.office(), place.standing().progress
     keys = sorted(group.key for group in machine)
     cluster, _, name = after.partition("/")
     first = bisect_right(keys, GroupKey(cluster, name)) if after else 0
     chosen = keys[first : first + count]
-    groups = [group_summary(group, office, now) for key in chosen if (group := machine.group(key)) is not None]
+    groups = [
+        group_summary(group, office, now, progress) for key in chosen if (group := machine.group(key)) is not None
+    ]
     page = GroupsPage(
-        position=place.standing().progress.applied, confirmed=confirmed, live=office is not None, groups=groups,
+        position=progress.applied, confirmed=confirmed, live=office is not None, groups=groups,
         after=str(chosen[-1]) if first + count < len(keys) else None,
     )  # fmt: skip
     return Document(200, page)
 
 
 def _show_group(place: Place, key: GroupKey, now: int, *, confirmed: bool) -> Document:
-    group, position = place.machine().group(key), place.standing().progress.applied
+    group, progress = place.machine().group(key), place.standing().progress
     if group is None:
         return error(
-            404, "UNKNOWN_GROUP", f"there is no group {key}", cluster=key.cluster, name=key.name, position=position,
-            confirmed=confirmed,
+            404, "UNKNOWN_GROUP", f"there is no group {key}", cluster=key.cluster, name=key.name,
+            position=progress.applied, confirmed=confirmed,
         )  # fmt: skip
-    page = group_page(group, place.office(), now, position=position, confirmed=confirmed)
+    page = group_page(group, place.office(), now, progress, confirmed=confirmed)
     if page.leader is not None and page.leader.serving:
         seat = Seat(key, BrokerId(page.leader.broker_id), Registration(page.leader.registration))
         page = replace(page, leader=replace(page.leader, renewed_from=place.renewed_from(seat)))

@@ -26,7 +26,8 @@ class Leadership:
 class Progress:
     """Positions of the controllers' log. `failure`: why nothing can be written any more.
 
-    `flush_ms`: how long the oldest flush has been under way; 0 if none is.
+    `flush_ms`: how long the oldest flush has been under way; 0 if none is. `disk_full`: so little of the disk is free
+    that no record is taken, and, at the leader of the quorum, nothing decided.
     """
 
     applied: int
@@ -34,6 +35,7 @@ class Progress:
     end: int
     failure: str | None = None
     flush_ms: int = 0
+    disk_full: bool = False
     last: Point = ORIGIN
     """The last record, committed or not."""
     reset: int = 0

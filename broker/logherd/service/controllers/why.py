@@ -10,8 +10,11 @@ from logherd.replication.epochs import ORIGIN
 __all__ = ["why"]
 
 
-def why(group: Group, office: Office | None, now: int) -> str:
-    """Without an office this controller does not lead, and knows only what is replicated."""
+def why(group: Group, office: Office | None, now: int, *, disk_full: bool = False) -> str:
+    """Without an office this controller does not lead, and knows only what is replicated.
+
+    `disk_full`: it takes no records, so whatever is to be decided waits.
+    """
     if not group.replicas:
         return f"All brokers were forgotten; the next one that registers begins after epoch {group.epoch}."
     if group.transfer is not None:
@@ -25,6 +28,8 @@ def why(group: Group, office: Office | None, now: int) -> str:
         return "Nobody is elected; why, the leading controller knows, which hears the brokers."
     if office.leads(group, now):
         return _led(group, office, now)
+    if disk_full:
+        return "Nobody can be elected: the disk of the controller that decides is at its reserve."
     return _founding(group, office, now) if not group.founded else _without(group, office, now)
 
 

@@ -12,6 +12,7 @@ from logherd.raft.output import Event, Refusal, RoleChanged
 from logherd.raftlog.log import Batch
 from logherd.replication.messages import AppendAck
 from logherd.store.errors import StoreFull, StoreStopped
+from logherd.store.files_os import OsFiles
 
 from .group import Group, Member, propose, read
 
@@ -172,6 +173,28 @@ def test_a_full_disk_is_waited_out_and_told_to_the_core(tmp_path: Path, monkeypa
         await group.stop_all()
 
     run(story())
+
+
+def test_a_disk_at_its_reserve_refuses_proposals_and_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        group = Group(tmp_path, ("a",))
+        group.start_all()
+        member = await group.leader()
+        with monkeypatch.context() as patched:
+            patched.setattr(OsFiles, "free_bytes", lambda _files, _path: 0)
+            while not isinstance(outcome := await propose(member, b"x"), Rejected):
+                await asyncio.sleep(0)
+            assert outcome.reason is Refusal.DISK_FULL
+        while not isinstance(await propose(member, b"y"), Applied):
+            await asyncio.sleep(0)
+        await group.stop_all()
+
+    caplog.set_level("INFO", "logherd.quorum")
+    run(story())
+    said = [record.getMessage() for record in caplog.records if "the disk" in record.getMessage()]
+    assert [each.partition(":")[0] for each in said] == ["the disk is at its reserve", "the disk has room again"]
 
 
 def test_a_failed_flush_ends_the_node_and_nothing_is_said_any_more(

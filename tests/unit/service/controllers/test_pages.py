@@ -1,5 +1,6 @@
 """What the admin port shows: this controller, the quorum, the groups, and when it asks the quorum first."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -260,6 +261,17 @@ def test_why_an_election_is_about_to_come_or_waits(desk: Desk, http: HttpCaller)
     desk.wait(1_600, 2)
     desk.release(1)
     assert why(http) == ("Broker 2 is about to be elected unless broker 3, with perhaps a longer log, reports first.")
+
+
+def test_why_nothing_is_decided_while_the_disk_of_the_controller_is_full(desk: Desk, http: HttpCaller) -> None:
+    http.standing = standing(progress=replace(standing().progress, disk_full=True))
+    assert why(http) == "Nothing is pending."
+    desk.wait(1_600, 2)
+    desk.release(1)
+    sentence = "Nobody can be elected: the disk of the controller that decides is at its reserve."
+    assert why(http) == http.get("/groups")[1]["groups"][0]["why"] == sentence
+    http.standing = None
+    assert why(http) == "Broker 2 is about to be elected unless broker 3, with perhaps a longer log, reports first."
 
 
 def test_why_nobody_can_be_elected(desk: Desk, http: HttpCaller) -> None:
