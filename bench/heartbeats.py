@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import uvloop
 from bench.broker_fleet import Broker, Fleet, FleetSize
-from bench.place import bench_place, run_bench
+from bench.place import bench_place, run_bench, run_loop
 from bench.raft_targets import NAMES, ROOT
 from bench.sampling import cpu_seconds, resident_bytes
 
@@ -230,7 +229,7 @@ def main() -> None:
         bench_place() as place,
         running_controllers(place / "controllers", profile=options.profile) as controllers,
     ):
-        figures = uvloop.run(measure(controllers, size, seconds=seconds))
+        figures = run_loop(measure(controllers, size, seconds=seconds))
     print(f"$ {' '.join(['python -m bench.heartbeats', *sys.argv[1:]])}")
     print("\n".join(report(figures, size)))
     options.out.write_text(json.dumps(figures, indent=1) + "\n")

@@ -3,6 +3,7 @@
 Every bench that starts processes or writes files is run by `run_bench` and works in a `bench_place`.
 """
 
+import asyncio
 import contextlib
 import ctypes
 import os
@@ -11,18 +12,22 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 
-__all__ = ["bench_place", "run_bench"]
+import uvloop
+
+__all__ = ["bench_place", "run_bench", "run_loop"]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_CHILD_SUBREAPER = 36
 _GONE_SECONDS = 60.0
 _LOOK_SECONDS = 0.02
+
+ResultT = TypeVar("ResultT")
 
 
 def run_bench(main: Callable[[], int | None]) -> NoReturn:
@@ -40,6 +45,40 @@ def _end(number: int, _frame: FrameType | None) -> NoReturn:
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     raise SystemExit(128 + number)
+
+
+def run_loop(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """`uvloop.run` of a bench: the same signals cancel the work, then unwind. Raised in the midst of a protocol's
+    callback their exit would be taken for that callback's error, and the bench would go on."""
+    ending: list[int] = []
+
+    async def cancellable() -> ResultT | None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def end(number: int) -> None:
+            if not ending:
+                ending.append(number)
+                task.cancel()
+
+        taken = [number for number in _SIGNALS if signal.getsignal(number) is _end]
+        for number in taken:
+            loop.add_signal_handler(number, end, number)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if not ending:
+                raise
+            return None
+        finally:
+            for number in taken:
+                loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_IGN if ending else _end)
+
+    result = uvloop.run(cancellable())
+    if ending:
+        raise SystemExit(128 + ending[0])
+    return result  # type: ignore[return-value]  # None only behind a signal
 
 
 @contextmanager

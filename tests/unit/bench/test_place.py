@@ -30,6 +30,35 @@ def main():
 run_bench(main)
 """
 
+# Always in a callback of a protocol, where uvloop takes what is raised for an error of the connection.
+_BUSY = """
+import asyncio, socket
+from bench.place import bench_place, run_bench, run_loop
+
+class Echo(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport = transport
+    def data_received(self, data):
+        if not told:
+            told.append(print("busy", flush=True))
+        sum(range(300_000))
+        self.transport.write(data)
+
+async def work():
+    loop = asyncio.get_running_loop()
+    for end in socket.socketpair():
+        transport, _ = await loop.create_connection(Echo, sock=end)
+    transport.write(b"x")
+    await asyncio.Event().wait()
+
+def main():
+    with bench_place():
+        run_loop(work())
+
+told = []
+run_bench(main)
+"""
+
 
 def lives(pid: int) -> bool:
     with contextlib.suppress(FileNotFoundError):
@@ -60,6 +89,21 @@ def test_nothing_of_a_bench_is_left(tmp_path: Path, number: signal.Signals | Non
             bench.kill()
     assert not lives(int(own))
     assert not lives(int(stray))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_in_the_midst_of_a_callback_ends_a_bench(tmp_path: Path, number: signal.Signals) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(BENCH.parent)}
+    command = ["env", "--default-signal", sys.executable, "-c", _BUSY]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as bench:
+        try:
+            assert bench.stdout is not None
+            assert bench.stdout.readline() == "busy\n"
+            bench.send_signal(number)
+            assert bench.wait(120) == 128 + number
+        finally:
+            bench.kill()
     assert list(tmp_path.iterdir()) == []
 
 
