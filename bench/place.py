@@ -52,7 +52,7 @@ def run_loop(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     callback their exit would be taken for that callback's error, and the bench would go on."""
     ending: list[int] = []
 
-    async def cancellable() -> ResultT | None:
+    async def cancellable() -> ResultT:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
 
@@ -66,19 +66,16 @@ def run_loop(work: Coroutine[Any, Any, ResultT]) -> ResultT:
             loop.add_signal_handler(number, end, number)
         try:
             return await work
-        except asyncio.CancelledError:
-            if not ending:
-                raise
-            return None
         finally:
             for number in taken:
                 loop.remove_signal_handler(number)
                 signal.signal(number, signal.SIG_IGN if ending else _end)
 
-    result = uvloop.run(cancellable())
-    if ending:
-        raise SystemExit(128 + ending[0])
-    return result  # type: ignore[return-value]  # None only behind a signal
+    try:
+        return uvloop.run(cancellable())
+    finally:
+        if ending:
+            raise SystemExit(128 + ending[0])
 
 
 @contextmanager
