@@ -101,8 +101,8 @@ def _cut_after_every_append(patch: Patch) -> None:
     """A late, short message makes the follower drop everything after it."""
     merge = Receiver._merge
 
-    def merge_and_cut(self: Receiver, span: Any) -> Any:
-        cut, grown = merge(self, span)
+    def merge_and_cut(self: Receiver, span: Any, *known: Any) -> Any:
+        cut, grown = merge(self, span, *known)
         if span.data and self._log.end > span.end >= self._log.epochs.base.position:
             self._log.truncate(span.end)
             self._durable.cut(span.end)
@@ -257,10 +257,10 @@ def _damage_is_the_end(patch: Patch) -> None:
 def _batch_appended_again(patch: Patch) -> None:
     merge = Receiver._merge
 
-    def append_again(self: Receiver, span: Any) -> Any:
+    def append_again(self: Receiver, span: Any, *place: Any) -> Any:
         known = span.data and span.previous.position < self._log.end and self._log.epochs.base.position == 0
         if not known:
-            return merge(self, span)
+            return merge(self, span, *place)
         before, seal = self._log.end, self._log.seal_at(span.previous.position)
         for record in decode_records(span.data, after=span.previous.position, seal=seal):
             self._log.append(record.kind, record.epoch, record.body)  # type: ignore[attr-defined]

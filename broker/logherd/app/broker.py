@@ -274,8 +274,9 @@ class Broker:
             self._server.relimit(net_limits(options.limits, connections=self._server.connections_max))
 
     def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
-        if isinstance(self._engine, Engine) or self._engine.may_answer():
-            self._forwarding.answers.release(committed_position)
+        answers = self._forwarding.answers
+        if answers.any and (isinstance(self._engine, Engine) or self._engine.may_answer()):
+            answers.release(committed_position)
         self._services.committed(touched)
         if self._slaves is not None:
             self._slaves.committed()

@@ -57,6 +57,11 @@ class WaitingAnswers:
         """The same for encoded answers to `frames`, all of which wait for `position`."""
         self._add(position, session, frames, answers)
 
+    @property
+    def any(self) -> bool:
+        """Whether somebody waits."""
+        return bool(self._waiting)
+
     def release(self, committed_position: int) -> None:
         """Send everything that waited for at most this position."""
         waiting = self._waiting

@@ -59,7 +59,10 @@ class Attendance:
 
     def named(self, replica: ReplicaId) -> Follower | None:
         """The follower of this name, if it is the latest process of its broker."""
-        return next((each for each in self if each.replica == replica), None)
+        for each in self._followers.values():
+            if each.replica == replica:
+                return each
+        return None
 
     def of(self, broker_id: BrokerId) -> Follower | None:
         """The follower of this id."""
@@ -96,11 +99,11 @@ class Attendance:
 
     def heard(self, each: Follower) -> None:
         """It has answered."""
-        each.keep_pace(self._ship.match(each.replica), self._ground.log.end, self._ground.now)
+        each.keep_pace(self._ship.match(each.replica), self._ground.log.end, self._ground.clock.now)
 
     def flushed_by(self, broker_id: BrokerId, process: Registration) -> Position:
         """How far a member has flushed; nothing, if that was acknowledged by an earlier process than this."""
-        each = self.of(broker_id)
+        each = self._followers.get(broker_id)
         if each is None or each.process.registration < process:
             return NOWHERE
         return self._ship.match(each.replica)

@@ -14,15 +14,12 @@ from logherd.group.follower import Follows
 from logherd.group.ground import Ground
 from logherd.group.inputs import (
     Appended,
-    Assigned,
     Drain,
     Flushed,
-    HandOver,
     Health,
     Heard,
     Input,
     Linked,
-    MembersWanted,
     Noticed,
     ReadWanted,
     Received,
@@ -39,7 +36,7 @@ from logherd.group.options import GroupOptions
 from logherd.group.output import Closed, Output, Strange
 from logherd.group.seat import Seat
 from logherd.group.solitude import Solitude
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken, ensure
 from logherd.model.names import Epoch, Position
 from logherd.replication.log import ReplicaLog
 from logherd.replication.messages import (
@@ -58,7 +55,6 @@ from logherd.replication.messages import (
 
 __all__ = ["GroupCore"]
 
-_OTHERS = (Assigned, HandOver, MembersWanted)
 _FROM_LEADER = (Append, Heartbeat, CopyChunk, Summons, Contradicted)
 
 
@@ -126,12 +122,18 @@ class GroupCore(Grounded):
         Raises: what the log raises. A log that has to begin again (R16) does so under another incarnation: what it
         acknowledged before is gone, and only a registration tells the controllers (R11).
         """
-        ensure(not isinstance(event, _OTHERS), "an input of another mode", event)
         self._ground.pass_time(now)
         if not isinstance(self._role, Follows):
             self._role.look()
-        else:
-            ensure(not self._ground.grown, "ground 4: only a leader's services append", event)
+        elif self._ground.grown:
+            broken("ground 4: only a leader's services append", event)
+        self._take(event)
+        # What was only appended is flushed nowhere: nothing follows from it.
+        if not isinstance(self._role, Follows) and not isinstance(event, Appended):
+            self._advance()
+        return self._ground.finish()
+
+    def _take(self, event: Input) -> None:
         match event:
             case Received():
                 self._on_envelope(event.envelope)
@@ -152,11 +154,11 @@ class GroupCore(Grounded):
                 self._on_shell(event)
             case Heard() | SetAnswered() | Registered() | Noticed():
                 self._on_controllers(event)
-        self._advance()
-        return self._ground.finish()
+            case _:
+                broken("an input of another mode", event)
 
     def _advance(self) -> None:
-        if not isinstance(self._role, Follows) and (cause := self._role.advance()) is not None:
+        if isinstance(self._role, Leader) and (cause := self._role.advance()) is not None:
             self._resign(cause)
 
     def _on_tick(self) -> None:
@@ -252,11 +254,14 @@ class GroupCore(Grounded):
             reason = "for another process" if envelope.to != ground.standing.identity else f"of {envelope.cluster}"
             ground.report(Strange(envelope.sender, reason))
             return
-        self._see(envelope.epoch, f"{envelope.sender} knows epoch {envelope.epoch}")
+        epoch = ground.epoch
+        if envelope.epoch > epoch:
+            epoch = envelope.epoch
+            self._see(epoch, f"{envelope.sender} knows epoch {epoch}")
         if isinstance(body, Presence):
             if isinstance(self._role, Leader):
                 self._role.on_presence(envelope.sender, body)
-        elif envelope.epoch == ground.epoch:
+        elif envelope.epoch == epoch:
             self._dispatch(envelope)
         elif isinstance(body, _FROM_LEADER):
             ground.confirm(envelope.sender, Stale())
@@ -276,9 +281,14 @@ class GroupCore(Grounded):
         role, body = self._role, envelope.body
         match body:
             case Append() | Heartbeat() | CopyChunk() | Summons() | Contradicted():
-                ensure(isinstance(role, Follows), "one leader in an epoch", envelope)
-                if isinstance(role, Follows):
-                    _tell(role, envelope)
+                if not isinstance(role, Follows):
+                    broken("one leader in an epoch", envelope)
+                elif isinstance(body, Summons):
+                    role.on_summons(envelope.sender)
+                elif isinstance(body, Contradicted):
+                    role.on_contradicted(envelope.sender, body)
+                else:
+                    role.on_leader(envelope, body)
             case AppendAck() | AppendReject() | HeartbeatAck() | CopyAck():
                 if not isinstance(role, Follows):
                     role.on_answer(envelope, body)
@@ -304,14 +314,3 @@ class GroupCore(Grounded):
             self._role = Follows(ground)
             self._liaison.release()
             ground.be_drained()
-
-
-def _tell(role: Follows, envelope: Envelope) -> None:
-    """Give a follower what its leader says."""
-    match envelope.body:
-        case Append() | Heartbeat() | CopyChunk():
-            role.on_leader(envelope, envelope.body)
-        case Summons():
-            role.on_summons(envelope.sender)
-        case Contradicted():
-            role.on_contradicted(envelope.sender, envelope.body)

@@ -150,9 +150,10 @@ class Follows:
         if self._leader is None:
             self.on_summons(envelope.sender)
         self._follow(envelope.sender)
-        if self._heard_at is not None and ground.now - self._heard_at >= 2 * ground.options.retry_ms:
+        now = ground.clock.now
+        if self._heard_at is not None and now - self._heard_at >= 2 * ground.options.retry_ms:
             self._greet()  # What the leader sent meanwhile is lost, and it may wait long before it asks again.
-        self._heard_at = ground.now
+        self._heard_at = now
         if self._contradicted:
             return
         if isinstance(body, Append) and self._contradicts(body.span):
@@ -160,8 +161,8 @@ class Follows:
             return
         if not isinstance(body, Heartbeat) and not ground.health.room:
             return
-        busy = not ground.health.room or ground.stalled
-        self._carry_out(self._receiving().step(FromLeader(body, busy), ground.now))
+        busy = isinstance(body, Heartbeat) and (not ground.health.room or ground.stalled)
+        self._carry_out(self._receiving().step(FromLeader(body, busy), now))
 
     def on_flushed(self) -> None:
         """Acknowledge what the flush covered, in one message."""
@@ -177,9 +178,10 @@ class Follows:
     def _contradicts(self, span: Span) -> bool:
         """Whether the span says that something else was written where this log is committed."""
         ground = self._ground
-        history, commit = ground.log.epochs, ground.commit
+        commit = ground.commit
         if span.previous.position > commit:
             return False
+        history = ground.log.epochs
         base = history.base.position
         if span.previous.position >= base and not history.matches(span.previous, ground.log.end):
             return True

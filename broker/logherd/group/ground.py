@@ -9,7 +9,7 @@ from logherd.group.inputs import Health
 from logherd.group.options import GroupOptions
 from logherd.group.output import Ask, Drained, Event, Outbox, Output, Promise
 from logherd.group.seat import Process, Seat, cluster_of, replica_of
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken, ensure
 from logherd.model.names import Epoch, Position
 from logherd.replication.durable import DurableEnd
 from logherd.replication.epochs import ORIGIN, Point
@@ -177,10 +177,12 @@ class Ground:
 
     def pass_time(self, now: int) -> None:
         """Note the time, and whether this process has slept."""
-        ensure(now >= self.clock.now, "the clock never goes back", now, self.clock.now)
-        if now - self.clock.now >= self.options.lag_ms // 2:
-            self.clock.gap_at = now
-        self.clock.now = now
+        clock = self.clock
+        if now < clock.now:
+            broken("the clock never goes back", now, clock.now)
+        if now - clock.now >= self.options.lag_ms // 2:
+            clock.gap_at = now
+        clock.now = now
 
     def promise(self, epoch: Epoch) -> None:
         """Refuse all earlier epochs from now on; what is answered in this one waits until that is durable (R4)."""
@@ -190,14 +192,15 @@ class Ground:
 
     def wrote(self) -> int:
         """Note a change of the log or of the epoch; gives the token that covers everything so far."""
-        self.out.flush = self.durable.wrote(self.log.end, self.now)
+        self.out.flush = self.durable.wrote(self.log.end, self.clock.now)
         return self.out.flush
 
     def commit_to(self, position: Position) -> bool:
         """Take a commit position; True if it is news."""
         if position <= self._progress.commit:
             return False
-        ensure(position <= self.log.end, "ground 2: what is committed is here", position, self.log.end)
+        if position > self.log.end:
+            broken("ground 2: what is committed is here", position, self.log.end)
         self._progress.commit = position
         return True
 
@@ -228,12 +231,13 @@ class Ground:
             self.out.held.append(self._envelope(to, body))
 
     def _envelope(self, to: ReplicaId, body: object) -> Envelope:
-        return Envelope(self.standing.cluster, self.standing.identity, to, self.epoch, body)
+        standing = self.standing
+        return Envelope(standing.cluster, standing.identity, to, self._promise.epoch, body)
 
     def finish(self) -> Output:
         """The output of the step."""
-        progress, commit, shown = self._progress, None, self.shown
-        if shown > progress.shown:
+        progress, commit = self._progress, None
+        if progress.commit > progress.shown and (shown := self.shown) > progress.shown:
             progress.shown = commit = shown
         progress.end = self.log.end
         return self.out.drain(commit)

@@ -50,7 +50,7 @@ class Handover:
         earlier step, so all who waited have their answers.
         """
         ground = self._ground
-        if not self.draining or ground.told < ground.log.end:
+        if not (self._stopping or self._target is not None) or ground.told < ground.log.end:
             return None
         if self._target is not None:
             process = ground.standing.latest(self._target)

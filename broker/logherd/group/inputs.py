@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
 from logherd.controller.reports import Granted, Withheld
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.table import Table
@@ -31,13 +33,11 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True, gc=False):
     """Time has passed. Taken every 20 ms or so; only after the messages that have arrived."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(msgspec.Struct, frozen=True, gc=False):
     """A message has arrived from another replica; the shell has authenticated the sender's name."""
 
     envelope: Envelope
@@ -57,15 +57,13 @@ class Unlinked:
     peer: ReplicaId
 
 
-@dataclass(frozen=True, slots=True)
-class Flushed:
+class Flushed(msgspec.Struct, frozen=True, gc=False):
     """All changes up to this token are durable. A failed flush is not told: the process stops."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """The leader's services have appended: its barrier first, then whatever they like. Any other input notices, too."""
 
 

@@ -44,7 +44,7 @@ class InSync:
     @property
     def enough(self) -> bool:
         """Whether the set in force is large enough to commit anything (H5)."""
-        return len(self.members) >= self._view.min_in_sync
+        return len(self._view.members) >= self._view.min_in_sync
 
     def can_be_enough(self, hears: Callable[[BrokerId], bool]) -> bool:
         """Whether this replica and the others that it hears, members or not, are as many as a commit takes."""
@@ -86,13 +86,13 @@ class InSync:
 
     def reached(self) -> Position:
         """R6: how far everybody has flushed whose copy counts."""
-        me = self._ground.me.broker_id
-        if me not in self.members:
+        me = self._ground.standing.me.broker_id
+        if me not in self._view.members:
             return NOWHERE
-        reached = self._ground.durable.position
+        reached, flushed_by = self._ground.durable.position, self._attendance.flushed_by
         for member, process in self._needed:
-            if member != me:
-                reached = min(reached, self._attendance.flushed_by(member, process))
+            if member != me and (flushed := flushed_by(member, process)) < reached:
+                reached = flushed
         return reached
 
     def _who_is_needed(self) -> tuple[tuple[BrokerId, Registration], ...]:

@@ -90,12 +90,14 @@ class Leader(Leadership):
 
     def advance(self) -> str | None:
         """Something is news: commit, serve, hand over."""
-        leased = self.leased(self._ground.now)
+        leased = self.leased(self._ground.clock.now)
         if leased:
             self._commit()
-        self._mind_service()
+        if not (leased and self._serving):
+            self._mind_service(leased=leased)
         return self.handover.due() if leased else None
 
     def _committable(self) -> Position:
         """R6, H5."""
-        return self.insync.reached() if self.enough else NOWHERE
+        insync = self.insync
+        return insync.reached() if insync.enough else NOWHERE

@@ -13,7 +13,7 @@ from logherd.group.ground import Ground
 from logherd.group.messages import Presence, Summons
 from logherd.group.output import Closed, Fenced, Leading, Serving, StorageStalled, Strange
 from logherd.group.seat import Process, process_of, replica_of
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken
 from logherd.model.names import Epoch, Position
 from logherd.replication.epochs import Point
 from logherd.replication.messages import Envelope, ReadAsk, ReadGrant, ReplicaId, ShippingAnswer
@@ -108,14 +108,18 @@ class Leadership(ABC):
 
     def look(self) -> None:
         """Done before every input: a lease that is over ends all duties first, and the log may have grown."""
-        self._mind_service()
-        if self._ground.grown:
+        ground = self._ground
+        leased = self.leased(ground.clock.now)
+        if not (leased and self._serving):  # else nothing changes: what is committed stays so
+            self._mind_service(leased=leased)
+        if ground.grown:
             self._take_growth()
 
     def _take_growth(self) -> None:
         """The services have appended."""
         ground = self._ground
-        ensure(ground.log.epochs.last_epoch == self.epoch, "leader 1: the barrier comes first", ground.log.epochs)
+        if ground.log.epochs.last_epoch != self.epoch:
+            broken("leader 1: the barrier comes first", ground.log.epochs)
         if self._barrier is None:
             self._barrier = ground.log.end
         ground.wrote()
@@ -195,12 +199,9 @@ class Leadership(ABC):
         if reached >= self._barrier and ground.commit_to(reached):
             self._shipped(Committed(reached))
 
-    def _mind_service(self) -> None:
+    def _mind_service(self, *, leased: bool) -> None:
         """Say at once when service begins or ends."""
         ground = self._ground
-        leased = self.leased(ground.now)
-        if leased and self._serving:
-            return  # what is committed stays so
         may = leased and self._barrier is not None and ground.commit >= self._barrier
         if may and not self._serving:
             ground.report(Serving(self.epoch))
@@ -216,7 +217,7 @@ class Leadership(ABC):
     def _shipped(self, event: ShipInput) -> bool:
         """Let shipping take an input and send what it wants; True if somebody's answer was news."""
         ground = self._ground
-        out = self._ship.step(event, ground.now)
+        out = self._ship.step(event, ground.clock.now)
         for peer, body in out.messages:
             ground.send(peer, body)
         for news in out.events:

@@ -15,7 +15,7 @@ import msgspec
 from logherd.controller.commands import AlterSyncSet, Register, Release
 from logherd.controller.reports import Report
 from logherd.controller.values import BrokerId
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken
 from logherd.model.names import Epoch, Position
 from logherd.replication.epochs import Point
 from logherd.replication.log import Image
@@ -195,10 +195,13 @@ class Outbox:
 
     def drain(self, commit: Position | None) -> Output:
         """Hand over what was collected, and begin anew."""
-        ensure(self.flush is not None or not self.held, "a held message names what it waits for", self.held)
-        ensure(self.flush is not None or self.keep is None, "a promise is kept by a flush", self.keep)
-        if commit is None and self.flush is None and not (self.events or self.messages or self.asks):
-            return _NOTHING
+        if self.flush is None:
+            if self.held:
+                broken("a held message names what it waits for", self.held)
+            if self.keep is not None:
+                broken("a promise is kept by a flush", self.keep)
+            if commit is None and not (self.events or self.messages or self.asks):
+                return _NOTHING
         output = Output(
             tuple(self.events), tuple(self.messages), self.keep, self.flush, tuple(self.held), commit,
             tuple(self.asks),

@@ -82,7 +82,7 @@ class StaticLeader(Leadership):
         if self._behind:
             self._see_who_is_behind()  # who has caught up is believed at once: service may begin with this very step
         self._commit()
-        self._mind_service()
+        self._mind_service(leased=self.leased(self._ground.now))
         if self._draining and self._ground.told >= self._ground.log.end:
             self._ground.be_drained()
         return None

@@ -155,7 +155,7 @@ class PeerLinks:
     def flush(self) -> None:
         """Write now what waits for the end of this pass, for who knows that nothing more will come in it."""
         for peer in self._linked.values():
-            if peer.dialled is not None and peer.dialled.outgoing.due:
+            if peer.dialled is not None and peer.dialled.outgoing.due is not None:
                 peer.dialled.outgoing.flush()
 
     def announce(self) -> None:

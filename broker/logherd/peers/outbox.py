@@ -47,11 +47,12 @@ class Outbox:
         return True
 
     def take(self, bytes_wanted: int) -> list[bytes]:
-        """All urgent frames, then others until `bytes_wanted` are reached."""
-        taken = list(self._urgent)
-        size = self.urgent_bytes
-        self._urgent.clear()
-        self.urgent_bytes = 0
+        """All urgent frames, then others until `bytes_wanted` are reached; none if nothing waits."""
+        taken, size = list[bytes](), self.urgent_bytes
+        if size:
+            taken += self._urgent
+            self._urgent.clear()
+            self.urgent_bytes = 0
         while self._bulk and size < bytes_wanted:
             frame = self._bulk.popleft()
             size += len(frame)

@@ -40,11 +40,11 @@ class Outgoing:
     __slots__ = (
         "_buffer_bytes",
         "_congested",
-        "_flush_due",
         "_now",
         "_open",
         "_outbox",
         "_transport",
+        "due",
         "moved",
         "traffic",
     )
@@ -55,7 +55,8 @@ class Outgoing:
         self._outbox = Outbox(bulk_bytes_max=options.unsent_bytes_max, urgent_bytes_max=options.unsent_urgent_bytes_max)
         self._now = now
         self._open = True
-        self._flush_due = False
+        self.due: asyncio.Handle | None = None
+        """What writes at the end of this pass, if something waits for that."""
         self._congested = False
         self.traffic = Traffic()
         self.moved = now()
@@ -66,11 +67,6 @@ class Outgoing:
         """Bytes that have not reached the system."""
         return self._outbox.size + (self._transport.get_write_buffer_size() if self._open else 0)
 
-    @property
-    def due(self) -> bool:
-        """Whether something waits for the end of this pass."""
-        return self._flush_due
-
     def has_bulk_room(self, size: int) -> bool:
         """Whether records of that size would be taken now."""
         return self._open and self._outbox.has_bulk_room(size)
@@ -80,19 +76,18 @@ class Outgoing:
         if not self._open:
             return False
         taken = self._outbox.add_bulk(frame) if bulk else self._outbox.add_urgent(frame)
-        if taken and not self._flush_due and not self._congested:
-            self._flush_due = True
-            asyncio.get_running_loop().call_soon(self.flush)
+        if taken and self.due is None and not self._congested:
+            self.due = asyncio.get_running_loop().call_soon(self.flush)
         return taken
 
     def flush(self) -> None:
         """Write what waits, as far as the peer takes it."""
-        self._flush_due = False
+        if self.due is not None:
+            self.due.cancel()  # where this is not it: there would be nothing left for it
+            self.due = None
         transport, outbox = self._transport, self._outbox
-        while self._open and outbox.size and not self._congested:
-            size = outbox.size
-            frames = outbox.take(self._buffer_bytes)
-            size -= outbox.size
+        while self._open and not self._congested and (frames := outbox.take(self._buffer_bytes)):
+            size = sum(map(len, frames))
             self.traffic.bytes_out += size
             if len(frames) == 1:
                 transport.write(frames[0])

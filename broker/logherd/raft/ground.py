@@ -25,7 +25,7 @@ from logherd.raft.store import HardState, LogStore
 from logherd.replication.durable import DurableEnd
 from logherd.replication.epochs import Point
 from logherd.replication.log import Image
-from logherd.replication.messages import Envelope, ReplicaId
+from logherd.replication.messages import ClusterId, Envelope, ReplicaId
 
 __all__ = ["Clockwork", "Ground", "Progress", "Turn", "TurnTo"]
 
@@ -228,7 +228,7 @@ class Ground:
     def begin_reset(self, reset: int, term: Epoch, vote: ReplicaId) -> None:
         """An operator replaced the quorum: another cluster from now on, in a term of its own."""
         ensure(term > self.term, "ground 1: terms rise", self.hard, term)
-        cluster = replace(self.hard.cluster, reset=reset)
+        cluster = ClusterId(self.hard.cluster.name, reset)
         self._keep(replace(self.hard, cluster=cluster, term=term, vote=vote, doubtful=False))
         self._tokens.promised = self.durable.token
 

@@ -13,7 +13,7 @@ range, acknowledgement or commit ends behind a blank; one that a crash has left 
 from collections.abc import Callable, Sequence
 from struct import Struct
 
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken, ensure
 from logherd.model.names import Epoch, Position
 from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, RecordError
 from logherd.replication.epochs import EpochHistory, Point, Run
@@ -47,12 +47,14 @@ class ReplicaStore:
     """
 
     __slots__ = (
-        "_begun", "_history", "_in_flight", "_last_read", "_noted", "_tokens", "_unreadable", "on_damage", "store",
+        "_begun", "_extent", "_history", "_in_flight", "_last_read", "_noted", "_tokens", "_unreadable", "on_damage",
+        "store",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, barriers: Sequence[tuple[int, int]]) -> None:
         """`barriers` are (epoch, end of the log before its barrier) of all that the log holds, oldest first."""
         self.store = store
+        self._extent = store.extent
         if (blank := _trailing_blank(store)) is not None:
             store.truncate(blank)
         self._history = _history(store, barriers)
@@ -70,17 +72,17 @@ class ReplicaStore:
     @property
     def end(self) -> Position:
         """The end of everything appended."""
-        return Position(self.store.end_position)
+        return Position(self._extent.end_position)
 
     @property
     def epochs(self) -> EpochHistory:
         """The epoch table; its base follows what retention deletes."""
-        store, begun = self.store, self._begun
-        if begun is not None and store.end_position > begun.after:
+        extent, begun = self._extent, self._begun
+        if begun is not None and extent.end_position > begun.after:
             self._history = self._history.extended(begun.epoch, begun.after)
             self._begun = None
-        if store.min_position > self._history.base.position:
-            self._history = self._history.compacted(Position(store.min_position), self.end)
+        if extent.min_position > self._history.base.position:
+            self._history = self._history.compacted(Position(extent.min_position), self.end)
         return self._history
 
     def begin_epoch(self, epoch: Epoch) -> None:
@@ -90,7 +92,7 @@ class ReplicaStore:
 
     def read(self, after: Position, bytes_max: int) -> Span:
         """See ReplicaLog. Followers in step ask for the same: it is put together once."""
-        asked = (after, bytes_max, self.store.end_position)
+        asked = (after, bytes_max, self._extent.end_position)
         if self._last_read is not None and self._last_read[0] == asked:
             return self._last_read[1]
         if after in self._unreadable:
@@ -112,9 +114,10 @@ class ReplicaStore:
 
     def write(self, span: Span, after: Position) -> None:
         """See ReplicaLog. Raises: SpanDamagedError; StoreFull, look at `full` first; StoreStopped."""
-        ensure(after == self.end, "a range continues the log", after, self.end)
-        history = self.epochs
-        for run in span.history.runs_between(after, span.end):
+        if after != self._extent.end_position:
+            broken("a range continues the log", after, self.end)
+        history, whole = self.epochs, after == span.previous.position
+        for run in span.runs if whole else span.history.runs_between(after, span.end):
             history = history.extended(run.epoch, run.after)
         try:
             self._append(memoryview(span.data), span, after)
@@ -187,7 +190,8 @@ class ReplicaStore:
 
         True if all of it is flushed already; then it is not reported again.
         """
-        ensure(token > self._tokens, "tokens rise", token, self._tokens)
+        if token <= self._tokens:
+            broken("tokens rise", token, self._tokens)
         self._noted = self._tokens = token
         if self.store.untaken:
             return False
@@ -203,6 +207,11 @@ class ReplicaStore:
             batch, _ = self._in_flight[-1]
             self._in_flight[-1] = (batch, self._noted)
             self._noted = 0
+
+    @property
+    def untaken(self) -> bool:
+        """Whether `take_batch` has something to give."""
+        return self.store.untaken
 
     def take_batch(self) -> WriteBatch | None:
         """The store's next batch for the writer thread."""

@@ -11,14 +11,15 @@ Source: Raft paper 5.3 (log matching), restated for positions; RocketMQ's epoch 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
-from logherd.kit.errors import ensure
+import msgspec
+
+from logherd.kit.errors import broken, ensure
 from logherd.model.names import Epoch, Position
 
 __all__ = ["NOWHERE", "ORIGIN", "EpochHistory", "Point", "Run", "common_end"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Point:
+class Point(msgspec.Struct, frozen=True, order=True, gc=False):
     """A record's end, named so that two replicas can compare it; ordered by (epoch, position): "who knows more"."""
 
     epoch: Epoch
@@ -32,8 +33,7 @@ ORIGIN = Point(Epoch(0), NOWHERE)
 """The end of the empty log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True, gc=False):
     """One epoch's part of a log: its first record is the one that comes after the position `after`."""
 
     epoch: Epoch
@@ -68,7 +68,8 @@ class EpochHistory:
 
     def epoch_at(self, position: Position) -> Epoch:
         """The epoch of the record that ends at `position`; the caller knows that one does."""
-        ensure(position >= self.base.position, "a position below the base has no epoch", position, self.base)
+        if position < self.base.position:
+            broken("a position below the base has no epoch", position, self.base)
         if position == self.base.position or not self.runs:
             return self.base.epoch
         if position > self.runs[-1].after:  # what is nearly always asked

@@ -6,6 +6,8 @@ The protocols here are met by the memory log of `raft`, later by mapped segments
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from logherd.kit.errors import LogHerdError
 from logherd.model.names import Position
 from logherd.replication.epochs import EpochHistory, Point, Run
@@ -29,8 +31,7 @@ class UnreadableError(ReplicationError):
     and may be whole elsewhere; or the process has no descriptor left for its file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True, gc=False):
     """Whole records in one piece: those that end in (previous.position, end], as the raw bytes of the leader's log.
 
     Invariants: (1) without data, end is previous.position and there are no runs; (2) with data, the first run starts

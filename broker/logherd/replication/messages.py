@@ -2,11 +2,13 @@
 
 Every body travels in an envelope that names the cluster, both replicas and the sender's epoch. `generation` numbers the
 leader's attempts with one follower: it rises with every connection and every new probe, so that a straggler of an old
-connection is told from the answer that is waited for.
+connection is told from the answer that is waited for. They are Structs because several are made for each message:
+that takes no Python code. None can be part of a cycle, so the collector need not look at them.
 """
 
-from dataclasses import dataclass
 from typing import NewType
+
+import msgspec
 
 from logherd.model.names import Epoch, Position
 from logherd.replication.epochs import Point
@@ -37,16 +39,14 @@ A wiped replica comes back with another identity under its old name, so it is a 
 promised is credited to it, and it has no vote until a configuration names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterId:
+class ClusterId(msgspec.Struct, frozen=True, gc=False):
     """Which cluster, and how often an operator has rebuilt its quorum; both must be equal to talk."""
 
     name: str
     reset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(msgspec.Struct, frozen=True, gc=False):
     """Records to append after `span.previous`, or, without data, the question whether that point is shared.
 
     `commit` may lie beyond the span; the receiver trusts only what this exchange has verified.
@@ -57,8 +57,7 @@ class Append:
     commit: Position
 
 
-@dataclass(frozen=True, slots=True)
-class AppendAck:
+class AppendAck(msgspec.Struct, frozen=True, gc=False):
     """Cumulative. `verified`: my log equals yours up to here. `durable`: and up to here it is flushed."""
 
     generation: int
@@ -66,8 +65,7 @@ class AppendAck:
     durable: Position
 
 
-@dataclass(frozen=True, slots=True)
-class AppendReject:
+class AppendReject(msgspec.Struct, frozen=True, gc=False):
     """The point at `asked` is not in my log; `hint` is the last one of mine that may be in yours."""
 
     generation: int
@@ -75,16 +73,14 @@ class AppendReject:
     hint: Point
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(msgspec.Struct, frozen=True, gc=False):
     """Asks for a sign of life; apart from data, outside every window. `round` is the leader's, and rises."""
 
     round: int
     commit: Position
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatAck:
+class HeartbeatAck(msgspec.Struct, frozen=True, gc=False):
     """`end` is the durable end of the log; `busy` asks the leader to send nothing but heartbeats for now."""
 
     round: int
@@ -92,8 +88,7 @@ class HeartbeatAck:
     busy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CopyChunk:
+class CopyChunk(msgspec.Struct, frozen=True, gc=False):
     """Bytes of a full copy from `offset`. Without data it asks how far the receiver already is."""
 
     generation: int
@@ -102,8 +97,7 @@ class CopyChunk:
     data: bytes | memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class CopyAck:
+class CopyAck(msgspec.Struct, frozen=True, gc=False):
     """I hold the named image up to `offset`; go on from there. An installed image is told by an AppendAck."""
 
     generation: int
@@ -111,20 +105,17 @@ class CopyAck:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+class Stale(msgspec.Struct, frozen=True, gc=False):
     """Your epoch is over; the envelope carries mine."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAsk:
+class ReadAsk(msgspec.Struct, frozen=True, gc=False):
     """A follower wants to answer reads itself. `number` is never used again under the name of the sender."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReadGrant:
+class ReadGrant(msgspec.Struct, frozen=True, gc=False):
     """Once you have applied up to `position` your read is as new as when it was asked. None: ask somebody else."""
 
     number: int
@@ -135,8 +126,7 @@ ShippingRequest = Append | Heartbeat | CopyChunk
 ShippingAnswer = AppendAck | AppendReject | HeartbeatAck | CopyAck
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True, gc=False):
     """A message on its way. `body` is one of this room's or of the room that built the envelope."""
 
     cluster: ClusterId

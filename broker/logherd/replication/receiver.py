@@ -6,7 +6,7 @@ harmless, whatever its bounds are.
 Source: raft-log rules 5.4 and 5.5; Raft paper 5.3, figure 7.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from logherd.kit.errors import ensure
 from logherd.model.names import Position
@@ -28,8 +28,7 @@ from logherd.replication.messages import (
 __all__ = ["Flushed", "FromLeader", "ReceiveOutput", "Receiver"]
 
 
-@dataclass(frozen=True, slots=True)
-class FromLeader:
+class FromLeader(msgspec.Struct, frozen=True, gc=False):
     """A request of the one leader of this epoch; who that is and which epoch has been settled before."""
 
     body: ShippingRequest
@@ -37,13 +36,11 @@ class FromLeader:
     """Ask the leader for heartbeats only: the disk is full or does not keep up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flushed:
+class Flushed(msgspec.Struct, frozen=True, gc=False):
     """The durable end may have moved."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiveOutput:
+class ReceiveOutput(msgspec.Struct, frozen=True, gc=False):
     """What one step did. `wrote`: the log changed, so take a token and flush; no answer here depends on that flush.
 
     `cut`: where the log was truncated. `grown`: records after this position are new. `installed`: the state must be
@@ -124,7 +121,7 @@ class Receiver:
                 return ReceiveOutput((AppendReject(request.generation, asked, hint),), self._commit)
             below_base = asked < history.base.position
             ensure(below_base, "receiver 3: a leader holds what is committed", span.previous, history)
-        cut, grown = self._merge(span)
+        cut, grown = self._merge(span, history, end)
         self._verified = max(self._verified, span.end)
         self._learn_commit(request.commit)
         if cut is None and grown is None:
@@ -133,9 +130,8 @@ class Receiver:
         self._owed = True
         return ReceiveOutput((), self._commit, wrote=True, cut=cut, grown=grown)
 
-    def _merge(self, span: Span) -> tuple[Position | None, Position | None]:
+    def _merge(self, span: Span, history: EpochHistory, end: Position) -> tuple[Position | None, Position | None]:
         """Skip what is here, cut at the first difference, append the rest; (cut at, grown after)."""
-        history, end = self._log.epochs, self._log.end
         known = max(span.previous.position, self._commit)
         if known >= span.end:
             return None, None

@@ -227,13 +227,14 @@ class Shipper:
         if sender.busy:
             return
         # Who has everything lacks nothing that was dropped: most of the time the base need not be looked for.
-        lacks = sender.next < self._log.end and sender.mode is not Mode.COPY
+        end = self._log.end
+        lacks = sender.next < end and sender.mode is not Mode.COPY
         if lacks and sender.next < self._log.epochs.base.position:
             self._start_copy(sender)
         if sender.mode is Mode.PROBE:
             self._pump_probe(sender, now, out)
         elif sender.mode is Mode.REPLICATE:
-            self._pump_records(sender, now, out)
+            self._pump_records(sender, end, now, out)
         else:
             self._pump_copy(sender, now, out)
 
@@ -245,8 +246,7 @@ class Shipper:
         out.messages.append((sender.peer, question))
         sender.asked(now, self._options)
 
-    def _pump_records(self, sender: Sender, now: int, out: ShipOutput) -> None:
-        end = self._log.end
+    def _pump_records(self, sender: Sender, end: Position, now: int, out: ShipOutput) -> None:
         while sender.next < end and (room := sender.window.room) > 0:
             if sender.behind and not self._bucket.open:
                 break

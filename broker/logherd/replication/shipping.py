@@ -1,6 +1,8 @@
 """What goes into a Shipper and what comes out of it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from logherd.model.names import Position
 from logherd.replication.messages import ReplicaId, ShippingAnswer, ShippingRequest
@@ -35,21 +37,18 @@ class Connected:
     peer: ReplicaId
 
 
-@dataclass(frozen=True, slots=True)
-class FromFollower:
+class FromFollower(msgspec.Struct, frozen=True, gc=False):
     """An answer of a follower, in the leader's own epoch."""
 
     peer: ReplicaId
     body: ShippingAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class Grown:
+class Grown(msgspec.Struct, frozen=True, gc=False):
     """The leader appended to its log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True, gc=False):
     """The owner's commit position moved; it rides on the next message."""
 
     position: Position
@@ -93,10 +92,9 @@ class RefusedAck:
     end: Position
 
 
-@dataclass(slots=True)
-class ShipOutput:
+class ShipOutput(msgspec.Struct):
     """Messages that may leave at once, in order; `moved`: somebody's flushed position or answered round is news."""
 
-    messages: list[tuple[ReplicaId, ShippingRequest]] = field(default_factory=list)
-    events: list[LostData | RefusedAck] = field(default_factory=list)
+    messages: list[tuple[ReplicaId, ShippingRequest]] = []
+    events: list[LostData | RefusedAck] = []
     moved: bool = False

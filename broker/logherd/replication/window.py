@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken, ensure
 from logherd.model.names import Position
 
 __all__ = ["TokenBucket", "Window"]
@@ -33,7 +33,8 @@ class Window:
 
     def add(self, end: Position, size: int) -> None:
         """Note a message of `size` bytes that ends at `end`."""
-        ensure(not self._sent or end > self._sent[-1][0], "messages are sent in order", end)
+        if self._sent and end <= self._sent[-1][0]:
+            broken("messages are sent in order", end)
         self._sent.append((end, size))
         self._bytes += size
 

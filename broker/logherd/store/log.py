@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from logherd.kit.errors import ensure
 from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, RecordError, encode_blank
@@ -21,10 +22,22 @@ from logherd.store.retention import delete_segments, expired_segments
 from logherd.store.segment import Segment
 from logherd.store.writer import Cut, LogWriter, Task, WriteBatch
 
-__all__ = ["CommitLog"]
+__all__ = ["CommitLog", "Extent"]
 
 _MIB = 1 << 20
 _AHEAD_DIVISOR = 8
+
+
+class Extent(Protocol):
+    """Positions of a log, to be read only."""
+
+    @property
+    def end_position(self) -> int:
+        """End of everything appended."""
+
+    @property
+    def min_position(self) -> int:
+        """Lowest position that is kept."""
 
 
 class CommitLog:
@@ -198,7 +211,7 @@ class CommitLog:
     def take_batch(self) -> WriteBatch | None:
         """The oldest records that nobody took yet, bounded by `batch_bytes_max`; None if all are taken."""
         pending = self.pending
-        batch = next((batch for batch in pending if not batch.taken), None) if pending else None
+        batch = next((batch for batch in pending if not batch.taken), None) if self.untaken else None
         if batch is None:
             if not self.parts:
                 return None
@@ -212,7 +225,8 @@ class CommitLog:
     @property
     def untaken(self) -> bool:
         """Whether there is something for `take_batch`."""
-        return bool(self.parts) or any(not batch.taken for batch in self.pending)
+        # Batches are taken in order, so the last one tells.
+        return bool(self.parts) or bool(self.pending and not self.pending[-1].taken)
 
     def prepare_roll(self) -> bool:
         """Whether the log can go on in a further segment; creates it if need be. For appends that use the reserve."""

@@ -72,7 +72,8 @@ class Segment:
             else:
                 self._directory.sync()
             self.created = True
-        self._let_directory_go()
+        if self._directory is not None:
+            self._let_directory_go()
 
     def make_durable_for_next(self, directory: Directory) -> None:
         """The same for the owner thread, in a directory that it has opened itself: the writer may be at it, too."""

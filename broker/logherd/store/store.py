@@ -22,6 +22,7 @@ from logherd.store.errors import RawRefused, RecordTooLarge, StoreDamaged, Store
 from logherd.store.extract import has_unit
 from logherd.store.files import Buffer, Files
 from logherd.store.follow import plan_run
+from logherd.store.log import Extent
 from logherd.store.options import StoreOptions
 from logherd.store.raw import decode_run
 from logherd.store.read import ReadResult
@@ -31,11 +32,9 @@ from logherd.store.writer import WriteBatch
 
 __all__ = ["DiskState", "MessageStore"]
 
-
 _pack_unit = UNIT.pack
 _NO_PARTS = list[Buffer]()
-_RECORD_OVERHEAD = 160
-"""Most that a record takes beside topic, body and properties, rounded up."""
+_RECORD_OVERHEAD = 160  # most that a record takes beside topic, body and properties, rounded up
 
 
 class MessageStore:
@@ -64,8 +63,7 @@ class MessageStore:
         self._uncommitted = recovered.uncommitted
         self.committed_position = recovered.committed
         self.recovery: Recovery = recovered.report
-        self.retention = options.retention
-        """What `apply_retention` deletes; may be replaced at any time."""
+        self.retention = options.retention  # what `apply_retention` deletes; may be replaced at any time
 
     @staticmethod
     def open(directory: Path, options: StoreOptions, files: Files, *, clock: Clock) -> "MessageStore":
@@ -77,6 +75,11 @@ class MessageStore:
         for the first segment; OSError from the disk.
         """
         return MessageStore(recover(str(directory), options, files, clock=clock), options)
+
+    @property
+    def extent(self) -> Extent:
+        """Where the log begins and ends, always as it is now; for who asks several times for each message."""
+        return self._log
 
     @property
     def end_position(self) -> int:
@@ -123,11 +126,10 @@ class MessageStore:
         Raises:  StoreFull, StoreStopped, RecordTooLarge; then nothing was appended.
         """
         ensure(has_unit(sys_flag), "only whole messages are appended", queue)
-        offset, position, _ = self.append_plain(
+        return self.append_plain(
             queue, body, properties, None, born_timestamp, born_host, store_timestamp, flag, sys_flag,
             reconsume_times, prepared_position, reserve,
-        )  # fmt: skip
-        return offset, position
+        )[:2]  # fmt: skip
 
     def append_plain(
         self, queue: QueueLog, body: bytes | memoryview, properties: bytes, sole_key: bytes | None,

@@ -65,7 +65,8 @@ class Uncommitted:
         gone = list[QueueLog]()
         while self.doomed and self.doomed[0].position <= committed:
             gone.append(self.doomed.popleft().queue)
-        self._derived.remove_queues(gone)
+        if gone:
+            self._derived.remove_queues(gone)
 
     def bury_below(self, deleted: Mapping[str, int]) -> None:
         """These topics were deleted at these positions, which are committed: what ends below does not come back."""

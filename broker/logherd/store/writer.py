@@ -16,12 +16,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from msgspec.structs import replace
 
 from logherd.kit.clock import Clock
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken, ensure
 from logherd.store.checkpoint import CHECKPOINT_SIZE, SLOT_OFFSETS, Checkpoint, encode_java_fields, encode_slot
 from logherd.store.consume_queue import QueueLog
 from logherd.store.errors import StoreStopped
@@ -119,9 +119,11 @@ class CheckpointFile:
             file.allocate(CHECKPOINT_SIZE)
         return file
 
-    def record(self, value: Checkpoint) -> None:
+    def record(self, value: Checkpoint, *, flushed: int | None = None) -> None:
+        """`flushed`, where it is given, instead of that of `value`."""
         counter = self.value.counter + 1
-        self.value = replace(value, counter=counter, committed=self.committed)
+        reached = value.flushed if flushed is None else flushed
+        self.value = replace(value, counter=counter, committed=self.committed, flushed=reached)
         self._file.write(SLOT_OFFSETS[counter % 2], (encode_slot(self.value),))
         self._synced = False
 
@@ -262,11 +264,15 @@ class LogWriter:
         ):  # fmt: skip
             return False
         self._in_order(batch)
-        self.guarded(lambda: self._put(batch))
+        try:
+            self._put(batch)
+        except OSError as error:
+            self._fail(error)
         return True
 
     def _in_order(self, batch: WriteBatch) -> None:
-        ensure(batch.start == self._written, "batches are written in order", batch.start, self._written)
+        if batch.start != self._written:
+            broken("batches are written in order", batch.start, self._written)
 
     def _write(self, batch: WriteBatch) -> None:
         self._put(batch)
@@ -307,9 +313,7 @@ class LogWriter:
         self._unflushed.clear()
         self._flush_bytes_mean += (self._written - self.flushed_position - self._flush_bytes_mean) // _MEAN_OF_FLUSHES
         self.flushed_position = self._written
-        self.checkpoint.record(
-            replace(self.checkpoint.value, flushed=self._written, window=self._options.log.window_bytes, closed=False)
-        )
+        self.checkpoint.record(self.checkpoint.value, flushed=self._written)
 
     def background_work(self) -> bool:
         """Do one small step of what waits. Blocks for a few ms at most. True if more could be done at once.
@@ -445,5 +449,8 @@ class LogWriter:
         try:
             return action()
         except OSError as error:
-            self.failure = error
-            raise StoreStopped(f"a write or flush in {self._directory} failed: {error}") from error
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> NoReturn:
+        self.failure = error
+        raise StoreStopped(f"a write or flush in {self._directory} failed: {error}") from error

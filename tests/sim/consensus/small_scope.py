@@ -14,10 +14,12 @@ import re
 import sys
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from hashlib import blake2b
 from itertools import permutations
 from time import monotonic
+
+from msgspec import structs
 
 from logherd.model.names import Epoch, Position
 from logherd.raft.candidate import Candidate, PreCandidate
@@ -135,7 +137,7 @@ def _renamed(text: str, names: dict[ReplicaId, ReplicaId]) -> str:
 def _plain(envelope: Envelope) -> Envelope:
     body = envelope.body
     if isinstance(body, (Heartbeat, HeartbeatAck)):
-        return replace(envelope, body=replace(body, round=0))
+        return structs.replace(envelope, body=structs.replace(body, round=0))
     return envelope
 
 

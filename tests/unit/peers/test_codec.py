@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 
 from logherd.group.messages import Contradicted, Presence, Summons
 from logherd.model.names import Epoch, Position
@@ -193,7 +194,7 @@ def test_what_is_encoded_is_decoded(name: str, reset: int, sender: str, to: str,
 
 def test_data_is_neither_copied_in_nor_out() -> None:
     data = memoryview(bytearray(b"z" * 5))
-    for body in (Append(1, replace(SPAN, data=data), Position(0)), CopyChunk(1, IMAGE, 0, data)):
+    for body in (Append(1, changed(SPAN, data=data), Position(0)), CopyChunk(1, IMAGE, 0, data)):
         assert envelope_parts(envelope(body))[1] is data
         received = bytearray(encode_envelope(envelope(body)))
         found = decode_envelope(memoryview(received)).body
@@ -204,15 +205,15 @@ def test_data_is_neither_copied_in_nor_out() -> None:
 
 
 BROKEN_SPANS: dict[str, Callable[[Span], Span]] = {
-    "data without runs": lambda span: replace(span, runs=()),
-    "runs without data": lambda span: replace(span, data=b""),
-    "an empty span that ends elsewhere": lambda span: replace(span, runs=(), data=b""),
-    "a first run elsewhere": lambda span: replace(span, runs=(Run(Epoch(6), Position(101)), *span.runs[1:])),
-    "a first run of an older epoch": lambda span: replace(span, runs=(Run(Epoch(5), Position(100)), *span.runs[1:])),
-    "epochs that do not rise": lambda span: replace(span, runs=(span.runs[0], Run(Epoch(6), Position(140)))),
-    "places that do not rise": lambda span: replace(span, runs=(span.runs[0], Run(Epoch(7), Position(100)))),
-    "a run at the end": lambda span: replace(span, runs=(span.runs[0], Run(Epoch(7), Position(190)))),
-    "an epoch above the leader's": lambda span: replace(span, runs=(span.runs[0], Run(Epoch(9), Position(140)))),
+    "data without runs": lambda span: changed(span, runs=()),
+    "runs without data": lambda span: changed(span, data=b""),
+    "an empty span that ends elsewhere": lambda span: changed(span, runs=(), data=b""),
+    "a first run elsewhere": lambda span: changed(span, runs=(Run(Epoch(6), Position(101)), *span.runs[1:])),
+    "a first run of an older epoch": lambda span: changed(span, runs=(Run(Epoch(5), Position(100)), *span.runs[1:])),
+    "epochs that do not rise": lambda span: changed(span, runs=(span.runs[0], Run(Epoch(6), Position(140)))),
+    "places that do not rise": lambda span: changed(span, runs=(span.runs[0], Run(Epoch(7), Position(100)))),
+    "a run at the end": lambda span: changed(span, runs=(span.runs[0], Run(Epoch(7), Position(190)))),
+    "an epoch above the leader's": lambda span: changed(span, runs=(span.runs[0], Run(Epoch(9), Position(140)))),
 }
 
 

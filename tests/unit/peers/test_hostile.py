@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace as changed
 
 from logherd.model.names import Epoch, Position
 from logherd.peers.codec import encode_envelope
@@ -61,7 +62,7 @@ async def test_whoever_says_no_hello_is_cut_off(data: bytes, reason: str) -> Non
         (make_frame(b"\x05"), "envelope: 1 bytes"),
         (make_frame(encode_envelope(beat("b", "a")) + b"x"), "heartbeat: 1 bytes are left over"),
         (make_frame(encode_envelope(beat("c", "a"))), "sender: c.0000000000000001 on a connection of b."),
-        (make_frame(encode_envelope(replace(beat("b", "a"), sender=replica("b", 2)))), "sender: b.0000000000000002"),
+        (make_frame(encode_envelope(changed(beat("b", "a"), sender=replica("b", 2)))), "sender: b.0000000000000002"),
         ((QUICK.frame_bytes_max + 1).to_bytes(4, "big") + bytes(4), f"1 to {QUICK.frame_bytes_max} are taken"),
     ],
 )

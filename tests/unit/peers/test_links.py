@@ -5,6 +5,8 @@ import socket
 from contextlib import closing
 from dataclasses import replace
 
+from msgspec import structs
+
 from logherd.model.names import Epoch, Position
 from logherd.peers.codec import encode_envelope
 from logherd.peers.frames import make_frame
@@ -78,9 +80,9 @@ async def test_nothing_is_sent_without_a_link_to_exactly_that_replica() -> None:
         assert not a.links.send(beat("a", "b"))
         assert not a.links.send(beat("a", "nobody"))
         await a.until(lambda: bool(a.linked))
-        other_life = replace(beat("a", "b"), to=replica("b", 2))
+        other_life = structs.replace(beat("a", "b"), to=replica("b", 2))
         assert not a.links.send(other_life)
-        assert not a.links.send(replace(beat("a", "b"), body=object()))
+        assert not a.links.send(structs.replace(beat("a", "b"), body=object()))
         assert not a.links.send(beat("a", "b", -1))
         assert a.links.send(beat("a", "b", 7))
         await b.until(lambda: bool(b.heard))
@@ -142,7 +144,7 @@ async def test_a_restarted_peer_is_linked_again() -> None:
         await again.start({"a": a.address})
         try:
             await a.until(lambda: a.linked == [replica("b"), replica("b", 2)])
-            assert a.links.send(replace(beat("a", "b"), to=replica("b", 2)))
+            assert a.links.send(structs.replace(beat("a", "b"), to=replica("b", 2)))
             await again.until(lambda: bool(again.heard))
         finally:
             await again.stop()

@@ -67,14 +67,14 @@ async def test_what_a_pass_collects_is_one_write() -> None:
 
 async def test_what_waits_for_the_end_of_a_pass_may_be_written_before() -> None:
     outgoing, sink = made()
-    assert not outgoing.due
+    assert outgoing.due is None
     outgoing.send(b"a", bulk=True)
-    assert outgoing.due
+    assert outgoing.due is not None
     outgoing.flush()
-    assert (sink.writes, outgoing.due) == ([b"a"], False)
+    assert (sink.writes, outgoing.due) == ([b"a"], None)
     outgoing.send(b"b", bulk=True)
     await asyncio.sleep(0)
-    assert (sink.writes, outgoing.due) == ([b"a", b"b"], False)
+    assert (sink.writes, outgoing.due) == ([b"a", b"b"], None)
 
 
 async def test_only_a_buffer_full_lies_with_a_peer_that_does_not_read_and_heartbeats_go_next() -> None:

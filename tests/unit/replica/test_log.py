@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec.structs import replace as changed
 
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch, Position
@@ -105,7 +106,7 @@ def test_damage_on_the_way_changes_nothing(log: ReplicaStore) -> None:
     span = log.read(Position(0), 10_000)
     copy = open_log()
     broken = bytes(span.data)[:-3] + b"!!!"
-    for bad in (replace(span, data=broken), replace(span, end=Position(span.end + 1))):
+    for bad in (changed(span, data=broken), changed(span, end=Position(span.end + 1))):
         with pytest.raises(SpanDamagedError):
             copy.write(bad, Position(0))
         assert (copy.end, copy.epochs.runs) == (0, ())
@@ -323,7 +324,7 @@ def test_damage_behind_a_blank_leaves_nothing_appended(log: ReplicaStore) -> Non
     damaged = bytearray(span.data)
     damaged[-20] ^= 1
     with pytest.raises(SpanDamagedError):
-        copy.write(replace(span, data=bytes(damaged)), copy.end)
+        copy.write(changed(span, data=bytes(damaged)), copy.end)
     assert copy.end == before
     copy.write(span, copy.end)
     assert copy.end == log.end

@@ -111,7 +111,8 @@ class Flushing:
         if promise is not None or piece is not None:
             batch = _Batch(self._file, promise, piece)
             self._writer.submit(batch, here=batch.write_if_brief if here else None)
-        self._tell()
+        if self._tokens.reached > self._tokens.told:
+            self._tell()
 
     def end(self) -> None:
         """Send nothing more, and take no more batches."""
@@ -136,7 +137,8 @@ class Flushing:
             token = self._log.flushed(batch.piece)
             self._tokens.reached = token or self._tokens.reached
         self._tell()
-        self.submit()
+        if self._promise is not None or self._log.untaken or self._tokens.reached > self._tokens.told:
+            self.submit()
 
     def _tell(self) -> None:
         """Send what is held for what is durable by now, and say so."""

@@ -86,7 +86,8 @@ class Replica:
         self.disk = Flushing(log, file, send=self._send, on_flushed=self._flushed, on_failure=self.fail)
         self._health = Health()
         self._idle: list[asyncio.Future[None]] = []
-        self._pass_due = False
+        self._pass: asyncio.Handle | None = None
+        """The end of this pass of the loop, if there is something to do then."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -126,7 +127,7 @@ class Replica:
 
     def serving(self) -> Epoch | None:
         """The epoch in which this replica may answer as the leader at this very moment."""
-        return self.machine.serving(boot_ms()) if self.failure is None else None
+        return self.mode.machine.serving(boot_ms()) if self.failure is None else None
 
     def drain(self) -> None:
         """The process is about to stop: hand over, or leave the in-sync set."""
@@ -146,7 +147,8 @@ class Replica:
         for envelope in envelopes:
             self.step(Received(envelope))
             self.mode.received(envelope)
-        if self._pass_due and self.machine.leads is None:
+        if self._pass is not None and self.mode.machine.leads is None:
+            self._pass.cancel()
             self._end_pass()  # nobody else appends to a follower's log, so its flush need not wait for the pass to end
 
     def linked(self, peer: ReplicaId) -> None:
@@ -159,9 +161,8 @@ class Replica:
 
     def schedule(self) -> None:
         """Say that something may have been appended in this pass. Cheap; may be called for every request."""
-        if not self._pass_due:
-            self._pass_due = True
-            asyncio.get_running_loop().call_soon(self._end_pass)
+        if self._pass is None:
+            self._pass = asyncio.get_running_loop().call_soon(self._end_pass)
 
     def look(self) -> None:
         """Let the machine see what time it is: a lease that is over ends all duties before this returns."""
@@ -172,7 +173,7 @@ class Replica:
         if self.failure is not None:
             return
         try:
-            output = self.machine.step(event, boot_ms())
+            output = self.mode.machine.step(event, boot_ms())
             self._seen = self.log.end
             self._carry_out(output, news=bool(output.events) or not isinstance(event, _FREQUENT))
         except Exception as error:  # a broken rule, or a log that cannot go on
@@ -181,16 +182,19 @@ class Replica:
     # ---- passes -------------------------------------------------------------------------------------------------
 
     def _end_pass(self) -> None:
-        self._pass_due = False
+        try:
+            if self.failure is None:
+                self._duties.before_batch()
+                if self.log.end != self._seen:
+                    self.step(Appended())
+                    self.links.flush()  # before the writer thread, once woken, takes its turns with this one
+        finally:
+            self._pass = None  # not before: what these wanted is handed over here and now
         if self.failure is not None:
             return
-        self._duties.before_batch()
-        if self.log.end != self._seen:
-            self.step(Appended())
-            self.links.flush()  # before the writer thread, once woken, takes its turns with this one
         # A follower has little else to do than to acknowledge, and if its disk hangs it may as well: the leader goes on
         # without it. A leader ships, takes requests and hears acknowledgements meanwhile, unless it need not flush.
-        self.disk.submit(here=self.machine.leads is None or self._flushes_later)
+        self.disk.submit(here=self.mode.machine.leads is None or self._flushes_later)
         if self._idle and self.log.store.flushed_position >= self.log.store.end_position:
             self._release_idle()
 
@@ -215,7 +219,7 @@ class Replica:
     def _flushed(self, token: int) -> None:
         self.step(Flushed(token))
         self.links.flush()
-        if self._idle or self.machine.leads is not None:
+        if self._idle or self.mode.machine.leads is not None:
             self.schedule()
 
     def _send(self, envelope: Envelope) -> bool:

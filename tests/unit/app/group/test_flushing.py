@@ -71,6 +71,10 @@ class FakeLog:
         self.token = token
         return self.appended == self.taken and not self.tokens
 
+    @property
+    def untaken(self) -> bool:
+        return self.taken != self.appended
+
     def take_batch(self) -> Piece | None:
         if self.taken == self.appended:
             return None
