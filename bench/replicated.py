@@ -1,8 +1,9 @@
 """Three replicas, flush before answer: LogHerd beside RocketMQ 5.3.3, `python -m bench.replicated [--quick]`.
 
-The same stock Java client loads a stub that answers at once (the client's own ceiling), one RocketMQ broker without
-replicas and flushes, RocketMQ's two replicated modes, and a LogHerd group with all its guardians and controllers. Each
-is started on empty stores, warmed up and measured alone. LogHerd's own pipelined load and the disk's flushes follow,
+The same stock Java client loads a stub that answers at once (the client's own ceiling), a floor (the least that three
+flushed copies take in Python: bench/floor_server.py), one RocketMQ broker without replicas and flushes, RocketMQ's two
+replicated modes, and a LogHerd group with all its guardians and controllers. Each is started on empty stores, warmed up
+and measured alone. LogHerd's own pipelined load and the disk's flushes follow,
 and what a stock producer notices when the leader is killed. Prints ratios against the aims of issue 5.
 """
 
@@ -23,7 +24,7 @@ from bench.disk_flush import measure_disk
 from bench.groups import KINDS, RunningGroup, running_group
 from bench.place import bench_place, run_bench
 from bench.sampling import Sampler
-from bench.targets import Target, bench_classes, running
+from bench.targets import PLAIN, Target, bench_classes, running
 
 from compat.driver import Driver
 from compat.processes import until
@@ -53,10 +54,10 @@ class Replicated:
         return Driver(bench_classes(), self.directory / name, main="dev.logherd.bench.Bench", options=options)
 
     def single(self, target: Target) -> None:
-        """What a replicated group is measured against: the stub, or one broker."""
+        """What a replicated group is measured against: the stub, the floor, or one broker."""
         print(f"  {target.name} ...", flush=True)
         with self.client("client") as client, running(target, self.directory / target.name) as started:
-            if target.kind != "stub":
+            if not target.plain:
                 started.server.create_topic("Bench", queues=8)
             self.figures[target.name] = {
                 name: run_load(client, started.server.name_server, started.pids, load, **self.timing)
@@ -195,11 +196,11 @@ def aims(figures: dict[str, Any]) -> list[tuple[str, float, str, bool]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a few seconds for each load, small heaps: does it run?")
-    parser.add_argument("--only", help="what to measure, separated by commas (stub, alone, disk, or a kind of group)")
+    parser.add_argument("--only", help="what to measure: some of stub,floor,alone,disk and the kinds of groups")
     parser.add_argument("--kills", type=int, default=3, help="deaths of each group's leader under a stock producer")
     parser.add_argument("--out", type=Path, default=Path("bench-replicated.json"), help="where the figures go as JSON")
     options = parser.parse_args()
-    chosen = options.only.split(",") if options.only else ["stub", "alone", "disk", *KINDS]
+    chosen = options.only.split(",") if options.only else [*PLAIN, "alone", "disk", *KINDS]
     timing = {"warmup_s": 3.0, "measure_s": 3.0} if options.quick else {"warmup_s": 15.0, "measure_s": 10.0}
     with bench_place() as directory:
         run = Replicated(directory, **timing, kills=options.kills, heap="512m" if options.quick else "1g")
@@ -209,15 +210,16 @@ def main() -> None:
                 name: asdict(measure_disk(directory / "disk", piece=piece, seconds=3))
                 for name, piece in figures.items()
             }
-        if "stub" in chosen:
-            run.single(Target("stub"))
+        for kind in PLAIN:
+            if kind in chosen:
+                run.single(Target(kind))
         if "alone" in chosen:
             run.single(Target("rocketmq", "async", heap=run.heap))
         for kind in KINDS:
             if kind in chosen:
                 run.group(kind)
     run.figures["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()}
-    print("\n".join(table({name: run.figures[name] for name in ("stub", _ALONE, *KINDS) if name in run.figures})))
+    print("\n".join(table({name: run.figures[name] for name in (*PLAIN, _ALONE, *KINDS) if name in run.figures})))
     print("\n".join(beside_the_loads(run.figures)))
     run.figures["aims"] = aims(run.figures)
     for name, value, aim, reached in run.figures["aims"]:

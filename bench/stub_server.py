@@ -21,7 +21,7 @@ from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import encode_header
 from logherd.wire.headers.send import SendMessageResponse
 
-__all__ = ["StubServer", "serve"]
+__all__ = ["StubConnection", "StubServer", "serve"]
 
 _LENGTHS = Struct(">II")
 _SEND = re.compile(rb'"code":(?:310|320|10)\D')
@@ -63,9 +63,10 @@ class StubServer:
             answer.remark = f" request type {request.code} not supported by the stub"
         return answer
 
-    async def listen(self, host: str, port: int) -> asyncio.Server:
+    async def listen(self, host: str, port: int, *, make: "type[StubConnection] | None" = None) -> asyncio.Server:
         """Accept connections; the bound address goes into the routes."""
-        server = await asyncio.get_running_loop().create_server(lambda: _Connection(self), host, port, backlog=1024)
+        kind = make or StubConnection
+        server = await asyncio.get_running_loop().create_server(lambda: kind(self), host, port, backlog=1024)
         bound = server.sockets[0].getsockname()
         self._address = f"{bound[0]}:{bound[1]}"
         return server
@@ -83,14 +84,16 @@ class StubServer:
         return TopicRoute(queues=[queues], brokers=[broker])
 
 
-class _Connection(asyncio.Protocol):
+class StubConnection(asyncio.Protocol):
+    """A client's connection."""
+
     def __init__(self, stub: StubServer) -> None:
-        self._stub = stub
-        self._transport: asyncio.WriteTransport | None = None
+        self.stub = stub
+        self.transport: asyncio.WriteTransport | None = None
         self._buffer = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.WriteTransport", transport)
+        self.transport = cast("asyncio.WriteTransport", transport)
 
     def data_received(self, data: bytes) -> None:
         buffer = self._buffer
@@ -108,16 +111,21 @@ class _Connection(asyncio.Protocol):
             answers.append(self._answer(data, at, stop, at + 8 + (marker & 0xFFFFFF)))
             at = stop
         buffer += data[at:]
-        if self._transport is not None:
-            self._transport.write(b"".join(answers))
+        if answers:
+            self.send(data[:at], b"".join(answers))
+
+    def send(self, data: bytes, answers: bytes) -> None:
+        """Whole requests came, and these are their answers."""
+        if self.transport is not None:
+            self.transport.write(answers)
 
     def _answer(self, data: bytes, at: int, stop: int, header_end: int) -> bytes:
         if data[at + 4] == 0 and _SEND.search(data, at + 8, header_end):
             opaque = _OPAQUE.search(data, at + 8, header_end)
             if opaque is not None:
-                return b"" if _ONEWAY.search(data, at + 8, header_end) else self._stub.send_answer(opaque[1])
+                return b"" if _ONEWAY.search(data, at + 8, header_end) else self.stub.send_answer(opaque[1])
         [request] = FrameReader().feed(data[at:stop])
-        return b"" if request.is_oneway or request.is_response else encode_frame(self._stub.answer(request))
+        return b"" if request.is_oneway or request.is_response else encode_frame(self.stub.answer(request))
 
 
 async def serve(host: str, port: int, queues: int) -> None:

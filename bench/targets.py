@@ -1,4 +1,5 @@
-"""What is measured: RocketMQ 5.3.3, LogHerd, and a stub that answers at once. One broker each, on loopback."""
+"""What is measured: RocketMQ 5.3.3, LogHerd, a stub that answers at once. One broker each, on loopback; and the floor,
+which writes and flushes in three processes and does nothing else."""
 # ruff: noqa: E402 - the processes are started by the code of tests/compat, which is not installed anywhere
 
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from bench.sampling import family
+
 from compat.logherd_server import start_logherd
 from compat.processes import Process, accepts, free_port
 from compat.remoting import ask
@@ -18,8 +21,10 @@ from compat.rocketmq import RocketMQOptions, start_rocketmq
 from compat.server import Server
 from compat.toolchain import JAVA_DIRECTORY, compile_java
 
-__all__ = ["Running", "Target", "bench_classes", "cold_start", "running"]
+__all__ = ["PLAIN", "Running", "Target", "bench_classes", "cold_start", "running"]
 
+PLAIN = ("stub", "floor")
+"""What is measured and is no broker."""
 BENCH_JAVA = Path(__file__).parent / "java" / "src" / "main" / "java"
 # As shipped, apart from the share of the disk that may be used, which is the machine's affair.
 _AS_SHIPPED = {"diskMaxUsedSpaceRatio": "95"}
@@ -39,7 +44,12 @@ class Target:
 
     @property
     def name(self) -> str:
-        return self.kind if self.kind == "stub" else f"{self.kind} {self.flush}"
+        return self.kind if self.plain else f"{self.kind} {self.flush}"
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is no broker: it has no settings, and every topic."""
+        return self.kind in PLAIN
 
 
 @dataclass(slots=True)
@@ -59,12 +69,13 @@ def bench_classes() -> str:
 def running(target: Target, directory: Path) -> Iterator[Running]:
     """The target, started on an empty directory and ended behind the block."""
     directory.mkdir(parents=True)
-    if target.kind == "stub":
+    if target.plain:
         port = free_port()
-        command = [sys.executable, "-m", "bench.stub_server", "--port", str(port)]
-        with Process(command, log=directory / "stub.out", environment={"PYTHONPATH": str(ROOT)}) as process:
-            process.wait_ready(lambda: accepts(port), seconds=10, what="the stub listens")
-            yield Running(Server(port, port), [process.pid])
+        command = [sys.executable, "-m", f"bench.{target.kind}_server", "--port", str(port)]
+        command += ["--directory", str(directory)] if target.kind == "floor" else []
+        with Process(command, log=directory / "server.out", environment={"PYTHONPATH": str(ROOT)}) as process:
+            process.wait_ready(lambda: accepts(port), seconds=30, what=f"the {target.kind} listens")
+            yield Running(Server(port, port), family(process.pid))
     elif target.kind == "logherd":
         with start_logherd(directory, flush=target.flush) as logherd:
             yield Running(logherd, [logherd.process.pid])

@@ -14,7 +14,9 @@ from bench.heartbeats import measure, running_controllers
 from bench.node_protocol import CAS, FAILED, GET, MISSING, OK, PUT, read_answer, write_request
 from bench.raft_targets import running_group
 from bench.sampling import family
+from bench.targets import Target, running
 
+from compat.remoting import ask as ask_broker
 from system.guardians import eventually, is_alive
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
@@ -38,6 +40,18 @@ def test_the_measured_group_decides_every_put(tmp_path: Path) -> None:
             wrong = write_request(1, CAS, b"key 7", b"\0\0\0\1?new")
             assert ask(link, [wrong]) == {1: (FAILED, b"x" * 7)}
     assert len(group.pids) == 3
+
+
+def test_the_floor_answers_what_three_files_hold(tmp_path: Path) -> None:
+    place = tmp_path / "floor"
+    with running(Target("floor"), place) as started:
+        assert len(started.pids) == 3
+        sent = {"producerGroup": "p", "topic": "t", "queueId": "0", "sysFlag": "0", "bornTimestamp": "0", "flag": "0"}
+        for number in range(20):
+            body = b"message %d of the floor" % number
+            assert ask_broker(started.server.broker_port, 10, sent, body)[0]["code"] == 0
+            assert all(body in (place / name).read_bytes() for name in ("leader", "f1", "f2"))
+    assert not any(is_alive(pid) for pid in started.pids)
 
 
 def test_measured_brokers_hold_leases_and_others_follow_when_they_fall_silent(tmp_path: Path) -> None:
