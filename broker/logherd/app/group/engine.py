@@ -275,6 +275,8 @@ class GroupEngine:
     def committed(self, touched: list[QueueLog], position: Position) -> None:
         """See Duties: what is derived first, then whoever waits."""
         self.metadata.advance(position)
+        if self.standing.shut:
+            self.standing.reconsider()
         # What is told must be there to be read: that goes in whole batches, and may end below `position`.
         self._on_commit(touched, self.store.committed_position)
 

@@ -113,6 +113,10 @@ class Standing:
 
     # ---- at once ---------------------------------------------------------------------------------------------------
 
+    def reconsider(self) -> None:
+        """Messages are refused, and something was committed: take them again now, not at the next tick."""
+        self._mind_set()
+
     def drain(self) -> None:
         """Take no more requests; those that are running are answered."""
         self._next = self._following = None

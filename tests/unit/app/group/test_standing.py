@@ -64,8 +64,10 @@ def test_what_is_not_acknowledged_in_time_shuts_and_a_commit_opens(scene: Scene)
     scene.now += 1
     stands.settle()
     assert scene.reasons == ["in-sync replicas do not acknowledge: 1, 2 are needed"]
+    stands.reconsider()
+    assert len(scene.reasons) == 1
     scene.committed_position = 50
-    stands.settle()
+    stands.reconsider()
     assert scene.reasons[1:] == [""]
 
 
