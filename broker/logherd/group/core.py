@@ -122,10 +122,10 @@ class GroupCore(Grounded):
         Raises: what the log raises. A log that has to begin again (R16) does so under another incarnation: what it
         acknowledged before is gone, and only a registration tells the controllers (R11).
         """
-        self._ground.pass_time(now)
+        grown = self._ground.begin(now)
         if not isinstance(self._role, Follows):
-            self._role.look()
-        elif self._ground.grown:
+            self._role.look(grown=grown)
+        elif grown:
             broken("ground 4: only a leader's services append", event)
         self._take(event)
         # What was only appended is flushed nowhere: nothing follows from it.

@@ -8,12 +8,14 @@ from logherd.group.messages import Contradicted, Presence
 from logherd.group.output import Cut, Following, Installed, MustRebuild
 from logherd.group.reading import Reading
 from logherd.group.seat import Process, process_of, replica_of
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken
 from logherd.replication.log import Span
 from logherd.replication.messages import Append, Envelope, Heartbeat, ReplicaId, ShippingRequest
 from logherd.replication.receiver import Flushed, FromLeader, ReceiveOutput, Receiver
 
 __all__ = ["Follows"]
+
+_FLUSHED = Flushed()
 
 
 class Follows:
@@ -54,10 +56,11 @@ class Follows:
             ground.be_drained()
 
     def _follow(self, leader: ReplicaId) -> None:
-        ensure(self._leader in (None, leader), "one leader in an epoch", self._leader, leader)
         if self._leader is None:
             self._leader = leader
             self._greet()
+        elif self._leader != leader:
+            broken("one leader in an epoch", self._leader, leader)
 
     def _show(self, leader: BrokerId | None, address: str) -> None:
         following = Following(self._ground.epoch, leader, address)
@@ -167,7 +170,7 @@ class Follows:
     def on_flushed(self) -> None:
         """Acknowledge what the flush covered, in one message."""
         if self._receiver is not None:
-            self._carry_out(self._receiver.step(Flushed(), self._ground.now))
+            self._carry_out(self._receiver.step(_FLUSHED, self._ground.clock.now))
 
     def _receiving(self) -> Receiver:
         ground = self._ground

@@ -155,11 +155,6 @@ class Ground:
         return self._progress.commit
 
     @property
-    def grown(self) -> bool:
-        """Whether the log has another end than the latest step left it with."""
-        return self.log.end != self._progress.end
-
-    @property
     def told(self) -> Position:
         """How far the shell has been told, in earlier steps, that the log is committed."""
         return self._progress.shown
@@ -175,14 +170,16 @@ class Ground:
 
     # ---- what it does --------------------------------------------------------------------------------------------
 
-    def pass_time(self, now: int) -> None:
-        """Note the time, and whether this process has slept."""
+    def begin(self, now: int) -> bool:
+        """Note the time, and whether this process has slept; True if the log has another end than the latest step left
+        it with."""
         clock = self.clock
         if now < clock.now:
             broken("the clock never goes back", now, clock.now)
         if now - clock.now >= self.options.lag_ms // 2:
             clock.gap_at = now
         clock.now = now
+        return self.log.end != self._progress.end
 
     def promise(self, epoch: Epoch) -> None:
         """Refuse all earlier epochs from now on; what is answered in this one waits until that is durable (R4)."""

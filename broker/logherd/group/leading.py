@@ -106,13 +106,13 @@ class Leadership(ABC):
         self._ground.report(Leading(self.epoch, self._began))
         self._summon()
 
-    def look(self) -> None:
+    def look(self, *, grown: bool) -> None:
         """Done before every input: a lease that is over ends all duties first, and the log may have grown."""
         ground = self._ground
         leased = self.leased(ground.clock.now)
         if not (leased and self._serving):  # else nothing changes: what is committed stays so
             self._mind_service(leased=leased)
-        if ground.grown:
+        if grown:
             self._take_growth()
 
     def _take_growth(self) -> None:

@@ -143,11 +143,11 @@ class StaticCore(Grounded):
     def step(self, event: Input, now: int) -> Output:
         """Take one input; see output.py. Raises: what the log raises."""
         ensure(not isinstance(event, _OTHERS), "an input of another mode", event)
-        self._ground.pass_time(now)
+        grown = self._ground.begin(now)
         if isinstance(self._role, StaticLeader):
-            self._role.look()
+            self._role.look(grown=grown)
         else:
-            ensure(not self._ground.grown, "ground 4: only a leader's services append", event)
+            ensure(not grown, "ground 4: only a leader's services append", event)
         match event:
             case Received():
                 self._on_envelope(event.envelope)

@@ -32,10 +32,11 @@ class Outbox:
 
     def add_bulk(self, frame: bytes) -> bool:
         """Queue a frame of records; False if too much waits."""
-        if not self.has_bulk_room(len(frame)):
+        size = len(frame)
+        if self.bulk_bytes and self.bulk_bytes + size > self.bulk_bytes_max:
             return False
         self._bulk.append(frame)
-        self.bulk_bytes += len(frame)
+        self.bulk_bytes += size
         return True
 
     def add_urgent(self, frame: bytes) -> bool:

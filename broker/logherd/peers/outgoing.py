@@ -86,7 +86,8 @@ class Outgoing:
             self.due.cancel()  # where this is not it: there would be nothing left for it
             self.due = None
         transport, outbox = self._transport, self._outbox
-        while self._open and not self._congested and (frames := outbox.take(self._buffer_bytes)):
+        while self._open and (outbox.urgent_bytes or outbox.bulk_bytes) and not self._congested:
+            frames = outbox.take(self._buffer_bytes)
             size = sum(map(len, frames))
             self.traffic.bytes_out += size
             if len(frames) == 1:

@@ -193,7 +193,7 @@ class ReplicaStore:
         if token <= self._tokens:
             broken("tokens rise", token, self._tokens)
         self._noted = self._tokens = token
-        if self.store.untaken:
+        if self._extent.untaken:
             return False
         if self._in_flight:
             self._attach()
@@ -211,20 +211,21 @@ class ReplicaStore:
     @property
     def untaken(self) -> bool:
         """Whether `take_batch` has something to give."""
-        return self.store.untaken
+        return self._extent.untaken
 
     def take_batch(self) -> WriteBatch | None:
         """The store's next batch for the writer thread."""
         batch = self.store.take_batch()
         if batch is not None:
             self._in_flight.append((batch, 0))
-            if not self.store.untaken:
+            if not self._extent.untaken:
                 self._attach()
         return batch
 
     def flushed(self, batch: WriteBatch) -> int | None:
         """Take back a written batch; the newest token that is covered now, None if no further one is."""
-        ensure(bool(self._in_flight) and self._in_flight[0][0] is batch, "batches are flushed in order", batch.start)
+        if not self._in_flight or self._in_flight[0][0] is not batch:
+            broken("batches are flushed in order", batch.start)
         self.store.flushed(batch)
         _, token = self._in_flight.pop(0)
         return token or None

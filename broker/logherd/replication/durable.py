@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken
 from logherd.model.names import Position
 
 __all__ = ["DurableEnd"]
@@ -36,7 +36,8 @@ class DurableEnd:
 
     def flushed(self, token: int) -> bool:
         """Take a completion; True if the durable end moved."""
-        ensure(token <= self.token, "a flush ends after its write", token, self.token)
+        if token > self.token:
+            broken("a flush ends after its write", token, self.token)
         before, self.flushed_token = self.position, max(token, self.flushed_token)
         while self._waiting and self._waiting[0][0] <= token:
             self.position = max(self.position, self._waiting.popleft()[1])

@@ -64,7 +64,7 @@ class Shipper:
     def match(self, peer: ReplicaId) -> Position:
         """How far `peer` has flushed what it shares with this log."""
         sender = self._senders.get(peer)
-        return sender.match if sender else NOWHERE
+        return sender.match if sender is not None else NOWHERE
 
     def caught_up(self, peer: ReplicaId) -> bool:
         """Whether it has flushed, by its answer to the newest round, all that was here when that round began."""
@@ -250,13 +250,14 @@ class Shipper:
         while sender.next < end and (room := sender.window.room) > 0:
             if sender.behind and not self._bucket.open:
                 break
-            if sender.window.messages >= self._options.small_ahead and end - sender.next < self._options.small_bytes:
+            under_way = sender.window.messages
+            if under_way >= self._options.small_ahead and end - sender.next < self._options.small_bytes:
                 break
             try:
                 span = self._log.read(sender.next, min(self._options.message_bytes_max, room))
             except UnreadableError:  # this follower gets no further here; it falls behind until another one leads
                 break
-            if sender.window.messages and len(span.data) > room:
+            if under_way and len(span.data) > room:
                 break
             sender.window.add(span.end, len(span.data))
             sender.next = span.end

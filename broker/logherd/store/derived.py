@@ -72,8 +72,10 @@ class Derived:
         """Note what a committed batch added; seals when it is time. Owner thread."""
         self._dirty.update(batch.touched)
         self.position = batch.kept
+        if self._running:
+            return
         self._trim(_TRIMMED_QUEUES_MAX + 2 * len(batch.touched))
-        if not self._running and self._is_due():
+        if self._is_due():
             self.seal()
 
     def distrust_names(self) -> None:

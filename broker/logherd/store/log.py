@@ -39,6 +39,10 @@ class Extent(Protocol):
     def min_position(self) -> int:
         """Lowest position that is kept."""
 
+    @property
+    def untaken(self) -> bool:
+        """Whether `take_batch` has something to give."""
+
 
 class CommitLog:
     """Segments, and the records appended to the last one that were not yet taken as batches.
@@ -211,13 +215,14 @@ class CommitLog:
     def take_batch(self) -> WriteBatch | None:
         """The oldest records that nobody took yet, bounded by `batch_bytes_max`; None if all are taken."""
         pending = self.pending
-        batch = next((batch for batch in pending if not batch.taken), None) if self.untaken else None
-        if batch is None:
-            if not self.parts:
-                return None
+        if pending and not pending[-1].taken:  # batches are taken in order
+            batch = next(batch for batch in pending if not batch.taken)
+        elif self.parts:
             self._end_batch()
             self._set_limit()
             batch = pending[-1]
+        else:
+            return None
         batch.taken = True
         self.taken_position = batch.end
         return batch

@@ -272,6 +272,11 @@ class GroupEngine:
         """See Duties."""
         self.metadata.end_pass()
 
+    @property
+    def unfinished(self) -> bool:
+        """See Duties."""
+        return self.metadata.unfinished
+
     def committed(self, touched: list[QueueLog], position: Position) -> None:
         """See Duties: what is derived first, then whoever waits."""
         self.metadata.advance(position)

@@ -37,6 +37,10 @@ class Duties(Protocol):
     def before_batch(self) -> None:
         """The pass ends: append what was gathered, if this replica leads."""
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether `before_batch` has more to append, in passes to come."""
+
     def take(self, event: Event) -> bool:
         """Something has changed. True: the log was appended to."""
 
@@ -219,7 +223,7 @@ class Replica:
     def _flushed(self, token: int) -> None:
         self.step(Flushed(token))
         self.links.flush()
-        if self._idle or self.mode.machine.leads is not None:
+        if self._idle or (self.mode.machine.leads is not None and self._duties.unfinished):
             self.schedule()
 
     def _send(self, envelope: Envelope) -> bool:

@@ -79,6 +79,11 @@ class Offsets:
             self._pending.setdefault((group, topic), {})[queue_id] = offset
         return True
 
+    @property
+    def pending(self) -> bool:
+        """Whether `flush` has something to write."""
+        return bool(self._pending)
+
     def flush(self) -> int:
         """Write the pending commits as few records; returns the position to wait for. Raises MetadataRefusedError.
 

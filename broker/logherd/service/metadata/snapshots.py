@@ -67,6 +67,11 @@ class Snapshots:
         if newest is None or self._journal.log.end_position - newest.end > newest.size:
             self._wanted = True
 
+    @property
+    def writing(self) -> bool:
+        """Whether a snapshot is begun and not whole."""
+        return self._writer is not None
+
     def step(self, as_changes: Callable[[], Iterator[Change]]) -> None:
         """Write one record of a snapshot if one is due or being written. Raises MetadataRefusedError."""
         if self._writer is None:

@@ -212,6 +212,11 @@ class Metadata:
         """Write the offsets committed in this pass as one record; returns its end. Raises MetadataRefusedError."""
         return self.offsets.flush()
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether `end_pass` has more to append: a snapshot's further records, or what was refused."""
+        return self._snapshots.writing or self.offsets.pending
+
     def end_pass(self) -> None:
         """What the app calls at the end of each loop pass, before it hands the batch to the writer.
 

@@ -4,6 +4,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from logherd.app.group.replica import Replica
 from logherd.group.inputs import Appended, Flushed, Input, Received
 from logherd.group.output import Output
@@ -46,6 +48,8 @@ class World:
     def flush(self) -> None:
         self.happened.append("written")
 
+    unfinished = False
+
     def before_batch(self) -> None:
         self.happened.append("pass ends")
 
@@ -71,6 +75,8 @@ async def test_what_a_follower_was_sent_goes_to_its_disk_at_once() -> None:
     world = World(leads=False)
     world.replica.receive([MESSAGE, MESSAGE])
     assert world.happened == ["pass ends", "to the disk"]
+    await asyncio.sleep(0)
+    assert len(world.happened) == 2, "a pass has no empty one behind it"
 
 
 async def test_a_leader_that_answers_before_the_flush_writes_what_a_pass_has_appended_itself() -> None:
@@ -93,3 +99,14 @@ async def test_an_acknowledgement_is_written_as_soon_as_the_flush_is_told() -> N
     world = World(leads=False)
     world.replica._flushed(1)
     assert world.happened == ["sent", "written"]
+
+
+@pytest.mark.parametrize(("unfinished", "further"), [(True, ["pass ends", "to the writer"]), (False, [])])
+async def test_a_flush_is_followed_by_a_pass_only_if_more_is_to_be_appended(
+    unfinished: bool, further: list[str]
+) -> None:
+    world = World(leads=True)
+    world.unfinished = unfinished
+    world.replica._flushed(1)
+    await asyncio.sleep(0)
+    assert world.happened == ["sent", "written", *further]
