@@ -103,7 +103,7 @@ bench-raft: $(READY) ## The Raft log beside etcd, three nodes each; takes three 
 bench-heartbeats: $(READY) ## Ten thousand brokers at one controller quorum; takes a minute
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.heartbeats $(ARGS)
 
-bench-replicated: $(READY) ## Three replicas beside both kinds of RocketMQ; takes twelve minutes (ARGS=--quick: four)
+bench-replicated: $(READY) ## Three replicas beside both kinds of RocketMQ; takes fifteen minutes (ARGS=--quick: four)
 	@tools/need jdk maven
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.replicated $(ARGS)
 

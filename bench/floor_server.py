@@ -20,7 +20,6 @@ from struct import Struct
 from typing import cast
 
 import uvloop
-from bench.place import run_bench, run_loop
 from bench.stub_server import StubConnection, StubServer
 
 __all__ = ["FloorServer", "serve"]
@@ -175,12 +174,15 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, default=Path(), help="where the three files go")
     parser.add_argument("--follow", type=Path, help="be a follower that writes this file")
     options = parser.parse_args()
-    if options.follow is None:
-        run_loop(serve(options.host, options.port, options.queues, options.directory))
-    else:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # it ends with its leader, however
-        uvloop.run(follow(_Disk(options.follow)))
+    try:
+        if options.follow is None:
+            uvloop.run(serve(options.host, options.port, options.queues, options.directory))
+        else:
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # it ends with its leader, however
+            uvloop.run(follow(_Disk(options.follow)))
+    except KeyboardInterrupt:
+        pass
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    main()
