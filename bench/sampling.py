@@ -30,15 +30,15 @@ def family(pid: int) -> list[int]:
 def anonymous_bytes(pid: int) -> int:
     """Memory that no file stands behind: what really must be in RAM. What a fork still shares counts for each.
 
-    From the kernel's counters. `smaps_rollup` walks the page tables for it, milliseconds for each process, in which that
-    can map no page and a core is busy: of the slowest fiftieth of a lone sender's messages most had met just that.
+    From the kernel's counters. `smaps_rollup` walks the page tables for it, most of a millisecond for each process, in
+    which that can map no page and a core is busy: many of a lone sender's slowest messages had met just that.
     """
     _, resident, of_files, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
     return (resident - of_files) * _PAGE_BYTES
 
 
 def resident_bytes(pid: int) -> int:
-    """All resident memory, files' pages too, shared pages divided among their users. Not while latencies are measured."""
+    """All resident memory, files' pages too, shared pages divided among their users. Not while latencies are taken."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024

@@ -10,6 +10,7 @@ record is committed, and only while the lease runs (`Duties.committed`).
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from logherd.app.clock import boot_ms
@@ -72,6 +73,14 @@ class _NoLinks:
         pass
 
 
+@dataclass(slots=True)
+class _Reached:
+    """The log's end after the latest step, and how far it is known to be committed while the store was not told."""
+
+    end: Position
+    committed: Position | None = None
+
+
 class Replica:
     """Belongs to the loop on which it is made. After a failure it does nothing any more."""
 
@@ -85,8 +94,7 @@ class Replica:
         self.failure: BaseException | None = None
         self._duties = duties
         self._flushes_later = flush == "async"
-        self._seen = log.end
-        """The log's end after the latest step."""
+        self._reached = _Reached(log.end)
         self.disk = Flushing(log, file, send=self._send, on_flushed=self._flushed, on_failure=self.fail)
         self._health = Health()
         self._idle: list[asyncio.Future[None]] = []
@@ -149,11 +157,12 @@ class Replica:
     def receive(self, envelopes: Sequence[Envelope]) -> None:
         """Messages of other replicas have arrived."""
         for envelope in envelopes:
-            self.step(Received(envelope))
+            self._feed(Received(envelope))
             self.mode.received(envelope)
         if self._pass is not None and self.mode.machine.leads is None:
             self._pass.cancel()
             self._end_pass()  # nobody else appends to a follower's log, so its flush need not wait for the pass to end
+        self._learn()
 
     def linked(self, peer: ReplicaId) -> None:
         """There is a new connection to a replica."""
@@ -174,11 +183,16 @@ class Replica:
 
     def step(self, event: Input) -> None:
         """Feed the machine, and carry out what it asks for."""
+        self._feed(event)
+        self._learn()
+
+    def _feed(self, event: Input) -> None:
+        """Do that, but leave what a follower has learnt to be committed to `_learn`: it has something more urgent."""
         if self.failure is not None:
             return
         try:
             output = self.mode.machine.step(event, boot_ms())
-            self._seen = self.log.end
+            self._reached.end = self.log.end
             self._carry_out(output, news=bool(output.events) or not isinstance(event, _FREQUENT))
         except Exception as error:  # a broken rule, or a log that cannot go on
             self.fail(error)
@@ -189,7 +203,7 @@ class Replica:
         try:
             if self.failure is None:
                 self._duties.before_batch()
-                if self.log.end != self._seen:
+                if self.log.end != self._reached.end:
                     self.step(Appended())
                     self.links.flush()  # before the writer thread, once woken, takes its turns with this one
         finally:
@@ -221,8 +235,9 @@ class Replica:
             self.step(health)
 
     def _flushed(self, token: int) -> None:
-        self.step(Flushed(token))
+        self._feed(Flushed(token))
         self.links.flush()
+        self._learn()
         if self._idle or (self.mode.machine.leads is not None and self._duties.unfinished):
             self.schedule()
 
@@ -233,6 +248,8 @@ class Replica:
 
     def _carry_out(self, output: Output, *, news: bool) -> None:
         appended = False
+        if output.events:
+            self._apply()  # each event finds what steps before it have said
         for event in output.events:
             appended |= self._duties.take(event)
             self.mode.told(event)
@@ -242,10 +259,28 @@ class Replica:
             self.disk.want(output)
             self.schedule()
         if output.commit is not None:
-            self._duties.committed(self.log.advance(output.commit), output.commit)
+            self._reached.committed = output.commit
+            if output.events or self.mode.machine.leads is not None:
+                self._apply()  # somebody waits for it
         for question in output.asks:
             self.mode.ask(question)
         if news:
             self._duties.settle()
         if appended:
             self.step(Appended())
+
+    def _apply(self) -> None:
+        """Tell the store, and who waits for it, how far the log is committed."""
+        position, self._reached.committed = self._reached.committed, None
+        if position is not None:
+            self._duties.committed(self.log.advance(position), position)
+
+    def _learn(self) -> None:
+        """Do so, if it is still to be done: a follower's flush and its acknowledgement went first, because its leader
+        waits for them, and nobody for this."""
+        if self._reached.committed is None or self.failure is not None:
+            return
+        try:
+            self._apply()
+        except Exception as error:  # a log that cannot go on
+            self.fail(error)

@@ -3,14 +3,16 @@
 import asyncio
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from logherd.app.group.replica import Replica
 from logherd.group.inputs import Appended, Flushed, Input, Received
-from logherd.group.output import Output
-from logherd.model.names import Epoch
+from logherd.group.output import Drained, Event, Output
+from logherd.model.names import Epoch, Position
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId, Stale
+from logherd.store import QueueLog
 
 MESSAGE = Envelope(ClusterId("C/g"), ReplicaId("1.1"), ReplicaId("2.1"), Epoch(1), Stale())
 
@@ -21,8 +23,10 @@ class World:
     def __init__(self, *, leads: bool, flush: str = "sync") -> None:
         self.happened: list[str] = []
         self.end = 0
+        self.commit: Position | None = None
+        self.events: tuple[Event, ...] = ()
         self.machine = SimpleNamespace(leads=Epoch(1) if leads else None, step=self.step)
-        mode: Any = SimpleNamespace(machine=self.machine, received=lambda _: None, told=None, ask=None)
+        mode: Any = SimpleNamespace(machine=self.machine, received=lambda _: None, told=lambda _: None, ask=None)
         log: Any = self
         self.store = SimpleNamespace(background_work=bool, flushed_position=0, end_position=1)
         self.replica = Replica(mode, log, SimpleNamespace(), duties=self, flush=flush)  # type: ignore[arg-type]
@@ -38,7 +42,11 @@ class World:
         self.end += isinstance(event, Received)
         tokens = {Appended: None, Flushed: None}
         sent = (MESSAGE,) if type(event) in tokens else ()
-        return Output(messages=sent, flush=None if sent else 1)
+        return Output(messages=sent, flush=None if sent else 1, commit=self.commit, events=self.events)
+
+    def advance(self, position: Position) -> list[QueueLog]:
+        del position
+        return []
 
     def send(self, envelope: Envelope) -> bool:
         del envelope
@@ -57,10 +65,12 @@ class World:
         pass
 
     def take(self, event: object) -> bool:
-        raise NotImplementedError
+        self.happened.append("event")
+        return False
 
     def committed(self, touched: object, position: object) -> None:
-        raise NotImplementedError
+        del touched
+        self.happened.append(f"committed {position}")
 
 
 async def test_what_a_pass_has_appended_is_with_the_peers_before_the_writer_gets_it() -> None:
@@ -77,6 +87,46 @@ async def test_what_a_follower_was_sent_goes_to_its_disk_at_once() -> None:
     assert world.happened == ["pass ends", "to the disk"]
     await asyncio.sleep(0)
     assert len(world.happened) == 2, "a pass has no empty one behind it"
+
+
+async def test_a_follower_learns_what_is_committed_after_it_has_flushed_and_acknowledged() -> None:
+    world = World(leads=False)
+    world.commit = Position(1)
+    world.replica.disk.submit = lambda *, here: world.replica._flushed(1)  # type: ignore[method-assign]
+    world.replica.receive([MESSAGE])
+    assert world.happened == ["pass ends", "sent", "written", "committed 1"]
+
+
+async def test_a_follower_that_has_nothing_to_flush_learns_what_is_committed_all_the_same() -> None:
+    world = World(leads=False)
+    world.commit = Position(1)
+    world.replica.step(Appended())
+    assert world.happened == ["sent", "committed 1"]
+
+
+async def test_an_event_finds_what_earlier_steps_have_told_to_be_committed() -> None:
+    world = World(leads=False)
+    world.commit = Position(1)
+    world.replica._feed(Received(MESSAGE))
+    assert world.happened == []
+    world.commit, world.events = Position(2), (Drained(),)
+    world.replica._feed(Received(MESSAGE))
+    assert world.happened == ["committed 1", "event", "committed 2"]
+
+
+async def test_who_waits_at_a_leader_learns_at_once_what_is_committed() -> None:
+    world = World(leads=True)
+    world.commit = Position(1)
+    world.replica._feed(Received(MESSAGE))
+    assert world.happened == ["committed 1"]
+
+
+async def test_a_store_that_cannot_take_what_is_committed_fails_its_replica() -> None:
+    world = World(leads=False)
+    world.commit, failure = Position(1), RuntimeError("damaged")
+    world.advance = Mock(side_effect=failure)  # type: ignore[method-assign]
+    world.replica.receive([MESSAGE])
+    assert world.replica.failure is failure
 
 
 async def test_a_leader_that_answers_before_the_flush_writes_what_a_pass_has_appended_itself() -> None:
