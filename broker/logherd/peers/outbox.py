@@ -33,7 +33,7 @@ class Outbox:
     def add_bulk(self, frame: bytes) -> bool:
         """Queue a frame of records; False if too much waits."""
         size = len(frame)
-        if self.bulk_bytes and self.bulk_bytes + size > self.bulk_bytes_max:
+        if not self.has_bulk_room(size):
             return False
         self._bulk.append(frame)
         self.bulk_bytes += size
