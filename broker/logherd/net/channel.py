@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from logherd.model.host import encode_host
 from logherd.net.foreign import foreign_protocol
+from logherd.net.gathering import Gathering
 from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX, Intake, exact_size
 from logherd.net.outbox import Outbox
 from logherd.net.parting import end_with_fin, end_with_reset, has_arrived
@@ -39,11 +40,13 @@ class _Traffic:
 
 
 class _Reading:
-    """Why nothing is read from a connection: `paused` by its limits or the end, `resting` until it is woken."""
+    """Why nothing is read from a connection: `paused` by its limits or the end, `resting` until it is woken, and then
+    perhaps not before many bytes are there."""
 
-    __slots__ = ("paused", "resting")
+    __slots__ = ("gathering", "paused", "resting")
 
     def __init__(self) -> None:
+        self.gathering = Gathering()
         self.paused = False
         self.resting = False
 
@@ -164,6 +167,8 @@ class Channel(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         traffic = self._traffic
+        if self._reading.gathering.waiting:
+            self._reading.gathering.came()
         if not traffic.received and (name := foreign_protocol(data)) is not None:
             traffic.received = len(data)
             self.end("not a remoting client", detail=name)
@@ -202,6 +207,7 @@ class Channel(asyncio.Protocol):
         if self._transport is None:
             return
         self._transport = None
+        self._reading.gathering.forget()
         traffic = self._traffic
         if not self._ending and traffic.partial:
             self._hub.log.warning("connection ended inside a frame", remote=self._remote, partial=traffic.partial)
@@ -269,10 +275,11 @@ class Channel(asyncio.Protocol):
         return True
 
     def wake(self) -> None:
-        """Read on, as far as the limits allow."""
+        """Read on, as far as the limits allow, once its senders have spoken again or a little later."""
         if self._reading.resting:
             self._reading.resting = False
             if not self._reading.paused and self._transport is not None and not self._ending:
+                self._reading.gathering.begin(self._transport, self._traffic.received)
                 self._transport.resume_reading()
 
     def stop_reading(self) -> None:

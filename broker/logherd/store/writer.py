@@ -61,7 +61,7 @@ _ZEROS_PAY_BELOW = 48 << 10
 three replicas took a tenth more of a stream of 250 KB a flush, and wrote half as much to the disk."""
 _MEAN_OF_FLUSHES = 16
 _MORE_OFTEN = 10
-BRIEF_BYTES_MAX = 64 << 10
+BRIEF_BYTES_MAX = 128 << 10
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 

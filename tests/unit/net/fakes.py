@@ -1,6 +1,7 @@
 """A hub, a transport and a handler without sockets or clocks."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 from logherd.net.hub import Hub
@@ -36,9 +37,10 @@ class FakeTransport(asyncio.Transport):
         self.reading = True
         self.closing = False
         self.aborted = False
+        self.wire: socket.socket | None = None
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        return self.peer if name == "peername" else default
+        return {"peername": self.peer, "socket": self.wire}.get(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self.high, self.low = high, low

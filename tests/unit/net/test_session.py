@@ -1,5 +1,6 @@
 """A connection between its bytes and its handler: delivery, one write a pass, back-pressure, ends with one line."""
 
+import socket
 import struct
 
 import pytest
@@ -539,3 +540,26 @@ def test_a_connection_that_is_about_to_end_neither_rests_nor_is_read_again() -> 
     other.wake()
     assert not wire.reading
     assert not other.rest()
+
+
+async def test_a_woken_connection_is_read_when_as_much_has_come_as_the_last_time_and_then_at_any_byte() -> None:
+    bench = Bench(answer_at_once=True)
+    session, transport = bench.connect()
+    with socket.socket() as wire:
+        transport.wire = wire
+
+        def wakes_for() -> int:
+            return wire.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+
+        data = request(1) + request(2)
+        session.data_received(data)
+        assert session.rest()
+        session.wake()
+        assert wakes_for() == len(data)
+        session.data_received(request(3) + request(4))
+        assert wakes_for() == 1
+        assert session.rest()
+        session.wake()
+        assert wakes_for() == len(data)
+        session.connection_lost(None)
+        assert wakes_for() == len(data)  # by now the descriptor may be another's
