@@ -11,11 +11,10 @@ Source: socket(7), SO_RCVLOWAT; tcp_poll in Linux 4.18 and newer, which heeds it
 """
 
 import asyncio
-import fcntl
 import socket
-import termios
 from contextlib import suppress
-from struct import Struct
+
+from logherd.net.kernel_bytes import unread_bytes
 
 __all__ = ["GATHER_BYTES_MAX", "GATHER_SECONDS_MAX", "Gathering"]
 
@@ -24,7 +23,6 @@ GATHER_BYTES_MAX = 128 * 1024
 GATHER_SECONDS_MAX = 0.003
 """64 senders of a Java client have asked again after 1.3 ms."""
 _SKIPPED_MAX = 64
-_COUNT = Struct("i")
 
 
 class Gathering:
@@ -57,7 +55,7 @@ class Gathering:
         if wire is None or wire.fileno() < 0 or self._timer is not None:
             return
         with suppress(OSError):  # the connection is gone: there is nothing to wait for
-            there: int = _COUNT.unpack(fcntl.ioctl(wire.fileno(), termios.FIONREAD, bytes(_COUNT.size)))[0]
+            there = unread_bytes(wire)
             wanted = min(there + sent, GATHER_BYTES_MAX)
             if there < wanted:
                 wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)

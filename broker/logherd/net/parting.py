@@ -6,19 +6,18 @@ looked: they fail after their three seconds. A reset it hears first and fails th
 So a connection is set to be reset from its begin, and to end with FIN only where it is one client's own affair.
 
 Source: tcp_close and tcp_ioctl in Linux: a socket whose linger time is on and 0 sends a reset, also when its process
-was killed; SIOCOUTQ counts what the peer has not acknowledged.
+was killed.
 """
 
 import asyncio
-import fcntl
 import socket
-import termios
 from struct import Struct
+
+from logherd.net.kernel_bytes import unacknowledged_bytes
 
 __all__ = ["end_with_fin", "end_with_reset", "has_arrived"]
 
 _LINGER = Struct("ii")
-_COUNT = Struct("i")
 _RESET, _FIN = _LINGER.pack(1, 0), _LINGER.pack(0, 0)
 
 
@@ -40,10 +39,9 @@ def has_arrived(transport: asyncio.Transport) -> bool:
     if wire is None or wire.fileno() < 0:
         return True
     try:
-        left: int = _COUNT.unpack(fcntl.ioctl(wire.fileno(), termios.TIOCOUTQ, _COUNT.pack(0)))[0]
+        return unacknowledged_bytes(wire) == 0
     except OSError:
         return True
-    return left == 0
 
 
 def _set(transport: asyncio.Transport, linger: bytes) -> None:

@@ -1,11 +1,8 @@
 """What a woken connection waits for, seen at the kernel: whether poll calls its socket readable."""
 
 import asyncio
-import fcntl
 import select
 import socket
-import struct
-import termios
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
@@ -13,6 +10,7 @@ from typing import cast
 import pytest
 
 from logherd.net.gathering import GATHER_BYTES_MAX, Gathering
+from logherd.net.kernel_bytes import unread_bytes
 
 
 @dataclass
@@ -29,7 +27,7 @@ class Line:
 
     @property
     def there(self) -> int:
-        return int(struct.unpack("i", fcntl.ioctl(self.server.fileno(), termios.FIONREAD, bytes(4)))[0])
+        return unread_bytes(self.server)
 
     @property
     def readable(self) -> bool:
@@ -68,6 +66,13 @@ def line() -> Iterator[Line]:
             yield Line(client, server, Gathering())
 
 
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No wait ends by time, however busy the machine is."""
+    monkeypatch.setattr("logherd.net.gathering.GATHER_SECONDS_MAX", 60.0)
+
+
+@pytest.mark.usefixtures("unhurried")
 async def test_it_is_readable_when_as_much_has_come_as_the_last_time_and_was_there_already(line: Line) -> None:
     await line.send(1000)
     line.read()
@@ -126,6 +131,7 @@ async def test_no_more_is_waited_for_than_makes_runs_cheap(line: Line) -> None:
     assert line.server.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == GATHER_BYTES_MAX
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_the_end_of_the_connection_is_heard_at_once(line: Line) -> None:
     await line.send(1000)
     line.read()
