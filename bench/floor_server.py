@@ -19,7 +19,7 @@ from pathlib import Path
 from struct import Struct
 from typing import cast
 
-import uvloop
+from bench.place import run_bench, run_loop
 from bench.stub_server import StubConnection, StubServer
 
 __all__ = ["FloorServer", "serve"]
@@ -142,7 +142,7 @@ async def follow(disk: _Disk) -> None:
 
 
 async def serve(host: str, port: int, queues: int, directory: Path) -> None:
-    """Run until cancelled."""
+    """Run until cancelled. Behind it no follower lives: who ends the leader need not look for them."""
     followers = [_start_follower(directory / f"f{number}") for number in (1, 2)]
     try:
         server = FloorServer(queues, _Disk(directory / "leader"))
@@ -174,15 +174,12 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, default=Path(), help="where the three files go")
     parser.add_argument("--follow", type=Path, help="be a follower that writes this file")
     options = parser.parse_args()
-    try:
-        if options.follow is None:
-            uvloop.run(serve(options.host, options.port, options.queues, options.directory))
-        else:
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # it ends with its leader, however
-            uvloop.run(follow(_Disk(options.follow)))
-    except KeyboardInterrupt:
-        pass
+    if options.follow is None:
+        run_loop(serve(options.host, options.port, options.queues, options.directory))
+    else:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # it ends with its leader, however
+        run_loop(follow(_Disk(options.follow)))
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)
