@@ -188,6 +188,10 @@ class SimFile:
         self._inode.writable_map = size
         return memoryview(self._inode.base)[:size]
 
+    def uncache(self, at: int, size: int) -> None:
+        assert self._open
+        self._disk.uncached.append((self._path, at, size))
+
     def written_ranges(self, at: int) -> Iterator[tuple[int, int]]:
         if at < self._inode.size:
             yield at, self._inode.size
@@ -225,6 +229,7 @@ class SimDisk:
         self._crash_after: int | None = None
         self._crash_at = ""
         self.trace: list[tuple[str, str]] = []
+        self.uncached: list[tuple[str, int, int]] = []
         self.failing_flush: int | None = None
         self.failing_path = ""
         self.locks: set[str] = set()

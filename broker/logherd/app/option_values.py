@@ -6,7 +6,7 @@ from logherd.service.metadata.defaults import DefaultsOptions
 from logherd.service.pull.options import PullOptions
 from logherd.service.send.options import SendOptions
 from logherd.settings.options import BrokerOptions, LimitOptions, StorageOptions
-from logherd.store import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
+from logherd.store import FOLLOWER_CACHED_BYTES, DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.wire.limits import WireLimits
 
 __all__ = [
@@ -30,6 +30,7 @@ def store_options(options: BrokerOptions, *, store_host: bytes, disk_bytes: int,
             flush=options.flush,
             async_flush_ms=storage.async_flush_interval_ms,
             reserve_bytes=reserve_bytes(storage, disk_bytes),
+            follower_cached_bytes=None if options.replication.follower_reads else FOLLOWER_CACHED_BYTES,
         ),
         derived=DerivedOptions(
             queue_file_units=storage.queue_file_entries,

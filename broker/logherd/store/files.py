@@ -40,6 +40,9 @@ class File(Protocol):
     def map_writable(self, size: int) -> memoryview:
         """The same, for writing; only over allocated blocks, since a hole on a full disk kills the process."""
 
+    def uncache(self, at: int, size: int) -> None:
+        """Wish that no memory be spent on these bytes, which are flushed. Any thread; changes nothing that is read."""
+
     def written_ranges(self, at: int) -> Iterator[tuple[int, int]]:
         """(start, end) of parts from `at` on that may hold something other than zeros, in order."""
 

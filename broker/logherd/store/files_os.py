@@ -75,6 +75,9 @@ class _OsFile:
         self._mapping = mmap.mmap(self._descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         return memoryview(self._mapping)
 
+    def uncache(self, at: int, size: int) -> None:
+        os.posix_fadvise(self._descriptor, at, size, os.POSIX_FADV_DONTNEED)
+
     def written_ranges(self, at: int) -> Iterator[tuple[int, int]]:
         end = self.size()
         while at < end:

@@ -7,10 +7,12 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Protocol
 
 from logherd.kit.errors import ensure
 from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, RecordError, encode_blank
+from logherd.store.cached_tail import CachedTail
 from logherd.store.consume_queue import QueueLog
 from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreFull, StoreStopped
 from logherd.store.extract import Extractor
@@ -26,6 +28,7 @@ __all__ = ["CommitLog", "Extent"]
 
 _MIB = 1 << 20
 _AHEAD_DIVISOR = 8
+_start = attrgetter("start")
 
 
 class Extent(Protocol):
@@ -55,7 +58,7 @@ class CommitLog:
     """
 
     __slots__ = (
-        "_directory", "_files", "_options", "_starts", "_writer", "active", "append_limit", "batch_start",
+        "_cached_tail", "_directory", "_files", "_options", "_writer", "active", "append_limit", "batch_start",
         "end_position", "parts", "pending", "segments", "store_timestamp", "taken_position", "touched", "upcoming",
     )  # fmt: skip
 
@@ -68,8 +71,7 @@ class CommitLog:
         self._options = options
         self._writer = writer
         self.segments = segments
-        self._starts = [segment.start for segment in segments]
-        self.active = segments[bisect_right(self._starts, position) - 1]
+        self.active = segments[bisect_right(self.segments, position, key=_start) - 1]
         later = [segment for segment in segments if segment.start >= self.active.end]
         ensure(len(later) <= 1, "at most one segment is prepared ahead", len(later))
         self.upcoming: Segment | None = later[0] if later else None
@@ -80,6 +82,7 @@ class CommitLog:
         self.store_timestamp = 0
         self.pending: deque[WriteBatch] = deque()
         self.append_limit = 0
+        self._cached_tail = CachedTail(options.follower_cached_bytes, self.active.start, position)
         self._set_limit()
 
     @property
@@ -178,7 +181,6 @@ class CommitLog:
         self._writer.free_bytes -= size
         self._writer.next_segment = self.upcoming
         self.segments.append(self.upcoming)
-        self._starts.append(self.upcoming.start)
 
     def _keep_active(self, folder: str) -> None:
         """At most one file may be lost with its name. Seen with tiny segments, and while a log is being filled."""
@@ -209,7 +211,7 @@ class CommitLog:
 
     def _following(self) -> Segment | None:
         """The segment behind the active one: there may be several after a cut."""
-        index = bisect_right(self._starts, self.active.start)
+        index = bisect_right(self.segments, self.active.start, key=_start)
         return self.segments[index] if index < len(self.segments) else None
 
     def take_batch(self) -> WriteBatch | None:
@@ -232,6 +234,15 @@ class CommitLog:
         """Whether there is something for `take_batch`."""
         # Batches are taken in order, so the last one tells.
         return bool(self.parts) or bool(self.pending and not self.pending[-1].taken)
+
+    def expect_raw(self, after: int) -> None:
+        """Before records of another replica are appended at `after`: refuse them, or make room for them in memory.
+
+        Raises: InvariantError if the log does not end there; StoreFull, StoreStopped.
+        """
+        ensure(after == self.end_position, "records are appended at the end", after, self.end_position)
+        self.refuse(reserve=True)
+        self._cached_tail.trim(self._writer.flushed_position, self.min_position, self.segment_of)
 
     def prepare_roll(self) -> bool:
         """Whether the log can go on in a further segment; creates it if need be. For appends that use the reserve."""
@@ -292,7 +303,7 @@ class CommitLog:
         if last is not None and not last.taken and last.end > at:
             trim_parts(last.parts, last.start, at)
             last.end = at
-        self.active = self.segments[bisect_right(self._starts, at) - 1]
+        self.active = self.segments[bisect_right(self.segments, at, key=_start) - 1]
         self.upcoming = self._writer.next_segment = self._following()
         self.end_position = at
         if is_written:
@@ -317,7 +328,7 @@ class CommitLog:
             if batch.start <= after < batch.kept:
                 data = newest_bytes(batch.parts, batch.end, after, segment_end=batch.segment.end)
                 return whole_records(data, after, batch.kept, bytes_max, segment_end=batch.segment.end)
-        segment = self.segments[bisect_right(self._starts, after) - 1]
+        segment = self.segments[bisect_right(self.segments, after, key=_start) - 1]
         end = min(self.pending[0].start if self.pending else self.batch_start, segment.end)
         view = segment.view[after - segment.start : end - segment.start]
         try:
@@ -333,7 +344,7 @@ class CommitLog:
 
     def segment_of(self, position: int) -> Segment | None:
         """The segment that holds `position`, None if it was deleted or not yet begun."""
-        index = bisect_right(self._starts, position) - 1
+        index = bisect_right(self.segments, position, key=_start) - 1
         if index < 0:
             return None
         segment = self.segments[index]
@@ -377,7 +388,6 @@ class CommitLog:
             count = len(expired)
             ensure(self.active not in expired, "the active segment is never deleted")
             del self.segments[:count]
-            del self._starts[:count]
             directory = f"{self._directory}/commitlog"
             task = delete_segments(
                 self._files, directory, expired, writer=self._writer, derived=derived(self.min_position),

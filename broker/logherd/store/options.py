@@ -5,9 +5,10 @@ from typing import Literal
 
 from logherd.kit.errors import ensure
 
-__all__ = ["DerivedOptions", "LogOptions", "RetentionOptions", "StoreOptions"]
+__all__ = ["FOLLOWER_CACHED_BYTES", "DerivedOptions", "LogOptions", "RetentionOptions", "StoreOptions"]
 
 _MIB = 1 << 20
+FOLLOWER_CACHED_BYTES = 256 * _MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,8 @@ class LogOptions:
     zero_step_bytes: int = _MIB // 4
     """So many at once, with a flush behind them. All replicas come to it at about the same message, and a MiB took each
     of them 4 ms of a processor on a machine whose memory is dear, in which nothing was answered."""
+    follower_cached_bytes: int | None = FOLLOWER_CACHED_BYTES
+    """Newest part of a follower's log that stays in the system's file cache. None: as the system sees fit."""
     reserve_bytes: int = 512 * _MIB
     """Free space below which clients' messages are refused, so that derived files and metadata go on."""
     metadata_bytes: int = 8 * _MIB

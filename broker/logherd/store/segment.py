@@ -1,7 +1,8 @@
 """One file of the commit log: `commitlog/<20-digit start>`, all its blocks allocated when it is created.
 
 Two threads use a segment, never the same part of it: the owner reads committed bytes through a read-only mapping, the
-writer thread writes and flushes beyond them through the descriptor. Both are coherent on Linux (one page cache).
+writer thread writes and flushes beyond them through the descriptor, over which the owner may give advice as well. Both
+are coherent on Linux (one page cache).
 """
 
 from logherd.store.files import Directory, File, Files
@@ -98,6 +99,11 @@ class Segment:
         if self._view is None:
             self._view = self.file.map(self.size)
         return self._view
+
+    def uncache(self, at: int, size: int) -> None:
+        """`File.uncache` of a part of the file, if it is open. Raises: OSError."""
+        if self._file is not None:
+            self._file.uncache(at, size)
 
     def close(self) -> None:
         """Drop descriptor and mapping; views that were handed out live on."""

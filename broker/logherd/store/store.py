@@ -263,8 +263,7 @@ class MessageStore:
                  one; StoreFull, StoreStopped. Nothing was appended then.
         """
         log = self._log
-        ensure(after == log.end_position, "records are appended at the end", after, log.end_position)
-        log.refuse(reserve=True)
+        log.expect_raw(after)
         data = data if isinstance(data, bytes) else bytes(data)
         if end in (None, after + len(data)) and take_common_run(data, log, self._derived.table, self._extract):
             return log.end_position
