@@ -15,11 +15,12 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 from typing import cast
 
-from bench.place import run_bench, run_loop
+import uvloop
 from bench.stub_server import StubConnection, StubServer
 
 __all__ = ["FloorServer", "serve"]
@@ -142,7 +143,10 @@ async def follow(disk: _Disk) -> None:
 
 
 async def serve(host: str, port: int, queues: int, directory: Path) -> None:
-    """Run until cancelled. Behind it no follower lives: who ends the leader need not look for them."""
+    """Run until cancelled, or told to end. Behind it no follower lives: who ends the leader need not look for them."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     followers = [_start_follower(directory / f"f{number}") for number in (1, 2)]
     try:
         server = FloorServer(queues, _Disk(directory / "leader"))
@@ -174,12 +178,13 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, default=Path(), help="where the three files go")
     parser.add_argument("--follow", type=Path, help="be a follower that writes this file")
     options = parser.parse_args()
-    if options.follow is None:
-        run_loop(serve(options.host, options.port, options.queues, options.directory))
-    else:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # it ends with its leader, however
-        run_loop(follow(_Disk(options.follow)))
+    with suppress(KeyboardInterrupt, asyncio.CancelledError):
+        if options.follow is None:
+            uvloop.run(serve(options.host, options.port, options.queues, options.directory))
+        else:
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # it ends with its leader, however
+            uvloop.run(follow(_Disk(options.follow)))
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    main()

@@ -63,6 +63,8 @@ class Replicated:
                 name: run_load(client, started.server.name_server, started.pids, load, **self.timing)
                 for name, load in LOADS.items()
             }
+            if target.plain:
+                self.figures.setdefault("native of", {})[target.name] = self.natives(started.server.broker_port)
 
     def group(self, kind: str) -> None:
         """All loads on a group, then, if wanted, its leader's death."""
@@ -77,10 +79,7 @@ class Replicated:
                     for name, load in LOADS.items()
                 }
             if kind == "logherd":
-                self.figures["native"] = {
-                    str(BODY): self.native(group, BODY), "100": self.native(group, 100),
-                    "100 batched": self.native(group, 100, batch=NATIVE_BATCH),
-                }  # fmt: skip
+                self.figures["native"] = self.natives(group.name_port)
                 group_memory = max(each["anonymousMiB"] for each in results.values())
                 self.figures["memory"] = {"anonymousMiB": group_memory, "processes": len(group.pids)}
             self.figures[kind] = results
@@ -95,11 +94,18 @@ class Replicated:
             time.sleep(seconds)
         return round(sampler.cpu_s / seconds * 1000, 1)
 
-    def native(self, group: RunningGroup, size: int, *, batch: int = 1) -> dict[str, Any]:
+    def natives(self, name_port: int) -> dict[str, Any]:
+        """The native loads, by body size."""
+        return {
+            str(BODY): self.native(name_port, BODY), "100": self.native(name_port, 100),
+            "100 batched": self.native(name_port, 100, batch=NATIVE_BATCH),
+        }  # fmt: skip
+
+    def native(self, name_port: int, size: int, *, batch: int = 1) -> dict[str, Any]:
         """`logherd bench send` with its defaults, a window of 512 on two connections; or in batches, of 4,096."""
         seconds = self.timing["measure_s"]
         command = [
-            sys.executable, "-m", "logherd", "bench", "send", "--name-server", f"127.0.0.1:{group.name_port}",
+            sys.executable, "-m", "logherd", "bench", "send", "--name-server", f"127.0.0.1:{name_port}",
             "--size", str(size), "--seconds", str(seconds), "--output", "json",
         ]  # fmt: skip
         if batch > 1:
@@ -142,6 +148,9 @@ def beside_the_loads(figures: dict[str, Any]) -> list[str]:
         f"at rest, {kind}: {spent:.0f} ms of processor time a second"
         for kind, spent in figures.get("at rest", {}).items()
     ]
+    for kind, loads in figures.get("native of", {}).items():
+        rates = ", ".join(f"{size} B {seen['rate']:.0f}" for size, seen in loads.items())
+        out.append(f"native, {kind}: {rates} msg/s")
     for size, seen in figures.get("native", {}).items():
         times = ", ".join(f"{name} {seen['latency'][name]:.1f}" for name in ("p50", "p99", "p999"))
         lost = f"{sum(seen['refused'].values())} refused, {seen['lost']} lost"

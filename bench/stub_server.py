@@ -2,7 +2,7 @@
 
 It is its own name service, so that a stock client needs one address: `python -m bench.stub_server --port 0` prints
 `listening on HOST:PORT` and runs until it is stopped. Sends (10, 310, 320) are answered without being decoded; every
-other request is decoded and gets what keeps a producer content (routes, heartbeats) or "not supported".
+other request is decoded and gets what keeps a producer content (routes, heartbeats, topics) or "not supported".
 """
 
 import argparse
@@ -14,7 +14,7 @@ from typing import cast
 import uvloop
 
 from logherd.wire.bodies import encode_body
-from logherd.wire.bodies.routes import BrokerData, QueueData, TopicRoute
+from logherd.wire.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicRoute
 from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Flag, Frame
@@ -28,6 +28,8 @@ _SEND = re.compile(rb'"code":(?:310|320|10)\D')
 _OPAQUE = re.compile(rb'"opaque":(\d+)')
 _ONEWAY = re.compile(rb'"flag":2\D')
 _MARK = 2_000_000_000
+_DONE = (RequestCode.UNREGISTER_CLIENT, RequestCode.CHECK_CLIENT_CONFIG, RequestCode.UPDATE_AND_CREATE_TOPIC)
+"""What changes nothing here: every topic exists."""
 
 
 class StubServer:
@@ -54,11 +56,13 @@ class StubServer:
         answer = Frame(0, request.opaque, flag=Flag.RESPONSE)
         if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
             answer.body = encode_body(self._route())
+        elif request.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+            answer.body = encode_body(self._clusters())
         elif request.code == RequestCode.HEART_BEAT:
             answer.ext = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
         elif request.code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
             [answer] = FrameReader().feed(self.send_answer(b"%d" % request.opaque))
-        elif request.code not in (RequestCode.UNREGISTER_CLIENT, RequestCode.CHECK_CLIENT_CONFIG):
+        elif request.code not in _DONE:
             answer.code = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
             answer.remark = f" request type {request.code} not supported by the stub"
         return answer
@@ -80,8 +84,13 @@ class StubServer:
         queues = QueueData(
             broker_name=self._broker_name, read_queues=self._queues, write_queues=self._queues, permission=6
         )
-        broker = BrokerData(cluster=self._cluster, broker_name=self._broker_name, addresses={0: self._address})
-        return TopicRoute(queues=[queues], brokers=[broker])
+        return TopicRoute(queues=[queues], brokers=[self._broker()])
+
+    def _clusters(self) -> ClusterInfo:
+        return ClusterInfo(brokers={self._broker_name: self._broker()}, clusters={self._cluster: [self._broker_name]})
+
+    def _broker(self) -> BrokerData:
+        return BrokerData(cluster=self._cluster, broker_name=self._broker_name, addresses={0: self._address})
 
 
 class StubConnection(asyncio.Protocol):

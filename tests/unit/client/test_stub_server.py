@@ -1,5 +1,7 @@
 """The stub that measures a client's ceiling answers a producer and a load."""
 
+import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,3 +45,28 @@ async def test_a_load_gets_one_answer_for_each_message(stub: str) -> None:
     report = await run_send_load(load)
     assert report.messages > 100
     assert (report.refused, report.lost) == ({}, 0)
+
+
+async def test_the_native_bench_runs_against_it(stub: str) -> None:
+    command = [
+        "bench",
+        "send",
+        "--name-server",
+        stub,
+        "--size",
+        "100",
+        "--window",
+        "64",
+        "--seconds",
+        "0.2",
+        "-o",
+        "json",
+    ]
+    bench = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "logherd", *command, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await bench.communicate()
+    report = json.loads(out)
+    assert bench.returncode == 0
+    assert report["messages"] > 100
+    assert (report["refused"], report["lost"]) == ({}, 0)
