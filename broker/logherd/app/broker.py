@@ -247,6 +247,7 @@ class Broker:
                 self._engine.store, self._server, self._place.identity, names=self._name_servers,
                 segment_bytes=self._options.store.segment_bytes, clock=self._clock, guard=self._guard,
                 leads=lambda: isinstance(self._engine, Engine) or self._engine.may_answer(),
+                on_damage=self._forwarding.dispatcher.on_damage,
             )  # fmt: skip
         relay = await open_relay(self._options.guardian, {REMOTING: self._server, **self._names.servers})
         self._bound |= {

@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from logherd.classic.frames import ClassicError, ReportReader, encode_head
+from logherd.kit.errors import LogHerdError
 
-__all__ = ["CommittedLog", "SlaveFeed", "SlaveOptions", "SlaveOutput"]
+__all__ = ["CommittedLog", "SlaveFeed", "SlaveOptions", "SlaveOutput", "UnreadableError"]
 
 Buffer = bytes | bytearray | memoryview
+
+
+class UnreadableError(LogHerdError):
+    """What lies at a position is not as it was written. The text is for whoever looks after this broker."""
 
 
 class CommittedLog(Protocol):
@@ -27,7 +32,7 @@ class CommittedLog(Protocol):
         """Where it ends."""
 
     def committed_bytes(self, position: int, bytes_max: int) -> Buffer:
-        """At least one byte from `position` < committed_position on, of one file."""
+        """At least one byte from `position` < committed_position on, of one file. Raises: UnreadableError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +134,12 @@ class SlaveFeed:
         data = list[Buffer]()
         limit = min(end, self.acknowledged + options.window_bytes)
         while sent < limit:
-            part = log.committed_bytes(sent, min(options.chunk_bytes, limit - sent))
+            try:
+                part = log.committed_bytes(sent, min(options.chunk_bytes, limit - sent))
+            except UnreadableError as error:
+                if not data:
+                    return self.refuse(str(error))
+                break  # what lies before it goes out first
             data += (encode_head(sent, len(part)), part)
             sent += len(part)
         self.sent = sent

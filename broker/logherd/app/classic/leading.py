@@ -10,6 +10,7 @@ from pathlib import Path
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import CannotListen, bind
+from logherd.app.classic.compared_log import ComparedLog
 from logherd.app.classic.inquiry import SlaveInquiry
 from logherd.app.classic.port import ClassicPort
 from logherd.client.peers import Peers
@@ -17,7 +18,7 @@ from logherd.kit.clock import Clock
 from logherd.net.server import Server
 from logherd.service.identity import BrokerIdentity
 from logherd.settings.options import BrokerOptions, Endpoint
-from logherd.store import MessageStore
+from logherd.store import MessageStore, StoreDamaged
 
 __all__ = ["ClassicLeading", "ha_address"]
 
@@ -59,9 +60,12 @@ class ClassicLeading:
     async def open(
         self, store: MessageStore, server: Server, identity: BrokerIdentity, *, segment_bytes: int,
         names: Callable[[], Sequence[str]], clock: Clock, guard: TaskGuard, leads: Callable[[], bool],
+        on_damage: Callable[[StoreDamaged], None],
     ) -> None:  # fmt: skip
-        """Accept slaves, whenever this broker `leads`. Raises: CannotListen if the log is not in files of one length,
-        which slaves need."""
+        """Accept slaves, whenever this broker `leads`; `on_damage` hears of what they cannot be given.
+
+        Raises: CannotListen if the log is not in files of one length, which slaves need.
+        """
         lengths = {path.stat().st_size for path in (self._data_dir / "commitlog").iterdir() if path.name.isdigit()}
         if lengths != {segment_bytes}:
             sizes = ", ".join(map(str, sorted(lengths)))
@@ -73,7 +77,7 @@ class ClassicLeading:
         self._sockets = []
         await server.listen_on(metadata)
         inquiry = SlaveInquiry(self._peers, identity, names, segment_bytes)
-        self._port = ClassicPort(store, inquiry, now_ms=clock.monotonic_ms, leads=leads)
+        self._port = ClassicPort(lambda: ComparedLog(store, on_damage), inquiry, now_ms=clock.monotonic_ms, leads=leads)
         await self._port.open(transfer, guard)
 
     def committed(self) -> None:

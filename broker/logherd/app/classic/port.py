@@ -38,11 +38,11 @@ class SlaveView(NamedTuple):
 
 
 class ClassicPort:
-    """Belongs to the loop. `now_ms` is monotonic. Slaves are taken while `leads` says so, and sent away when it does
-    not: they look for their master at the name service."""
+    """Belongs to the loop. `log` opens the log for one more slave; `now_ms` is monotonic. Slaves are taken while
+    `leads` says so, and sent away when it does not: they look for their master at the name service."""
 
     def __init__(
-        self, log: CommittedLog, inquiry: Inquiry, *, now_ms: Callable[[], int],
+        self, log: Callable[[], CommittedLog], inquiry: Inquiry, *, now_ms: Callable[[], int],
         leads: Callable[[], bool] = lambda: True, options: SlaveOptions | None = None,
     ) -> None:  # fmt: skip
         self.log = log
@@ -93,7 +93,7 @@ class _Slave(asyncio.Protocol):
 
     def __init__(self, port: ClassicPort) -> None:
         self._port = port
-        self._feed = SlaveFeed(port.log, port.options, port.now_ms())
+        self._feed = SlaveFeed(port.log(), port.options, port.now_ms())
         self._transport: asyncio.Transport | None = None
         self._admitted = False
         self._remote = ""

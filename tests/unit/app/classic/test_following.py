@@ -225,7 +225,7 @@ async def connected(
 ) -> AsyncIterator[tuple[ClassicPort, asyncio.StreamReader]]:
     """A port, and a slave with an empty log that has reported."""
     guard = TaskGuard()
-    port = ClassicPort(log, verdict, now_ms=CLOCK.monotonic_ms, leads=leads)
+    port = ClassicPort(lambda: log, verdict, now_ms=CLOCK.monotonic_ms, leads=leads)
     listening = bind(Endpoint(host="127.0.0.1", port=0), "here")
     await port.open(listening, guard)
     reader, writer = await asyncio.open_connection(*listening.getsockname())
