@@ -15,8 +15,8 @@ from logherd.store.segment import Segment
 __all__ = ["UNCACHED_AT_ONCE", "CachedTail"]
 
 UNCACHED_AT_ONCE = 2 << 20
-"""Most bytes of one call, for which a loop waits some ten microseconds. Pieces begin at multiples of it in a segment's
-file: the system drops no page that is asked for in part."""
+"""Most bytes of one call, for which a loop waits a tenth of a millisecond. Pieces begin at multiples of it in a
+segment's file: the system drops no page that is asked for in part."""
 
 
 class CachedTail:

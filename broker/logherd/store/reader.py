@@ -10,6 +10,7 @@ from logherd.store.log import CommitLog
 from logherd.store.queue_files import queue_directory
 from logherd.store.queues import QueueTable
 from logherd.store.read import ReadResult, ReadStatus
+from logherd.store.scan import find_record
 
 __all__ = ["QueueReader"]
 
@@ -18,6 +19,8 @@ SCANNED_UNITS_MAX = 800
 
 _FRESH_BYTES = 256 << 20
 """Far less than a machine forgets of what it has just written."""
+
+_SEARCH_BYTES = 4 << 20
 
 _I32 = Struct(">i")
 _I64 = Struct(">q")
@@ -161,10 +164,10 @@ class QueueReader:
             at += size
 
     def store_timestamp(self, queue: QueueLog, offset: int) -> int | None:
-        """When the message was stored (ms), None if the queue has no such message."""
+        """When the message was stored (ms), None if the queue has no such message, or it is damaged."""
         if not queue.min_offset <= offset < queue.max_offset:
             return None
-        return self.position_timestamp(self._table.unit(queue, offset)[0])
+        return self.proven_timestamp(self._table.unit(queue, offset)[0])
 
     def position_timestamp(self, position: int) -> int | None:
         """Store timestamp of the committed record at a position that is known to begin one."""
@@ -175,18 +178,46 @@ class QueueReader:
         timestamp: int = _I64.unpack_from(head, at)[0]
         return timestamp
 
+    def proven_timestamp(self, position: int) -> int | None:
+        """The same of a record that is as it was written, None of another: nothing is to be decided by its time."""
+        head = self._log.view(position, _HEAD_SIZE)
+        if head is not None and position < self.suspect_below:
+            size = _I32.unpack_from(head)[0]
+            record = self._log.view(position, size) if size > _HEAD_SIZE else None
+            if record is None or not _is_as_written(record, position, bare=position < self._bare_end):
+                return None
+        return self.position_timestamp(position)
+
+    def first_timestamp(self, start: int) -> int | None:
+        """Store timestamp of the first record that is as it was written in the segment that begins at `start`, where a
+        committed record is known to begin; None if a damaged part is too long to look behind it."""
+        stored, segment = self.proven_timestamp(start), self._log.segment_of(start)
+        if stored is None and segment is not None:
+            found = find_record(segment.view, start, 0, min(_SEARCH_BYTES, segment.size), bare_end=self._bare_end)
+            stored = None if found is None else found.store_timestamp
+        return stored
+
     def offset_by_time(self, queue: QueueLog, timestamp: int, *, upper: bool) -> int:
         """See MessageStore.offset_by_time."""
         low, high = queue.min_offset, queue.max_offset
         first = low
         while low < high:
-            middle = (low + high) // 2
-            stored = self.store_timestamp(queue, middle)
-            if stored is not None and (stored <= timestamp if upper else stored < timestamp):
-                low = middle + 1
+            middle = whole = (low + high) // 2
+            while whole < high and (stored := self.store_timestamp(queue, whole)) is None:
+                whole += 1  # of a damaged message only its place is known: it was stored before those behind it
+            if whole < high and stored is not None and (stored <= timestamp if upper else stored < timestamp):
+                low = whole + 1
             else:
                 high = middle
         return max(low - 1, first) if upper else low
+
+
+def _is_as_written(record: memoryview, position: int, *, bare: bool) -> bool:
+    try:
+        check_record(record, position, bare=bare)
+    except RecordError:
+        return False
+    return True
 
 
 def _outside(offset: int, low: int, high: int) -> ReadResult:

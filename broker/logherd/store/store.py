@@ -370,7 +370,7 @@ class MessageStore:
         return self._derived.table.unit(queue, offset)
 
     def store_timestamp(self, queue: QueueLog, offset: int) -> int | None:
-        """When the message was stored (ms), None if the queue has no such message."""
+        """When the message was stored (ms), None if the queue has no such message, or it is damaged."""
         return self._reader.store_timestamp(queue, offset)
 
     def offset_by_time(self, queue: QueueLog, timestamp: int, *, upper: bool) -> int:
@@ -441,7 +441,7 @@ class MessageStore:
         derived_to = min(checkpoint.queues_dispatched, checkpoint.index_dispatched)
         count = self._log.expire(
             self.retention, now_ms=now_ms, pinned=min(pinned, derived_to, self.committed_position),
-            stored_at=lambda at: self._reader.position_timestamp(at) if at < self.committed_position else None,
+            stored_at=lambda at: self._reader.first_timestamp(at) if at < self.committed_position else None,
             derived=self._derived.remove_below, epoch_before=epoch_before,
         )  # fmt: skip
         self._derived.table.min_position = self._log.min_position

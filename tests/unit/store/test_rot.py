@@ -9,7 +9,7 @@ import pytest
 from logherd.model.record import RecordError, check_record
 from logherd.store import MessageStore, StoreDamaged
 from logherd.store.files_os import OsFiles
-from unit.store.helpers import SimClock, append, flush, small_options
+from unit.store.helpers import SimClock, append, flush, settle, small_options
 
 random = Random(5)
 
@@ -75,3 +75,58 @@ def test_what_a_broker_writes_has_a_checksum_of_the_whole_and_without_its_name_i
     check_record(memoryview(record), 0)  # as a broker without such checksums writes it: the body's is right
     with pytest.raises(RecordError, match="no checksum of the whole"):
         check_record(memoryview(record), 0, bare=False)
+
+
+def rotten(store: MessageStore, offset: int) -> None:
+    """Damage the store timestamp of a message of a closed segment: it would be from long ago."""
+    position, _, _ = store.unit(store.queue("T", 0), offset) or (0, 0, 0)
+    segment = store._log.segment_of(position)
+    assert segment is not None
+    with Path(segment.path).open("r+b") as file:
+        file.seek(position - segment.start + 56)
+        was = file.read(8)
+        file.seek(position - segment.start + 56)
+        file.write(bytes(8))
+        assert was != bytes(8)
+
+
+@pytest.fixture
+def timed(tmp_path: Path) -> Iterator[MessageStore]:
+    """Each message is stored 10 ms after the one before it."""
+    made = MessageStore.open(tmp_path, small_options(retention={"age_ms": 10_000}), OsFiles(), clock=SimClock())
+    while made.end_position < 5 * 8192:
+        append(made, at=1_000_000 + 10 * made.queue("T", 0).next_offset)
+        flush(made)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+def test_a_time_is_found_by_messages_that_are_as_they_were_written(timed: MessageStore, count: int) -> None:
+    queue = timed.queue("T", 0)
+    last = timed._log.active.start
+    closed = [offset for offset in range(queue.max_offset) if (timed.unit(queue, offset) or (last,))[0] < last]
+    assert len(closed) > 60
+    bad = range(20, 20 + count)
+    for offset in bad:
+        rotten(timed, offset)
+        assert timed.store_timestamp(queue, offset) is None
+    for offset in set(closed) - set(bad):
+        at = 1_000_000 + 10 * offset
+        assert timed.store_timestamp(queue, offset) == at
+        # A damaged message is found with the first whole one behind it, so that nobody passes over it.
+        first = 20 if offset == bad[-1] + 1 else offset
+        assert timed.offset_by_time(queue, at, upper=False) == first
+        assert timed.offset_by_time(queue, at, upper=True) == offset
+
+
+def test_a_damaged_time_deletes_nothing_and_keeps_nothing_for_ever(timed: MessageStore) -> None:
+    queue = timed.queue("T", 0)
+    starts = [segment.start for segment in timed._log.segments]
+    offsets = {(timed.unit(queue, offset) or (-1,))[0]: offset for offset in range(queue.max_offset)}
+    settle(timed)
+    rotten(timed, offsets[starts[1]])
+    assert timed.apply_retention(1_000_500, timed.committed_position) == 0
+    assert timed.apply_retention(1_000_000 + 10 * offsets[starts[2]], timed.committed_position) == 0
+    assert timed.apply_retention(1_010_001 + 10 * (offsets[starts[1]] + 1), timed.committed_position) == 1
+    assert timed.min_position == starts[1]
