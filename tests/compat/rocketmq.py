@@ -69,8 +69,8 @@ class RocketMQ(Server):
 def java_command(class_path: str, directory: Path, main: str, config: Path, options: RocketMQOptions) -> list[str]:
     heap = [f"-Xms{options.heap}", f"-Xmx{options.heap}", f"-XX:MaxDirectMemorySize={options.direct}"]
     properties = [
-        f"-Duser.home={directory}", f"-Drocketmq.home.dir={directory}", "-Duser.timezone=UTC",
-        "-Djava.net.preferIPv4Stack=true", "-Drocketmq.client.logUseSlf4j=false",
+        f"-Duser.home={directory}", f"-Drocketmq.home.dir={directory}", f"-Djava.io.tmpdir={directory}",
+        "-Duser.timezone=UTC", "-Djava.net.preferIPv4Stack=true", "-Drocketmq.client.logUseSlf4j=false",
         "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED", "--add-opens=java.base/java.nio=ALL-UNNAMED",
         "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     ]  # fmt: skip
