@@ -5,6 +5,7 @@ Kubernetes' own elector in Python reads before each renewal, which doubles what 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -65,19 +66,20 @@ class Lease:
     async def release(self) -> None:
         """Let the next one take it at once. Raises: nothing; an unreleased lease runs out.
 
-        What we saw last may be old: a write whose answer never came made it another version. Then it is read, once. A
-        renewal that still is on its way comes too late, for it names a version that is gone.
+        What we saw last may be old: a write whose answer never came made it another version. Then, or if the request
+        failed on its way, it is read, once. A renewal that still is on its way comes too late, for it names a version
+        that is gone.
         """
         if not self._wrote:
             return
         self._wrote, self._held_at = False, None
-        try:
-            if self._seen is None or not await self._give_back(self._seen):
-                found = await self._api.find(self._path)
-                if found is not None:
-                    await self._give_back(found)
-        except ClusterError:
-            return
+        with suppress(ClusterError):
+            if self._seen is not None and await self._give_back(self._seen):
+                return
+        with suppress(ClusterError):
+            found = await self._api.find(self._path)
+            if found is not None:
+                await self._give_back(found)
 
     async def _give_back(self, lease: dict[str, Any]) -> bool:
         """False if it is not ours, or another version by now. Raises: as `Api.call`."""

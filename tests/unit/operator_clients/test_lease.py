@@ -23,10 +23,15 @@ class Line:
         """Set by the next write that arrives while answers are held back."""
         self.holds_back = False
         self.loses = False
+        self.broken = 0
+        """So many requests do not get through."""
         self.asked: list[str] = []
 
     async def send(self, method: str, path: str, body: Mapping[str, Any] | None, content_type: str) -> Reply:
         self.asked.append(method)
+        if self.broken:
+            self.broken -= 1
+            raise Unreachable("the connection was lost")
         reply = self.server.handle(method, path, body, content_type)
         if method == "GET":
             return reply
@@ -88,6 +93,15 @@ async def test_it_is_given_back_when_a_renewal_was_cancelled_after_it_had_arrive
     lease = await holding(line)
     await seek_until_cancelled(line, lease)
     line.asked.clear()
+    await lease.release()
+    assert (line.holder, line.asked) == ("", ["PUT", "GET", "PUT"])
+
+
+async def test_it_is_given_back_when_the_connection_was_lost_under_the_first_request() -> None:
+    line = Line()
+    lease = await holding(line)
+    line.asked.clear()
+    line.broken = 1
     await lease.release()
     assert (line.holder, line.asked) == ("", ["PUT", "GET", "PUT"])
 
