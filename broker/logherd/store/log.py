@@ -90,6 +90,11 @@ class CommitLog:
         return self.segments[0].start
 
     @property
+    def cached_from(self) -> int:
+        """What lies below this position may not be in memory any more, by our own wish."""
+        return self._cached_tail.position
+
+    @property
     def record_bytes_limit(self) -> int:
         """Most bytes of one record."""
         return self._options.record_bytes_limit

@@ -54,7 +54,7 @@ class QueueReader:
     def suspect_below(self) -> int:
         """What lies below this position may be read from the disk."""
         log = self._log
-        return max(self._found_end, log.active.start, log.end_position - _FRESH_BYTES)
+        return max(self._found_end, log.active.start, log.end_position - _FRESH_BYTES, log.cached_from)
 
     def read(
         self, queue: QueueLog, offset: int, *, messages_max: int, bytes_max: int, tag_codes: frozenset[int] | None

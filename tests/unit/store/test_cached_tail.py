@@ -7,6 +7,9 @@ import os
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
+from logherd.store import StoreDamaged
 from logherd.store.cached_tail import UNCACHED_AT_ONCE
 from logherd.store.files_os import OsFiles
 from unit.store.helpers import SimDisk, append, flush, open_store
@@ -95,6 +98,25 @@ def test_who_led_for_a_while_gives_back_what_was_appended_then_as_well():
     first, end = uncached(disk)
     assert first == 0
     assert end > once.flushed_position - KEPT - 2 * PIECE
+
+
+def test_what_was_given_back_is_compared_when_it_is_read_and_what_stayed_is_not():
+    disk = SimDisk()
+    log = {**LOG, "segment_bytes": 16 * PIECE}
+    leader, follower = open_store(SimDisk(), log=log), open_store(disk, log=log)
+    replicate(leader, follower, 8 * PIECE)
+    _, end = uncached(disk)
+    assert 0 < end < follower.end_position < 16 * PIECE
+    queue = follower.find_queue("T", 0)
+    places = [follower.unit(queue, offset)[0] for offset in range(queue.max_offset)]
+    old = max(offset for offset, position in enumerate(places) if position + 100_000 < end)
+    fresh = min(offset for offset, position in enumerate(places) if position > end)
+    file = disk.open("/data/commitlog/" + "0" * 20)
+    for offset in (old, fresh):
+        file.write(places[offset] + 500, [b"y"])
+    with pytest.raises(StoreDamaged, match="checksum"):
+        follower.read(queue, old, messages_max=1, bytes_max=1 << 20)
+    assert follower.read(queue, fresh, messages_max=1, bytes_max=1 << 20).count == 1
 
 
 def test_a_file_system_that_takes_no_advice_is_no_matter(monkeypatch):
