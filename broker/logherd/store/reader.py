@@ -15,7 +15,8 @@ from logherd.store.scan import find_record
 __all__ = ["QueueReader"]
 
 SCANNED_UNITS_MAX = 800
-"""Units that one read looks at when a filter lets few of them pass; RocketMQ's maxFilterMessageSize."""
+"""Units that one read looks at when a filter lets few of them pass; RocketMQ's maxFilterMessageSize. As many damaged
+ones in a row does a search by time pass over."""
 
 _FRESH_BYTES = 256 << 20
 """Far less than a machine forgets of what it has just written."""
@@ -203,9 +204,12 @@ class QueueReader:
         first = low
         while low < high:
             middle = whole = (low + high) // 2
-            while whole < high and (stored := self.store_timestamp(queue, whole)) is None:
-                whole += 1  # of a damaged message only its place is known: it was stored before those behind it
-            if whole < high and stored is not None and (stored <= timestamp if upper else stored < timestamp):
+            last = min(high, middle + SCANNED_UNITS_MAX) - 1
+            # Of a damaged message only its place is known: it was stored before those behind it. Behind very many of
+            # them nothing is looked for, and the search goes on before them.
+            while (stored := self.store_timestamp(queue, whole)) is None and whole < last:
+                whole += 1
+            if stored is not None and (stored <= timestamp if upper else stored < timestamp):
                 low = whole + 1
             else:
                 high = middle

@@ -120,6 +120,26 @@ def test_a_time_is_found_by_messages_that_are_as_they_were_written(timed: Messag
         assert timed.offset_by_time(queue, at, upper=True) == offset
 
 
+def test_a_search_by_time_does_not_read_all_of_a_large_damage_and_ends_before_it(
+    timed: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("logherd.store.reader.SCANNED_UNITS_MAX", 5)
+    queue = timed.queue("T", 0)
+    for offset in range(30, 75):
+        rotten(timed, offset)
+    looked_at = list[int]()
+    known = timed._reader.store_timestamp
+    monkeypatch.setattr(
+        "logherd.store.reader.QueueReader.store_timestamp",
+        lambda _, queue, offset: looked_at.append(offset) or known(queue, offset),
+    )
+    for offset in (10, 29, 76, 80):
+        looked_at.clear()
+        found = timed.offset_by_time(queue, 1_000_000 + 10 * offset, upper=False)
+        assert found == offset or 29 < found < offset, "nobody passes over a message that is as it was written"
+        assert len(looked_at) <= 5 * 8
+
+
 def test_a_damaged_time_deletes_nothing_and_keeps_nothing_for_ever(timed: MessageStore) -> None:
     queue = timed.queue("T", 0)
     starts = [segment.start for segment in timed._log.segments]
