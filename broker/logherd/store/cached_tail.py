@@ -34,16 +34,14 @@ class CachedTail:
 
         It is a wish: whoever reads there finds the bytes. Never raises.
         """
-        bytes_max = self._bytes_max
-        if bytes_max is None or flushed - self.position < bytes_max + UNCACHED_AT_ONCE:
+        position = max(self.position, min_position)
+        if self._bytes_max is None or flushed - position < self._bytes_max + UNCACHED_AT_ONCE:
             return
-        self.position = max(self.position, min_position)
-        segment = segment_of(self.position)
+        segment = segment_of(position)
         if segment is None:
             return
-        at = self.position - segment.start
+        at = position - segment.start
         size = min(UNCACHED_AT_ONCE - at % UNCACHED_AT_ONCE, segment.size - at)
-        if self.position + size + bytes_max <= flushed:
-            with suppress(OSError):  # not every file system takes advice
-                segment.uncache(at, size)
-            self.position += size
+        with suppress(OSError):  # not every file system takes advice
+            segment.uncache(at, size)
+        self.position = position + size

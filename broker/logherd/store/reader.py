@@ -181,13 +181,11 @@ class QueueReader:
 
     def proven_timestamp(self, position: int) -> int | None:
         """The same of a record that is as it was written, None of another: nothing is to be decided by its time."""
-        head = self._log.view(position, _HEAD_SIZE)
-        if head is not None and position < self.suspect_below:
-            size = _I32.unpack_from(head)[0]
-            record = self._log.view(position, size) if size > _HEAD_SIZE else None
-            if record is None or not _is_as_written(record, position, bare=position < self._bare_end):
-                return None
-        return self.position_timestamp(position)
+        try:
+            record = self.record_at(position, self._log.end_position)
+        except StoreDamaged:
+            return None
+        return None if record is None else self.position_timestamp(position)
 
     def first_timestamp(self, start: int) -> int | None:
         """Store timestamp of the first record that is as it was written in the segment that begins at `start`, where a
@@ -214,14 +212,6 @@ class QueueReader:
             else:
                 high = middle
         return max(low - 1, first) if upper else low
-
-
-def _is_as_written(record: memoryview, position: int, *, bare: bool) -> bool:
-    try:
-        check_record(record, position, bare=bare)
-    except RecordError:
-        return False
-    return True
 
 
 def _outside(offset: int, low: int, high: int) -> ReadResult:

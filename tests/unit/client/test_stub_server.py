@@ -48,20 +48,7 @@ async def test_a_load_gets_one_answer_for_each_message(stub: str) -> None:
 
 
 async def test_the_native_bench_runs_against_it(stub: str) -> None:
-    command = [
-        "bench",
-        "send",
-        "--name-server",
-        stub,
-        "--size",
-        "100",
-        "--window",
-        "64",
-        "--seconds",
-        "0.2",
-        "-o",
-        "json",
-    ]
+    command = f"bench send --name-server {stub} --size 100 --window 64 --seconds 0.2 -o json".split()
     bench = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "logherd", *command, stdout=asyncio.subprocess.PIPE
     )

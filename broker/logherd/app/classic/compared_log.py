@@ -54,23 +54,20 @@ class ComparedLog:
         """Where the record, or blank record, begins that holds the byte at `position`: a slave may have got the half of
         it. Raises: StoreDamaged if it is not as it was written."""
         begin, back = self._store.min_position, _SEARCH_BYTES
-        at = self._whole_record(position - back, position)
-        while at is None and position - back > begin:
+        while (found := self._whole_record(position - back, position)) is None and position - back > begin:
             back *= _WIDER
-            at = self._whole_record(position - back, position)
-        at = begin if at is None else at
+        at = begin if found is None else found
         while True:
             try:
                 end = self._store.read_raw(at, 0)[1]
+                if end > position:
+                    return at
+                at = end
             except StoreDamaged:
                 behind = self._whole_record(at + 1, position)
                 if behind is None:
                     raise
                 at = behind
-                continue
-            if end > position:
-                return at
-            at = end
 
     def _whole_record(self, first: int, last: int) -> int | None:
         """The position of the first record that begins in [first, last] and is whole; None if none is, or nothing from
