@@ -19,6 +19,7 @@ from logherd.kit.errors import InvariantError
 from logherd.model.record import decode_record
 from logherd.store.errors import RawRefused, StoreDamaged, StoreFull, StoreStopped
 from logherd.store.options import RetentionOptions
+from logherd.store.outline import Outline
 from logherd.store.store import MessageStore
 from logherd.store.writer import WriteBatch
 from sim.disk import SimDisk, SimulatedCrash
@@ -107,6 +108,8 @@ class ReplicaHistory:
 
     def lead(self, count: int) -> None:
         """Let the leader append."""
+        if self.random.random() < 0.5:
+            count -= self.lead_together(count)
         for _ in range(count):
             self.serial += 1
             topic, queue_id = self.random.choice(QUEUES)
@@ -124,6 +127,26 @@ class ReplicaHistory:
         if self.random.random() < 0.5:
             self.flush_leader()
 
+    def lead_together(self, count: int) -> int:
+        """Let the leader append messages to one topic in a run; how many of them."""
+        topic, at = self.random.choice(QUEUES)[0], self.leader.end_position
+        bodies, messages = list[bytes](), []
+        for number in range(self.serial + 1, self.serial + 1 + count):
+            queue_id = self.random.choice([each for name, each in QUEUES if name == topic])
+            properties = b"UNIQ_KEY\x01id%d\x02TAGS\x01t%d\x02" % (number, number % 3)
+            key = None
+            if self.random.random() < 0.5:
+                properties, key = b"UNIQ_KEY\x01id%d\x02" % number, b"id%d" % number
+            bodies.append(b"<%d:%s>" % (number, self.random.randbytes(self.random.choice([0, 3, 60]))))
+            messages.append((self.leader.queue(topic, queue_id), bodies[-1], properties, key, 1, 0, 0, 0))
+        placed = self.leader.append_run(messages, HOST, self.clock.now)
+        self.serial += len(placed)
+        ends = [position for position, _ in placed[1:]] + [self.leader.end_position]
+        for (position, offset), end, body, (queue, *_) in zip(placed, ends, bodies, messages, strict=False):
+            self.leads += (Entry(position, end, topic, queue.queue_id, offset, body),)
+        self.seen["outlined by the leader"] += len(self.leader.outlines.between(at, self.leader.end_position))
+        return len(placed)
+
     def flush_leader(self) -> None:
         while (batch := self.leader.take_batch()) is not None:
             batch.write_and_flush()
@@ -139,19 +162,21 @@ class ReplicaHistory:
             if store.end_position == self.leader.end_position:
                 return
             data, end = self.leader.read_raw(store.end_position, random.choice([1, 500, 3000, 50_000]))
+            outlines = self.leader.outlines.between(store.end_position, end)
             if random.random() < 0.02:
-                self.refuse_damage(bytes(data))
-            assert store.append_raw(data, store.end_position, end=end) == end
+                self.refuse_damage(bytes(data), outlines)
+            assert store.append_raw(data, store.end_position, end=end, outlines=outlines) == end
+            self.seen["shipped with an outline"] += len(outlines)
             self.see(tuple(entry for entry in self.leads if entry.position < end))
 
-    def refuse_damage(self, data: bytes) -> None:
+    def refuse_damage(self, data: bytes, outlines: list[Outline]) -> None:
         """A flipped bit is noticed, whatever it hits, and nothing of the run is taken."""
         place = self.random.randrange(len(data))
         broken = bytearray(data)
         broken[place] ^= 1 << self.random.randrange(8)
         end = self.store.end_position
         try:
-            self.store.append_raw(broken, end)
+            self.store.append_raw(broken, end, outlines=outlines)
         except RawRefused:
             assert self.store.end_position == end
             self.seen["refused damage on the way"] += 1

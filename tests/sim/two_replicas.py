@@ -21,7 +21,15 @@ from logherd.service.metadata import barriers
 from logherd.service.metadata.changes import Barrier, encode
 from logherd.service.metadata.journal import CHANGES, METADATA_TOPIC
 from logherd.service.metadata.store_log import StoreLog
-from logherd.store import DerivedOptions, LogOptions, MessageStore, RetentionOptions, StoreOptions, begin_again
+from logherd.store import (
+    DerivedOptions,
+    LogOptions,
+    MessageStore,
+    RetentionOptions,
+    RunMessage,
+    StoreOptions,
+    begin_again,
+)
 from logherd.store.files_os import OsFiles
 from sim.history import HOST, SimClock
 
@@ -67,6 +75,11 @@ class Replica:
         queue = self.store.queue(topic, queue_id)
         now = self.clock.now
         self.store.append(queue, body, properties, born_timestamp=1, born_host=HOST, store_timestamp=now, reserve=True)
+        self.changed()
+
+    def append_run(self, messages: list[RunMessage]) -> None:
+        """As many as fit into one batch."""
+        self.store.append_run(messages, HOST, self.clock.now)
         self.changed()
 
     def lead(self, epoch: int) -> None:
@@ -134,6 +147,7 @@ class Pair:
         if out.wrote:
             follower.changed()
         self.seen["cut"] += out.cut is not None
+        self.seen["outlined"] += isinstance(body, Append) and len(body.span.outline) > 0 and out.grown is not None
         self.seen["appended"] += isinstance(body, Append) and out.grown is not None
         follower.log.advance(out.commit)
         self.received(out)
@@ -176,11 +190,20 @@ class Pair:
     def work(self) -> None:
         """What the leader appends for its clients."""
         random = self.random
+        if random.random() < 0.4:
+            self.leader.append_run([self.message(random.choice((0, 1))) for _ in range(random.randrange(2, 9))])
+            return
         for _ in range(random.randrange(1, 9)):
             self.serial += 1
             body = b"%d:%s" % (self.serial, random.randbytes(random.choice((0, 30, 300, 1500))))
             topic, queue_id = random.choice((("A", 0), ("A", 1), ("B", 0)))
             self.leader.append(topic, queue_id, body, b"UNIQ_KEY\x01id%d\x02" % self.serial)
+
+    def message(self, queue_id: int) -> RunMessage:
+        """One of topic A, to be appended with others."""
+        self.serial += 1
+        body, key = b"%d:%s" % (self.serial, self.random.randbytes(30)), b"id%d" % self.serial
+        return self.leader.store.queue("A", queue_id), body, b"UNIQ_KEY\x01%s\x02" % key, key, 1, 0, 0, 0
 
     def tick(self) -> None:
         self.deliver(self.shipper.step(ShipperTick(), self.clock.now).messages)

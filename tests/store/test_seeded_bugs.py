@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from logherd.kit.errors import InvariantError
-from logherd.store import StoreError, recovery, writer
+from logherd.store import StoreError, common_run, recovery, writer
 from logherd.store.checkpoint import Checkpoint
 from logherd.store.consume_queue import QueueLog
 from logherd.store.derived import Derived
@@ -120,6 +120,11 @@ def test_a_cut_below_what_the_checkpoint_promises_is_caught(monkeypatch):
 def test_forgetting_how_far_a_cut_reaches_is_caught(monkeypatch):
     monkeypatch.setattr(Checkpoint, "reach", lambda self, end: self.window)
     caught_by(*LOST, "further away than a write that was never flushed", budget=3000, run=run_replica_history)
+
+
+def test_believing_an_outline_without_its_checksum_is_caught(monkeypatch):
+    monkeypatch.setattr(common_run, "tiles", lambda outline, data: len(data) == outline.size)
+    caught_by("a flipped bit", run=run_replica_history, budget=3000)
 
 
 def test_showing_what_the_group_has_not_committed_is_caught(monkeypatch):

@@ -37,6 +37,7 @@ def test_two_replicas_come_to_hold_the_same_whatever_happened_between(tmp_path: 
     check_equal(pair.leader.store, pair.follower.store)
     assert pair.leader.log.epochs.runs[-1] == pair.follower.log.epochs.runs[-1]
     assert pair.seen["cut"]
+    assert pair.seen["outlined"]
     assert pair.seen["follower crashed"]
     assert pair.seen["leader crashed"] + pair.seen["other leader"]
     for replica in (pair.leader, pair.follower):

@@ -5,7 +5,7 @@ invariants that the cores stop for.
     address:  length u8, cluster name | reset u32 | length u8, sender | length u8, to
 
      1 Append        generation u64 | previous epoch, position u64 | end u64 | commit u64 | runs u16 |
-                     each run: epoch u64, after u64 | data to the end
+                     each run: epoch u64, after u64 | flags 1: outline length u32, outline | data to the end
      2 AppendAck     generation, verified, durable u64
      3 AppendReject  generation, asked, hint epoch, hint position u64
      4 Heartbeat     round, commit u64
@@ -71,6 +71,7 @@ _APPEND = Struct(">QQQQQH")
 _CHUNK = Struct(">QQQQIIQHI")
 _DOUBTFUL = Struct(">QBB")
 _U32 = Struct(">I")
+_NO_OUTLINE = memoryview(b"")
 _DOUBTED = frozenset((2, 3, 5, 7))
 """The answers of a follower, which a doubtful one wraps."""
 
@@ -177,7 +178,9 @@ def _encode_append(body: Append) -> _Encoded:
     fields = _APPEND.pack(body.generation, previous.epoch, previous.position, span.end, body.commit, len(runs))
     if runs:
         fields += b"".join([_U64_2.pack(run.epoch, run.after) for run in runs])
-    return 0, fields, span.data
+    if not len(span.outline):
+        return 0, fields, span.data
+    return 1, b"".join((fields, _U32.pack(len(span.outline)), span.outline)), span.data
 
 
 def _encode_chunk(body: CopyChunk) -> _Encoded:
@@ -283,7 +286,7 @@ def _ends(data: Buffer, at: int, body: str) -> None:
         raise CodecError(body, f"{len(data) - at} bytes are left over")
 
 
-def _decode_append(data: Buffer, at: int, _flags: int, epoch: int) -> Append:
+def _decode_append(data: Buffer, at: int, flags: int, epoch: int) -> Append:
     generation, previous_epoch, previous_position, end, commit, run_count = _APPEND.unpack_from(data, at)
     if (generation | previous_epoch | previous_position | end | commit) >> 63:
         _small("append", generation, previous_epoch, previous_position, end, commit)
@@ -292,16 +295,22 @@ def _decode_append(data: Buffer, at: int, _flags: int, epoch: int) -> Append:
     if data_at > len(data):
         raise CodecError("append.runs", f"{run_count} are told, {len(data) - at} bytes are left")
     previous = Point(Epoch(previous_epoch), Position(previous_position))
-    rest = memoryview(data)[data_at:]
+    outline, rest = _NO_OUTLINE, memoryview(data)[data_at:]
+    if flags:
+        (outline_size,) = _U32.unpack_from(data, data_at)
+        rest = rest[_U32.size :]
+        if not 0 < outline_size <= len(rest):
+            raise CodecError("append.outline", f"{outline_size} bytes are told, {len(rest)} are left")
+        outline, rest = rest[:outline_size], rest[outline_size:]
     if not run_count:
-        if len(rest) or end != previous_position:
+        if flags or len(rest) or end != previous_position:
             raise CodecError("append.runs", f"none for {len(rest)} bytes up to position {end}")
         return Append(generation, Span(previous, Position(end), (), rest), Position(commit))
     runs = tuple([Run(*pair) for pair in _U64_2.iter_unpack(data[at:data_at])])
     _check_runs(runs, previous, end, epoch)
     if not len(rest):
         raise CodecError("append.data", f"no bytes up to position {end}")
-    return Append(generation, Span(previous, Position(end), runs, rest), Position(commit))
+    return Append(generation, Span(previous, Position(end), runs, rest, outline), Position(commit))
 
 
 def _check_runs(runs: tuple[Run, ...], previous: Point, end: int, epoch: int) -> None:
@@ -439,7 +448,7 @@ def _decode_contradicted(data: Buffer, at: int, _flags: int, _epoch: int) -> Con
 
 
 _DECODERS: dict[int, tuple[int, Callable[[Buffer, int, int, int], object]]] = {
-    1: (0, _decode_append),
+    1: (1, _decode_append),
     2: (0, _decode_append_ack),
     3: (0, _decode_append_reject),
     4: (0, _decode_heartbeat),

@@ -9,6 +9,8 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from logherd.aiokit.listening import begin_to_listen
 from logherd.aiokit.tasks import TaskGuard, cancel_and_wait
 from logherd.peers.codec import envelope_parts
@@ -45,6 +47,12 @@ class _Peer:
     refused: dict[str, str] = field(default_factory=dict)
     """By direction."""
     traffic: Traffic = field(default_factory=Traffic)
+
+    @property
+    def takes_outlines(self) -> bool:
+        """Whether it said so; an earlier release would end the connection at one."""
+        link = self.dialled
+        return link is not None and link.hello is not None and link.hello.outlines
 
     def living(self, besides: Link) -> set[int]:
         """The processes that this name is connected as."""
@@ -141,7 +149,7 @@ class PeerLinks:
             peer.traffic.dropped += 1
             return False
         try:
-            head, data = envelope_parts(envelope)
+            head, data = envelope_parts(envelope if peer.takes_outlines else _without_outline(envelope))
         except CodecError as error:
             self._log.error("message cannot be sent", peer=peer.name, error=error)
             peer.traffic.dropped += 1
@@ -353,3 +361,10 @@ class PeerLinks:
 
 def _direction(link: Link) -> str:
     return "out" if link.dialled is not None else "in"
+
+
+def _without_outline(envelope: Envelope) -> Envelope:
+    body = envelope.body
+    if not isinstance(body, Append) or not len(body.span.outline):
+        return envelope
+    return replace(envelope, body=replace(body, span=replace(body.span, outline=b"")))

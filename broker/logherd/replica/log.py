@@ -19,6 +19,7 @@ from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, RecordError
 from logherd.replication.epochs import EpochHistory, Point, Run
 from logherd.replication.log import Image, ReplicationError, Span, SpanDamagedError, UnreadableError
 from logherd.store import MessageStore, QueueLog, RawRefused, StoreDamaged, WriteBatch
+from logherd.store.outline import decode_outlines, encode_outlines
 from logherd.store.raw import decode_run
 from logherd.store.writer import NO_DESCRIPTOR
 
@@ -108,7 +109,9 @@ class ReplicaStore:
                 raise
             raise UnreadableError(f"no descriptor is left to read behind position {after}") from error
         end, history = Position(read_to), self.epochs
-        span = Span(history.point_at(after), end, history.runs_between(after, end), data)
+        kept = self.store.outlines
+        outline = b"" if kept is None else encode_outlines(kept.between(after, end))
+        span = Span(history.point_at(after), end, history.runs_between(after, end), data, outline)
         self._last_read = (asked, span)
         return span
 
@@ -127,9 +130,9 @@ class ReplicaStore:
 
     def _append(self, data: memoryview, span: Span, after: Position) -> None:
         """Append what of a span is not here yet: the blank that it may begin with, then records of one segment."""
-        start = span.previous.position
+        start, outlines = span.previous.position, decode_outlines(span.outline)
         if len(data) < BLANK_SIZE_MIN or _U32X2.unpack_from(data)[1] != BLANK_MAGIC:
-            self.store.append_raw(data[after - start :], after, end=span.end)
+            self.store.append_raw(data[after - start :], after, end=span.end, outlines=outlines)
             return
         size, _ = _U32X2.unpack_from(data)
         segment_end = start + size
@@ -138,7 +141,8 @@ class ReplicaStore:
             decode_run(data[BLANK_SIZE_MIN:], segment_end, _ANYWHERE, len(data), bare_end=bare_end)  # before all else
             self.store.append_raw(data[:BLANK_SIZE_MIN], after, end=segment_end)
             after = Position(segment_end)
-        self.store.append_raw(data[BLANK_SIZE_MIN + after - segment_end :], after, end=span.end)
+        rest = data[BLANK_SIZE_MIN + after - segment_end :]
+        self.store.append_raw(rest, after, end=span.end, outlines=outlines)
 
     def truncate(self, at: Position) -> None:
         """See ReplicaLog. Raises: InvariantError for what is committed."""

@@ -36,12 +36,14 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
     Invariants: (1) without data, end is previous.position and there are no runs; (2) with data, the first run starts
     at previous.position. The bytes are not decoded on their way; len(data) says nothing about end - previous.position.
+    `outline` is what the log that gave the data tells the one that takes them, to spare it work; it may be empty.
     """
 
     previous: Point
     end: Position
     runs: tuple[Run, ...]
     data: bytes | memoryview
+    outline: bytes | memoryview = b""
 
     @property
     def history(self) -> EpochHistory:

@@ -10,6 +10,7 @@ from logherd.model.record_run import RunEncoder
 from logherd.store.consume_queue import UNIT, QueueLog
 from logherd.store.extract import Extractor
 from logherd.store.log import CommitLog
+from logherd.store.outline import OUTLINED_MIN, outline_run
 
 __all__ = ["BatchFacts", "BatchPart", "RunMessage", "append_batch", "append_run"]
 
@@ -44,7 +45,7 @@ def append_run(
     position, limit, touched = log.end_position, log.append_limit, log.touched
     pieces, placed = list[bytes](), list[tuple[int, int]]()
     keys, keyed = list[bytes](), list[int]()
-    topic_hash = messages[0][0].topic_hash
+    topic_hash, begun, waiting = messages[0][0].topic_hash, dict[QueueLog, int](), len(extract.pending)
     for queue, body, properties, sole_key, born_timestamp, flag, sys_flag, reconsume_times in messages:
         if queue.deleted or queue.topic_hash != topic_hash:
             raise InvariantError(f"a run goes to living queues of one topic: {queue}")
@@ -67,13 +68,19 @@ def append_run(
             keys.append(sole_key)
             keyed.append(position)
             tags_code = 0
+        if queue not in begun:
+            begun[queue] = len(queue.tail)
         queue.tail += _pack_unit(position, size, tags_code)
         touched[queue] = queue.next_offset = offset + 1
         placed.append((position, offset))
         position += size
     if placed:
         extract.add_ids(topic_hash, keys, keyed, store_timestamp)
-        log.parts.append(b"".join(pieces))
+        data = b"".join(pieces)
+        if extract.outlines is not None and len(placed) >= OUTLINED_MIN:
+            entries = bytes(extract.pending[waiting:])
+            extract.outlines.add(outline_run(data, log.end_position, store_timestamp, begun, entries))
+        log.parts.append(data)
         log.end_position = position
         log.store_timestamp = store_timestamp
     return placed
@@ -107,10 +114,14 @@ def append_batch(
         position += size
         offset += 1
     if positions:
-        extract.pending += extract.entries(queue.topic_hash, marked_of, positions, repeat(store_timestamp))
+        entries = extract.entries(queue.topic_hash, marked_of, positions, repeat(store_timestamp))
+        extract.pending += entries
+        begun, data = {queue: len(queue.tail)}, b"".join(pieces)
         queue.tail += b"".join(units)
         log.touched[queue] = queue.next_offset = offset
-        log.parts.append(b"".join(pieces))
+        if extract.outlines is not None and len(positions) >= OUTLINED_MIN:
+            extract.outlines.add(outline_run(data, log.end_position, store_timestamp, begun, entries))
+        log.parts.append(data)
         log.end_position = position
         log.store_timestamp = store_timestamp
     return positions

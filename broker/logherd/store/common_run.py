@@ -2,16 +2,18 @@
 
 It takes what raises no question: layout version 1, hosts of IPv4, checksums of the whole and of the body that match,
 living queues of which each record is the next one. Anything else is for raw.py and follow.py, which say what is wrong
-with it, or know how it is taken all the same.
+with it, or know how it is taken all the same. What the leader has outlined is compared as a whole (outline.py).
 """
 
+from collections.abc import Iterable
 from struct import Struct
 
 from logherd.kit.checksum import crc32
 from logherd.model.record import CHECKSUM_SIZE, MAGIC_V1, SysFlag
-from logherd.store.consume_queue import UNIT, QueueLog
+from logherd.store.consume_queue import UNIT, UNIT_SIZE, QueueLog
 from logherd.store.extract import Extractor, tags_code_is_time
 from logherd.store.log import CommitLog
+from logherd.store.outline import Outline, tiles
 from logherd.store.queues import QueueTable
 
 __all__ = ["take_common_run"]
@@ -51,19 +53,34 @@ class _Run:
         self.store_timestamp = 0
 
 
-def take_common_run(data: bytes, log: CommitLog, table: QueueTable, extract: Extractor) -> bool:
-    """Append whole records at the log's end; False if they are not of the common kind: then nothing was changed."""
+def take_common_run(
+    data: bytes, log: CommitLog, table: QueueTable, extract: Extractor, outlines: Iterable[Outline] = ()
+) -> bool:
+    """Append whole records at the log's end; False if they are not of the common kind: then nothing was changed.
+
+    `outlines` of parts of them are in order; one that does not fit is as good as none.
+    """
     start, size = log.end_position, len(data)
     if not size or start + size > log.append_limit:
         return False
-    run, at = _Run(), 0
+    run, at, view = _Run(), 0, memoryview(data)
+    for outline in outlines:
+        outlined_at = outline.position - start
+        if not at <= outlined_at < size:
+            continue
+        while at < outlined_at:
+            at = _read_stretch(run, data, at, outlined_at, start=start, table=table, extract=extract)
+            if at < 0:
+                return False
+        at = _take_outlined(run, view, at, outline, table)
     while at < size:
-        at = _read_stretch(run, data, at, start, table=table, extract=extract)
+        at = _read_stretch(run, data, at, size, start=start, table=table, extract=extract)
         if at < 0:
             return False
     for place in run.places:
-        place.queue.tail += place.units
-        place.queue.next_offset = log.touched[place.queue] = place.end
+        if place.units:  # else only an outline that did not fit has named it
+            place.queue.tail += place.units
+            place.queue.next_offset = log.touched[place.queue] = place.end
     extract.pending += run.entries
     log.parts.append(data)
     log.end_position = start + size
@@ -71,16 +88,40 @@ def take_common_run(data: bytes, log: CommitLog, table: QueueTable, extract: Ext
     return True
 
 
-def _read_stretch(run: _Run, data: bytes, at: int, start: int, *, table: QueueTable, extract: Extractor) -> int:
-    """Verify records of one topic from byte `at` on; where the first one of another topic begins, -1 if any of them is
-    not of the common kind."""
-    view, size_of_all = memoryview(data), len(data)
+def _take_outlined(run: _Run, view: memoryview, at: int, outline: Outline, table: QueueTable) -> int:
+    """Take the outlined records that begin at byte `at`; where they end, `at` itself if the outline does not fit."""
+    end = at + outline.size
+    if not tiles(outline, view[at:end]):
+        return at
+    found = list[_Place]()
+    for share in outline.shares:
+        queue = _usual(table, outline.topic, share.queue_id)
+        if queue is None:
+            return at
+        place = _place_of(run, queue)
+        if place.end != share.first_offset or place in found:
+            return at
+        found.append(place)
+    for place, share in zip(found, outline.shares, strict=True):
+        place.units += share.units
+        place.end += len(share.units) // UNIT_SIZE
+    run.entries += outline.entries
+    run.store_timestamp = outline.stored_ms
+    return end
+
+
+def _read_stretch(
+    run: _Run, data: bytes, at: int, stop: int, *, start: int, table: QueueTable, extract: Extractor
+) -> int:
+    """Verify records of one topic from byte `at` on, none beyond `stop`; where the first one of another topic begins,
+    -1 if any of them is not of the common kind. The data begin at position `start` of the log."""
+    view = memoryview(data)
     part, places = b"", dict[int, _Place]()
     properties, positions, stored = list[bytes](), list[int](), list[int]()
-    while size_of_all - at >= _RECORD_SIZE_MIN:
+    while stop - at >= _RECORD_SIZE_MIN:
         size, magic, body_checksum, queue_id, offset, position, sys_flag, store_ms, length = _unpack(data, at)
         end, topic_at = at + size, at + _HEAD_SIZE + length
-        if magic != MAGIC_V1 or sys_flag & _UNUSUAL or position != start + at or length < 0 or end > size_of_all:
+        if magic != MAGIC_V1 or sys_flag & _UNUSUAL or position != start + at or length < 0 or end > stop:
             return -1
         if not part:
             part = data[topic_at : topic_at + 1 + data[topic_at]] if topic_at < end else b""
@@ -116,14 +157,22 @@ def _read_stretch(run: _Run, data: bytes, at: int, start: int, *, table: QueueTa
 def _find(run: _Run, places: dict[int, _Place], part: bytes, queue_id: int, table: QueueTable) -> _Place | None:
     """The queue's place in the run. A topic may come back after another one."""
     topic = part[1:]
-    if not topic.isascii():
+    queue = _usual(table, topic.decode(), queue_id) if topic.isascii() else None
+    if queue is None:
         return None
-    queue = table.find(topic.decode(), queue_id)
-    if queue is None or queue.deleted or tags_code_is_time(queue.topic):
-        return None
+    place = places[queue_id] = _place_of(run, queue)
+    return place
+
+
+def _usual(table: QueueTable, topic: str, queue_id: int) -> QueueLog | None:
+    """A living queue whose units hold what those of nearly all do."""
+    queue = table.find(topic, queue_id)
+    return None if queue is None or queue.deleted or tags_code_is_time(topic) else queue
+
+
+def _place_of(run: _Run, queue: QueueLog) -> _Place:
     place = next((each for each in run.places if each.queue is queue), None)
     if place is None:
         place = _Place(queue)
         run.places.append(place)
-    places[queue_id] = place
     return place

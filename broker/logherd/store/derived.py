@@ -59,7 +59,7 @@ class Derived:
         self.index = IndexSet(files, root, writer, slots=derived.index_slots, entries=derived.index_entries)
         self.queue_list = queue_list
         self.table = QueueTable(self.reader, min_position)
-        self.extract = Extractor()
+        self.extract = Extractor(outlined=options.replicated)
         self._dirty: dict[QueueLog, int] = {}
         self._trimming: Iterator[QueueLog] = iter(())
         self._running = False

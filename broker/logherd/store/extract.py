@@ -6,6 +6,7 @@ from itertools import repeat
 from logherd.kit.javahash import java_hash
 from logherd.model.record import SysFlag
 from logherd.store.key_index import PENDING, KeyHasher, hash_key
+from logherd.store.outline import Outlines
 
 __all__ = ["Extractor", "has_unit", "tags_code_is_time"]
 
@@ -55,11 +56,12 @@ def tags_code_is_time(topic: str) -> bool:
 
 
 class Extractor:
-    """Finds tags and keys; collects entries for the index in `pending` until they are taken away."""
+    """Finds tags and keys; collects entries for the index in `pending` until they are taken away. `outlines` are those
+    for the followers of the log, None if it has none."""
 
-    __slots__ = ("_hash_id", "_hash_ids", "_known", "_known_of", "_tag_codes", "pending")
+    __slots__ = ("_hash_id", "_hash_ids", "_known", "_known_of", "_tag_codes", "outlines", "pending")
 
-    def __init__(self) -> None:
+    def __init__(self, *, outlined: bool = False) -> None:
         hasher = KeyHasher()
         self._hash_id = hasher.hash_id
         self._hash_ids = hasher.hash_ids
@@ -67,6 +69,7 @@ class Extractor:
         self._known: dict[bytes, list[int]] = {}
         self._known_of = -1
         self.pending = bytearray()
+        self.outlines = Outlines() if outlined else None
 
     def extract(
         self, properties: bytes, sole_key: bytes | None, topic_hash: int, position: int, store_timestamp: int
@@ -145,7 +148,9 @@ class Extractor:
             self.pending += _pack_pending(self._hash_id(topic_hash, key), position, store_timestamp)
 
     def cut(self, position: int) -> None:
-        """Forget the waiting entries of records at or above a position."""
+        """Forget the waiting entries of records at or above a position, and all outlines: others may come there."""
+        if self.outlines is not None:
+            self.outlines.forget()
         waiting = self.pending
         end = len(waiting)
         while end and PENDING.unpack_from(waiting, end - PENDING.size)[1] >= position:

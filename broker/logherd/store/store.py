@@ -15,16 +15,15 @@ from logherd.kit.errors import InvariantError, ensure
 from logherd.model.record import RecordError, encode_record_for
 from logherd.model.record_run import run_encoder
 from logherd.store.admission import Admission, DiskState
+from logherd.store.append_raw import append_raw
 from logherd.store.append_run import BatchFacts, BatchPart, RunMessage, append_batch, append_run
-from logherd.store.common_run import take_common_run
 from logherd.store.consume_queue import DELETED, UNIT, QueueLog, topic_hash
-from logherd.store.errors import RawRefused, RecordTooLarge, StoreDamaged, StoreFull
+from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreFull
 from logherd.store.extract import has_unit
 from logherd.store.files import Buffer, Files
-from logherd.store.follow import plan_run
 from logherd.store.log import Extent
 from logherd.store.options import StoreOptions
-from logherd.store.raw import decode_run
+from logherd.store.outline import Outline, Outlines
 from logherd.store.read import ReadResult
 from logherd.store.reader import QueueReader
 from logherd.store.recovery import Recovered, Recovery, recover
@@ -253,34 +252,18 @@ class MessageStore:
 
     # ---- a replica's log -----------------------------------------------------------------------------------------
 
-    def append_raw(self, data: Buffer, after: int, *, end: int | None = None) -> int:
+    def append_raw(self, data: Buffer, after: int, *, end: int | None = None, outlines: Sequence[Outline] = ()) -> int:
         """Append whole records as they lie in another replica's log, in one segment, from `after` = end_position on.
 
         The result is the new end, which is `end` where that is given. The blank record of a segment's end is of its
-        head only; with it this log goes on in the next segment. What is appended may use the reserve.
+        head only; with it this log goes on in the next segment. What is appended may use the reserve. Outlines of parts
+        of it, in order, spare reading those record by record.
         Durable: no; see `append`. `data` is kept until then if it is bytes, which nobody can change, else copied.
         Raises:  RawRefused for damage, for other segments than here, and for a record that is not its queue's next
                  one; StoreFull, StoreStopped. Nothing was appended then.
         """
-        log = self._log
-        log.expect_raw(after)
-        data = data if isinstance(data, bytes) else bytes(data)
-        if end in (None, after + len(data)) and take_common_run(data, log, self._derived.table, self._extract):
-            return log.end_position
-        try:
-            run = decode_run(data, after, log.active.end, log.raw_bytes_limit, bare_end=log.bare_end)
-            plan = plan_run(run.records, self._derived.table, from_start=not log.min_position)
-        except RecordError as error:
-            raise RawRefused(f"records of another replica were refused: {error}") from error
-        if end is not None and run.end != end:
-            raise RawRefused(f"records of another replica end at {run.end}, they were said to end at {end}")
-        if run.blank_at >= 0 and not log.prepare_roll():
-            raise StoreFull("the log needs a further segment, for which the disk has no room")
-        self._uncommitted.take(plan)
-        log.append_run(memoryview(data), plan, self._extract)
-        if run.blank_at >= 0:
-            log.roll()
-        return log.end_position
+        table, extract, uncommitted = self._derived.table, self._extract, self._uncommitted
+        return append_raw(self._log, table, extract, uncommitted, data, after, end, outlines)
 
     def read_raw(self, after: int, bytes_max: int) -> tuple[Buffer, int]:
         """Whole records that begin at `after` < end_position, at least one and else at most `bytes_max` bytes, and
@@ -291,6 +274,11 @@ class MessageStore:
         data, end = self._log.read_raw(after, bytes_max)
         self._reader.check_raw(data, after)
         return data, end
+
+    @property
+    def outlines(self) -> Outlines | None:
+        """Of what this process has appended lately, for who gets it by `read_raw`; None unless it is a replica."""
+        return self._extract.outlines
 
     def committed_bytes(self, position: int, bytes_max: int) -> memoryview:
         """See CommitLog.bytes_at, for `position` < committed_position."""

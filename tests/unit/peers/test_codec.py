@@ -45,6 +45,9 @@ GOLDEN: list[tuple[object, str, str]] = [
     (Append(9, SPAN, Position(80)), "0100", ("000000000000000900000000000000060000000000000064"
      "00000000000000be0000000000000050" "0002" "00000000000000060000000000000064" "0000000000000007000000000000008c"
      "78797a")),
+    (Append(9, changed(SPAN, outline=b"uv"), Position(80)), "0101", ("000000000000000900000000000000060000000000000064"
+     "00000000000000be0000000000000050" "0002" "00000000000000060000000000000064" "0000000000000007000000000000008c"
+     "00000002" "7576" "78797a")),
     (Append(9, EMPTY, Position(80)), "0100",
      ("00000000000000090000000000000006000000000000006400000000000000640000000000000050" "0000")),
     (AppendAck(9, Position(190), Position(100)), "0200", "000000000000000900000000000000be0000000000000064"),
@@ -153,7 +156,8 @@ def spans(draw: st.DrawFn) -> Span:
     epochs = list(accumulate((epoch for epoch, _ in steps), initial=previous.epoch + draw(st.integers(0, 1))))
     places = list(accumulate((size for _, size in steps), initial=previous.position))
     runs = tuple(Run(Epoch(epoch), Position(at)) for epoch, at in zip(epochs, places[:-1], strict=False))
-    return Span(previous, Position(places[-1]), runs, draw(st.binary(min_size=1, max_size=100)))
+    data, outline = draw(st.binary(min_size=1, max_size=100)), draw(st.binary(max_size=50))
+    return Span(previous, Position(places[-1]), runs, data, outline)
 
 
 @st.composite
@@ -213,6 +217,7 @@ BROKEN_SPANS: dict[str, Callable[[Span], Span]] = {
     "epochs that do not rise": lambda span: changed(span, runs=(span.runs[0], Run(Epoch(6), Position(140)))),
     "places that do not rise": lambda span: changed(span, runs=(span.runs[0], Run(Epoch(7), Position(100)))),
     "a run at the end": lambda span: changed(span, runs=(span.runs[0], Run(Epoch(7), Position(190)))),
+    "an outline of nothing": lambda _: changed(EMPTY, outline=b"u"),
     "an epoch above the leader's": lambda span: changed(span, runs=(span.runs[0], Run(Epoch(9), Position(140)))),
 }
 
@@ -242,6 +247,14 @@ def test_numbers_that_fit_no_log_are_refused_by_name(body: object, field: str) -
     with pytest.raises(CodecError) as caught:
         decode_envelope(encode_envelope(envelope(body)))
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("size", [0, 6, 2**32 - 1])
+def test_an_outline_that_does_not_lie_in_the_message_is_refused(size: int) -> None:
+    data = bytearray(encode_envelope(envelope(Append(1, changed(SPAN, outline=b"uv"), Position(0)))))
+    data[-9:-5] = size.to_bytes(4)
+    with pytest.raises(CodecError, match=r"append\.outline: .* bytes are told, 5 are left"):
+        decode_envelope(data)
 
 
 def test_an_epoch_that_could_not_be_counted_on_is_refused() -> None:

@@ -75,6 +75,20 @@ async def test_large_messages_arrive_whole() -> None:
         assert b.heard == sent
 
 
+async def test_an_outline_is_sent_to_those_who_take_it() -> None:
+    async with nodes(hello_of("a"), hello_of("b", outlines=True), hello_of("c")) as (a, b, c):
+        await a.until(lambda: len(a.linked) == 2)
+        for node, outline in ((b, b"uvw"), (c, b"")):
+            plain = append("a", node.hello.sender[0], 9)
+            assert isinstance(plain.body, Append)
+            span = structs.replace(plain.body.span, outline=b"uvw")
+            assert a.links.send(structs.replace(plain, body=structs.replace(plain.body, span=span)))
+            await node.until(lambda node=node: bool(node.heard))
+            (heard,) = node.heard
+            assert isinstance(heard.body, Append)
+            assert (bytes(heard.body.span.outline), bytes(heard.body.span.data)) == (outline, b"x" * 9)
+
+
 async def test_nothing_is_sent_without_a_link_to_exactly_that_replica() -> None:
     async with nodes(hello_of("a"), hello_of("b")) as (a, b):
         assert not a.links.send(beat("a", "b"))

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -13,7 +14,7 @@ from logherd.model.names import Epoch, Position
 from logherd.replica import LogStartGone, ReplicaStore
 from logherd.replication.epochs import ORIGIN, Point, Run
 from logherd.replication.log import Image, SpanDamagedError, UnreadableError
-from logherd.store import MessageStore, RawRefused, StoreDamaged, begin_again
+from logherd.store import MessageStore, RawRefused, StoreDamaged, begin_again, common_run
 from logherd.store.files_os import OsFiles
 from sim.disk import SimDisk, SimulatedCrash
 from unit.store.helpers import HOST, ROOT, SimClock, none_left, settle, small_options
@@ -313,6 +314,41 @@ def test_a_blank_is_shipped_with_the_record_behind_it(log: ReplicaStore) -> None
     copy = copy_of(log, 1500)
     assert copy.epochs.runs == log.epochs.runs
     assert bytes(copy.read(before, 10_000).data) == bytes(log.read(before, 10_000).data)
+
+
+def append_run(log: ReplicaStore, count: int) -> Position:
+    queue = log.store.queue("T", 0)
+    messages = [(queue, b"x" * 50, b"UNIQ_KEY\x01k%d\x02" % n, b"k%d" % n, 1, 0, 0, 0) for n in range(count)]
+    assert len(log.store.append_run(messages, HOST, 1)) == count
+    return log.end
+
+
+@pytest.mark.parametrize("held", range(2))
+def test_runs_are_shipped_with_their_outline(log: ReplicaStore, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also to whom the first of them have come before."""
+    first, *_ = fill(log, 1)
+    ends = [first, append_run(log, 3), append_run(log, 3)]
+    copy = open_log()
+    for after, end in pairwise([Position(0), *ends[: held + 1]]):
+        copy.write(log.read(after, end - after), after)
+    span = log.read(first, 10_000)
+    assert span.outline
+    read = []
+    take = common_run._read_stretch
+    monkeypatch.setattr(common_run, "_read_stretch", lambda *args, **more: read.append(args) or take(*args, **more))
+    copy.write(span, copy.end)
+    assert read == []
+    assert (copy.end, copy.epochs) == (log.end, log.epochs)
+    assert bytes(copy.store.queue("T", 0).tail) == bytes(log.store.queue("T", 0).tail)
+
+
+def test_an_outline_that_is_none_is_passed_over(log: ReplicaStore) -> None:
+    first, *_ = fill(log, 1)
+    append_run(log, 3)
+    copy = open_log()
+    copy.write(log.read(Position(0), 1), Position(0))
+    copy.write(changed(log.read(first, 10_000), outline=b"\xc1what"), first)
+    assert bytes(copy.store.queue("T", 0).tail) == bytes(log.store.queue("T", 0).tail)
 
 
 def test_damage_behind_a_blank_leaves_nothing_appended(log: ReplicaStore) -> None:

@@ -7,8 +7,7 @@ from zlib import crc32
 import pytest
 
 from logherd.model.record import SysFlag
-from logherd.store import MessageStore, RawRefused, common_run
-from logherd.store import store as store_module
+from logherd.store import MessageStore, RawRefused, append_raw, common_run
 from unit.store.helpers import ROOT, SimClock, SimDisk, append, small_options
 
 V6 = bytes(15) + b"\x01" + bytes(4)
@@ -61,9 +60,9 @@ def test_a_run_leaves_the_same_store_as_its_records_taken_one_by_one(monkeypatch
         return taken[-1]
 
     for at, data, end in runs(leader, random):
-        monkeypatch.setattr(store_module, "take_common_run", watched)
+        monkeypatch.setattr(append_raw, "take_common_run", watched)
         quick.append_raw(data, at, end=end)
-        monkeypatch.setattr(store_module, "take_common_run", lambda *_: False)
+        monkeypatch.setattr(append_raw, "take_common_run", lambda *_: False)
         slow.append_raw(data, at, end=end)
         assert state(quick) == state(slow)
     assert set(taken) == {True, False}

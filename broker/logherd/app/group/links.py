@@ -83,7 +83,7 @@ class GroupLinks:
         return Hello(
             cluster=machine.cluster, sender=machine.identity, instance=self._instance,
             segment_bytes=self._segment_bytes, software=self._software, founded=greeting.founded,
-            nodes=greeting.nodes, bare_end=self._store.recovery.bare_end, about=greeting.about,
+            nodes=greeting.nodes, bare_end=self._store.recovery.bare_end, about=greeting.about, outlines=True,
         )  # fmt: skip
 
     def _heard(self, hello: Hello) -> None:
