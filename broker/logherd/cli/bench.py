@@ -27,9 +27,9 @@ SecondsOption = Annotated[float, typer.Option(min=0.1, help="Time that is measur
 def bench_send(
     name_server: NameServerOption = "127.0.0.1:9876",
     size: Annotated[int, typer.Option(min=1, help="Bytes of each body.")] = 1024,
-    window: Annotated[int, typer.Option(min=1, help="Messages in flight.")] = 512,
+    window: Annotated[int, typer.Option(min=1, help="Messages in flight.")] = 1024,
     batch: Annotated[int, typer.Option(min=1, max=1024, help="Messages of each request.")] = 1,
-    connections: ConnectionsOption = 2,
+    connections: ConnectionsOption = 4,
     queues: QueuesOption = 8,
     seconds: SecondsOption = 10.0,
     output: OutputOption = Output.TEXT,
