@@ -369,14 +369,17 @@ class MessageStore:
     def query_index(self, topic: str, key: str, *, max_count: int, begin: int, end: int) -> list[int]:
         """Positions of committed messages of `topic` whose key may be `key`, stored in [begin, end] (ms), newest first.
 
-        The index knows hashes only: the caller compares the keys of the records.
+        The index knows hashes only: the caller compares the keys of the records. A damaged record is among them
+        whatever its time says: it may be one that is meant, and who reads it meets the damage.
         """
         found: dict[int, None] = {}
         for position in self._derived.find_positions(topic_hash(topic), key.encode()):
             if len(found) >= max_count:
                 break
             stored = self._reader.position_timestamp(position)
-            if stored is not None and begin <= stored <= end:
+            if stored is None:
+                continue
+            if begin <= stored <= end or self._reader.proven_timestamp(position) is None:
                 found[position] = None
         return list(found)
 

@@ -150,3 +150,26 @@ def test_a_damaged_time_deletes_nothing_and_keeps_nothing_for_ever(timed: Messag
     assert timed.apply_retention(1_000_000 + 10 * offsets[starts[2]], timed.committed_position) == 0
     assert timed.apply_retention(1_010_001 + 10 * (offsets[starts[1]] + 1), timed.committed_position) == 1
     assert timed.min_position == starts[1]
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> Iterator[MessageStore]:
+    """Messages of one key, each stored 10 ms after the one before it."""
+    made = MessageStore.open(tmp_path, small_options(), OsFiles(), clock=SimClock())
+    while made.end_position < 3 * 8192:
+        append(made, properties=b"KEYS\x01k\x02", at=1_000_000 + 10 * made.queue("T", 0).next_offset)
+        flush(made)
+    yield made
+    made.close()
+
+
+def test_a_message_with_a_damaged_time_is_not_left_out_of_what_a_key_finds(keyed: MessageStore) -> None:
+    """Whoever reads it then meets the damage."""
+    queue = keyed.queue("T", 0)
+    positions = [(keyed.unit(queue, offset) or (-1,))[0] for offset in range(10)]
+    rotten(keyed, 4)
+    wanted = {"max_count": 64, "begin": 1_000_020, "end": 1_000_060}
+    assert keyed.query_index("T", "k", **wanted) == positions[6:1:-1]
+    assert keyed.query_index("T", "k", max_count=64, begin=0, end=999_999) == [positions[4]]
+    with pytest.raises(StoreDamaged):
+        keyed.record_at(positions[4])
