@@ -43,8 +43,8 @@ class Hello:
     reconnect from a second process with the same identity. `founded` lists the founders once this replica belongs to a
     group. `nodes` are the configured names in their order, the first one founds; empty is not compared. `bare_end`: the
     position below which records of the sender's log may be without a checksum of the whole. `about` is what the group's
-    own shell lets others know: nothing is judged by it here. `outlines`: the sender takes
-    records with an outline, which earlier releases refuse.
+    own shell lets others know: nothing is judged by it here. `outlines`: the sender takes records with an outline,
+    which earlier releases refuse.
     """
 
     cluster: ClusterId

@@ -70,6 +70,8 @@ class Outlines:
     def between(self, start: int, end: int) -> list[Outline]:
         """Of the runs that lie wholly in [start, end)."""
         found = deque[Outline]()
+        if not self._kept or self._kept[0].position >= end:  # of older records, for who is catching up
+            return []
         for outline in reversed(self._kept):
             if outline.position < start:
                 break
@@ -82,9 +84,7 @@ class Outlines:
         self._kept.clear()
 
 
-def outline_run(
-    data: bytes, position: int, stored_ms: int, begun: dict[QueueLog, int], entries: bytes
-) -> Outline:  # fmt: skip
+def outline_run(data: bytes, position: int, stored_ms: int, begun: dict[QueueLog, int], entries: bytes) -> Outline:
     """The outline of records that were just appended at `position`. `begun`: how long the tail of each of their queues
     was before."""
     shares, topic = list[Share](), ""
@@ -96,14 +96,23 @@ def outline_run(
 
 
 def tiles(outline: Outline, data: memoryview) -> bool:
-    """Whether `data` are the bytes of this outline, and its units tell of every one of its bytes once."""
-    start, units = outline.position, b"".join([share.units for share in outline.shares])
-    if len(data) != outline.size or not units or len(units) % UNIT_SIZE or len(outline.entries) % PENDING.size:
+    """Whether `data` are the bytes of this outline, its units tell of every one of them once, and its entries of no
+    others."""
+    start, end, entries = outline.position, outline.position + outline.size, outline.entries
+    units = b"".join([share.units for share in outline.shares])
+    if len(data) != outline.size or not units or len(units) % UNIT_SIZE or len(entries) % PENDING.size:
         return False
     if crc32(data) != outline.checksum:
         return False
+    if entries and not start <= _position(entries, 0) <= _position(entries, len(entries) - PENDING.size) < end:
+        return False
     positions, sizes, _ = zip(*sorted(UNIT.iter_unpack(units)), strict=True)
-    return tuple(accumulate(sizes, initial=start)) == (*positions, start + outline.size)
+    return min(sizes) > 0 and tuple(accumulate(sizes, initial=start)) == (*positions, end)
+
+
+def _position(entries: bytes, at: int) -> int:
+    position: int = PENDING.unpack_from(entries, at)[1]
+    return position
 
 
 def encode_outlines(outlines: Sequence[Outline]) -> bytes:

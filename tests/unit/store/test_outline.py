@@ -140,6 +140,9 @@ WRONG = {
     "units of another size": lambda o: first_share(o, units=o.shares[0].units[:11] + b"\x01" + o.shares[0].units[12:]),
     "a queue twice": lambda o: changed(o, shares=[o.shares[0]._replace(units=o.shares[0].units[:20]),
                                                   o.shares[0]._replace(units=o.shares[0].units[20:]), *o.shares[1:]]),
+    "a unit of no bytes": lambda o: first_share(o, units=o.shares[0].units[:8] + bytes(12) + o.shares[0].units),
+    "entries elsewhere": lambda o: changed(o, entries=o.entries[:4] + bytes(8) + o.entries[12:]),
+    "entries in another order": lambda o: changed(o, entries=o.entries[20:] + o.entries[:20]),
     "half an entry": lambda o: changed(o, entries=o.entries[:-1]),
 }  # fmt: skip
 
@@ -204,6 +207,7 @@ def test_an_outline_is_of_whole_runs_between_two_positions():
     assert [outline.position for outline in kept.between(105, 149)] == [110, 120, 130]
     assert [outline.position for outline in kept.between(100, 200)] == list(range(100, 200, 10))
     assert kept.between(200, 300) == []
+    assert kept.between(0, 100) == []
 
 
 def test_outlines_of_the_newest_runs_only_are_kept():
