@@ -2,7 +2,8 @@
 
 One load program (bench/go/raftload) loads all of them, each by its own stock Go client. Neither NATS nor Kafka
 flushes before it answers, so that LogHerd stands there twice: with `flush: async`, which is their class, and with its
-default.
+default. RocketMQ's Go client is the dearest of the three, so `logherd native` is the class of `logherd async` under the
+least dear load that LogHerd has itself, `logherd bench send`: what its brokers can take.
 Each is started on empty stores, as shipped, and measured alone. Prints a table with ratios and writes the figures as
 JSON. Load and servers share the machine's cores, for one as for the others.
 """
@@ -11,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,17 +22,20 @@ from typing import Any
 from bench.groups import OURS, running_group
 from bench.kafka_cluster import running_kafka
 from bench.place import bench_place, run_bench
-from bench.raft_log import LOADS, run_load
+from bench.raft_log import LOADS, Load, run_load
 from bench.raft_targets import GO, Group, load_program
+from bench.sampling import Sampler, resident_bytes
 
 from compat.processes import Process, accepts, free_port, until
 from compat.toolchain import build_go
 
-__all__ = ["KINDS", "main", "ratios", "table"]
+__all__ = ["KINDS", "main", "native_load", "ratios", "table"]
 
-KINDS = ("nats", "kafka", *OURS)
+NATIVE = "logherd native"
+KINDS = ("nats", "kafka", *OURS, NATIVE)
 PEERS = ("nats", "kafka")
 CLASS = "logherd async"
+IN_CLASS = (CLASS, NATIVE)
 SIZES = (1024, 100)
 _IDS = (1, 2, 3)
 
@@ -46,7 +51,7 @@ def started(kind: str, directory: Path, *, heap: str) -> Iterator[Group]:
         with running_kafka(directory, heap=heap) as (addresses, pids):
             yield Group("kafka", addresses, pids)
     else:
-        with running_group(kind, "", directory / "group") as group:
+        with running_group(CLASS if kind == NATIVE else kind, "", directory / "group") as group:
             group.server().create_topic("Bench", queues=8)
             yield Group("rocketmq", group.name_server, tuple(group.pids))
 
@@ -72,6 +77,23 @@ def _nats(directory: Path) -> Iterator[Group]:
         yield Group("nats", servers, tuple(process.pid for process in processes))
 
 
+def native_load(group: Group, load: Load, *, size: int, warmup_s: float, measure_s: float) -> dict[str, Any]:
+    """As `run_load`, by `logherd bench send`, which warms up for a second of its own."""
+    command = [
+        sys.executable, "-m", "logherd", "bench", "send", "--name-server", group.leader, "--size", str(size),
+        "--window", str(load.clients), "--connections", str(load.connections), "--output", "json",
+    ]  # fmt: skip
+    subprocess.run([*command, "--seconds", str(warmup_s)], capture_output=True, check=True)
+    with Sampler(group.pids) as sampler:
+        done = subprocess.run([*command, "--seconds", str(measure_s)], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    times = {f"{name}us": found["latency"][name] * 1000 for name in ("p50", "p99", "p999")}
+    return {
+        "rate": found["rate"], **times, "failures": sum(found["refused"].values()) + found["lost"],
+        "cpuCores": sampler.cpu_s / (measure_s + 1), "residentMiB": sum(map(resident_bytes, group.pids)) / (1 << 20),
+    }  # fmt: skip
+
+
 def table(figures: dict[str, Any]) -> list[str]:
     """The figures as lines of text; memory is that of all processes of a group (PSS, so shared pages count once)."""
     line = "{:<15}{:<22}{:>10}{:>9}{:>9}{:>10}{:>7}{:>9}{:>8}"
@@ -87,12 +109,14 @@ def table(figures: dict[str, Any]) -> list[str]:
 def ratios(figures: dict[str, Any]) -> list[str]:
     """LogHerd against each of them within their class: more messages are better, a lower p99 is."""
     line = "{:<24}{:<22}{:>10}{:>9}{:>9}{:>9}  {}"
-    out = [line.format(f"{CLASS} against", "load", "msg/s", "p50", "p99", "PSS", "")]
-    for peer in (peer for peer in PEERS if peer in figures and CLASS in figures):
-        for load, theirs in figures[peer].items():
-            ours = figures[CLASS][load]
-            by = {key: ours[key] / max(1, theirs[key]) for key in ("rate", "p50us", "p99us", "residentMiB")}
-            out.append(line.format(peer, load, *(f"{each:.2f}" for each in by.values()), _verdict(by["rate"])))
+    out: list[str] = []
+    for kind in (kind for kind in IN_CLASS if kind in figures):
+        out.append(line.format(f"{kind} against", "load", "msg/s", "p50", "p99", "PSS", ""))
+        for peer in (peer for peer in PEERS if peer in figures):
+            for load, theirs in figures[peer].items():
+                ours = figures[kind][load]
+                by = {key: ours[key] / max(1, theirs[key]) for key in ("rate", "p50us", "p99us", "residentMiB")}
+                out.append(line.format(peer, load, *(f"{each:.2f}" for each in by.values()), _verdict(by["rate"])))
     return out
 
 
@@ -119,7 +143,10 @@ def main() -> None:
                     for size in SIZES:
                         name = f"{load.name}, {size} B"
                         print(f"  {kind}, {name} ...", file=sys.stderr, flush=True)
-                        seen[name] = run_load(program, group, load, size=size, **timing)
+                        seen[name] = (
+                            native_load(group, load, size=size, **timing) if kind == NATIVE
+                            else run_load(program, group, load, size=size, **timing)
+                        )  # fmt: skip
     print("\n".join([*table(figures), "", *ratios(figures)]))
     machine = {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()}
     options.out.write_text(json.dumps({**figures, "machine": machine}, indent=1) + "\n")
