@@ -10,7 +10,6 @@ from logherd.model.record_run import RunEncoder
 from logherd.store.consume_queue import UNIT, QueueLog
 from logherd.store.extract import Extractor
 from logherd.store.log import CommitLog
-from logherd.store.outline import OUTLINED_MIN, outline_run
 
 __all__ = ["BatchFacts", "BatchPart", "RunMessage", "append_batch", "append_run"]
 
@@ -45,7 +44,8 @@ def append_run(
     position, limit, touched = log.end_position, log.append_limit, log.touched
     pieces, placed = list[bytes](), list[tuple[int, int]]()
     keys, keyed = list[bytes](), list[int]()
-    topic_hash, begun, waiting = messages[0][0].topic_hash, dict[QueueLog, int](), len(extract.pending)
+    topic_hash, outlines = messages[0][0].topic_hash, extract.outlines
+    begun = dict[QueueLog, int]() if outlines is None else outlines.begin(messages[0][0].topic, position)
     for queue, body, properties, sole_key, born_timestamp, flag, sys_flag, reconsume_times in messages:
         if queue.deleted or queue.topic_hash != topic_hash:
             raise InvariantError(f"a run goes to living queues of one topic: {queue}")
@@ -69,7 +69,7 @@ def append_run(
             keyed.append(position)
             tags_code = 0
         if queue not in begun:
-            begun[queue] = len(queue.tail)
+            begun[queue] = offset
         queue.tail += _pack_unit(position, size, tags_code)
         touched[queue] = queue.next_offset = offset + 1
         placed.append((position, offset))
@@ -77,10 +77,9 @@ def append_run(
     if placed:
         extract.add_ids(topic_hash, keys, keyed, store_timestamp)
         data = b"".join(pieces)
-        if extract.outlines is not None and len(placed) >= OUTLINED_MIN:
-            entries = bytes(extract.pending[waiting:])
-            extract.outlines.add(outline_run(data, log.end_position, store_timestamp, begun, entries))
         log.parts.append(data)
+        if outlines is not None:
+            outlines.extend(data, len(placed), store_timestamp)
         log.end_position = position
         log.store_timestamp = store_timestamp
     return placed
@@ -114,13 +113,13 @@ def append_batch(
         position += size
         offset += 1
     if positions:
-        entries = extract.entries(queue.topic_hash, marked_of, positions, repeat(store_timestamp))
-        extract.pending += entries
-        begun, data = {queue: len(queue.tail)}, b"".join(pieces)
+        data = b"".join(pieces)
+        if extract.outlines is not None:
+            extract.outlines.begin(queue.topic, log.end_position).setdefault(queue, queue.next_offset)
+            extract.outlines.extend(data, len(positions), store_timestamp)
+        extract.pending += extract.entries(queue.topic_hash, marked_of, positions, repeat(store_timestamp))
         queue.tail += b"".join(units)
         log.touched[queue] = queue.next_offset = offset
-        if extract.outlines is not None and len(positions) >= OUTLINED_MIN:
-            extract.outlines.add(outline_run(data, log.end_position, store_timestamp, begun, entries))
         log.parts.append(data)
         log.end_position = position
         log.store_timestamp = store_timestamp

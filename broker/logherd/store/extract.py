@@ -69,7 +69,7 @@ class Extractor:
         self._known: dict[bytes, list[int]] = {}
         self._known_of = -1
         self.pending = bytearray()
-        self.outlines = Outlines() if outlined else None
+        self.outlines = Outlines(self.pending) if outlined else None
 
     def extract(
         self, properties: bytes, sole_key: bytes | None, topic_hash: int, position: int, store_timestamp: int

@@ -6,6 +6,7 @@ was computed when the records were encoded, with the bytes that it got, and the 
 An outline that does not fit is nothing but ignored: then the records themselves are read.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
@@ -17,10 +18,11 @@ from logherd.kit.checksum import crc32
 from logherd.store.consume_queue import UNIT, UNIT_SIZE, QueueLog
 from logherd.store.key_index import PENDING
 
-__all__ = ["OUTLINED_MIN", "Outline", "Outlines", "Share", "decode_outlines", "encode_outlines", "outline_run", "tiles"]
+__all__ = ["Outline", "Outlines", "Share", "decode_outlines", "encode_outlines", "tiles"]
 
 OUTLINED_MIN = 2
 """Records of a run; one is as quickly read."""
+_RUN_BYTES_MAX = 256 << 10
 _KEPT_BYTES = 4 << 20
 
 
@@ -33,7 +35,7 @@ class Share(NamedTuple):
 
 
 class Outline(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Records of one topic that were stored in the same millisecond, [position, position + size) of the log.
+    """Records of one topic, [position, position + size) of the log; the last one was stored at `stored_ms`.
 
     `checksum` is the CRC-32 of their bytes; `entries` are their entries of the key index, in order.
     """
@@ -51,24 +53,66 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Outline]).decode
 
 
+class _Run:
+    """Records that stand behind each other, as far as they have come. `begun`: the offset of each queue's first one."""
+
+    __slots__ = ("begun", "checksum", "count", "end", "position", "stored_ms", "topic")
+
+    def __init__(self, topic: str, position: int) -> None:
+        self.topic = topic
+        self.position = self.end = position
+        self.begun: dict[QueueLog, int] = {}
+        self.checksum = self.count = self.stored_ms = 0
+
+
 class Outlines:
-    """Those of the newest runs that this process has appended, oldest first, of at most 4 MiB of the log."""
+    """Those of the newest runs that this process has appended, oldest first, of at most 4 MiB of the log.
 
-    __slots__ = ("_kept",)
+    A run is what was appended to one topic's queues without anything between: it ends when it is shipped or written, or
+    at 256 KiB. Its checksum grows with each record, its units and entries are taken from where they wait.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_kept", "_pending", "_run")
+
+    def __init__(self, pending: bytearray) -> None:
+        """`pending` are the waiting index entries, always as they are now."""
+        self._pending = pending
         self._kept: deque[Outline] = deque()
+        self._run = _Run("", -1)
 
-    def add(self, outline: Outline) -> None:
-        """Keep it; those that are too old are forgotten."""
-        kept = self._kept
-        kept.append(outline)
-        lowest = outline.position + outline.size - _KEPT_BYTES
-        while kept[0].position < lowest and len(kept) > 1:
-            kept.popleft()
+    def begin(self, topic: str, position: int) -> dict[QueueLog, int]:
+        """Records for queues of this topic are about to be appended, of which neither units nor entries are there.
+
+        To what this gives, the offset of each queue's first one is to be added where it has none.
+        """
+        run = self._run
+        if run.end != position or run.topic != topic or run.end - run.position >= _RUN_BYTES_MAX:
+            run = self._next_run(topic, position)
+        return run.begun
+
+    def add(self, queue: QueueLog, record: bytes, position: int, stored_ms: int) -> None:
+        """The record that is about to be appended, which is the queue's next one."""
+        run = self._run  # as `begin` and `extend`, without calls: most messages of many clients come here
+        if run.end != position or run.topic != queue.topic or run.end - run.position >= _RUN_BYTES_MAX:
+            run = self._next_run(queue.topic, position)
+        if queue not in run.begun:
+            run.begun[queue] = queue.next_offset
+        run.checksum = crc32(record, run.checksum)
+        run.end = position + len(record)
+        run.count += 1
+        run.stored_ms = stored_ms
+
+    def extend(self, data: bytes, count: int, stored_ms: int) -> None:
+        """The records for which `begin` was called."""
+        run = self._run
+        run.checksum = crc32(data, run.checksum)
+        run.end += len(data)
+        run.count += count
+        run.stored_ms = stored_ms
 
     def between(self, start: int, end: int) -> list[Outline]:
         """Of the runs that lie wholly in [start, end)."""
+        self.end_run()
         found = deque[Outline]()
         if not self._kept or self._kept[0].position >= end:  # of older records, for who is catching up
             return []
@@ -82,17 +126,41 @@ class Outlines:
     def forget(self) -> None:
         """The log was cut: other records may come to lie where those were."""
         self._kept.clear()
+        self._run = _Run("", -1)
 
+    def _next_run(self, topic: str, position: int) -> _Run:
+        self.end_run()
+        run = self._run = _Run(topic, position)
+        return run
 
-def outline_run(data: bytes, position: int, stored_ms: int, begun: dict[QueueLog, int], entries: bytes) -> Outline:
-    """The outline of records that were just appended at `position`. `begun`: how long the tail of each of their queues
-    was before."""
-    shares, topic = list[Share](), ""
-    for queue, length in begun.items():
-        units = bytes(queue.tail[length:])
-        topic = queue.topic
-        shares.append(Share(queue.queue_id, queue.next_offset - len(units) // UNIT_SIZE, units))
-    return Outline(position, len(data), crc32(data), stored_ms, topic, shares, entries)
+    def end_run(self) -> None:
+        """What is appended next is not read together with what was. If the run's units are not all there any more, or
+        more are, it has no outline."""
+        run, self._run = self._run, _Run("", -1)
+        if run.count < OUTLINED_MIN:
+            return
+        shares = [
+            Share(queue.queue_id, first, bytes(queue.tail[(first - queue.tail_start) * UNIT_SIZE :]))
+            for queue, first in run.begun.items()
+            if first >= queue.tail_start
+        ]
+        if sum(len(share.units) for share in shares) != run.count * UNIT_SIZE:
+            return
+        size, entries = run.end - run.position, self._entries(run.position, run.end)
+        kept = self._kept
+        kept.append(Outline(run.position, size, run.checksum, run.stored_ms, run.topic, shares, entries))
+        while kept[0].position < run.end - _KEPT_BYTES and len(kept) > 1:
+            kept.popleft()
+
+    def _entries(self, start: int, end: int) -> bytes:
+        """The waiting entries of records in [start, end). They wait in the order of the log."""
+        pending = self._pending
+        places = range(len(pending) // PENDING.size)
+        first, last = (
+            bisect_left(places, position, key=lambda place: _position(pending, place * PENDING.size))
+            for position in (start, end)
+        )
+        return bytes(pending[first * PENDING.size : last * PENDING.size])
 
 
 def tiles(outline: Outline, data: memoryview) -> bool:
@@ -110,7 +178,7 @@ def tiles(outline: Outline, data: memoryview) -> bool:
     return min(sizes) > 0 and tuple(accumulate(sizes, initial=start)) == (*positions, end)
 
 
-def _position(entries: bytes, at: int) -> int:
+def _position(entries: bytes | bytearray, at: int) -> int:
     position: int = PENDING.unpack_from(entries, at)[1]
     return position
 

@@ -161,7 +161,10 @@ class MessageStore:
             if moved == position:
                 break
             position = moved
-        tags_code = self._extract.extract(properties, sole_key, queue.topic_hash, position, store_timestamp)
+        extract = self._extract
+        if extract.outlines is not None:
+            extract.outlines.add(queue, record, position, store_timestamp)
+        tags_code = extract.extract(properties, sole_key, queue.topic_hash, position, store_timestamp)
         queue.tail += _pack_unit(position, size, tags_code)
         log.touched[queue] = queue.next_offset = offset + 1
         log.parts.append(record)
@@ -218,6 +221,8 @@ class MessageStore:
 
         Hand it to the writer thread, and after `write_and_flush` returned give it to `flushed`, in the order taken.
         """
+        if self.outlines is not None:
+            self.outlines.end_run()  # whoever reads it later reads batch by batch
         return self._log.take_batch()
 
     def flushed(self, batch: WriteBatch) -> None:

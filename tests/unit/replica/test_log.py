@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -326,11 +325,14 @@ def append_run(log: ReplicaStore, count: int) -> Position:
 @pytest.mark.parametrize("held", range(2))
 def test_runs_are_shipped_with_their_outline(log: ReplicaStore, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also to whom the first of them have come before."""
-    first, *_ = fill(log, 1)
-    ends = [first, append_run(log, 3), append_run(log, 3)]
-    copy = open_log()
-    for after, end in pairwise([Position(0), *ends[: held + 1]]):
-        copy.write(log.read(after, end - after), after)
+    copy, first = open_log(), fill(log, 1)[0]
+    copy.write(log.read(Position(0), 10_000), Position(0))
+    for n in range(2):
+        after = log.end
+        append_run(log, 3)
+        span = log.read(after, 10_000)
+        if n < held:
+            copy.write(span, after)
     span = log.read(first, 10_000)
     assert span.outline
     read = []
@@ -343,10 +345,9 @@ def test_runs_are_shipped_with_their_outline(log: ReplicaStore, held: int, monke
 
 
 def test_an_outline_that_is_none_is_passed_over(log: ReplicaStore) -> None:
-    first, *_ = fill(log, 1)
-    append_run(log, 3)
-    copy = open_log()
+    copy, first = open_log(), fill(log, 1)[0]
     copy.write(log.read(Position(0), 1), Position(0))
+    append_run(log, 3)
     copy.write(changed(log.read(first, 10_000), outline=b"\xc1what"), first)
     assert bytes(copy.store.queue("T", 0).tail) == bytes(log.store.queue("T", 0).tail)
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace as changed
 from logherd.model.record import decode_record
 from logherd.store import MessageStore, RawRefused, common_run
 from logherd.store.consume_queue import UNIT
-from logherd.store.outline import Outline, Outlines, Share, decode_outlines, encode_outlines
+from logherd.store.outline import Outline, Share, decode_outlines, encode_outlines
 from unit.store.helpers import HOST, ROOT, SimClock, SimDisk, append, flush, open_store, settle, small_options
 from unit.store.test_common_run import state
 
@@ -42,6 +42,11 @@ def append_run(store, count, *, topic="T", random=None, at=1000):
     assert len(placed) == count
 
 
+def shipped(store):
+    """Its last run has ended, as when somebody gets it."""
+    return store.outlines.between(0, store.end_position)
+
+
 def append_batch(store, count, *, topic="T", at=1000):
     rows = [(0, b"row%d" % n, PLAIN % n if n % 3 else b"TAGS\x01r\x02") for n in range(count)]
     store.append_all(store.queue(topic, 1), rows, born_timestamp=1, born_host=HOST, store_timestamp=at)
@@ -54,6 +59,7 @@ def knowing(leader, *topics):
         for number in range(3):
             append(leader, topic, number)
     data, end = leader.read_raw(0, 1 << 20)
+    shipped(leader)
     follower.append_raw(bytes(data), 0, end=end)
     return follower
 
@@ -67,7 +73,7 @@ def test_outlined_runs_leave_the_same_store_and_no_record_is_read(monkeypatch):
         append_batch(leader, 9, at=2000 + n)
     data, end = leader.read_raw(after, 1 << 20)
     outlines = leader.outlines.between(after, end)
-    assert [outline.topic for outline in outlines[::2]] == ["T", "U"] * 3
+    assert [outline.topic for outline in outlines] == ["T", "U"] * 3 + ["T"]
     assert sum(outline.size for outline in outlines) == end - after
     slow.append_raw(bytes(data), after, end=end)
     monkeypatch.setattr(common_run, "_read_stretch", lambda *_, **__: pytest.fail("a record was read"))
@@ -154,6 +160,7 @@ def test_an_outline_that_does_not_fit_is_as_good_as_none(name):
     after = leader.end_position
     for _ in range(3):
         append_run(leader, 9)
+        shipped(leader)
     data, end = leader.read_raw(after, 1 << 20)
     outlines = leader.outlines.between(after, end)
     outlines[1] = WRONG[name](outlines[1])
@@ -201,32 +208,103 @@ def test_a_deleted_queue_gets_nothing_by_an_outline():
 
 
 def test_an_outline_is_of_whole_runs_between_two_positions():
-    kept = Outlines()
-    for position in range(100, 200, 10):
-        kept.add(Outline(position, 10, 0, 1, "T", [], b""))
-    assert [outline.position for outline in kept.between(105, 149)] == [110, 120, 130]
-    assert [outline.position for outline in kept.between(100, 200)] == list(range(100, 200, 10))
-    assert kept.between(200, 300) == []
-    assert kept.between(0, 100) == []
+    leader, places = open_replica(), [0]
+    for _ in range(5):
+        append_run(leader, 3)
+        shipped(leader)
+        places.append(leader.end_position)
+
+    def found(start, end):
+        return [outline.position for outline in leader.outlines.between(start, end)]
+
+    assert found(0, places[5]) == places[:5]
+    assert found(1, places[4] - 1) == places[1:3]
+    assert found(places[5], 1 << 40) == []
+    assert found(-9, 0) == []
+
+
+def test_what_is_appended_to_one_topic_is_one_run_until_it_is_shipped():
+    leader = open_replica()
+    follower, after = knowing(leader, "T", "U"), leader.end_position
+    for n in range(3):
+        append(leader, "T", n, properties=OTHERS[n % 2] % n if n % 2 else b"")
+    append_run(leader, 4)
+    append_batch(leader, 1)
+    append(leader, "U")
+    append(leader, "U")
+    append(leader, "T")
+    last = leader.end_position
+    append(leader, "U")
+    data, end = leader.read_raw(after, 1 << 20)
+    first, second = leader.outlines.between(after, end)
+    assert (first.topic, sum(len(share.units) for share in first.shares)) == ("T", 8 * 20)
+    assert (second.topic, sum(len(share.units) for share in second.shares)) == ("U", 2 * 20)
+    assert second.position + second.size < last
+    follower.append_raw(bytes(data), after, end=end, outlines=[first, second])
+    assert state(follower)[:3] == state(leader)[:3]
+    assert state(follower)[4] == state(leader)[4]
+
+
+def test_a_run_ends_with_its_batch():
+    """A follower that was busy gets it batch by batch."""
+    leader, ends = open_replica(), [0]
+    for _ in range(2):
+        append_run(leader, 4)
+        leader.take_batch()
+        ends.append(leader.end_position)
+    assert [outline.position for outline in shipped(leader)] == ends[:2]
+    assert [leader.read_raw(at, 1 << 20)[1] for at in ends[:2]] == ends[1:]
+
+
+def test_a_run_ends_before_it_gets_long():
+    leader = open_replica(small_options(log={"batch_bytes_max": 4 << 20, "segment_bytes": 8 << 20}))
+    queue = leader.queue("T", 0)
+    for _ in range(300):
+        append(leader, body=b"x" * 1900)
+    sizes = [outline.size for outline in shipped(leader)]
+    assert len(sizes) == 3
+    assert sum(sizes) == leader.end_position
+    assert all(256 << 10 <= size < (256 << 10) + 2100 for size in sizes[:-1])
+    assert queue.next_offset == 300
 
 
 def test_outlines_of_the_newest_runs_only_are_kept():
-    kept = Outlines()
-    for position in range(0, 40 << 20, 1 << 20):
-        kept.add(Outline(position, 1 << 20, 0, 1, "T", [], b""))
-    assert [outline.position >> 20 for outline in kept.between(0, 1 << 40)] == [36, 37, 38, 39]
-    kept.add(Outline(40 << 20, 100 << 20, 0, 1, "T", [], b""))
-    assert len(kept.between(0, 1 << 40)) == 1
+    leader = open_replica(small_options(log={"batch_bytes_max": 8 << 20, "segment_bytes": 16 << 20}))
+    while leader.end_position < 7 << 20:
+        append(leader, body=b"x" * 1900)
+    kept = shipped(leader)
+    assert kept[-1].position + kept[-1].size == leader.end_position
+    assert 3 << 20 <= kept[0].position < (3 << 20) + (300 << 10)
+
+
+def more_units(queue):
+    queue.tail += bytes(20)
+
+
+def fewer_units(queue):
+    queue.drop_tail(0)
+    del queue.tail[:20]
+    queue.tail_start += 1
+
+
+@pytest.mark.parametrize("change", [more_units, fewer_units])
+def test_a_run_whose_units_do_not_wait_there_any_more_has_no_outline(change):
+    leader = open_replica()
+    append_run(leader, 5)
+    change(leader.queue("T", 0))
+    assert shipped(leader) == []
 
 
 def test_a_cut_log_has_no_outlines():
     leader = open_replica()
     append_run(leader, 5)
     at = leader.end_position
+    assert shipped(leader)
     append_run(leader, 5)
-    assert leader.outlines.between(0, leader.end_position)
     leader.truncate(at)
-    assert leader.outlines.between(0, at) == []
+    assert shipped(leader) == []
+    append_run(leader, 5)
+    assert [outline.position for outline in shipped(leader)] == [at]
 
 
 def test_a_store_without_followers_outlines_nothing():
