@@ -95,6 +95,15 @@ class LoopDisk:
             os.posix_fallocate(file.fileno(), 0, self.free_bytes - leave_bytes)
         return filler
 
+    def remove(self, filler: Path) -> None:
+        """Give its space back for good: a power cut a moment later would bring it back."""
+        filler.unlink(missing_ok=True)
+        descriptor = os.open(self.mount_point, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
     def lose_power(self) -> None:
         """Stop the file system as a power cut does: what was not flushed is gone. Mount it again to use it."""
         descriptor = os.open(self.mount_point, os.O_RDONLY)

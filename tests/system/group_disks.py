@@ -133,7 +133,7 @@ class _Full:
             raise UnprovedFault(f"{self.name}: {self._disk.free_bytes} bytes are free")
 
     def heal(self) -> None:
-        self._filler.unlink(missing_ok=True)
+        self._disk.remove(self._filler)
 
     def prove_healed(self) -> None:
         prove_within(60, f"{self.name}, ended", lambda: self._disk.free_bytes > _LEAVE_BYTES)
