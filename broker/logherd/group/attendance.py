@@ -9,6 +9,7 @@ from logherd.group.seat import Process, replica_of
 from logherd.model.names import Position
 from logherd.replication.epochs import NOWHERE
 from logherd.replication.messages import ReplicaId
+from logherd.replication.sender import Room
 from logherd.replication.shipper import Shipper
 
 __all__ = ["Attendance", "Follower"]
@@ -123,7 +124,7 @@ class Attendance:
     def in_step(self, broker_id: BrokerId) -> bool:
         """Whether it keeps up well enough to join."""
         sender = self._ship.sender(each.replica) if (each := self.of(broker_id)) is not None else None
-        if sender is None or sender.busy or self.leaving(broker_id):
+        if sender is None or sender.room is Room.NONE or self.leaving(broker_id):
             return False
         return self._ground.now - self._in_step_since(broker_id) < self._ground.options.lag_ms // 2
 

@@ -215,7 +215,8 @@ class VotingCore:
                 return (raft_inputs.Linked(event.peer),)
             case Health():
                 self._wishes.health = event
-                return (raft_inputs.DiskFull(not event.room), raft_inputs.StoreBroken(not event.healthy))
+                full = raft_inputs.DiskFull(not event.room, short=not event.space)
+                return (full, raft_inputs.StoreBroken(not event.healthy))
             case HandOver():
                 return self._hand_over(event)
             case ReadWanted():

@@ -9,7 +9,7 @@ invariants that the cores stop for.
      2 AppendAck     generation, verified, durable u64
      3 AppendReject  generation, asked, hint epoch, hint position u64
      4 Heartbeat     round, commit u64
-     5 HeartbeatAck  round, end u64                                   flags: 1 busy
+     5 HeartbeatAck  round, end u64                                   flags: 1 busy, 2 short
      6 CopyChunk     generation, offset u64 | point epoch, position u64 | seal, checksum u32 | size u64 |
                      identity length u16 | note length u32 | identity | note | data to the end
      7 CopyAck       generation, offset u64 | image identity to the end
@@ -206,7 +206,7 @@ def _encode_heartbeat(body: Heartbeat) -> _Encoded:
 
 
 def _encode_heartbeat_ack(body: HeartbeatAck) -> _Encoded:
-    return int(body.busy), _U64_2.pack(body.round, body.end), b""
+    return body.busy | body.short << 1, _U64_2.pack(body.round, body.end), b""
 
 
 def _encode_copy_ack(body: CopyAck) -> _Encoded:
@@ -373,7 +373,7 @@ def _decode_heartbeat(data: Buffer, at: int, _flags: int, _epoch: int) -> Heartb
 
 def _decode_heartbeat_ack(data: Buffer, at: int, flags: int, _epoch: int) -> HeartbeatAck:
     number, end = _two(data, at, "heartbeat ack")
-    return HeartbeatAck(number, Position(end), flags == 1)
+    return HeartbeatAck(number, Position(end), bool(flags & 1), bool(flags & 2))
 
 
 def _decode_copy_ack(data: Buffer, at: int, _flags: int, _epoch: int) -> CopyAck:
@@ -452,7 +452,7 @@ _DECODERS: dict[int, tuple[int, Callable[[Buffer, int, int, int], object]]] = {
     2: (0, _decode_append_ack),
     3: (0, _decode_append_reject),
     4: (0, _decode_heartbeat),
-    5: (1, _decode_heartbeat_ack),
+    5: (3, _decode_heartbeat_ack),
     6: (0, _decode_chunk),
     7: (0, _decode_copy_ack),
     8: (0, _decode_stale),

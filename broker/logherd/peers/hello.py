@@ -20,11 +20,12 @@ from logherd.peers.identity import name_of
 from logherd.replication.messages import ClusterId, ReplicaId
 
 __all__ = [
-    "HELLO_BYTES_MAX", "PROTOCOL_VERSION", "Hello", "Refusal", "RefusalCode", "decode_hello", "decode_refusal",
-    "encode_hello", "encode_refusal", "judge_hello",
+    "HELLO_BYTES_MAX", "PROTOCOL_VERSION", "REVISION", "Hello", "Refusal", "RefusalCode", "decode_hello",
+    "decode_refusal", "encode_hello", "encode_refusal", "judge_hello",
 ]  # fmt: skip
 
 PROTOCOL_VERSION = 1
+REVISION = 1
 HELLO_BYTES_MAX = 16 * 1024
 """Also the largest frame that is taken from somebody who has not said hello."""
 
@@ -43,8 +44,8 @@ class Hello:
     reconnect from a second process with the same identity. `founded` lists the founders once this replica belongs to a
     group. `nodes` are the configured names in their order, the first one founds; empty is not compared. `bare_end`: the
     position below which records of the sender's log may be without a checksum of the whole. `about` is what the group's
-    own shell lets others know: nothing is judged by it here. `outlines`: the sender takes records with an outline,
-    which earlier releases refuse.
+    own shell lets others know: nothing is judged by it here. `revision`: what the sender understands beyond the first
+    release with this protocol version, which would end the connection at it: 1 outlines, and that a disk is short.
     """
 
     cluster: ClusterId
@@ -56,7 +57,7 @@ class Hello:
     nodes: tuple[str, ...] = ()
     bare_end: int = 0
     about: str = ""
-    outlines: bool = False
+    revision: int = 0
     to: str = ""
     version: int = PROTOCOL_VERSION
 
@@ -121,7 +122,7 @@ def _check_hello(hello: Hello) -> None:
         raise CodecError("hello", "the version is told twice and differs, or the cluster has no name")
     if hello.founded is not None and not hello.founded:
         raise CodecError("hello.founded", "a group is founded by somebody")
-    for number in (hello.cluster.reset, hello.instance, hello.segment_bytes, hello.bare_end):
+    for number in (hello.cluster.reset, hello.instance, hello.segment_bytes, hello.bare_end, hello.revision):
         if not 0 <= number < 1 << 64:
             raise CodecError("hello", f"{number} is not a number of 64 bits")
     try:

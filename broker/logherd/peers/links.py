@@ -17,13 +17,13 @@ from logherd.peers.codec import envelope_parts
 from logherd.peers.dialer import keep_dialled
 from logherd.peers.errors import CodecError
 from logherd.peers.frames import make_frame
-from logherd.peers.hello import Hello, Refusal, judge_hello
+from logherd.peers.hello import REVISION, Hello, Refusal, judge_hello
 from logherd.peers.identity import name_of
 from logherd.peers.link import Link, Stage
 from logherd.peers.options import LinkOptions, PeerView
 from logherd.peers.outgoing import Traffic
 from logherd.peers.pieces import Asked
-from logherd.replication.messages import Append, CopyChunk, Envelope, ReplicaId
+from logherd.replication.messages import Append, CopyChunk, Envelope, HeartbeatAck, ReplicaId
 from logherd.telemetry.log import Log
 
 __all__ = ["PeerLinks"]
@@ -49,10 +49,10 @@ class _Peer:
     traffic: Traffic = field(default_factory=Traffic)
 
     @property
-    def takes_outlines(self) -> bool:
-        """Whether it said so; an earlier release would end the connection at one."""
+    def revision(self) -> int:
+        """See Hello."""
         link = self.dialled
-        return link is not None and link.hello is not None and link.hello.outlines
+        return link.hello.revision if link is not None and link.hello is not None else 0
 
     def living(self, besides: Link) -> set[int]:
         """The processes that this name is connected as."""
@@ -149,7 +149,7 @@ class PeerLinks:
             peer.traffic.dropped += 1
             return False
         try:
-            head, data = envelope_parts(envelope if peer.takes_outlines else _without_outline(envelope))
+            head, data = envelope_parts(envelope if peer.revision >= REVISION else _of_first_release(envelope))
         except CodecError as error:
             self._log.error("message cannot be sent", peer=peer.name, error=error)
             peer.traffic.dropped += 1
@@ -363,8 +363,10 @@ def _direction(link: Link) -> str:
     return "out" if link.dialled is not None else "in"
 
 
-def _without_outline(envelope: Envelope) -> Envelope:
+def _of_first_release(envelope: Envelope) -> Envelope:
     body = envelope.body
-    if not isinstance(body, Append) or not len(body.span.outline):
-        return envelope
-    return replace(envelope, body=replace(body, span=replace(body.span, outline=b"")))
+    if isinstance(body, Append) and len(body.span.outline):
+        return replace(envelope, body=replace(body, span=replace(body.span, outline=b"")))
+    if isinstance(body, HeartbeatAck) and body.short:
+        return replace(envelope, body=replace(body, short=False))
+    return envelope

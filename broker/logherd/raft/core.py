@@ -167,7 +167,7 @@ class RaftCore:
             case ImageKept():
                 self._on_image(event.image)
             case DiskFull():
-                self._ground.disk.full = event.full
+                self._ground.disk.full, self._ground.disk.short = event.full, event.short
             case StoreBroken():
                 self._ground.disk.broken = event.broken
                 if event.broken and isinstance(self._role, Leader):

@@ -27,12 +27,15 @@ _READS_MAX = 10_000
 
 
 def election_timeout(ground: Ground) -> int:
-    """A fresh deadline: drawn at random, later for members that are less preferred."""
+    """A fresh deadline: drawn at random, later for members that are less preferred, and after those of all others where
+    clients' records would be refused."""
     options = ground.options
     if options.first_election_ms is not None and ground.early:
         delay = ground.jitter.below(options.first_election_ms)
     else:
         delay = options.election_ms + ground.jitter.below(options.election_spread_ms)
+    if ground.short:
+        delay += options.election_spread_ms + len(options.preferred) * options.rank_delay_ms
     return ground.clock.now + delay + options.rank(ground.identity) * options.rank_delay_ms
 
 
@@ -139,7 +142,7 @@ class Follower:
             seen = generation if term == ground.term else 0
             self._receiver = Receiver(ground.log, ground.durable, ground.progress.commit, generation=seen)
         busy = ground.full or ground.stalled
-        done = self._receiver.step(FromLeader(body, busy), ground.clock.now)
+        done = self._receiver.step(FromLeader(body, busy, ground.disk.short), ground.clock.now)
         ground.progress.exchange = (ground.term, self._receiver.generation)
         self._carry_out(leader, done)
 

@@ -93,9 +93,10 @@ class _Tokens:
 
 @dataclass(slots=True)
 class _Disk:
-    """`full`: no records can be taken. `broken`: the store does not work."""
+    """`full`: no records can be taken. `short`: none of clients. `broken`: the store does not work."""
 
     full: bool = False
+    short: bool = False
     broken: bool = False
 
 
@@ -165,6 +166,11 @@ class Ground:
     def full(self) -> bool:
         """Whether no records can be taken."""
         return self.disk.full
+
+    @property
+    def short(self) -> bool:
+        """Whether no records of clients can be taken."""
+        return self.disk.full or self.disk.short
 
     @property
     def unable(self) -> bool:

@@ -9,6 +9,7 @@ from logherd.raft.lease import Lease
 from logherd.raft.messages import TimeoutNow
 from logherd.raft.output import Decided, Refusal, Unknown
 from logherd.replication.messages import ReplicaId
+from logherd.replication.sender import Room
 from logherd.replication.shipper import Shipper
 
 __all__ = ["Handover"]
@@ -109,23 +110,28 @@ class Handover:
         self.advance()
 
     def _hand_to_better(self) -> None:
-        """A preferred member that has everything and a sound disk leads; instead of a full disk anybody does."""
+        """A preferred member that has everything and space leads; instead of a leader without space anybody does."""
         ground, rank = self._ground, self._ground.options.rank
-        own = len(ground.options.preferred) + 1 if ground.full else rank(ground.identity)
+        own = len(ground.options.preferred) + 1 if ground.short else rank(ground.identity)
         better = [
             peer
             for peer in ground.members.current.voters
-            if rank(peer) < own and not self._busy(peer) and self._ship.caught_up(peer)
+            if rank(peer) < own and not self._busy(peer) and not self._short(peer) and self._ship.caught_up(peer)
         ]
         if better:
             self._hand_to(min(better, key=rank), None)
 
     def _best(self) -> ReplicaId | None:
-        """The other voter that holds most, then the most preferred one, then the first named."""
+        """The other voter that has space and holds most, then the most preferred one, then the first named."""
         ground = self._ground
         others = [peer for peer in ground.members.current.voters if peer != ground.identity and not self._busy(peer)]
-        return min(others, key=lambda peer: (-self._ship.match(peer), ground.options.rank(peer)), default=None)
+        rank, match = ground.options.rank, self._ship.match
+        return min(others, key=lambda peer: (self._short(peer), -match(peer), rank(peer)), default=None)
 
     def _busy(self, peer: ReplicaId) -> bool:
         sender = self._ship.sender(peer)
-        return sender is None or sender.busy or not self._counts(peer)
+        return sender is None or sender.room is Room.NONE or not self._counts(peer)
+
+    def _short(self, peer: ReplicaId) -> bool:
+        sender = self._ship.sender(peer)
+        return sender is None or sender.room is not Room.ENOUGH

@@ -81,11 +81,13 @@ class Heartbeat(msgspec.Struct, frozen=True, gc=False):
 
 
 class HeartbeatAck(msgspec.Struct, frozen=True, gc=False):
-    """`end` is the durable end of the log; `busy` asks the leader to send nothing but heartbeats for now."""
+    """`end` is the durable end of the log; `busy` asks the leader to send nothing but heartbeats for now. `short`: this
+    replica takes records, but as a leader it would refuse those of clients for want of space."""
 
     round: int
     end: Position
     busy: bool = False
+    short: bool = False
 
 
 class CopyChunk(msgspec.Struct, frozen=True, gc=False):

@@ -34,6 +34,8 @@ class FromLeader(msgspec.Struct, frozen=True, gc=False):
     body: ShippingRequest
     busy: bool = False
     """Ask the leader for heartbeats only: the disk is full or does not keep up."""
+    short: bool = False
+    """Tell it that the disk's reserve is touched."""
 
 
 class Flushed(msgspec.Struct, frozen=True, gc=False):
@@ -94,7 +96,7 @@ class Receiver:
             case Append():
                 return self._on_append(event.body)
             case Heartbeat():
-                return self._on_heartbeat(event.body, busy=event.busy)
+                return self._on_heartbeat(event.body, busy=event.busy, short=event.short)
             case CopyChunk():
                 return self._on_chunk(event.body)
 
@@ -105,9 +107,9 @@ class Receiver:
         self._owed = self._durable.position < self._verified
         return ReceiveOutput((self._ack(),), self._commit)
 
-    def _on_heartbeat(self, beat: Heartbeat, *, busy: bool) -> ReceiveOutput:
+    def _on_heartbeat(self, beat: Heartbeat, *, busy: bool, short: bool) -> ReceiveOutput:
         self._learn_commit(beat.commit)
-        return ReceiveOutput((HeartbeatAck(beat.round, self._durable.position, busy),), self._commit)
+        return ReceiveOutput((HeartbeatAck(beat.round, self._durable.position, busy, short),), self._commit)
 
     def _on_append(self, request: Append) -> ReceiveOutput:
         if self._is_straggler(request.generation):

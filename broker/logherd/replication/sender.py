@@ -16,7 +16,7 @@ from logherd.replication.log import Image
 from logherd.replication.messages import ReplicaId
 from logherd.replication.window import Window
 
-__all__ = ["CopyState", "Mark", "Mode", "Sender", "ShipOptions"]
+__all__ = ["CopyState", "Mark", "Mode", "Room", "Sender", "ShipOptions"]
 
 
 class Mode(Enum):
@@ -25,6 +25,14 @@ class Mode(Enum):
     PROBE = "probe"
     REPLICATE = "replicate"
     COPY = "copy"
+
+
+class Room(Enum):
+    """What a follower said last of its disk; see HeartbeatAck."""
+
+    ENOUGH = "enough"
+    SHORT = "none for clients' records"
+    NONE = "none now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,7 @@ class Sender:
     generation: int = 1
     retry_at: int | None = None
     failures: int = 0
-    busy: bool = False
+    room: Room = Room.ENOUGH
     behind: bool = True
     copy: CopyState | None = None
     mark: Mark = Mark()

@@ -19,7 +19,7 @@ from logherd.replication.messages import (
     ReplicaId,
 )
 from logherd.replication.rounds import Rounds
-from logherd.replication.sender import Mark, Mode, Sender, ShipOptions
+from logherd.replication.sender import Mark, Mode, Room, Sender, ShipOptions
 from logherd.replication.shipping import (
     Beat,
     Committed,
@@ -192,7 +192,7 @@ class Shipper:
         if not self.rounds.answer(sender.peer, ack.round):
             return
         out.moved = True
-        sender.busy = ack.busy
+        sender.room = Room.NONE if ack.busy else Room.SHORT if ack.short else Room.ENOUGH
         if ack.round == sender.mark.round and ack.end < sender.mark.match:
             out.events.append(LostData(sender.peer, sender.match, ack.end))
             # Not the base either: what the follower has left may end below it, and then only an image helps.
@@ -224,7 +224,7 @@ class Shipper:
 
     def _pump(self, sender: Sender, now: int, out: ShipOutput) -> None:
         """Send what this follower may get now."""
-        if sender.busy:
+        if sender.room is Room.NONE:
             return
         # Who has everything lacks nothing that was dropped: most of the time the base need not be looked for.
         end = self._log.end

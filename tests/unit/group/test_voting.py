@@ -210,13 +210,40 @@ def test_a_broken_store_lets_go_at_once_and_stands_no_more() -> None:
     assert new is not old
 
 
-def test_a_full_disk_refuses_writes_and_keeps_the_leadership() -> None:
+def test_where_all_disks_are_full_writes_are_refused_and_the_leadership_stays() -> None:
     ring = VotingRing()
     leader = ring.until_served()
-    leader.feed(Health(space=False))
+    for node in ring.nodes.values():
+        node.feed(Health(space=False))
     ring.run(3_000)
     assert ring.leader is leader
     assert leader.core.closed(ring.now) is Closed.NO_SPACE
+
+
+def test_a_leader_with_a_full_disk_hands_over_to_who_has_space() -> None:
+    ring = VotingRing()
+    leader = ring.until_served()
+    first, *others = [node for node in ring.nodes.values() if node is not leader]
+    first.feed(Health(space=False))
+    leader.feed(Health(space=False))
+    ring.run(3_000)
+    assert ring.leader in others
+    assert ring.leader is not None
+    assert ring.leader.core.closed(ring.now) is None
+
+
+@pytest.mark.parametrize("place", range(2))
+def test_who_has_no_space_stands_after_all_who_have(place: int) -> None:
+    ring = VotingRing()
+    leader = ring.until_served()
+    others = [node for node in ring.nodes.values() if node is not leader]
+    short = others.pop(place)
+    short.feed(Health(space=False))
+    ring.run(500)
+    ring.kill(leader)
+    ring.run(6_000)
+    assert [ring.leader] == others
+    assert not short.heard(Leading)
 
 
 def test_a_leader_whose_disk_does_not_answer_is_replaced() -> None:

@@ -56,6 +56,7 @@ GOLDEN: list[tuple[object, str, str]] = [
     (Heartbeat(4, Position(80)), "0400", "00000000000000040000000000000050"),
     (HeartbeatAck(4, Position(80)), "0500", "00000000000000040000000000000050"),
     (HeartbeatAck(4, Position(80), busy=True), "0501", "00000000000000040000000000000050"),
+    (HeartbeatAck(4, Position(80), short=True), "0502", "00000000000000040000000000000050"),
     (CopyChunk(9, IMAGE, 2, b"xyz"), "0600", ("0000000000000009" "0000000000000002" "0000000000000007"
      "0000000000000384" "deadbeef" "0000cafe" "0000000000000005" "000e" "00000002" "372d3930302d3062616463616665"
      "7b7d" "78797a")),
@@ -174,7 +175,7 @@ bodies = st.one_of(
     st.builds(AppendAck, numbers, numbers, numbers),
     st.builds(AppendReject, numbers, numbers, points),
     st.builds(Heartbeat, numbers, numbers),
-    st.builds(HeartbeatAck, numbers, numbers, st.booleans()),
+    st.builds(HeartbeatAck, numbers, numbers, st.booleans(), st.booleans()),
     chunks(),
     st.builds(CopyAck, numbers, st.text(max_size=80), numbers),
     st.builds(VoteRequest, points, st.booleans(), st.booleans()),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from logherd.peers.errors import CodecError
 from logherd.peers.hello import (
     PROTOCOL_VERSION,
+    REVISION,
     Hello,
     Refusal,
     RefusalCode,
@@ -41,7 +42,7 @@ def test_a_hello_has_the_bytes_of_version_one() -> None:
         b"\x01\x00\x01"
         b'{"cluster":{"name":"c1","reset":0},"sender":"b.0000000000000001","instance":18446744073709551615,'
         b'"segment_bytes":1048576,"founded":["a.0000000000000001","b.0000000000000001","c.0000000000000001"],'
-        b'"software":"test","nodes":["a","b"],"bare_end":0,"about":"","outlines":false,"to":"a","version":1}'
+        b'"software":"test","nodes":["a","b"],"bare_end":0,"about":"","revision":0,"to":"a","version":1}'
     )
     assert decode_hello(encode_hello(hello)) == hello
 
@@ -51,11 +52,11 @@ def test_a_hello_without_group_stays_without() -> None:
     assert THEIRS.founded is None
 
 
-def test_an_earlier_release_says_nothing_of_outlines_and_takes_none() -> None:
-    data = json.loads(encode_hello(replace(THEIRS, outlines=True))[3:])
-    assert data.pop("outlines")
+def test_who_says_no_revision_is_of_the_first_release() -> None:
+    data = json.loads(encode_hello(replace(THEIRS, revision=REVISION))[3:])
+    assert data.pop("revision") == 1
     assert decode_hello(b"\x01\x00\x01" + json.dumps(data).encode()) == THEIRS
-    assert not THEIRS.outlines
+    assert THEIRS.revision == 0
 
 
 def test_fields_of_a_later_release_are_passed_over() -> None:
@@ -77,7 +78,7 @@ def changed(**changes: object) -> bytes:
      b"\x01\x00\x01" + b"[" * 5_000, changed(sender="b"), changed(sender="../b.0000000000000001"),
      changed(sender="b.000000000000000G"), changed(founded=["x"]), changed(founded=[]), changed(instance=-1),
      changed(instance=2**64), changed(segment_bytes=-1), changed(cluster={"name": "", "reset": 0}),
-     changed(bare_end=-1), changed(outlines=1),
+     changed(bare_end=-1), changed(revision=-1), changed(revision=True),
      changed(cluster={"name": "c1", "reset": -1}), changed(software="s" * 256), changed(nodes=["n"] * 65),
      changed(version=2), changed(instance=1.5), changed(sender=None), changed(founded=[FOUNDERS[0]] * 65)],
 )  # fmt: skip
@@ -205,6 +206,6 @@ def test_no_field_of_a_hello_goes_unchecked() -> None:
     """Whoever adds a field decides whether it is compared."""
     assert {field.name for field in fields(Hello)} == {
         "cluster", "sender", "instance", "segment_bytes", "founded", "software", "nodes", "bare_end", "about",
-        "outlines", "to", "version",
+        "revision", "to", "version",
     }  # fmt: skip
     assert ReplicaId(OURS.sender) == replica("a")

@@ -14,7 +14,7 @@ from logherd.peers.hello import decode_hello
 from logherd.peers.links import PeerLinks
 from logherd.replication.epochs import Point, Run
 from logherd.replication.log import Span
-from logherd.replication.messages import Append, Envelope
+from logherd.replication.messages import Append, Envelope, HeartbeatAck
 from unit.peers.fakes import CLUSTER, QUICK, Node, Wire, beat, hello_of, nodes, replica
 
 MIB = 1 << 20
@@ -75,18 +75,21 @@ async def test_large_messages_arrive_whole() -> None:
         assert b.heard == sent
 
 
-async def test_an_outline_is_sent_to_those_who_take_it() -> None:
-    async with nodes(hello_of("a"), hello_of("b", outlines=True), hello_of("c")) as (a, b, c):
+async def test_who_is_of_the_first_release_gets_what_that_understands() -> None:
+    async with nodes(hello_of("a"), hello_of("b", revision=1), hello_of("c")) as (a, b, c):
         await a.until(lambda: len(a.linked) == 2)
         for node, outline in ((b, b"uvw"), (c, b"")):
             plain = append("a", node.hello.sender[0], 9)
             assert isinstance(plain.body, Append)
             span = structs.replace(plain.body.span, outline=b"uvw")
             assert a.links.send(structs.replace(plain, body=structs.replace(plain.body, span=span)))
-            await node.until(lambda node=node: bool(node.heard))
-            (heard,) = node.heard
-            assert isinstance(heard.body, Append)
-            assert (bytes(heard.body.span.outline), bytes(heard.body.span.data)) == (outline, b"x" * 9)
+            short = HeartbeatAck(7, Position(9), short=True)
+            assert a.links.send(structs.replace(plain, body=short))
+            await node.until(lambda node=node: len(node.heard) == 2)
+            answer, heard = sorted((each.body for each in node.heard), key=lambda body: isinstance(body, Append))
+            assert isinstance(heard, Append)
+            assert (bytes(heard.span.outline), bytes(heard.span.data)) == (outline, b"x" * 9)
+            assert answer == (short if outline else HeartbeatAck(7, Position(9)))
 
 
 async def test_nothing_is_sent_without_a_link_to_exactly_that_replica() -> None:

@@ -9,7 +9,7 @@ from logherd.aiokit.tasks import TaskGuard
 from logherd.app.group.beginning import MustAcceptBare
 from logherd.app.group.giving import Giving
 from logherd.app.group.replica import Replica
-from logherd.peers.hello import Hello
+from logherd.peers.hello import REVISION, Hello
 from logherd.peers.links import PeerLinks
 from logherd.peers.options import PeerView
 from logherd.replication.messages import ReplicaId
@@ -83,7 +83,7 @@ class GroupLinks:
         return Hello(
             cluster=machine.cluster, sender=machine.identity, instance=self._instance,
             segment_bytes=self._segment_bytes, software=self._software, founded=greeting.founded,
-            nodes=greeting.nodes, bare_end=self._store.recovery.bare_end, about=greeting.about, outlines=True,
+            nodes=greeting.nodes, bare_end=self._store.recovery.bare_end, about=greeting.about, revision=REVISION,
         )  # fmt: skip
 
     def _heard(self, hello: Hello) -> None:
