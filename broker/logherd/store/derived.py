@@ -6,7 +6,6 @@ checkpoint how far they go. Until a sealed part is done its units and entries st
 Opening a store derives again whatever lies above the recorded positions.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from functools import partial
 
@@ -18,7 +17,7 @@ from logherd.store.extract import Extractor
 from logherd.store.files import Files
 from logherd.store.index_file import IndexFile
 from logherd.store.index_set import IndexSet
-from logherd.store.key_index import PENDING, find_waiting, hash_key
+from logherd.store.key_index import PENDING, find_waiting, hash_key, waiting_below
 from logherd.store.options import StoreOptions
 from logherd.store.queue_files import UnitReader, UnitWriter
 from logherd.store.queue_list import QueueEntry, QueueList
@@ -121,10 +120,7 @@ class Derived:
     def _take_entries(self) -> bytes:
         """The waiting index entries of committed records."""
         waiting = self.extract.pending
-        end = PENDING.size * bisect_left(
-            range(len(waiting) // PENDING.size), self.position,
-            key=lambda number: int(PENDING.unpack_from(waiting, number * PENDING.size)[1]),
-        )  # fmt: skip
+        end = waiting_below(waiting, self.position)
         entries = bytes(waiting[:end])
         del waiting[:end]
         return entries

@@ -6,12 +6,13 @@ and each blank-separated token of KEYS.
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/index/IndexService.java
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from struct import Struct
 
 from logherd.kit.javahash import extend_hash, java_hash
 
-__all__ = ["PENDING", "KeyHasher", "find_waiting", "hash_key"]
+__all__ = ["PENDING", "KeyHasher", "find_waiting", "hash_key", "waiting_below"]
 
 PENDING = Struct(">Iqq")
 """A waiting entry: key hash, position, store ms."""
@@ -94,6 +95,13 @@ def hash_key(topic_hash: int, key: bytes) -> int:
         units = len(text.encode("utf-16-le", "surrogatepass")) // 2
         value = (topic_hash * pow(31, units, 1 << 32) + java_hash(text)) & 0xFFFFFFFF
     return value if value < _SIGN else (-value) & (_SIGN - 1)
+
+
+def waiting_below(waiting: bytes | bytearray, position: int) -> int:
+    """Bytes of the waiting entries of records below a position; they wait in the order of the log."""
+    size = PENDING.size
+    places = range(len(waiting) // size)
+    return size * bisect_left(places, position, key=lambda place: int(PENDING.unpack_from(waiting, place * size)[1]))
 
 
 def find_waiting(waiting: bytes | bytearray, key_hash: int) -> Iterator[int]:

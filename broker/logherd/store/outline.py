@@ -6,7 +6,6 @@ was computed when the records were encoded, with the bytes that it got, and the 
 An outline that does not fit is nothing but ignored: then the records themselves are read.
 """
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
@@ -16,11 +15,11 @@ import msgspec
 
 from logherd.kit.checksum import crc32
 from logherd.store.consume_queue import UNIT, UNIT_SIZE, QueueLog
-from logherd.store.key_index import PENDING
+from logherd.store.key_index import PENDING, waiting_below
 
 __all__ = ["Outline", "Outlines", "Share", "decode_outlines", "encode_outlines", "tiles"]
 
-OUTLINED_MIN = 2
+_OUTLINED_MIN = 2
 """Records of a run; one is as quickly read."""
 _RUN_BYTES_MAX = 256 << 10
 _KEPT_BYTES = 4 << 20
@@ -137,7 +136,7 @@ class Outlines:
         """What is appended next is not read together with what was. If the run's units are not all there any more, or
         more are, it has no outline."""
         run, self._run = self._run, _Run("", -1)
-        if run.count < OUTLINED_MIN:
+        if run.count < _OUTLINED_MIN:
             return
         shares = [
             Share(queue.queue_id, first, bytes(queue.tail[(first - queue.tail_start) * UNIT_SIZE :]))
@@ -146,21 +145,11 @@ class Outlines:
         ]
         if sum(len(share.units) for share in shares) != run.count * UNIT_SIZE:
             return
-        size, entries = run.end - run.position, self._entries(run.position, run.end)
-        kept = self._kept
+        size, kept, pending = run.end - run.position, self._kept, self._pending
+        entries = bytes(pending[waiting_below(pending, run.position) : waiting_below(pending, run.end)])
         kept.append(Outline(run.position, size, run.checksum, run.stored_ms, run.topic, shares, entries))
         while kept[0].position < run.end - _KEPT_BYTES and len(kept) > 1:
             kept.popleft()
-
-    def _entries(self, start: int, end: int) -> bytes:
-        """The waiting entries of records in [start, end). They wait in the order of the log."""
-        pending = self._pending
-        places = range(len(pending) // PENDING.size)
-        first, last = (
-            bisect_left(places, position, key=lambda place: _position(pending, place * PENDING.size))
-            for position in (start, end)
-        )
-        return bytes(pending[first * PENDING.size : last * PENDING.size])
 
 
 def tiles(outline: Outline, data: memoryview) -> bool:
@@ -178,7 +167,7 @@ def tiles(outline: Outline, data: memoryview) -> bool:
     return min(sizes) > 0 and tuple(accumulate(sizes, initial=start)) == (*positions, end)
 
 
-def _position(entries: bytes | bytearray, at: int) -> int:
+def _position(entries: bytes, at: int) -> int:
     position: int = PENDING.unpack_from(entries, at)[1]
     return position
 
