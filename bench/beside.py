@@ -12,14 +12,13 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.groups import OURS, running_group
+from bench.groups import OURS, native_send, running_group
 from bench.kafka_cluster import running_kafka
 from bench.place import bench_place, run_bench
 from bench.raft_log import LOADS, Load, run_load
@@ -79,14 +78,10 @@ def _nats(directory: Path) -> Iterator[Group]:
 
 def native_load(group: Group, load: Load, *, size: int, warmup_s: float, measure_s: float) -> dict[str, Any]:
     """As `run_load`, by `logherd bench send`, which warms up for a second of its own."""
-    command = [
-        sys.executable, "-m", "logherd", "bench", "send", "--name-server", group.leader, "--size", str(size),
-        "--window", str(load.clients), "--connections", str(load.connections), "--output", "json",
-    ]  # fmt: skip
-    subprocess.run([*command, "--seconds", str(warmup_s)], capture_output=True, check=True)
+    options = ("--window", str(load.clients), "--connections", str(load.connections))
+    native_send(group.leader, size=size, seconds=warmup_s, options=options)
     with Sampler(group.pids) as sampler:
-        done = subprocess.run([*command, "--seconds", str(measure_s)], capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
+        found = native_send(group.leader, size=size, seconds=measure_s, options=options)
     times = {f"{name}us": found["latency"][name] * 1000 for name in ("p50", "p99", "p999")}
     return {
         "rate": found["rate"], **times, "failures": sum(found["refused"].values()) + found["lost"],

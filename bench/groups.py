@@ -9,8 +9,9 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,7 @@ from compat.remoting import ask
 from compat.rocketmq import RocketMQOptions, java_command, write_properties
 from compat.server import BROKER, CLUSTER, Server
 
-__all__ = ["KINDS", "OURS", "RunningGroup", "running_group"]
+__all__ = ["KINDS", "OURS", "RunningGroup", "native_send", "running_group"]
 
 IDS = (1, 2, 3)
 OURS = {"logherd": "sync", "logherd async": "async"}
@@ -37,6 +38,17 @@ _MASTER = "0"
 _NAMES_MAIN = "org.apache.rocketmq.namesrv.NamesrvStartup"
 _BROKER_MAIN = "org.apache.rocketmq.broker.BrokerStartup"
 _CONTROLLER_MAIN = "org.apache.rocketmq.controller.ControllerStartup"
+
+
+def native_send(name_server: str, *, size: int, seconds: float, options: Sequence[str] = ()) -> dict[str, Any]:
+    """What `logherd bench send` reports, with its defaults but for these options; it warms up for a second first."""
+    command = [
+        sys.executable, "-m", "logherd", "bench", "send", "--name-server", name_server, "--size", str(size),
+        "--seconds", str(seconds), "--output", "json", *options,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 @dataclass(slots=True)

@@ -11,8 +11,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import asdict
@@ -21,7 +19,7 @@ from typing import Any
 
 from bench.compare import BODY, LOADS, run_load, table
 from bench.disk_flush import measure_disk
-from bench.groups import KINDS, RunningGroup, running_group
+from bench.groups import KINDS, RunningGroup, native_send, running_group
 from bench.place import bench_place, run_bench
 from bench.sampling import Sampler
 from bench.targets import PLAIN, Target, bench_classes, running
@@ -104,16 +102,8 @@ class Replicated:
     def native(self, name_port: int, size: int, *, batch: int = 1) -> dict[str, Any]:
         """`logherd bench send` with its defaults, 1,024 messages in flight on four connections; batches have 4,096 on
         two."""
-        seconds = self.timing["measure_s"]
-        command = [
-            sys.executable, "-m", "logherd", "bench", "send", "--name-server", f"127.0.0.1:{name_port}",
-            "--size", str(size), "--seconds", str(seconds), "--output", "json",
-        ]  # fmt: skip
-        if batch > 1:
-            command += ["--batch", str(batch), "--window", "4096", "--connections", "2"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        options = ("--batch", str(batch), "--window", "4096", "--connections", "2") if batch > 1 else ()
+        return native_send(f"127.0.0.1:{name_port}", size=size, seconds=self.timing["measure_s"], options=options)
 
     def leader_killed(self, group: RunningGroup) -> dict[str, Any]:
         """Longest gap and failed sends of a stock producer, 200/s from four threads, for each death."""
