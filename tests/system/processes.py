@@ -104,6 +104,14 @@ class BrokerProcess:
         except urllib.error.HTTPError as refusal:
             return refusal.code, json.load(refusal)
 
+    def wait_for_line(self, text: str, seconds: float = 10.0) -> None:
+        """Return once the log has this text. Raises TimeoutError."""
+        deadline = time.monotonic() + seconds
+        while text not in self.log_path.read_text():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the log does not say within {seconds:g} s: {text}")
+            time.sleep(0.05)
+
     def kill(self) -> None:
         """SIGKILL, and proof that the process is gone."""
         self._end(signal.SIGKILL)

@@ -23,6 +23,7 @@ EXIT_STORE_FAILED = 4
 def test_a_full_disk_refuses_sends_serves_reads_and_recovers_by_itself(tmp_path: Path) -> None:
     with LoopDisk(tmp_path, size_mib=300) as disk:
         broker = BrokerProcess(disk.mount_point, store={"segmentSize": "16MiB", "reservedPercent": 10})
+        broker.log_path = tmp_path / "broker.log"
         broker.start()
         try:
             with Load(broker) as load:
@@ -40,8 +41,10 @@ def test_a_full_disk_refuses_sends_serves_reads_and_recovers_by_itself(tmp_path:
                 told = client.ask(14, _offset_header(1))
                 assert told.ext["offset"] == "1"
                 client.close()
+                broker.wait_for_line("the disk is at its reserve: messages are refused")
                 filler.unlink()
                 load.wait_for(Outcome.OK, 200)
+                broker.wait_for_line("the disk has space again: messages are taken")
             verdict = check_log(drained_history(broker, load), ok_sends_min=400)
             assert verdict.name == "valid", verdict
             assert broker.stop() == 0

@@ -32,6 +32,7 @@ from logherd.app.option_values import net_limits
 from logherd.app.requests import WaitingAnswers
 from logherd.app.resting import Resting
 from logherd.app.services import Place, Services
+from logherd.app.space import SpaceNews
 from logherd.net.server import Server
 from logherd.service.forwarding.roles import Leadership
 from logherd.service.names.epochs import Expected
@@ -287,7 +288,7 @@ class Broker:
 
     async def _ticks(self) -> None:
         """All periodic work, on one timer. Each step is short; none may raise."""
-        services, passes = self._services, 0
+        services, space, passes = self._services, SpaceNews(), 0
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             passes += 1
@@ -296,6 +297,7 @@ class Broker:
             if passes % 10 == 0:
                 services.stats.tick(self._clock.monotonic_ms(), self._clock.now_ms())
                 self._engine.tick()
+                space.look(self._engine.store.disk)
             if passes % 20 == 0:
                 self._engine.apply_retention(self._clock.now_ms())
             if passes % 100 == 0:
