@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -28,11 +28,20 @@ from compat.remoting import ask
 from compat.rocketmq import RocketMQOptions, java_command, write_properties
 from compat.server import BROKER, CLUSTER, Server
 
-__all__ = ["KINDS", "OURS", "RunningGroup", "native_send", "running_group"]
+__all__ = ["KINDS", "OURS", "PEERS", "RunningGroup", "native_send", "running_group"]
 
 IDS = (1, 2, 3)
-OURS = {"logherd": "sync", "logherd async": "async"}
-"""When its replicas flush what they acknowledge."""
+
+
+class Way(NamedTuple):
+    """How a LogHerd group is led, and when its replicas flush what they acknowledge."""
+
+    mode: str
+    flush: str
+
+
+OURS = {"logherd": Way("controller", "sync"), "logherd raft": Way("raft", "sync"),
+        "logherd async": Way("controller", "async")}  # fmt: skip
 _SETTLE_SECONDS = 120.0
 _MASTER = "0"
 _NAMES_MAIN = "org.apache.rocketmq.namesrv.NamesrvStartup"
@@ -55,7 +64,6 @@ def native_send(name_server: str, *, size: int, seconds: float, options: Sequenc
 class RunningGroup:
     """A started group. `brokers`: broker port -> the process that was started for it, a guardian for LogHerd."""
 
-    kind: str
     name_server: str
     name_port: int
     brokers: dict[int, Process]
@@ -111,17 +119,22 @@ def running_group(kind: str, class_path: str, directory: Path, *, heap: str = "1
     """The group, started on empty stores, led and taking orders; ended behind the block. `heap` is of each broker."""
     directory.mkdir(parents=True)
     with ExitStack() as ends:
-        group = _logherd(directory, ends, kind) if kind in OURS else _rocketmq(kind, class_path, directory, heap, ends)
+        if kind in OURS:
+            group = _logherd(directory, ends, OURS[kind])
+        else:
+            group = _rocketmq(kind, class_path, directory, heap, ends)
         until(lambda: group.leader() in group.brokers, seconds=_SETTLE_SECONDS, what=f"a leader of {kind}")
         until(lambda: _accepts_a_topic(group), seconds=_SETTLE_SECONDS, what=f"an order taken by {kind}")
         yield group
 
 
-def _logherd(directory: Path, ends: ExitStack, kind: str) -> RunningGroup:
+def _logherd(directory: Path, ends: ExitStack, way: Way) -> RunningGroup:
     controllers = ends.enter_context(start_logherd_controllers(directory / "controllers", guarded=True))
     names = {node: f"127.0.0.1:{port}" for node, port in controllers.name_ports.items()}
     peers = {number: f"127.0.0.1:{free_port()}" for number in IDS}
     relays = [f"127.0.0.1:{free_port()}" for _ in IDS]
+    # In mode raft the brokers vote; the controllers, which are the name servers in any case, have no say.
+    electing = [f"127.0.0.1:{each}" for each in controllers.ports.values()] if way.mode == "controller" else []
     brokers, ready = {}, {}
     for number in IDS:
         port, home = free_port(), directory / f"b{number}"
@@ -130,12 +143,9 @@ def _logherd(directory: Path, ends: ExitStack, kind: str) -> RunningGroup:
             "clusterName": CLUSTER, "brokerGroup": BROKER, "brokerId": number, "dataDir": str(home / "store"),
             "listen": f"127.0.0.1:{port}", "adminListen": f"127.0.0.1:{free_port()}",
             "nameService": {"mode": "external", "addresses": list(names.values())},
-            "replication": {
-                "mode": "controller", "peerListen": peers[number], "peers": peers,
-                "controllers": [f"127.0.0.1:{each}" for each in controllers.ports.values()],
-            },
+            "replication": {"mode": way.mode, "peerListen": peers[number], "peers": peers, "controllers": electing},
             "guardian": {"relayListen": relays[number - 1], "peers": relays}, "store": {"reservedPercent": 0},
-            "flush": OURS[kind],
+            "flush": way.flush,
         }  # fmt: skip
         config = home / "broker.json"
         config.write_text(json.dumps(settings))
@@ -145,7 +155,7 @@ def _logherd(directory: Path, ends: ExitStack, kind: str) -> RunningGroup:
         brokers[port] = Process(command, log=home / "broker.out")
         ends.callback(brokers[port].kill)  # in order, each would wait for a set that it may leave
     others = list(controllers.processes.values())
-    return RunningGroup(kind, ";".join(names.values()), controllers.name_port, brokers, others, ready)
+    return RunningGroup(";".join(names.values()), controllers.name_port, brokers, others, ready)
 
 
 def _rocketmq(kind: str, class_path: str, directory: Path, heap: str, ends: ExitStack) -> RunningGroup:
@@ -186,7 +196,7 @@ def _rocketmq(kind: str, class_path: str, directory: Path, heap: str, ends: Exit
         return start(f"b{number}", _BROKER_MAIN, settings(number), options)
 
     brokers = {port: started(number) for number, port in ports.items()}
-    group = RunningGroup(kind, f"127.0.0.1:{name_port}", name_port, brokers, others)
+    group = RunningGroup(f"127.0.0.1:{name_port}", name_port, brokers, others)
 
     def again(port: int) -> None:
         brokers[port].kill()
@@ -216,4 +226,6 @@ def _rocketmq_controllers(
     }  # fmt: skip
 
 
-KINDS = ("rocketmq dledger", "rocketmq controller", "logherd")
+PEERS = {"logherd": "rocketmq controller", "logherd raft": "rocketmq dledger"}
+"""Which of RocketMQ's modes makes leaders, and counts a message as safe, in the same way."""
+KINDS = (*PEERS.values(), *PEERS)

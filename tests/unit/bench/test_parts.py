@@ -11,7 +11,7 @@ from bench.log_node import Values
 from bench.node_protocol import CAS, FAILED, MISSING, OK, OPERATION, PUT
 from bench.raft_log import LOADS, ratios, table
 from bench.record_cost import RecordCost
-from bench.replicated import beside_the_loads
+from bench.replicated import aims, beside_the_loads
 
 from logherd.model.names import Epoch, Position
 from logherd.raft.record import Kind, encode_record
@@ -111,15 +111,36 @@ def test_what_is_measured_beside_the_loads_is_told_in_lines() -> None:
         },
         "at rest": {"logherd": 82.0},
         "native": {
-            "100 batched": {"rate": 23424.8, "latency": latency, "refused": {"FLUSH_DISK_TIMEOUT": 2}, "lost": 1}
+            "logherd": {
+                "100 batched": {"rate": 23424.8, "latency": latency, "refused": {"FLUSH_DISK_TIMEOUT": 2}, "lost": 1}
+            }
         },
         "leader killed": {"logherd": {"gaps": [0.087, 0.1], "failed": 1, "faults": {"call timeout": 1}}},
     }
     assert beside_the_loads(figures) == [
         "disk, three writers: a record's flush p50 0.38, p99 2.31 ms; 600 MiB/s each in pieces of 1 MiB",
         "at rest, logherd: 82 ms of processor time a second",
-        "native, 100 B batched: 23425 msg/s, p50 21.1, p99 39.5, p999 48.9 ms, 2 refused, 1 lost",
+        "native, logherd, 100 B batched: 23425 msg/s, p50 21.1, p99 39.5, p999 48.9 ms, 2 refused, 1 lost",
         "leader killed, logherd: gaps 0.087, 0.100 s, 1 failed sends",
         "  1 times call timeout",
     ]
     assert beside_the_loads({}) == []
+
+
+def test_each_mode_is_judged_beside_all_of_theirs_and_beside_the_one_of_its_class() -> None:
+    def loads(rate: float, p50: int, p99: int) -> dict[str, dict[str, float]]:
+        return {"64 sync senders": {"rate": rate}, "1 sync sender": {"p50us": p50, "p99us": p99}}
+
+    figures = {
+        "rocketmq dledger": loads(1000, 1400, 4000), "rocketmq controller": loads(500, 4000, 16000),
+        "logherd": loads(3500, 1100, 3000), "logherd raft": loads(4500, 900, 1000),
+    }  # fmt: skip
+    seen = {name: (round(value, 3), reached) for name, value, _, reached in aims(figures)}
+    assert seen == {
+        "64 senders: rate / the better of RocketMQ's modes": (3.5, False),
+        "1 sender: p99 / the better of RocketMQ's modes": (0.75, False),
+        "logherd: 64 senders' rate / rocketmq controller": (7.0, True),
+        "logherd: a lone sender's p99 / rocketmq controller": (0.188, True),
+        "logherd raft: 64 senders' rate / rocketmq dledger": (4.5, True),
+        "logherd raft: a lone sender's p99 / rocketmq dledger": (0.25, True),
+    }
