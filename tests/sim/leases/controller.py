@@ -198,7 +198,7 @@ class Controller(Process):
         if event.role is Role.LEADER and event.ready:
             self.office = Office(self.machine, self.world.terms, OPTIONS, self.now_ms())
             self.world.note(self.name, f"leads term {event.term}")
-            self.world.observer.on_office(self)
+            self.world.observer.on_office(self, event.term)
         elif event.role is not Role.LEADER:
             self._leave_office()
 
@@ -251,7 +251,7 @@ class Controller(Process):
     def _answer(self, answer: Answer) -> None:
         command, done = self._waiting.pop(answer.request)
         if isinstance(answer, Decided):
-            self.world.observer.on_answered(answer.position)
+            self.world.observer.on_answered(answer.position, self.core.ground.term)
             done(self._verdicts.get(answer.position))
         elif isinstance(answer, ReadReady):
             done(Verdict())

@@ -126,11 +126,15 @@ class Fate:
                 require(not more, "L3", f"{winner.name} is elected, and broker {broker_id} has more")
 
     def accept_loss(self, winner: "Broker | None") -> None:
-        """What the winner does not have is lost: an operator has accepted that, or nobody has it any more."""
+        """What the winner does not have is lost: an operator has accepted that, or nobody has it any more. What an
+        earlier loss had left out and the winner still knows to be committed is so again."""
         self.amnesty = winner is None
-        kept = winner.volume.same_as(self.committed) if winner is not None else len(self.committed)
+        if winner is None:
+            return
+        volume = winner.volume
+        kept = volume.same_as(self.committed)
         self.lost += len(self.committed) - kept
-        del self.committed[kept:]
+        self.committed[kept:] = volume.log[kept : max(kept, volume.committed)]
 
     def process_of(self, replica: Replica | None) -> "Broker | None":
         """The living process of a registration; None if it is gone, perhaps with its data."""

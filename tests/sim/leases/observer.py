@@ -40,6 +40,8 @@ class Observer:
         self._watched = tuple(self.fates.values())
         self.decided = Position(0)
         """The end of the latest command whose verdict a controller has told anybody."""
+        self._decided_in: dict[int, Position] = {}
+        """The same of those that were told by the leader of a term."""
         self._numbers = 0
         self._ends: list[Position] = []
         self._images: dict[Position, bytes] = {}
@@ -64,10 +66,15 @@ class Observer:
         leader = self._leaders.setdefault(term, controller.name)
         require(leader == controller.name, "C1", f"{leader} and {controller.name} lead term {term}")
 
-    def on_office(self, controller: "Controller") -> None:
-        """C6: a leader that may serve knows every decision that anybody was told of."""
+    def on_office(self, controller: "Controller", term: int) -> None:
+        """C6: a leader that may serve knows every decision that anybody was told of, up to its term.
+
+        Who has slept finds at waking the acknowledgements that let it serve, though a later term has begun meanwhile:
+        what was decided in that one it need not know, because it decides nothing.
+        """
         found = controller.position
-        require(found >= self.decided, "C6", f"{controller.name} leads from {found}, {self.decided} was answered")
+        told = max((end for each, end in self._decided_in.items() if each <= term), default=0)
+        require(found >= told, "C6", f"{controller.name} leads term {term} from {found}, {told} was answered")
         self._heard[controller.name] = {}
         self.signs.on_office(controller)
 
@@ -75,9 +82,10 @@ class Observer:
         """A controller leads no more; what it had proposed may be decided, or never will."""
         self.signs.on_office_left(pending)
 
-    def on_answered(self, end: Position) -> None:
-        """Somebody is told that a command was decided."""
+    def on_answered(self, end: Position, term: int) -> None:
+        """Somebody is told by the leader of this term that a command was decided."""
         self.decided = max(self.decided, end)
+        self._decided_in[term] = max(self._decided_in.get(term, end), end)
 
     def on_read(self, controller: "Controller", decided: Position) -> None:
         """C7."""
