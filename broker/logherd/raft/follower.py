@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from logherd.kit.errors import ensure
-from logherd.raft.ground import Ground, Turn, TurnTo
+from logherd.raft.ground import Exchange, Ground, Turn, TurnTo
 from logherd.raft.inputs import Read
 from logherd.raft.messages import Doubtful, Trusted
 from logherd.raft.output import Refusal, Role
@@ -138,12 +138,14 @@ class Follower:
     def _receive(self, leader: ReplicaId, body: ShippingRequest) -> None:
         ground = self._ground
         if self._receiver is None:
-            term, generation = ground.progress.exchange
-            seen = generation if term == ground.term else 0
-            self._receiver = Receiver(ground.log, ground.durable, ground.progress.commit, generation=seen)
+            known = ground.progress.exchange if ground.progress.exchange.term == ground.term else Exchange()
+            self._receiver = Receiver(
+                ground.log, ground.durable, ground.progress.commit,
+                generation=known.generation, verified=known.verified,
+            )  # fmt: skip
         busy = ground.full or ground.stalled
         done = self._receiver.step(FromLeader(body, busy, ground.disk.short), ground.clock.now)
-        ground.progress.exchange = (ground.term, self._receiver.generation)
+        ground.progress.exchange = Exchange(ground.term, self._receiver.generation, self._receiver.verified)
         self._carry_out(leader, done)
 
     def _carry_out(self, leader: ReplicaId, done: ReceiveOutput) -> None:

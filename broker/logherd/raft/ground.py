@@ -1,8 +1,9 @@
 """What every role of one member shares: its log, its promises, its members, and how far things are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import NamedTuple
 
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
@@ -23,11 +24,11 @@ from logherd.raft.output import (
 from logherd.raft.record import Kind
 from logherd.raft.store import HardState, LogStore
 from logherd.replication.durable import DurableEnd
-from logherd.replication.epochs import Point
+from logherd.replication.epochs import NOWHERE, Point
 from logherd.replication.log import Image
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId
 
-__all__ = ["Clockwork", "Ground", "Progress", "Turn", "TurnTo"]
+__all__ = ["Clockwork", "Exchange", "Ground", "Progress", "Turn", "TurnTo"]
 
 _EARLY = 5
 """So many election time-outs after the start of a member that was silent, the others have started too, or do not."""
@@ -67,6 +68,16 @@ class Clockwork:
     """In this term and until this time there is nobody to wait for, unless a leader is heard."""
 
 
+class Exchange(NamedTuple):
+    """What a follower knows of its exchange with the leader of `term`: the newest generation seen, and up to where its
+    log is that leader's. It outlives a pre-vote that was lost: nothing of a connection that was closed before is taken
+    after it, and a leader that has nothing to send need not compare again before its commit is believed."""
+
+    term: Epoch = Epoch(0)
+    generation: int = 0
+    verified: Position = NOWHERE
+
+
 @dataclass(slots=True)
 class Progress:
     """How far things are. Invariants: (1) commit <= end of the log, and never falls; (2) applied <= commit."""
@@ -77,9 +88,7 @@ class Progress:
     """Up to where the shell has been told to apply."""
     compactable: Position
     """Where the image before the newest one was made; the log below it may go."""
-    exchange: tuple[Epoch, int] = (Epoch(0), 0)
-    """The newest exchange with the leader of a term. It outlives a pre-vote that was lost, so that nothing of a
-    connection that was closed before is taken after it."""
+    exchange: Exchange = field(default_factory=Exchange)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import msgspec
 from logherd.kit.errors import ensure
 from logherd.model.names import Position
 from logherd.replication.durable import DurableEnd
-from logherd.replication.epochs import EpochHistory, common_end
+from logherd.replication.epochs import NOWHERE, EpochHistory, common_end
 from logherd.replication.log import Image, ReplicaLog, Span
 from logherd.replication.messages import (
     Append,
@@ -65,12 +65,17 @@ class Receiver:
     ever cut; (4) a message of an older generation than the newest seen is dropped.
     """
 
-    def __init__(self, log: ReplicaLog, durable: DurableEnd, commit: Position, *, generation: int = 0) -> None:
-        """`generation`: the newest that an earlier receiver of the same leader in the same epoch has seen."""
+    def __init__(
+        self, log: ReplicaLog, durable: DurableEnd, commit: Position, *, generation: int = 0,
+        verified: Position = NOWHERE,
+    ) -> None:  # fmt: skip
+        """`generation`, `verified`: the newest that an earlier receiver of the same leader in the same epoch has seen,
+        and how far it had compared a log that nobody has changed since."""
+        ensure(verified <= log.end, "receiver 1: what is verified is here", verified, log.end)
         self._log = log
         self._durable = durable
         self._commit = commit
-        self._verified = commit
+        self._verified = max(commit, verified)
         self._generation = generation
         self._owed = False
 
