@@ -82,7 +82,7 @@ def _vote_leaves_early(patch: Patch) -> None:
 
 def _vote_is_not_kept(patch: Patch) -> None:
     def promise(self: Ground, term: Any, vote: Any) -> int:
-        self.hard = replace(self.hard, term=term, vote=vote)
+        self.hard, self.term = replace(self.hard, term=term, vote=vote), term
         self.log.keep_hard_state(replace(self.hard, vote=None))
         return self.wrote()
 
@@ -295,7 +295,7 @@ def _doubt_is_ignored(patch: Patch) -> None:
 
 
 def _doubtful_counts(patch: Patch) -> None:
-    patch.setattr(Doubts, "counts", lambda self, peer: True)
+    patch.setattr(Doubts, "peers", property(lambda self: ()))
 
 
 def _doubt_is_not_kept(patch: Patch) -> None:

@@ -55,7 +55,7 @@ from logherd.group.output import (
 from logherd.group.seat import Seat, cluster_of, process_of, voter_of
 from logherd.group.voting_log import NotedLog, VotingLog
 from logherd.group.voting_reads import VotedReads
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken, ensure
 from logherd.model.names import Epoch, Position
 from logherd.raft import inputs as raft_inputs
 from logherd.raft import output as raft_output
@@ -70,6 +70,7 @@ from logherd.replication.shipping import LostData, RefusedAck
 
 __all__ = ["VotingCore"]
 
+_APPENDED = (raft_inputs.Appended(),)
 _OTHERS = (Heard, Noticed, SetAnswered, Registered, Assigned)
 
 
@@ -156,7 +157,7 @@ class VotingCore:
     @property
     def leads(self) -> Epoch | None:
         """See GroupMachine."""
-        return self.epoch if self._raft.leading is not None else None
+        return self._raft.ground.term if self._raft.leading is not None else None
 
     @property
     def pinned(self) -> Position:
@@ -168,7 +169,7 @@ class VotingCore:
     def serving(self, now: int) -> Epoch | None:
         """R1: the epoch in which this replica may answer as the leader at this moment."""
         leader = self._raft.leading
-        return self.epoch if leader is not None and leader.leased(now) else None
+        return self._raft.ground.term if leader is not None and leader.leased(now) else None
 
     def closed(self, now: int) -> Closed | None:
         """Why a client's write may not be appended at this moment; None if it may."""
@@ -187,7 +188,8 @@ class VotingCore:
 
     def step(self, event: Input, now: int) -> Output:
         """Take one input; see output.py. Raises: what the log raises."""
-        ensure(not isinstance(event, _OTHERS), "an input of another mode", event)
+        if isinstance(event, _OTHERS):
+            broken("an input of another mode", event)
         commit = None
         for each in self._meant(event, now):
             commit = self._take(self._raft.step(each, now)) or commit
@@ -211,6 +213,8 @@ class VotingCore:
                 return (raft_inputs.Received(event.envelope),)
             case Flushed():
                 return (raft_inputs.Flushed(event.token),)
+            case Appended():
+                return _APPENDED
             case Linked():
                 return (raft_inputs.Linked(event.peer),)
             case Health():
@@ -230,8 +234,8 @@ class VotingCore:
                 ensure(len(event.voters) > 0 and not both, "a group has voters, who are no learners", event)
                 self._wishes.goal = Goal(event.voters, event.learners)
             case _:
-                ensure(isinstance(event, (Appended, Unlinked)), "every input is known", event)
-        return (raft_inputs.Appended(),)
+                ensure(isinstance(event, Unlinked), "every input is known", event)
+        return _APPENDED
 
     # ---- what is wanted, again and again ---------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ reading.py for what it is worth.
 from collections.abc import Sequence
 
 from logherd.group.reading import ASK_AGAIN_MS, Granted
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken
 from logherd.model.names import Epoch, Position
 from logherd.raft import inputs as raft_inputs
 from logherd.raft import output as raft_output
@@ -42,7 +42,8 @@ class VotedReads:
 
     def shown(self, position: Position) -> None:
         """The shell has been told of this commit."""
-        ensure(position >= self.told, "what is committed stays so", position, self.told)
+        if position < self.told:
+            broken("what is committed stays so", position, self.told)
         self.told = position
 
     def on_answer(self, answer: raft_output.Answer) -> None:

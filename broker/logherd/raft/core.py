@@ -9,7 +9,7 @@ Turn, which is carried out here and nowhere else.
 Source: Raft paper figure 2; raft-log rules 5.2, 5.3.
 """
 
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken, ensure
 from logherd.model.names import Position
 from logherd.raft.candidate import Candidate, PreCandidate
 from logherd.raft.follower import Follower
@@ -103,13 +103,12 @@ class RaftCore:
             # ever seen: a leader sends records only to whom has confirmed durably that it is in the leader's term.
             self._ground.promise(log.epochs.last_epoch, None)
         self._role: Follower | PreCandidate | Candidate | Leader = Follower(self._ground, None)
+        self.ground = self._ground
+        """The shared state; to be read."""
+        self.leading: Leader | None = None
+        """The leader's state, while this member leads; to be read."""
 
     # ---- what the shell and the tests may look at --------------------------------------------------------------
-
-    @property
-    def ground(self) -> Ground:
-        """The shared state; to be read."""
-        return self._ground
 
     @property
     def role(self) -> Role:
@@ -120,11 +119,6 @@ class RaftCore:
     def leader(self) -> ReplicaId | None:
         """Who leads this term, as far as known."""
         return self._role.leader
-
-    @property
-    def leading(self) -> Leader | None:
-        """The leader's state, while this member leads."""
-        return self._role if isinstance(self._role, Leader) else None
 
     # ---- the one entry -----------------------------------------------------------------------------------------
 
@@ -145,6 +139,8 @@ class RaftCore:
                 ground.applied(event.position)
             case Tick():
                 self._turn(self._role.on_tick())
+            case Appended():
+                pass  # _look() has seen it.
             case ProposeAll():
                 self._on_proposals(event.proposals)
             case Propose():
@@ -157,12 +153,11 @@ class RaftCore:
 
     def _look(self) -> None:
         """The owner has written to the log, which only a leader's may."""
-        role = self._role
-        ensure(isinstance(role, Leader), "only a leader's owner appends", self._ground.log.end)
-        if isinstance(role, Leader):
-            role.on_growth()
+        if self.leading is None:
+            broken("only a leader's owner appends", self._ground.log.end)
+        self.leading.on_growth()
 
-    def _on_news(self, event: Linked | ImageKept | DiskFull | StoreBroken | Appended) -> None:
+    def _on_news(self, event: Linked | ImageKept | DiskFull | StoreBroken) -> None:
         match event:
             case ImageKept():
                 self._on_image(event.image)
@@ -175,13 +170,12 @@ class RaftCore:
             case Linked():
                 if isinstance(self._role, Leader):
                     self._role.on_link(event.peer)
-            case Appended():
-                pass  # _look() has seen it.
 
     def _advance_clock(self, now: int) -> None:
         """Notice a gap in time before anything is judged by it."""
         clock, options = self._ground.clock, self._ground.options
-        ensure(now >= clock.now, "the clock never goes back", now, clock.now)
+        if now < clock.now:
+            broken("the clock never goes back", now, clock.now)
         gap, clock.now = now - clock.now, now
         if gap > options.election_ms // 2 and isinstance(self._role, Leader):
             self._role.on_pause()
@@ -327,6 +321,7 @@ class RaftCore:
             self._role.close()
             cause = turn.cause
             self._role = self._made(turn)
+            self.leading = self._role if isinstance(self._role, Leader) else None
             self._ground.report(self._role.role, self._role.leader, cause)
             turn = None if isinstance(self._role, Follower) else self._role.start()
 

@@ -12,6 +12,7 @@ then on nothing that was forgotten can do harm:
 The only voter of a group is not asked to wait: nobody else could help it. Source: raft-log rule 5.10.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from logherd.model.names import Position
@@ -37,9 +38,10 @@ class Doubts:
         self._ground = ground
         self._doubts: dict[ReplicaId, _Doubt] = {}
 
-    def counts(self, peer: ReplicaId) -> bool:
-        """Whether the peer's answers may be part of a majority."""
-        return peer not in self._doubts
+    @property
+    def peers(self) -> Collection[ReplicaId]:
+        """Whose answers may not be part of a majority, now and whenever it is looked into."""
+        return self._doubts
 
     def hear(self, peer: ReplicaId, number: int, *, ready: bool) -> bool:
         """Take a question; True if a record is to be appended for it, whose end `expect` is then told."""

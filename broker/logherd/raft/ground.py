@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken, ensure
 from logherd.model.names import Epoch, Position
 from logherd.raft.members import Configuration, MembersLog
 from logherd.raft.options import Jitter, RaftOptions
@@ -134,6 +134,10 @@ class Ground:
         silent_since: int | None = None,
     ) -> None:  # fmt: skip
         self.hard = hard
+        self.identity: ReplicaId = hard.owner
+        """Who this is."""
+        self.term: Epoch = hard.term
+        """The term that this member is in."""
         self.options = options
         self.log = log
         self.jitter = Jitter(seed)
@@ -149,16 +153,6 @@ class Ground:
         self.progress = Progress(start, start, start, base)
         self._waiting_reads: list[tuple[Position, int]] = []
         self._tokens = _Tokens(log.end)
-
-    @property
-    def identity(self) -> ReplicaId:
-        """Who this is."""
-        return self.hard.owner
-
-    @property
-    def term(self) -> Epoch:
-        """The term that this member is in."""
-        return self.hard.term
 
     @property
     def last(self) -> Point:
@@ -236,7 +230,7 @@ class Ground:
         self.out.events.append(DoubtEnded(position))
 
     def _keep(self, hard: HardState) -> None:
-        self.hard = hard
+        self.hard, self.term = hard, hard.term
         self.log.keep_hard_state(hard)
         self.wrote()
 
@@ -285,7 +279,8 @@ class Ground:
         if position <= self.progress.commit:
             return False
         end = self.log.end
-        ensure(position <= end, "progress 1: what is committed is here", position, end)
+        if position > end:
+            broken("progress 1: what is committed is here", position, end)
         self.progress.commit = position
         return True
 

@@ -1,6 +1,6 @@
 """Handing leadership over: on request, to a preferred member, or away from a full disk."""
 
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from logherd.raft.ground import Ground
@@ -32,9 +32,10 @@ class Handover:
     Source: Raft dissertation 3.10; raft-log rule 5.7.
     """
 
-    def __init__(self, ground: Ground, ship: Shipper, lease: Lease, counts: Callable[[ReplicaId], bool]) -> None:
+    def __init__(self, ground: Ground, ship: Shipper, lease: Lease, doubted: Collection[ReplicaId]) -> None:
+        """`doubted`: who may not lead."""
         self._ground = ground
-        self._counts = counts
+        self._doubted = doubted
         self._ship = ship
         self._lease = lease
         self._order: _Order | None = None
@@ -130,7 +131,7 @@ class Handover:
 
     def _busy(self, peer: ReplicaId) -> bool:
         sender = self._ship.sender(peer)
-        return sender is None or sender.room is Room.NONE or not self._counts(peer)
+        return sender is None or sender.room is Room.NONE or peer in self._doubted
 
     def _short(self, peer: ReplicaId) -> bool:
         sender = self._ship.sender(peer)

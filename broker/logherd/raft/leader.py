@@ -3,7 +3,7 @@
 One object holds everything that ends with the leadership, so that nothing of it can survive a change of role.
 """
 
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken
 from logherd.model.names import Position
 from logherd.raft.changing import Changing
 from logherd.raft.doubt import Doubts
@@ -57,14 +57,17 @@ class Leader:
         self._ground = ground
         self._ship = Shipper(ground.log, ground.options.ship, commit=ground.progress.commit, now=ground.clock.now)
         self._doubts = Doubts(ground)
-        self._lease = Lease(ground, self._ship.rounds, self._doubts.counts)
+        self._doubted = self._doubts.peers
+        self._lease = Lease(ground, self._ship.rounds, self._doubted)
         self._proposals = Proposals()
         self._reads = PendingReads()
         self._changing = Changing(ground, self._ship, self._lease)
-        self._handover = Handover(ground, self._ship, self._lease, self._doubts.counts)
+        self._handover = Handover(ground, self._ship, self._lease, self._doubted)
         self._ready = False
         self._muted = False
         self._first: Position | None = None
+        self._settled: Configuration | None = None
+        """Of these members it is known that nothing is left to do while no change is wanted."""
         self._restated_at = ground.clock.now
 
     @property
@@ -106,7 +109,8 @@ class Leader:
     def on_growth(self) -> None:
         """The owner has appended, the first record of the term first."""
         ground = self._ground
-        ensure(ground.log.epochs.last_epoch == ground.term, "a leader appends in its own term", ground.log.epochs)
+        if ground.log.epochs.last_epoch != ground.term:
+            broken("a leader appends in its own term", ground.log.epochs)
         if self._first is None:
             self._first = ground.log.end
         ground.wrote()
@@ -199,10 +203,9 @@ class Leader:
             body = body.answer
         else:
             self._doubts.end(sender)
-        ensure(isinstance(body, (AppendAck, AppendReject, HeartbeatAck, CopyAck)), "an answer to shipping", body)
-        if isinstance(body, (AppendAck, AppendReject, HeartbeatAck, CopyAck)):
-            return self._advance() if self._shipped(FromFollower(sender, body)) else None
-        return None
+        if not isinstance(body, (AppendAck, AppendReject, HeartbeatAck, CopyAck)):
+            broken("an answer to shipping", body)
+        return self._advance() if self._shipped(FromFollower(sender, body)) else None
 
     def _hear_doubt(self, sender: ReplicaId, number: int) -> None:
         """A member's disk was damaged: append the record that will end its doubt."""
@@ -241,7 +244,7 @@ class Leader:
     def _durable_at(self, member: ReplicaId) -> Position:
         if member == self._ground.identity:
             return self._ground.durable.position
-        return self._ship.match(member) if self._doubts.counts(member) else NOWHERE
+        return NOWHERE if member in self._doubted else self._ship.match(member)
 
     # ---- requests ----------------------------------------------------------------------------------------------
 
@@ -331,15 +334,20 @@ class Leader:
 
         Source: Raft dissertation 4.1, with the correction that a leader changes members only after it has committed.
         """
-        ground = self._ground
-        if not self._ready or ground.members.since > ground.progress.commit:
+        ground, current = self._ground, self._ground.members.current
+        changes = self._changing.running
+        if not self._ready or (current is self._settled and not changes):
+            return None
+        if ground.members.since > ground.progress.commit:
             return None
         following = self._changing.following()
         if following is not None:
             self._name(following)
-        elif not ground.members.current.is_voter(ground.identity):
+        elif not current.is_voter(ground.identity):
             self._handover.leave()
             return Turn(TurnTo.FOLLOWER, "no longer a voter")
+        elif not changes:
+            self._settled = current
         return None
 
     def _name(self, configuration: Configuration) -> None:

@@ -1,6 +1,6 @@
 """How long a leader may believe that nobody else leads: check-quorum, read rounds and the read lease."""
 
-from collections.abc import Callable
+from collections.abc import Collection
 
 from logherd.raft.ground import Ground
 from logherd.raft.members import Configuration
@@ -17,13 +17,16 @@ class Lease:
     votes for nobody before its shortest time-out has passed (also after a restart). Source: raft-log rule 5.6.
     """
 
-    def __init__(self, ground: Ground, rounds: Rounds, counts: Callable[[ReplicaId], bool]) -> None:
+    def __init__(self, ground: Ground, rounds: Rounds, doubted: Collection[ReplicaId]) -> None:
+        """`doubted`: whose answers count for nothing."""
         self._ground = ground
         self._rounds = rounds
-        self._counts = counts
+        self._doubted = doubted
         self._begun_at = ground.clock.now
         self._trusted_from = ground.clock.now
         self._given_up = False
+        self._known: tuple[Configuration, int, int] | None = None
+        """(members, answers taken, `_sent_at` by them): asked several times in each step, and new in few of them."""
 
     def quorum_round(self) -> int:
         """The newest round that a quorum has answered."""
@@ -61,15 +64,23 @@ class Lease:
         self._given_up = True
 
     def _sent_at(self) -> int:
-        return self._ground.members.current.agreed(self._heard_at)
+        current, answers, known = self._ground.members.current, self._rounds.answers, self._known
+        if self._doubted:
+            return current.agreed(self._heard_at)
+        if known is not None and known[0] is current and known[1] == answers:
+            return known[2]
+        sent_at = current.agreed(self._heard_at)
+        if len(current.voters) > 1 and not current.joint:  # else this member's own word, which is of now, may decide
+            self._known = (current, answers, sent_at)
+        return sent_at
 
     def _round_of(self, member: ReplicaId) -> int:
         if member == self._ground.identity:
             return self._rounds.last
-        return self._rounds.round_of(member) if self._counts(member) else 0
+        return 0 if member in self._doubted else self._rounds.round_of(member)
 
     def _heard_at(self, member: ReplicaId) -> int:
         if member == self._ground.identity:
             return self._ground.clock.now
-        heard = self._rounds.heard_at(member) if self._counts(member) else None
+        heard = None if member in self._doubted else self._rounds.heard_at(member)
         return -1 if heard is None else heard

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken, ensure
 from logherd.model.names import Position
 from logherd.replication.messages import ReplicaId
 
@@ -51,7 +51,8 @@ class Configuration:
 
     def agreed(self, value: Callable[[ReplicaId], int]) -> int:
         """The largest number that a majority of each half has reached."""
-        ensure(bool(self.voters), "an empty configuration decides nothing")
+        if not self.voters:
+            broken("an empty configuration decides nothing")
         reached = _majority_of(self.voters, value)
         return min(reached, _majority_of(self.outgoing, value)) if self.outgoing else reached
 
@@ -127,27 +128,23 @@ class MembersLog:
 
     def __init__(self, base: Configuration, at: Position) -> None:
         self._known: list[tuple[Position, Configuration]] = [(at, base)]
-
-    @property
-    def current(self) -> Configuration:
+        self.current = base
         """The newest one appended: it holds, committed or not."""
-        return self._known[-1][1]
-
-    @property
-    def since(self) -> Position:
+        self.since = at
         """The end of the record that made it hold."""
-        return self._known[-1][0]
 
     def add(self, end: Position, configuration: Configuration) -> None:
         """A configuration record was appended."""
         ensure(end > self.since, "configurations are appended in order", end, self.since)
         self._known.append((end, configuration))
+        self.since, self.current = end, configuration
 
     def cut(self, at: Position) -> bool:
         """The log was cut: whatever was appended above holds no longer. True if the current one changed."""
         before = len(self._known)
         while len(self._known) > 1 and self._known[-1][0] > at:
             self._known.pop()
+        self.since, self.current = self._known[-1]
         return len(self._known) < before
 
     def at(self, position: Position) -> Configuration:
@@ -175,3 +172,4 @@ class MembersLog:
     def rebase(self, base: Configuration, at: Position) -> None:
         """An image replaced the log up to `at`; what its kept records say is added again."""
         self._known = [(at, base)]
+        self.since, self.current = at, base

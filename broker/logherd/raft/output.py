@@ -10,7 +10,7 @@ from enum import Enum
 
 import msgspec
 
-from logherd.kit.errors import ensure
+from logherd.kit.errors import broken
 from logherd.model.names import Epoch, Position
 from logherd.raft.members import Configuration
 from logherd.replication.log import Image
@@ -177,7 +177,8 @@ class Outbox:
         """Hand over what was collected, and begin anew."""
         if not (self.messages or self.held or self.answers or self.events or self.load is not None):
             return _NOTHING if flush is None and apply_to is None else Output((), flush, (), None, apply_to)
-        ensure(flush is not None or not self.held, "a held message names what it waits for", self.held)
+        if self.held and flush is None:
+            broken("a held message names what it waits for", self.held)
         output = Output(
             tuple(self.messages),
             flush,

@@ -16,6 +16,8 @@ class Rounds:
     """The leader's rounds. All times are when a round was *sent*: an answer proves nothing about a later moment."""
 
     last: int = 0
+    answers: int = 0
+    """How often anything that is told of peers has changed."""
     _sent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     _answered: dict[ReplicaId, tuple[int, int]] = field(default_factory=dict)
 
@@ -29,6 +31,7 @@ class Rounds:
         """Take an answer; True if it is the newest of this peer."""
         if not self._sent or number > self.last or number < self._sent[0][0] or number <= self.round_of(peer):
             return False
+        self.answers += 1
         self._answered[peer] = (number, self._sent[number - self._sent[0][0]][1])
         return True
 
@@ -38,8 +41,10 @@ class Rounds:
 
     def heard_at(self, peer: ReplicaId) -> int | None:
         """When the newest round that `peer` answered was sent."""
-        return self._answered[peer][1] if peer in self._answered else None
+        answered = self._answered
+        return answered[peer][1] if peer in answered else None
 
     def forget(self, peer: ReplicaId) -> None:
         """The peer is no longer ours."""
+        self.answers += 1
         self._answered.pop(peer, None)
