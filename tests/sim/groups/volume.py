@@ -28,6 +28,11 @@ def entry_of(record: Record) -> Entry:
     return (record.epoch, int(record.body) if record.kind is Kind.DATA else -record.start - 1)
 
 
+def _base_image(point: Point, seal: int) -> Image:
+    """Where a broker's log begins, as who has nothing of it is told."""
+    return Image(f"base-{point.epoch}-{point.position}", point, seal, 0, 0, b"")
+
+
 class GroupStore(SimStore):
     """A store that also lists its records, dropped ones too, and tells before it cuts."""
 
@@ -62,7 +67,7 @@ class GroupStore(SimStore):
         at = self._ends[count - self.dropped - 1]
         point = self.epochs.point_at(at)
         self.bases[point] = self.entries[:count]
-        self.keep_image(Image(f"base-{point.epoch}-{at}", point, self.seal_at(at), 0, 0, b""), b"")
+        self.keep_image(_base_image(point, self.seal_at(at)), b"")
         self.compact(at)
 
     def _add_all(self, records: Sequence[Record]) -> None:
@@ -162,8 +167,11 @@ class GroupVolume:
         fresh = GroupStore(self.store.bases)
         disk = self.disk
         for store in (fresh, fresh.disk):
-            for name in ("_hard", "_history", "_base_seal", "_image", "_staged"):
+            for name in ("_hard", "_history", "_base_seal", "_staged"):
                 setattr(store, name, getattr(disk, name))
+            # What is told of the beginning is no file that could outlive it: it is where the log that is left begins.
+            base = disk.epochs.base
+            store._image = None if base == ORIGIN else (_base_image(base, disk._base_seal), b"")
             store._records, store._ends = list(disk._records), list(disk._ends)
         fresh.entries = self.flushed
         self.store = fresh

@@ -37,6 +37,8 @@ class Fate:
         self.key = key
         self.processes: list[Broker] = []
         self.committed: list[Entry] = []
+        self._former: list[list[Entry]] = []
+        """What had been committed before each loss."""
         self.acknowledged = 0
         self.lost = 0
         self.led_us = 0
@@ -133,8 +135,18 @@ class Fate:
             return
         volume = winner.volume
         kept = volume.same_as(self.committed)
+        if kept < len(self.committed):
+            self._former.append(list(self.committed))
         self.lost += len(self.committed) - kept
         self.committed[kept:] = volume.log[kept : max(kept, volume.committed)]
+
+    def was_committed(self, log: list[Entry]) -> bool:
+        """Whether all of this log is committed, or was so before a loss was accepted: who had heard of that believes it
+        until a leader contradicts."""
+        return any(
+            len(log) <= len(history) and (not log or history[len(log) - 1] == log[-1])
+            for history in (self.committed, *self._former)
+        )
 
     def process_of(self, replica: Replica | None) -> "Broker | None":
         """The living process of a registration; None if it is gone, perhaps with its data."""
