@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from logherd.controller import choosing, insync, machine, mastership, membership, office
@@ -107,6 +108,12 @@ def _any_exit_releases(patch: Patch) -> None:
         return mastership.release(group, command)
 
     patch.setitem(machine._RULES, Release, release)
+
+
+def _any_epoch_is_given_up(patch: Patch) -> None:
+    patch.setitem(
+        machine._RULES, Release, lambda group, command: mastership.release(group, replace(command, epoch=UNSET))
+    )
 
 
 def _holder_takes_a_resigned_epoch(patch: Patch) -> None:
@@ -273,6 +280,7 @@ BUGS = {
     "from-answer": Bug("R1: a lease counts from the answer", _count_from_the_answer, ("L1",), 100),
     "resigned": Bug("R2: a master takes a lease after it resigned", _holder_takes_a_resigned_epoch, ("L1", "L4"), 200),
     "late-beat": Bug("H4, R2: what a late heartbeat says is believed", _believe_late_heartbeats, ("L4", "H4"), 2_000),
+    "any-epoch": Bug("R2: a late resignation ends a later lease", _any_epoch_is_given_up, ("L1",), 6_000),
     "any-exit": Bug("H14: any exit of a broker releases its lease", _any_exit_releases, ("L1",), 100),
     "elect-anybody": Bug("R10: election outside the in-sync set", _elect_anybody, ("L3",), 50),
     "no-space": Bug("H4: a master is elected without space", _lead_without_space, ("H4",), 200),

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from logherd.controller.errors import CommandError
 from logherd.controller.values import BrokerId, GroupKey, Registration, Rules
@@ -100,7 +100,11 @@ class Elect(_Command, frozen=True, kw_only=True, tag="elect"):
 
 
 class Release(_Command, frozen=True, kw_only=True, tag="release"):
-    """This incarnation leads no more: it says so itself, or its guardian has seen it exit (`exited`)."""
+    """This incarnation leads no more: it says so itself, or its guardian has seen it exit (`exited`).
+
+    `epoch`: the newest that it gives up; the same process may lead a later one when this is repeated or comes late.
+    Without it any: because the process has ended, or is of a LogHerd that did not say.
+    """
 
     group: GroupKey
     broker_id: BrokerId
@@ -108,6 +112,7 @@ class Release(_Command, frozen=True, kw_only=True, tag="release"):
     incarnation: str
     exited: bool
     committed: Point = ORIGIN
+    epoch: Epoch | UnsetType = UNSET
 
 
 class SyncMember(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,6 +6,7 @@ that two controllers who both thought they led cannot both have their way.
 Source: controller-ha rules R2, R10, R12, R13; design H14.
 """
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from logherd.controller.commands import CancelTransfer, Elect, Grounds, PlanTransfer, Release
@@ -113,7 +114,8 @@ def _new_set(group: Group, winner: Replica, command: Elect) -> SyncSet:
 
 
 def release(group: Group | None, command: Release) -> Verdict:
-    """Give the lease back at once. Compare-and-set on (store, incarnation): a late report ends no other process."""
+    """Give the lease back at once. Compare-and-set on (store, incarnation), and of a process that lives on the epoch: a
+    late report ends no other process, and no later leadership of the same one."""
     if group is None:
         return refused(None, Refusal.UNKNOWN_GROUP)
     process = (command.broker_id, command.store_id, command.incarnation)
@@ -125,6 +127,8 @@ def release(group: Group | None, command: Release) -> Verdict:
     after, events = group, list[Event]()
     if known and found is not None and command.exited:
         after = after.having(replace(found, exited=True))
+    if tenure is not None and not command.exited and command.epoch is not UNSET and tenure.epoch > command.epoch:
+        leads = False
     if leads and tenure is not None and not tenure.released:
         after = after.ending_tenure(released=True)
         after = replace(after, sync=replace(after.sync, committed=max(after.sync.committed, command.committed)))

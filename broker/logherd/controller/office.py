@@ -278,7 +278,7 @@ class Office:
             return None
         return Release(
             group=group.key, broker_id=tenure.broker_id, store_id=tenure.store_id, incarnation=tenure.incarnation,
-            exited=False, committed=seen.report.committed,
+            exited=False, committed=seen.report.committed, epoch=tenure.epoch,
         )  # fmt: skip
 
     def _found(self, group: Group, now: int) -> tuple[Command | None, int]:

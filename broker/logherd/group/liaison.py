@@ -51,7 +51,7 @@ class Liaison:
         ground.ask(
             Release(
                 group=seat.group, broker_id=seat.broker_id, store_id=seat.store_id, incarnation=seat.incarnation,
-                exited=False, committed=ground.known_point(ground.commit),
+                exited=False, committed=ground.known_point(ground.commit), epoch=ground.holder.resigned,
             )
         )  # fmt: skip
         self.speak()

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from logherd.controller.admission import admit_register
 from logherd.controller.commands import Command, Register, Release
 from logherd.controller.holder import LeaseHolder
@@ -85,6 +87,7 @@ class Broker(Process):
         return Release(
             group=self.key, broker_id=self.id, store_id=self.volume.store_id, incarnation=self.incarnation,
             exited=exited, committed=self.volume.point(self.volume.committed),
+            epoch=UNSET if exited else self.holder.resigned,
         )  # fmt: skip
 
     def resign(self, epoch: Epoch) -> None:

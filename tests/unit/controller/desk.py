@@ -1,5 +1,7 @@
 """A controller leader with a machine, an office and a clock, where every proposal is applied at once or on demand."""
 
+from msgspec import UNSET, UnsetType
+
 from logherd.controller.commands import (
     AlterSyncSet,
     Command,
@@ -121,11 +123,16 @@ class Desk:
         number = registrations.get(broker, replica.registration if replica else 0)
         return SyncMember(broker_id=BrokerId(broker), registration=Registration(number), end=end)
 
-    def release(self, broker: int, *, store: str = "", life: int = 1, exited: bool = True) -> Verdict:
+    def release(
+        self, broker: int, *, store: str = "", life: int = 1, exited: bool = True, epoch: int | UnsetType = UNSET
+    ) -> Verdict:
         store = store or f"store{broker}"
         return self.submit(
-            Release(group=KEY, broker_id=BrokerId(broker), store_id=store, incarnation=f"{store}.{life}", exited=exited)
-        )
+            Release(
+                group=KEY, broker_id=BrokerId(broker), store_id=store, incarnation=f"{store}.{life}", exited=exited,
+                epoch=epoch if epoch is UNSET else Epoch(epoch),
+            )
+        )  # fmt: skip
 
     # ---- time --------------------------------------------------------------------------------------------------
 

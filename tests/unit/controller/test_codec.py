@@ -60,6 +60,11 @@ GOLDEN: list[tuple[Command, bytes]] = [
         b'"exited":true,"committed":{"epoch":0,"position":0}}'),
     ),
     (
+        Release(group=KEY, broker_id=B1, store_id="s", incarnation="i", exited=False, epoch=E1),
+        (b'{"kind":"release","group":{"cluster":"c","name":"bg"},"broker_id":1,"store_id":"s","incarnation":"i",'
+        b'"exited":false,"committed":{"epoch":0,"position":0},"epoch":1}'),
+    ),
+    (
         AlterSyncSet(
             group=KEY, broker_id=B1, registration=R1, epoch=E1, version=1, committed=point(1, 5), min_in_sync=2,
             members=(SyncMember(broker_id=B1, registration=R1, end=point(1, 9)),),

@@ -383,6 +383,23 @@ def test_a_process_that_let_go_by_itself_leads_again_only_if_it_speaks_again_and
     assert desk.group.epoch == 2
 
 
+def test_r2_a_resignation_that_is_decided_late_ends_no_later_leadership_of_the_same_process() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.beat(1, 2, 3)
+    assert desk.release(1, exited=False, epoch=1).refusal is None
+    assert [election.broker_id for election in desk.wait(50, 2, 3)] == [2]
+    assert desk.alter(2, 1, 2, 3).refusal is None
+    desk.release(2, exited=False, epoch=2)
+    assert desk.submit(elect(desk, 1, 1, 2, 3, grounds=Grounds.RELEASED)).refusal is None
+    for _ in range(2):
+        verdict = desk.release(1, exited=False, epoch=1)
+        assert (verdict.refusal, verdict.events) == (None, ())
+        assert desk.group.tenure is not None
+        assert (desk.group.tenure.broker_id, desk.group.tenure.ended) == (1, False)
+    assert desk.release(1, exited=True).events, "who has exited leads nothing"
+
+
 # ---- planned transfers ---------------------------------------------------------------------------------------------
 
 

@@ -126,6 +126,7 @@ def releasing(release: Release) -> Asking:
         cluster_name=release.group.cluster, broker_name=release.group.name, broker_id=release.broker_id,
         store_id=release.store_id, incarnation=release.incarnation, exited=release.exited,
         committed_epoch=release.committed.epoch, committed_position=release.committed.position,
+        epoch=0 if release.epoch is msgspec.UNSET else release.epoch,
     )  # fmt: skip
     return Asking(RequestCode.LEASE_RELEASE, header)
 

@@ -2,6 +2,8 @@
 
 from functools import lru_cache, partial
 
+from msgspec import UNSET
+
 from logherd.controller.admission import admit_register, admit_sync_set
 from logherd.controller.commands import AlterSyncSet, Claim, Promote, Register, Release, SyncMember
 from logherd.controller.office import Office
@@ -194,6 +196,7 @@ def release(frame: Frame, office: Office, now: int) -> Step[Reply]:
         group=GroupKey(header.cluster_name, header.broker_name), broker_id=BrokerId(header.broker_id),
         store_id=header.store_id, incarnation=header.incarnation, exited=header.exited,
         committed=_point(header.committed_epoch, header.committed_position),
+        epoch=Epoch(header.epoch) if header.epoch else UNSET,
     )  # fmt: skip
 
     def then(verdict: Verdict, now: int) -> Step[Reply]:

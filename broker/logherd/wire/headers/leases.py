@@ -99,6 +99,8 @@ class LeaseReleaseHeader(Header, frozen=True, kw_only=True):
     """The process has ended, which waitpid proves; otherwise it lives and leads no more."""
     committed_epoch: Int64 = field(name="confirmEpoch", default=0)
     committed_position: Int64 = field(name="confirmOffset", default=0)
+    epoch: Int64 = field(name="masterEpoch", default=0)
+    """The newest epoch that a living process gives up; 0: whichever it leads."""
 
 
 class LeaseReleaseResponse(Header, frozen=True, kw_only=True):

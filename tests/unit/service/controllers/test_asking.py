@@ -7,6 +7,7 @@ from logherd.controller.holder import LeaseHolder
 from logherd.controller.reports import Granted, Withheld
 from logherd.controller.values import BrokerId, Registration, Rules
 from logherd.controller.verdicts import Refusal
+from logherd.model.names import Epoch
 from logherd.service.controllers import asking
 from logherd.service.controllers.asking import Asking, Joined, Redirected, Refused, SetChanged
 from logherd.service.ports import Reply
@@ -162,6 +163,14 @@ def test_a_release_arrives_whole_and_late_ones_have_nothing_to_release(desk: Des
     desk.release(1, life=2)
     desk.wait(50, 2, 3)
     assert asking.released(broker.ask(asking.releasing(release))) is False
+
+
+def test_a_resignation_says_of_which_epoch(desk: Desk, broker: Broker) -> None:
+    release = Release(
+        group=KEY, broker_id=BrokerId(1), store_id="store1", incarnation="store1.1", exited=False, epoch=Epoch(1)
+    )  # fmt: skip
+    assert asking.released(broker.ask(asking.releasing(release))) is True
+    assert desk.log[-1] == encode_command(release)
 
 
 def test_a_reason_of_a_newer_controller_is_no_lease_all_the_same() -> None:
