@@ -189,5 +189,6 @@ class Marks:
         """The store is open again; `ghost` is what had been flushed before."""
         before, now = ghost.hard_state(), member.store.hard_state()
         if before is not None and now is not None:
-            self.hits["promise-forgotten"] += (before.term, before.vote) > (now.term, now.vote or before.vote)
+            kept = (now.term, now.vote or before.vote or "")
+            self.hits["promise-forgotten"] += (before.term, before.vote or "") > kept
         self.hits["records-forgotten"] += ghost.end > member.store.end

@@ -8,7 +8,6 @@ Static mode promises this only if all synchronous followers must have a copy. Ot
 acknowledged, and until it has been heard of there may be two leaders: then the history of the later one counts.
 """
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from logherd.controller.values import GroupKey
@@ -34,6 +33,8 @@ class FreeFate:
         self.committed: list[Entry] = []
         self.acknowledged = self.elections = self.lost = 0
         self._begun: dict[Epoch, str] = {}
+        self._reached: dict[Epoch, int] = {}
+        """How many records were committed in an epoch, those of earlier ones included."""
         self._votes: dict[tuple[ReplicaId, Epoch], ReplicaId] = {}
 
     def is_late(self, epoch: Epoch) -> bool:
@@ -45,7 +46,9 @@ class FreeFate:
         self.elections += 1
         process = self._begun.setdefault(epoch, broker.incarnation)
         require(process == broker.incarnation, "L2", f"epoch {epoch} is begun by {process} and {broker.incarnation}")
-        earlier = self.committed[: bisect_left(self.committed, epoch, key=lambda entry: entry[0])]
+        # Not what a later epoch has committed, of whichever epoch the records are: who comes back and has not heard of
+        # that one yet begins one of its own, in which it commits nothing.
+        earlier = self.committed[: max((count for each, count in self._reached.items() if each < epoch), default=0)]
         if self.strict:
             require(broker.volume.holds(earlier), "L3", f"{broker.name} begins {epoch} and lacks committed records")
         elif not self.is_late(epoch):
@@ -64,11 +67,12 @@ class FreeFate:
         require(broker.copied(log), "R6", f"{broker.name} acknowledges what has too few copies")
         self.acknowledged += max(len(log) - known, 0)
         self.committed += log[known:]
+        self._reached[epoch] = max(self._reached.get(epoch, 0), len(log))
 
     def on_shown(self, broker: "FreeBroker", log: list[Entry]) -> None:
         """W1: a follower shows what is committed; in raft mode perhaps before the leader, whose disk is slower."""
         if broker.world.mode == "raft" and len(log) > len(self.committed):
-            self.on_committed(broker, log[-1][0], log)
+            self.on_committed(broker, broker.core.epoch, log)
         elif self.strict:
             known = self.committed[: len(log)]
             require(

@@ -70,8 +70,10 @@ class FreeFaults(GroupFaults):
         settled = members.since <= leader.core.commit and not members.current.joint
         voters = [each.voter for each in voting if not each.learner]
         if settled and len(voters) > 2 and sorted(voters) == sorted(members.current.voters):
-            # The leader's own disk may be behind what others have flushed, and what is committed by that.
-            known = leader.volume.log[: leader.volume.store.count_at(leader.core.commit)]
+            # The leader's own disk may be behind what others have flushed, and what is committed by that; and what this
+            # one has flushed it may have acknowledged, so that the leader will count a copy that is gone by then.
+            count = max(leader.volume.store.count_at(leader.core.commit), len(broker.volume.flushed))
+            known = leader.volume.log[:count]
             others = [each for each in voting if each is not broker and not each.learner]
             if sum(each.volume.holds(known) for each in others) > len(voters) // 2:
                 broker.crash(lasts)
