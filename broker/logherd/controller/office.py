@@ -158,7 +158,7 @@ class Office:
     def seen(self, replica: Replica, key: GroupKey, now: int) -> Seen | None:
         """The report of a replica's latest process, while it is fresh."""
         seen = self.last_seen(replica, key)
-        return seen if seen is not None and now - seen.at < self._options.fresh_ms else None
+        return seen if seen is not None and seen.stands and now - seen.at < self._options.fresh_ms else None
 
     def last_seen(self, replica: Replica, key: GroupKey) -> Seen | None:
         """The latest report of a replica's latest process, however old."""
@@ -242,10 +242,17 @@ class Office:
                 del self._electing[key]
 
     def _forget(self, group: Group, command: Register | Release) -> None:
-        replica, seen = group.replica(command.broker_id), self._seen.get((group.key, command.broker_id))
+        """What the process said before says nothing about now. Of one that lives on its number is kept: what it said
+        before that may still be on its way."""
+        place, replica = (group.key, command.broker_id), group.replica(command.broker_id)
+        seen = self._seen.get(place)
         same = replica is not None and seen is not None and seen.report.registration == replica.registration
-        if seen is not None and not (same and isinstance(command, Register)):
-            del self._seen[group.key, command.broker_id]
+        if seen is None or (same and isinstance(command, Register)):
+            return
+        if same:
+            self._seen[place] = replace(seen, stands=False)
+        else:
+            del self._seen[place]
 
     # ---- deciding ----------------------------------------------------------------------------------------------
 

@@ -34,6 +34,8 @@ class Seen(Struct, frozen=True):
 
     report: Report
     at: int
+    stands: bool = True
+    """Whether it says something about now: no longer once its process has let go. Its number counts all the same."""
 
 
 class RoleView(Struct, frozen=True, kw_only=True, cache_hash=True):

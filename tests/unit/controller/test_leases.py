@@ -192,6 +192,19 @@ def test_r2_a_late_heartbeat_of_a_master_that_resigned_brings_no_lease() -> None
     assert [type(command) for command in desk.office.decide(desk.now)] == [Release]
 
 
+def test_h4_a_late_heartbeat_of_who_let_go_meanwhile_is_not_believed() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.now += 60_000
+    sick = replace(desk.report(1), number=9, healthy=False, resigned=desk.group.epoch)
+    assert desk.office.hear(sick, desk.now) is None
+    desk.release(1, exited=False, epoch=desk.group.epoch)
+    assert desk.office.hear(replace(sick, number=8, healthy=True, resigned=Epoch(0)), desk.now) is None
+    assert desk.wait(1_000) == []
+    assert desk.office.hear(replace(sick, number=10, healthy=True), desk.now) is None
+    assert [election.broker_id for election in desk.wait(1_000)] == [1]
+
+
 def test_what_a_late_heartbeat_says_is_not_believed() -> None:
     """H4: a disk that was not full before is full now."""
     desk = Desk()
