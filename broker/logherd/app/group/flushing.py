@@ -11,25 +11,44 @@ from logherd.app.writer import Writer
 from logherd.group.output import Output, Promise
 from logherd.replica import ReplicaStore
 from logherd.replication.messages import Envelope
-from logherd.store import WriteBatch
+from logherd.store import StoreFull, WriteBatch
+from logherd.store.writer import NO_DESCRIPTOR
 from logherd.telemetry.spread import RUN_BYTES, Spread
 
 __all__ = ["Flushing"]
 
 
-class _Batch:
-    """A promise to keep, then a piece of the log; either may be missing."""
+_RETRY_SECONDS = 0.2
 
-    __slots__ = ("_file", "piece", "promise")
+
+class _Batch:
+    """A promise to keep, then a piece of the log; either may be missing.
+
+    It outlives a disk without space and a process without a descriptor to open the promise's file with: then nothing of
+    it was done (`waits`), and it is tried again, because votes must go on.
+    """
+
+    __slots__ = ("_file", "piece", "promise", "waits")
 
     def __init__(self, file: ReplicaFile, promise: Promise | None, piece: WriteBatch | None) -> None:
         self._file = file
         self.promise = promise
         self.piece = piece
+        self.waits = False
 
     def write_and_flush(self) -> None:
+        self.waits = False
         if self.promise is not None:
-            self._file.keep(self.promise)
+            try:
+                self._file.keep(self.promise)
+            except StoreFull:
+                self.waits = True
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR:
+                    raise
+                self.waits = True
+        if self.waits:
+            return
         if self.piece is not None:
             self.piece.write_and_flush()
 
@@ -74,6 +93,7 @@ class Flushing:
         self._tokens = _Tokens()
         self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
         self._stopped = False
+        self._retry: asyncio.TimerHandle | None = None
 
     @property
     def failed(self) -> bool:
@@ -104,7 +124,7 @@ class Flushing:
 
         `here`: what is small is written and flushed before this returns, if the disk is quick; the loop waits for it.
         """
-        if self._stopped or self._writer.busy or self._writer.failure is not None:
+        if self._stopped or self._writer.busy or self._retry is not None or self._writer.failure is not None:
             return
         promise, self._promise = self._promise, None
         piece = self._log.take_batch()
@@ -118,6 +138,8 @@ class Flushing:
         """Send nothing more, and take no more batches."""
         self._stopped = True
         self._held.clear()
+        if self._retry is not None:
+            self._retry.cancel()
 
     async def stop(self, seconds: float) -> bool:
         """End the thread after the batch in flight; whether it has ended in time."""
@@ -130,6 +152,9 @@ class Flushing:
         if batch is None or error is not None:
             self._on_failure(error or RuntimeError("the writer reported neither a batch nor an error"))
             return
+        if batch.waits:
+            self._retry = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._again, batch)
+            return
         if batch.promise is not None and self._promise is None:
             self._tokens.promise = None
         if batch.piece is not None:
@@ -139,6 +164,11 @@ class Flushing:
         self._tell()
         if self._promise is not None or self._log.untaken or self._tokens.reached > self._tokens.told:
             self.submit()
+
+    def _again(self, batch: _Batch) -> None:
+        self._retry = None
+        if not self._stopped:
+            self._writer.submit(batch)
 
     def _tell(self) -> None:
         """Send what is held for what is durable by now, and say so."""

@@ -1,6 +1,7 @@
 """What must be durable before what is sent: promises first, then the log, then whatever was held for them."""
 
 import asyncio
+import errno
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from logherd.group.output import Output, Promise
 from logherd.model.names import Epoch
 from logherd.replica import ReplicaStore
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId, Stale
+from logherd.store import StoreFull
 
 A, B = ReplicaId("1.0000000000000001"), ReplicaId("2.0000000000000001")
 
@@ -31,6 +33,8 @@ class Disk:
     may_write: threading.Event = field(default_factory=threading.Event)
     asked: threading.Event = field(default_factory=threading.Event)
     error: OSError | None = None
+    refusals: list[Exception] = field(default_factory=list)
+    """What the next promises are refused with."""
     brief: bool = True
 
     def did(self, what: str) -> None:
@@ -91,6 +95,8 @@ class FakeFile:
         self.disk = disk
 
     def keep(self, promise: Promise) -> None:
+        if self.disk.refusals:
+            raise self.disk.refusals.pop()
         self.disk.did(f"promise {promise.epoch}")
 
 
@@ -167,6 +173,23 @@ async def test_a_promise_alone_needs_no_batch_of_the_log() -> None:
         bench.flushing.submit()
         await bench.until(lambda: "token 1" in bench.disk.happened)
         assert bench.disk.happened == ["promise 4", "sent 4", "token 1"]
+
+
+@pytest.mark.parametrize("refusal", [OSError(errno.EMFILE, "Too many open files"), StoreFull("no space")])
+async def test_a_promise_for_which_there_is_no_descriptor_or_no_space_is_tried_again(refusal: Exception) -> None:
+    async with running() as bench:
+        bench.disk.may_write.set()
+        bench.disk.refusals = [refusal, refusal]
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1, keep=Promise(Epoch(2)), held=(message(2),)))
+        bench.flushing.submit()
+        await bench.until(lambda: not bench.disk.refusals)
+        bench.flushing.want(Output(flush=2, held=(message(3),)))
+        bench.flushing.submit()
+        bench.log.tokens[1] = 2
+        await bench.until(lambda: "token 2" in bench.disk.happened)
+        assert bench.disk.happened == ["promise 2", "log 1", "sent 2", "sent 3", "token 2"]
+        assert bench.failures == []
 
 
 async def test_after_a_failed_write_nothing_is_sent() -> None:
