@@ -69,12 +69,17 @@ class Uncommitted:
             self._derived.remove_queues(gone)
 
     def bury_below(self, deleted: Mapping[str, int]) -> None:
-        """These topics were deleted at these positions, which are committed: what ends below does not come back."""
+        """These topics were deleted at these positions, which are committed: what ends below does not come back.
+
+        A queue of which nothing was ever committed has no files; those of its name are another one's, which may.
+        """
         table = self._derived.table
         gone = [
             doomed
             for doomed in self.doomed
-            if doomed.queue.topic in deleted and table.ends_below(doomed.queue, deleted[doomed.queue.topic])
+            if doomed.queue.topic in deleted
+            and doomed.queue.max_offset
+            and table.ends_below(doomed.queue, deleted[doomed.queue.topic])
         ]
         for doomed in gone:
             self.doomed.remove(doomed)

@@ -306,6 +306,31 @@ def test_a_deletion_that_is_cut_brings_the_queue_back(leader):
     assert bodies(leader) == [b"kept", b"more"]
 
 
+def test_what_an_earlier_deletion_says_of_a_name_takes_no_files_of_a_queue_that_may_come_back():
+    """The name began anew behind a deletion that is not committed; that queue holds nothing, and no file is its own."""
+    disk = SimDisk()
+    store = open_replica(disk)
+    append(store, "other")
+    deleted_before = store.end_position
+    append(store, "T", 0, body=b"kept")
+    flush(store)
+    settle(store)
+    end = store.end_position
+    append(store, "deletions")
+    store.delete_topic("T")
+    deleted = store.end_position
+    append(store, "T", 0, body=b"new")
+    store.truncate(deleted)
+    append(store, "deletions")
+    store.delete_topic("T")
+    store.forget_deleted({"T": deleted_before})
+    store.truncate(end)
+    settle(store)
+    assert bodies(store) == [b"kept"]
+    disk.locks.clear()
+    assert bodies(open_replica(disk)) == [b"kept"]
+
+
 # ---- what is committed outlasts the process
 
 
