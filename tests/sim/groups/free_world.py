@@ -31,6 +31,8 @@ KEY = KEYS[0]
 CALM_US = 20_000_000
 _LOOK_US = 500_000
 _STEADY = 4
+_PATIENCE = 5
+"""So many looks are left to what was ordered."""
 
 
 class FreeWorld(GroupWorld):
@@ -115,12 +117,16 @@ class FreeWorld(GroupWorld):
         self.faults.heal()
         fate = self.observer.fates[KEY]
         until, steady, wrong, before = self.now_us + CALM_US, 0, "", fate.acknowledged
+        patience = 0
         while self.now_us < until and steady < _STEADY:
             self.run_until(self.now_us + _LOOK_US)
             wrong = self._wrong() or ("" if fate.acknowledged > before else "nothing is acknowledged")
             steady = 0 if wrong else steady + 1
-            if wrong and self.now_us > until - CALM_US // 2 and self.mode == "static":
+            # An operator who orders something else all the time would never see a group at work.
+            patience = patience - 1 if wrong else _PATIENCE
+            if patience < 0 and self.now_us > until - CALM_US // 2 and self.mode == "static":
                 self.registry.rescue(self, Random(self.now_us))
+                patience = _PATIENCE
         require(not wrong, "liveness", wrong)
 
     def _wrong(self) -> str:
