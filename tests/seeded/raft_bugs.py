@@ -82,7 +82,7 @@ def _vote_leaves_early(patch: Patch) -> None:
 
 def _vote_is_not_kept(patch: Patch) -> None:
     def promise(self: Ground, term: Any, vote: Any) -> int:
-        self.hard, self.term = replace(self.hard, term=term, vote=vote), term
+        self.hard = replace(self.hard, term=term, vote=vote)
         self.log.keep_hard_state(replace(self.hard, vote=None))
         return self.wrote()
 

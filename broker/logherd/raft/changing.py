@@ -29,6 +29,13 @@ class Changing:
         self._ship = ship
         self._lease = lease
         self._change: _Change | None = None
+        self.settled: Configuration | None = None
+        """Of these members it is known that nothing is left to do, until a change is wanted."""
+
+    def settle(self, current: Configuration) -> None:
+        """Nothing was to be done about these members: that stays so, unless a change waits for something."""
+        if self._change is None:
+            self.settled = current
 
     @property
     def running(self) -> bool:
@@ -57,6 +64,7 @@ class Changing:
         if former is not None:
             ground.refuse(former.request, Refusal.BEHIND, ground.identity)
         self._change = _Change(goal, change.request, ground.clock.now + ground.options.change_ms_max)
+        self.settled = None
 
     def on_tick(self) -> None:
         """Give up on new voters that do not catch up. Those that became learners stay learners."""

@@ -89,6 +89,8 @@ class Progress:
     compactable: Position
     """Where the image before the newest one was made; the log below it may go."""
     exchange: Exchange = field(default_factory=Exchange)
+    waiting_reads: list[tuple[Position, int]] = field(default_factory=list)
+    """(position, request) of reads that wait until that much is applied."""
 
 
 @dataclass(slots=True)
@@ -136,8 +138,6 @@ class Ground:
         self.hard = hard
         self.identity: ReplicaId = hard.owner
         """Who this is."""
-        self.term: Epoch = hard.term
-        """The term that this member is in."""
         self.options = options
         self.log = log
         self.jitter = Jitter(seed)
@@ -151,8 +151,12 @@ class Ground:
         start = max(commit, image.point.position if image else base)
         ensure(start <= log.end, "progress 1: what is committed is here", start, log.end)
         self.progress = Progress(start, start, start, base)
-        self._waiting_reads: list[tuple[Position, int]] = []
         self._tokens = _Tokens(log.end)
+
+    @property
+    def term(self) -> Epoch:
+        """The term that this member is in."""
+        return self.hard.term
 
     @property
     def last(self) -> Point:
@@ -230,7 +234,7 @@ class Ground:
         self.out.events.append(DoubtEnded(position))
 
     def _keep(self, hard: HardState) -> None:
-        self.hard, self.term = hard, hard.term
+        self.hard = hard
         self.log.keep_hard_state(hard)
         self.wrote()
 
@@ -296,11 +300,12 @@ class Ground:
     def applied(self, position: Position) -> None:
         """The state machine is at `position`: reads that waited for it are ready."""
         ensure(position <= self.progress.commit, "progress 2: only what is committed is applied", position)
-        self.progress.applied = max(self.progress.applied, position)
-        if not self._waiting_reads:
+        progress = self.progress
+        progress.applied = max(progress.applied, position)
+        if not progress.waiting_reads:
             return
-        ready = [entry for entry in self._waiting_reads if entry[0] <= position]
-        self._waiting_reads = [entry for entry in self._waiting_reads if entry[0] > position]
+        ready = [entry for entry in progress.waiting_reads if entry[0] <= position]
+        progress.waiting_reads = [entry for entry in progress.waiting_reads if entry[0] > position]
         self.out.answers.extend(ReadReady(request, at) for at, request in ready)
 
     def grant_read(self, request: int, position: Position) -> None:
@@ -308,7 +313,7 @@ class Ground:
         if self.progress.applied >= position:
             self.out.answers.append(ReadReady(request, position))
         else:
-            self._waiting_reads.append((position, request))
+            self.progress.waiting_reads.append((position, request))
 
     def refuse(self, request: int, reason: Refusal, leader: ReplicaId | None = None) -> None:
         """Answer that nothing was begun."""

@@ -57,17 +57,14 @@ class Leader:
         self._ground = ground
         self._ship = Shipper(ground.log, ground.options.ship, commit=ground.progress.commit, now=ground.clock.now)
         self._doubts = Doubts(ground)
-        self._doubted = self._doubts.peers
-        self._lease = Lease(ground, self._ship.rounds, self._doubted)
+        self._lease = Lease(ground, self._ship.rounds, self._doubts.peers)
         self._proposals = Proposals()
         self._reads = PendingReads()
         self._changing = Changing(ground, self._ship, self._lease)
-        self._handover = Handover(ground, self._ship, self._lease, self._doubted)
+        self._handover = Handover(ground, self._ship, self._lease, self._doubts.peers)
         self._ready = False
         self._muted = False
         self._first: Position | None = None
-        self._settled: Configuration | None = None
-        """Of these members it is known that nothing is left to do while no change is wanted."""
         self._restated_at = ground.clock.now
 
     @property
@@ -244,7 +241,7 @@ class Leader:
     def _durable_at(self, member: ReplicaId) -> Position:
         if member == self._ground.identity:
             return self._ground.durable.position
-        return NOWHERE if member in self._doubted else self._ship.match(member)
+        return NOWHERE if member in self._doubts.peers else self._ship.match(member)
 
     # ---- requests ----------------------------------------------------------------------------------------------
 
@@ -335,10 +332,7 @@ class Leader:
         Source: Raft dissertation 4.1, with the correction that a leader changes members only after it has committed.
         """
         ground, current = self._ground, self._ground.members.current
-        changes = self._changing.running
-        if not self._ready or (current is self._settled and not changes):
-            return None
-        if ground.members.since > ground.progress.commit:
+        if not self._ready or self._changing.settled is current or ground.members.since > ground.progress.commit:
             return None
         following = self._changing.following()
         if following is not None:
@@ -346,8 +340,8 @@ class Leader:
         elif not current.is_voter(ground.identity):
             self._handover.leave()
             return Turn(TurnTo.FOLLOWER, "no longer a voter")
-        elif not changes:
-            self._settled = current
+        else:
+            self._changing.settle(current)
         return None
 
     def _name(self, configuration: Configuration) -> None:
