@@ -237,7 +237,7 @@ class GroupCore(Grounded):
         elif ground.holder.epoch_at(ground.now) == view.epoch:
             if ground.departure.planned or not ground.fit:
                 ground.holder.resign(view.epoch)
-                self._liaison.release()
+                self._liaison.release(view.epoch)
                 # Whoever else could lead is gone, or is about to go: there is nobody to wait for.
                 ground.be_drained()
                 return
@@ -312,5 +312,5 @@ class GroupCore(Grounded):
             ground.holder.resign(role.epoch)
             role.close(cause)
             self._role = Follows(ground)
-            self._liaison.release()
+            self._liaison.release(role.epoch)
             ground.be_drained()

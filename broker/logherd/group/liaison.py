@@ -4,6 +4,7 @@ from logherd.controller.commands import Register, Release
 from logherd.controller.reports import Report
 from logherd.controller.values import Registration
 from logherd.group.ground import Ground
+from logherd.model.names import Epoch
 
 __all__ = ["Liaison"]
 
@@ -45,13 +46,13 @@ class Liaison:
         """Whether what was sent then went out under another number."""
         return sent < self._named_at
 
-    def release(self) -> None:
-        """Give the lease back. Each report says it, too: this message may be lost (R2)."""
+    def release(self, epoch: Epoch) -> None:
+        """Give the lease of this epoch back. Each report says it, too: this message may be lost (R2)."""
         ground, seat = self._ground, self._ground.seat
         ground.ask(
             Release(
                 group=seat.group, broker_id=seat.broker_id, store_id=seat.store_id, incarnation=seat.incarnation,
-                exited=False, committed=ground.known_point(ground.commit), epoch=ground.holder.resigned,
+                exited=False, committed=ground.known_point(ground.commit), epoch=epoch,
             )
         )  # fmt: skip
         self.speak()
