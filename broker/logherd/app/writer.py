@@ -18,23 +18,29 @@ from typing import Generic, Protocol, TypeVar
 
 from logherd.telemetry.spread import FLUSH_SECONDS, Spread
 
-__all__ = ["QUICK_SECONDS", "Batch", "Writer", "WriterFailed"]
+__all__ = ["QUICK_SECONDS", "Batch", "NotYet", "Writer", "WriterFailed"]
 
 _PAUSE_FACTOR = 4
 """After a step of background work at least this many times its length belongs to batches."""
 QUICK_SECONDS = 0.002
 """A disk on which batches take less in the mean counts as quick. If it then hangs, the loop hangs with it, once."""
 _MEAN_OF_BATCHES = 16
+_RETRY_SECONDS = 0.2
 
 
 class Batch(Protocol):
     """A piece of the log that is ready to be written. Runs on the writer thread."""
 
     def write_and_flush(self) -> None:
-        """Block until the batch is as durable as the store promises. Raises OSError or the store's own error."""
+        """Block until the batch is as durable as the store promises. Raises NotYet, OSError, the store's own error."""
 
 
 BatchT = TypeVar("BatchT", bound=Batch)
+
+
+class NotYet(Exception):
+    """There is no space, or no descriptor, for a batch that must be written all the same: nothing of it was lost by
+    trying, and it may be tried again as it is."""
 
 
 class WriterFailed(Exception):
@@ -52,7 +58,8 @@ class Writer(Generic[BatchT]):
         self, loop: asyncio.AbstractEventLoop, *, on_done: Callable[[BatchT | None, BaseException | None], None],
         background: Callable[[], bool], idle_seconds: float = 0.05,
     ) -> None:  # fmt: skip
-        """`on_done` runs on the loop after each batch, and without one when the background work failed.
+        """`on_done` runs on the loop after each batch, and without one when the background work failed. A batch that
+        raises NotYet is in flight until a later try of it has ended in another way.
 
         `background` runs on the thread between batches and returns whether there is more to do at once; if there is
         not, it is asked again after `idle_seconds`.
@@ -157,9 +164,16 @@ class Writer(Generic[BatchT]):
 
     def _done(self, batch: BatchT | None, error: BaseException | None, seconds: float) -> None:
         if batch is not None:
-            self.busy = False
+            self.busy = isinstance(error, NotYet)
             self.seconds.observe(seconds)
             self._mean_seconds += (seconds - self._mean_seconds) / _MEAN_OF_BATCHES
+        if isinstance(error, NotYet) and batch is not None:
+            self._loop.call_later(_RETRY_SECONDS, self._again, batch)
+            return
         if error is not None:
             self.failure = error
         self._on_done(batch, error)
+
+    def _again(self, batch: BatchT) -> None:
+        if self.failure is None:
+            self._inbox.put(batch)

@@ -96,7 +96,12 @@ class Office:
         if before is not None and same and before.report.number > report.number:
             return None
         self._seen[place] = Seen(report, now)
-        changed = before is None or report.address != replica.address or report.resigned != before.report.resigned
+        changed = (
+            before is None
+            or not before.stands
+            or report.address != replica.address
+            or report.resigned != before.report.resigned
+        )
         if changed or not self.leads(group, now):
             self._agenda.hasten(report.group, now)
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from logherd.app.writer import QUICK_SECONDS, Writer, WriterFailed
+from logherd.app.writer import QUICK_SECONDS, NotYet, Writer, WriterFailed
 
 
 class FakeBatch:
@@ -48,6 +48,18 @@ def test_batches_run_in_order_on_the_writer_thread() -> None:
     outcomes = asyncio.run(run(batches))
     assert outcomes == [(batches[0], None), (batches[1], None)]
     assert {batch.thread for batch in batches} == {"logherd-writer"}
+
+
+def test_what_cannot_be_written_yet_is_in_flight_until_it_is_written() -> None:
+    refusals: list[Exception] = [NotYet(), NotYet()]
+
+    def refuse() -> None:
+        if refusals:
+            raise refusals.pop()
+
+    batch = FakeBatch(refuse)
+    assert asyncio.run(run([batch])) == [(batch, None)]
+    assert refusals == []
 
 
 def test_a_failed_flush_ends_writing_for_good() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from logherd.app.engine import Flushes
 from logherd.app.group.replica_file import ReplicaFile
-from logherd.app.writer import Writer
+from logherd.app.writer import NotYet, Writer
 from logherd.group.output import Output, Promise
 from logherd.replica import ReplicaStore
 from logherd.replication.messages import Envelope
@@ -18,37 +18,30 @@ from logherd.telemetry.spread import RUN_BYTES, Spread
 __all__ = ["Flushing"]
 
 
-_RETRY_SECONDS = 0.2
-
-
 class _Batch:
     """A promise to keep, then a piece of the log; either may be missing.
 
-    It outlives a disk without space and a process without a descriptor to open the promise's file with: then nothing of
-    it was done (`waits`), and it is tried again, because votes must go on.
+    It outlives a disk without space and a process without a descriptor to open the promise's file with, because votes
+    must go on.
     """
 
-    __slots__ = ("_file", "piece", "promise", "waits")
+    __slots__ = ("_file", "piece", "promise")
 
     def __init__(self, file: ReplicaFile, promise: Promise | None, piece: WriteBatch | None) -> None:
         self._file = file
         self.promise = promise
         self.piece = piece
-        self.waits = False
 
     def write_and_flush(self) -> None:
-        self.waits = False
         if self.promise is not None:
             try:
                 self._file.keep(self.promise)
-            except StoreFull:
-                self.waits = True
+            except StoreFull as error:
+                raise NotYet from error
             except OSError as error:
                 if error.errno not in NO_DESCRIPTOR:
                     raise
-                self.waits = True
-        if self.waits:
-            return
+                raise NotYet from error
         if self.piece is not None:
             self.piece.write_and_flush()
 
@@ -93,7 +86,6 @@ class Flushing:
         self._tokens = _Tokens()
         self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
         self._stopped = False
-        self._retry: asyncio.TimerHandle | None = None
 
     @property
     def failed(self) -> bool:
@@ -124,7 +116,7 @@ class Flushing:
 
         `here`: what is small is written and flushed before this returns, if the disk is quick; the loop waits for it.
         """
-        if self._stopped or self._writer.busy or self._retry is not None or self._writer.failure is not None:
+        if self._stopped or self._writer.busy or self._writer.failure is not None:
             return
         promise, self._promise = self._promise, None
         piece = self._log.take_batch()
@@ -138,8 +130,6 @@ class Flushing:
         """Send nothing more, and take no more batches."""
         self._stopped = True
         self._held.clear()
-        if self._retry is not None:
-            self._retry.cancel()
 
     async def stop(self, seconds: float) -> bool:
         """End the thread after the batch in flight; whether it has ended in time."""
@@ -152,9 +142,6 @@ class Flushing:
         if batch is None or error is not None:
             self._on_failure(error or RuntimeError("the writer reported neither a batch nor an error"))
             return
-        if batch.waits:
-            self._retry = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._again, batch)
-            return
         if batch.promise is not None and self._promise is None:
             self._tokens.promise = None
         if batch.piece is not None:
@@ -164,11 +151,6 @@ class Flushing:
         self._tell()
         if self._promise is not None or self._log.untaken or self._tokens.reached > self._tokens.told:
             self.submit()
-
-    def _again(self, batch: _Batch) -> None:
-        self._retry = None
-        if not self._stopped:
-            self._writer.submit(batch)
 
     def _tell(self) -> None:
         """Send what is held for what is durable by now, and say so."""

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from logherd.app.writer import Writer
+from logherd.app.writer import NotYet, Writer
 from logherd.raftlog.log import Batch, RaftLog
 from logherd.replication.messages import Envelope
 from logherd.store.errors import StoreFull
@@ -13,25 +13,22 @@ from logherd.telemetry.spread import Spread
 __all__ = ["Flushing"]
 
 _TEND_SECONDS = 0.1
-_FULL_RETRY_SECONDS = 0.2
 
 
 class _Batch:
-    """A batch that outlives a full disk: it is tried again, because votes must go on."""
+    """A batch that outlives a full disk, because votes must go on."""
 
-    __slots__ = ("_batch", "full", "token")
+    __slots__ = ("_batch", "token")
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         self.token = batch.token
-        self.full = False
 
     def write_and_flush(self) -> None:
         try:
-            self.full = False
             self._batch.write_and_flush()
-        except StoreFull:
-            self.full = True
+        except StoreFull as error:
+            raise NotYet from error
 
 
 class Flushing:
@@ -45,19 +42,17 @@ class Flushing:
         self, log: RaftLog, *, send: Callable[[Envelope], bool], on_flushed: Callable[[int], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
-        self._loop = asyncio.get_running_loop()
         self._log = log
         self._send = send
         self._on_flushed = on_flushed
         self._on_failure = on_failure
         self._writer: Writer[_Batch] = Writer(
-            self._loop, on_done=self._written, background=log.tend, idle_seconds=_TEND_SECONDS
+            asyncio.get_running_loop(), on_done=self._written, background=log.tend, idle_seconds=_TEND_SECONDS
         )
         self._wanted: int | None = None
         self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
         self._waited = False
         self._stopped = False
-        self._retry: asyncio.TimerHandle | None = None
 
     @property
     def seconds(self) -> Spread:
@@ -80,7 +75,7 @@ class Flushing:
         With `messages_first` it is left to the next call, once: what was sent in this pass leaves before the writer
         thread takes the interpreter, because the other members have to flush the same.
         """
-        if self._wanted is None or self._writer.busy or self._retry is not None or self._stopped:
+        if self._wanted is None or self._writer.busy or self._stopped:
             return
         self._waited = messages_first and not self._waited
         if self._waited:
@@ -92,8 +87,6 @@ class Flushing:
         """Send nothing more, and take no more batches."""
         self._stopped = True
         self._held.clear()
-        if self._retry is not None:
-            self._retry.cancel()
 
     async def stop(self, seconds: float) -> bool:
         """End the thread after the batch in flight; whether it has ended in time."""
@@ -106,16 +99,8 @@ class Flushing:
         if batch is None or error is not None:
             self._on_failure(error or RuntimeError("the writer reported neither a batch nor an error"))
             return
-        if batch.full:
-            self._retry = self._loop.call_later(_FULL_RETRY_SECONDS, self._again, batch)
-            return
         while self._held and self._held[0][0] <= batch.token:
             for envelope in self._held.popleft()[1]:
                 self._send(envelope)
         self._on_flushed(batch.token)
         self.submit()
-
-    def _again(self, batch: _Batch) -> None:
-        self._retry = None
-        if not self._stopped:
-            self._writer.submit(batch)
