@@ -108,7 +108,8 @@ class World:
             if self.halted:
                 self.note("-", "halted: too many disks may have forgotten what they promised")
                 return
-            before, behind = behind, self._behind()
+            lacks = self._lacks()
+            before, behind = behind, inf if lacks is None else sum(lacks)
             if not behind < 0.9 * before:
                 raise Violation(f"liveness: not recovered {LIVENESS_MS} ms after the last fault: {self.report()}")
 
@@ -130,30 +131,26 @@ class World:
 
     def _recovered(self) -> bool:
         """A ready leader; every member of its group has applied what was committed well after the healing."""
-        leader = self.leader()
-        if leader is None or leader.core.leading is None or not leader.core.leading.ready:
+        leader, lacks = self.leader(), self._lacks()
+        if leader is None or lacks is None or any(lacks):
             return False
         ground = leader.core.ground
         if ground.members.current.joint or ground.log.epochs.epoch_at(ground.progress.commit) != ground.term:
             return False
         if ground.progress.commit != ground.log.end:
             return False
-        live = {member.identity: member for member in self.members.values()}
-        for peer in ground.members.current.members:
-            if peer in live and live[peer].machine.position != ground.log.end:
-                return False
         return self.now_us > (self.shape.faulty_ms + 1_000) * 1000
 
-    def _behind(self) -> float:
-        """How many bytes the members lack in all: records that go one at a time over a slow network take long. Infinite
+    def _lacks(self) -> list[int] | None:
+        """How many bytes each member has not applied: records that go one at a time over a slow network take long. None
         without a leader that serves."""
         leader = self.leader()
         if leader is None or leader.core.leading is None or not leader.core.leading.ready:
-            return inf
+            return None
         ground = leader.core.ground
         live = {member.identity: member for member in self.members.values()}
         members = [live[peer] for peer in ground.members.current.members if peer in live]
-        return sum(ground.log.end - member.machine.position for member in members)
+        return [ground.log.end - member.machine.position for member in members]
 
     def _is_helpless(self) -> bool:
         """Whether some group is left without a majority of members that may vote; an operator would have to decide."""

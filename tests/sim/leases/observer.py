@@ -38,15 +38,18 @@ class Observer:
         self.signs = Signs(world, self.marks)
         self.fates = {key: Fate(key) for key in keys}
         self._watched = tuple(self.fates.values())
-        self.decided = Position(0)
-        """The end of the latest command whose verdict a controller has told anybody."""
         self._decided_in: dict[int, Position] = {}
-        """The same of those that were told by the leader of a term."""
+        """The end of the latest command whose verdict the leader of a term has told anybody."""
         self._numbers = 0
         self._ends: list[Position] = []
         self._images: dict[Position, bytes] = {}
         self._leaders: dict[int, str] = {}
         self._heard: dict[str, dict[tuple[GroupKey, int, int], Report]] = {}
+
+    @property
+    def decided(self) -> Position:
+        """The end of the latest command whose verdict a controller has told anybody."""
+        return max(self._decided_in.values(), default=Position(0))
 
     def new_entry(self, epoch: Epoch) -> "Entry":
         """A record that never was."""
@@ -84,7 +87,6 @@ class Observer:
 
     def on_answered(self, end: Position, term: int) -> None:
         """Somebody is told by the leader of this term that a command was decided."""
-        self.decided = max(self.decided, end)
         self._decided_in[term] = max(self._decided_in.get(term, end), end)
 
     def on_read(self, controller: "Controller", decided: Position) -> None:

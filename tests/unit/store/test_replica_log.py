@@ -288,13 +288,19 @@ def test_only_a_replica_is_cut():
         store.truncate(0)
 
 
+def delete_what_is_kept(store):
+    """One committed message in T, and a deletion of T that is not committed; where the deletion begins."""
+    append(store, "T", 0, body=b"kept")
+    flush(store)
+    settle(store)
+    end = store.end_position
+    append(store, "deletions")
+    store.delete_topic("T")
+    return end
+
+
 def test_a_deletion_that_is_cut_brings_the_queue_back(leader):
-    append(leader, "T", 0, body=b"kept")
-    flush(leader)
-    settle(leader)
-    end = leader.end_position
-    append(leader, "deletions")
-    leader.delete_topic("T")
+    end = delete_what_is_kept(leader)
     assert leader.find_queue("T", 0) is None
     append(leader, "T", 0, body=b"new")
     leader.truncate(end)
@@ -312,12 +318,7 @@ def test_what_an_earlier_deletion_says_of_a_name_takes_no_files_of_a_queue_that_
     store = open_replica(disk)
     append(store, "other")
     deleted_before = store.end_position
-    append(store, "T", 0, body=b"kept")
-    flush(store)
-    settle(store)
-    end = store.end_position
-    append(store, "deletions")
-    store.delete_topic("T")
+    end = delete_what_is_kept(store)
     deleted = store.end_position
     append(store, "T", 0, body=b"new")
     store.truncate(deleted)
