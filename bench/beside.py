@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.groups import OURS, native_send, running_group
+from bench.groups import native_send, running_group
 from bench.kafka_cluster import running_kafka
 from bench.place import bench_place, run_bench
 from bench.raft_log import LOADS, Load, run_load
@@ -31,7 +31,7 @@ from compat.toolchain import build_go
 __all__ = ["KINDS", "main", "native_load", "ratios", "table"]
 
 NATIVE = "logherd native"
-KINDS = ("nats", "kafka", *OURS, NATIVE)
+KINDS = ("nats", "kafka", "logherd", "logherd async", NATIVE)
 PEERS = ("nats", "kafka")
 CLASS = "logherd async"
 IN_CLASS = (CLASS, NATIVE)

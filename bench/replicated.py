@@ -2,8 +2,8 @@
 
 The same stock Java client loads a stub that answers at once (the client's own ceiling), a floor (the least that three
 flushed copies take in Python: bench/floor_server.py), one RocketMQ broker without replicas and flushes, RocketMQ's two
-replicated modes, and a LogHerd group with all its guardians and controllers. Each is started on empty stores, warmed up
-and measured alone. LogHerd's own pipelined load and the disk's flushes follow,
+replicated modes, and LogHerd's two of the same kinds, with all guardians and controllers. Each is started on empty
+stores, warmed up and measured alone. LogHerd's own pipelined load and the disk's flushes follow,
 and what a stock producer notices when the leader is killed. Prints ratios against the aims of issue 5.
 """
 
