@@ -47,8 +47,8 @@ class Observer:
         self.states: dict[Position, int] = {}
         self.answered: Position = NOWHERE
         self.graves: dict[ReplicaId, MemoryLog] = {}
-        self.ghosts: dict[ReplicaId, MemoryLog] = {}
-        """What doubtful members had acknowledged before the damage: it was true then, and they do not vote."""
+        self.ghosts: dict[ReplicaId, list[MemoryLog]] = {}
+        """What doubtful members had acknowledged before each damage: it was true then, and they do not vote."""
         self.members: dict[ReplicaId, Member] = {}
         self.marks = Marks()
         self._suspects: dict[ReplicaId, None] = {}
@@ -80,7 +80,7 @@ class Observer:
         hard = member.store.hard_state()
         if hard is not None and not hard.doubtful:
             return  # The damage hit what was not needed any more; the store has checked that nothing is gone.
-        self.ghosts[member.identity] = ghost
+        self.ghosts.setdefault(member.identity, []).append(ghost)
         known = hard.term if hard is not None else Epoch(0)
         for who, term in [vote for vote in self.votes if vote[0] == member.identity and vote[1] >= known]:
             del self.votes[who, term]
@@ -188,7 +188,7 @@ class Observer:
         if peer not in self.members and peer not in self.graves:
             return False
         disk = self.members[peer].store.disk if peer in self.members else self.graves[peer]
-        return _holds(disk, end, seal) or (peer in self.ghosts and _holds(self.ghosts[peer], end, seal))
+        return any(_holds(held, end, seal) for held in (disk, *self.ghosts.get(peer, ())))
 
     # ---- messages ----------------------------------------------------------------------------------------------
 
