@@ -34,6 +34,7 @@ _MEMORY_MIB_MAX = 350e6 / _MIB
 _RECORD_OVERHEAD = 300
 """Bytes of a record around its body: header, keys, checksum."""
 NATIVE_BATCH = 32
+MANY = 64
 _ALONE = "rocketmq async"
 
 
@@ -98,6 +99,7 @@ class Replicated:
         return {
             str(BODY): self.native(name_port, BODY), "100": self.native(name_port, 100),
             "100 batched": self.native(name_port, 100, batch=NATIVE_BATCH),
+            f"{BODY} from {MANY} connections": self.many(name_port),
         }  # fmt: skip
 
     def native(self, name_port: int, size: int, *, batch: int = 1) -> dict[str, Any]:
@@ -105,6 +107,11 @@ class Replicated:
         two."""
         options = ("--batch", str(batch), "--window", "4096", "--connections", "2") if batch > 1 else ()
         return native_send(f"127.0.0.1:{name_port}", size=size, seconds=self.timing["measure_s"], options=options)
+
+    def many(self, name_port: int) -> dict[str, Any]:
+        """As many senders in processes of their own would: each has a connection and one message in flight."""
+        options = ("--window", str(MANY), "--connections", str(MANY))
+        return native_send(f"127.0.0.1:{name_port}", size=BODY, seconds=self.timing["measure_s"], options=options)
 
     def leader_killed(self, group: RunningGroup) -> dict[str, Any]:
         """Longest gap and failed sends of a stock producer, 200/s from four threads, for each death."""

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from logherd.app.linger import Linger
 from logherd.app.resting import REST_BYTES_MAX, REST_REQUESTS_MIN, Resting
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
@@ -40,10 +41,12 @@ class WaitingAnswers:
     Ready answers of one slice of requests wait together, for the position of the last one: they leave in one piece.
     """
 
-    def __init__(self, log: CommittedLog, resting: Resting | None = None) -> None:
-        """Connections with many unanswered requests are left to `resting`, until all are answered."""
+    def __init__(self, log: CommittedLog, resting: Resting | None = None, linger: Linger | None = None) -> None:
+        """Connections with many unanswered requests are left to `resting`, until all are answered. `linger` hears of
+        each slice of requests that waits."""
         self._log = log
         self._resting = resting
+        self._linger = linger
         self._waiting: deque[tuple[int, NetSession, list[Frame], list[bytes] | Reply]] = deque()
 
     def __len__(self) -> int:
@@ -67,15 +70,21 @@ class WaitingAnswers:
         waiting = self._waiting
         if not waiting or waiting[0][0] > committed_position:
             return
+        count = 0
         while waiting and waiting[0][0] <= committed_position:
             _, session, frames, answers = waiting.popleft()
+            count += 1
             _send(session, frames, answers)
+        if self._linger is not None:
+            self._linger.answered(count)
         if self._resting is not None:
             self._resting.answered()
 
     def give_up(self, reply: Reply) -> int:
         """Answer everything that waits with `reply`: nobody here learns what becomes of it. Returns how many."""
         waiting, self._waiting = self._waiting, deque()
+        if self._linger is not None:
+            self._linger.forget()
         for _, session, frames, _ in waiting:
             for frame in frames:
                 session.reply(Request(frame, None, 0), reply)
@@ -89,6 +98,8 @@ class WaitingAnswers:
             _send(session, frames, answers)
             return
         self._waiting.append((position, session, frames, answers))
+        if self._linger is not None:
+            self._linger.asked(position)
         if (
             self._resting is not None and session.running >= REST_REQUESTS_MIN
             and position - committed < REST_BYTES_MAX

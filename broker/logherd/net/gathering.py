@@ -4,8 +4,8 @@ Senders that wait for their answers ask again when they have them, each in its o
 moments, a few of them make a run, and all others wait for it: two runs for what could be one, for ever. So the kernel
 is told for how many bytes it is to wake us (SO_RCVLOWAT): as many as they sent the last time, and what lies there.
 
-Nobody knows who will not ask again: after a short time whatever has come is read, and after a wait in vain the next
-wakings go without, twice as many each time.
+Nobody knows who will not ask again: after a short time whatever has come is read, and how often that is in vain is a
+matter of `Patience`. Many connections with a request each: `app/linger.py`.
 
 Source: socket(7), SO_RCVLOWAT; tcp_poll in Linux 4.18 and newer, which heeds it, and the end of a connection besides.
 """
@@ -14,6 +14,7 @@ import asyncio
 import socket
 from contextlib import suppress
 
+from logherd.kit.patience import Patience
 from logherd.net.kernel_bytes import unread_bytes
 
 __all__ = ["GATHER_BYTES_MAX", "GATHER_SECONDS_MAX", "Gathering"]
@@ -22,18 +23,16 @@ GATHER_BYTES_MAX = 128 * 1024
 """What lies in the kernel meanwhile. Larger runs gain nothing from waiting for more."""
 GATHER_SECONDS_MAX = 0.003
 """64 senders of a Java client have asked again after 1.3 ms."""
-_SKIPPED_MAX = 64
 
 
 class Gathering:
     """Of one connection. Invariant: the kernel waits for more than a byte only while `waiting`."""
 
-    __slots__ = ("_mark", "_misses", "_skipped", "_timer", "_wire")
+    __slots__ = ("_mark", "_patience", "_timer", "_wire")
 
     def __init__(self) -> None:
         self._mark = 0
-        self._misses = 0
-        self._skipped = 0
+        self._patience = Patience()
         self._timer: asyncio.TimerHandle | None = None
         self._wire: socket.socket | None = None
 
@@ -48,8 +47,7 @@ class Gathering:
         Returns at once. Without a socket behind the transport nothing is waited for.
         """
         sent, self._mark = received - self._mark, received
-        if self._skipped:
-            self._skipped -= 1
+        if not self._patience.left():
             return
         wire = transport.get_extra_info("socket")
         if wire is None or wire.fileno() < 0 or self._timer is not None:
@@ -64,7 +62,7 @@ class Gathering:
 
     def came(self) -> None:
         """While waiting: the connection is readable."""
-        self._misses //= 2
+        self._patience.met()
         self._end()
 
     def forget(self) -> None:
@@ -75,8 +73,7 @@ class Gathering:
         self._wire = None
 
     def _run_out(self) -> None:
-        self._misses = min(2 * self._misses + 1, _SKIPPED_MAX)
-        self._skipped = self._misses
+        self._patience.missed()
         self._end()
 
     def _end(self) -> None:

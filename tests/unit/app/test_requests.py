@@ -4,6 +4,7 @@ from typing import cast
 
 import pytest
 
+from logherd.app.linger import LINGER_CONNECTIONS_MIN, Linger
 from logherd.app.requests import Port, WaitingAnswers
 from logherd.app.resting import REST_BYTES_MAX, REST_REQUESTS_MIN, Resting
 from logherd.kit.errors import InvariantError
@@ -205,3 +206,30 @@ def test_a_connection_is_read_again_when_what_waits_is_given_up() -> None:
     wait_for(answers, session, REST_REQUESTS_MIN, 10)
     assert answers.give_up(Reply(1)) == REST_REQUESTS_MIN
     assert not session.resting
+
+
+def lingering_answers() -> tuple[WaitingAnswers, Linger]:
+    linger = Linger(lambda: None, lambda _seconds, _run_out: NoTimer())
+    return WaitingAnswers(FakeLog(), linger=linger), linger
+
+
+def test_connections_that_were_answered_together_are_waited_for() -> None:
+    answers, linger = lingering_answers()
+    for position in range(1, LINGER_CONNECTIONS_MIN + 1):
+        wait_for(answers, FakeSession(), 1, position)
+    linger.left()
+    answers.release(LINGER_CONNECTIONS_MIN)
+    wait_for(answers, FakeSession(), 1, 100)
+    assert linger.hold()
+    answers.give_up(Reply(1))
+    wait_for(answers, FakeSession(), 1, 101)
+    assert not linger.hold()
+
+
+def test_many_requests_of_one_connection_are_not_waited_for() -> None:
+    answers, linger = lingering_answers()
+    wait_for(answers, FakeSession(), 5 * LINGER_CONNECTIONS_MIN, 10)
+    linger.left()
+    answers.release(10)
+    wait_for(answers, FakeSession(), 1, 11)
+    assert not linger.hold()

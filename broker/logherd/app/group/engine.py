@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
@@ -27,6 +28,7 @@ from logherd.app.group.scrubbing import scrub_forever
 from logherd.app.group.standing import Standing
 from logherd.app.group.unflushed import Unflushed
 from logherd.app.guarded.keeper import LeaseKeeper
+from logherd.app.linger import Linger
 from logherd.app.opening import open_store
 from logherd.app.option_values import defaults_options
 from logherd.controller.values import BrokerId, GroupKey, Rules
@@ -62,6 +64,13 @@ _FILES = OsFiles()
 _HAND_OVER_SECONDS = 10.0
 
 
+class _Owner(NamedTuple):
+    """What the broker around it wants to hear."""
+
+    on_commit: Callable[[list[QueueLog], int], None]
+    on_failure: Callable[[], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What a replica remembers beside its log."""
@@ -92,12 +101,12 @@ class GroupEngine:
         )  # fmt: skip
         made = make_mode(options, seat, file, Opened(store, barriers(log), clock, store_host), keeper=keeper)
         self.replica = Replica(made.mode, made.log, file, duties=self, flush=options.flush)
+        self.linger = Linger(self.replica.schedule, asyncio.get_running_loop().call_later)
         self.standing = Standing(GroupLeadership(self._expire), keeper, store, made.mode)
         giving = Giving(_FILES, options.data_dir, store, made.mode, base=lambda: made.log.epochs.base)
         made.log.on_damage = giving.damages.withheld
         self._links = GroupLinks(self.replica, options.replication, store, options.store.segment_bytes, giving)
-        self._on_commit = on_commit
-        self._on_failure = on_failure
+        self._owner = _Owner(on_commit, on_failure)
         self._failure: BrokerFailed | None = None
         self.segments_deleted = 0
         self._drained = asyncio.Event()
@@ -271,6 +280,11 @@ class GroupEngine:
     def before_batch(self) -> None:
         """See Duties."""
         self.metadata.end_pass()
+        self.linger.left()
+
+    def hold(self) -> bool:
+        """See Duties."""
+        return self.linger.hold()
 
     @property
     def unfinished(self) -> bool:
@@ -283,7 +297,7 @@ class GroupEngine:
         if self.standing.shut:
             self.standing.reconsider()
         # What is told must be there to be read: that goes in whole batches, and may end below `position`.
-        self._on_commit(touched, self.store.committed_position)
+        self._owner.on_commit(touched, self.store.committed_position)
 
     def may_answer(self) -> bool:
         """Whether an answer about something committed may leave at this moment (R1)."""
@@ -358,4 +372,4 @@ class GroupEngine:
             self.damages.found(error)
         self._failure = failure_of(error)
         self.standing.fence()
-        self._on_failure()
+        self._owner.on_failure()

@@ -70,11 +70,13 @@ class Flushing:
     """
 
     def __init__(
-        self, log: ReplicaStore, file: ReplicaFile, *, send: Callable[[Envelope], bool],
+        self, log: ReplicaStore, file: ReplicaFile, *, hold: Callable[[], bool], send: Callable[[Envelope], bool],
         on_flushed: Callable[[int], None], on_failure: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
+        """`hold`: whether what was appended behind a batch is not to follow it at once; `submit` is called then."""
         self._log = log
         self._file = file
+        self._hold = hold
         self._send = send
         self._on_flushed = on_flushed
         self._on_failure = on_failure
@@ -91,6 +93,11 @@ class Flushing:
     def failed(self) -> bool:
         """Whether nothing is written any more."""
         return self._writer.failure is not None
+
+    @property
+    def promises(self) -> bool:
+        """Whether a promise is to be kept."""
+        return self._promise is not None
 
     def start(self) -> None:
         """Begin to take batches."""
@@ -149,7 +156,8 @@ class Flushing:
             token = self._log.flushed(batch.piece)
             self._tokens.reached = token or self._tokens.reached
         self._tell()
-        if self._promise is not None or self._log.untaken or self._tokens.reached > self._tokens.told:
+        more = self._log.untaken or self._tokens.reached > self._tokens.told
+        if self._promise is not None or (more and not self._hold()):
             self.submit()
 
     def _tell(self) -> None:

@@ -38,6 +38,9 @@ class Duties(Protocol):
     def before_batch(self) -> None:
         """The pass ends: append what was gathered, if this replica leads."""
 
+    def hold(self) -> bool:
+        """Whether what clients have appended is to wait for more, if this replica leads; `schedule` is called then."""
+
     @property
     def unfinished(self) -> bool:
         """Whether `before_batch` has more to append, in passes to come."""
@@ -95,7 +98,9 @@ class Replica:
         self._duties = duties
         self._flushes_later = flush == "async"
         self._reached = _Reached(log.end)
-        self.disk = Flushing(log, file, send=self._send, on_flushed=self._flushed, on_failure=self.fail)
+        self.disk = Flushing(
+            log, file, hold=self._held, send=self._send, on_flushed=self._flushed, on_failure=self.fail
+        )  # fmt: skip
         self._health = Health()
         self._idle: list[asyncio.Future[None]] = []
         self._pass: asyncio.Handle | None = None
@@ -199,7 +204,13 @@ class Replica:
 
     # ---- passes -------------------------------------------------------------------------------------------------
 
+    def _held(self) -> bool:
+        return self.mode.machine.leads is not None and not self._idle and self._duties.hold()
+
     def _end_pass(self) -> None:
+        if not self.disk.promises and self._held():
+            self._pass = None
+            return
         try:
             if self.failure is None:
                 self._duties.before_batch()

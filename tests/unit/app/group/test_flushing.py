@@ -106,6 +106,7 @@ class Bench:
     log: FakeLog
     flushing: Flushing
     failures: list[BaseException]
+    holds: bool = False
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
@@ -123,11 +124,12 @@ async def running() -> AsyncIterator[Bench]:
         return True
 
     flushing = Flushing(
-        cast("ReplicaStore", log), cast("ReplicaFile", FakeFile(disk)), send=send,
+        cast("ReplicaStore", log), cast("ReplicaFile", FakeFile(disk)), hold=lambda: bench.holds, send=send,
         on_flushed=lambda token: disk.happened.append(f"token {token}"), on_failure=failures.append,
     )  # fmt: skip
     flushing.start()
-    yield Bench(disk, log, flushing, failures)
+    bench = Bench(disk, log, flushing, failures)
+    yield bench
     disk.may_write.set()
     assert await flushing.stop(10)
 
@@ -190,6 +192,36 @@ async def test_a_promise_for_which_there_is_no_descriptor_or_no_space_is_tried_a
         await bench.until(lambda: "token 2" in bench.disk.happened)
         assert bench.disk.happened == ["promise 2", "log 1", "sent 2", "sent 3", "token 2"]
         assert bench.failures == []
+
+
+async def test_what_is_held_follows_no_batch_before_it_is_submitted() -> None:
+    async with running() as bench:
+        bench.holds = True
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1))
+        bench.flushing.submit()
+        bench.log.appended = 2
+        bench.flushing.want(Output(flush=2))
+        bench.disk.may_write.set()
+        await bench.until(lambda: "token 1" in bench.disk.happened)
+        assert bench.disk.happened == ["log 1", "token 1"]
+        assert bench.log.untaken
+        bench.flushing.submit()
+        await bench.until(lambda: "token 2" in bench.disk.happened)
+        assert bench.disk.happened == ["log 1", "token 1", "log 2", "token 2"]
+
+
+async def test_a_promise_takes_what_is_held_along() -> None:
+    async with running() as bench:
+        bench.holds = True
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1))
+        bench.flushing.submit()
+        bench.log.appended = 2
+        bench.flushing.want(Output(flush=2, keep=Promise(Epoch(3))))
+        bench.disk.may_write.set()
+        await bench.until(lambda: "token 2" in bench.disk.happened)
+        assert bench.disk.happened == ["log 1", "token 1", "promise 3", "log 2", "token 2"]
 
 
 async def test_after_a_failed_write_nothing_is_sent() -> None:

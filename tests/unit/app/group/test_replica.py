@@ -9,7 +9,7 @@ import pytest
 
 from logherd.app.group.replica import Replica
 from logherd.group.inputs import Appended, Flushed, Input, Received
-from logherd.group.output import Drained, Event, Output
+from logherd.group.output import Drained, Event, Output, Promise
 from logherd.model.names import Epoch, Position
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId, Stale
 from logherd.store import QueueLog
@@ -57,6 +57,10 @@ class World:
         self.happened.append("written")
 
     unfinished = False
+    holds = False
+
+    def hold(self) -> bool:
+        return self.holds
 
     def before_batch(self) -> None:
         self.happened.append("pass ends")
@@ -79,6 +83,45 @@ async def test_what_a_pass_has_appended_is_with_the_peers_before_the_writer_gets
     world.replica.schedule()
     await asyncio.sleep(0)
     assert world.happened == ["pass ends", "sent", "written", "to the writer"]
+
+
+async def test_what_is_held_for_more_leaves_with_the_pass_that_is_held_no_more() -> None:
+    world = World(leads=True)
+    world.end, world.holds = 5, True
+    world.replica.schedule()
+    await asyncio.sleep(0)
+    assert world.happened == []
+    world.holds = False
+    world.replica.schedule()
+    await asyncio.sleep(0)
+    assert world.happened == ["pass ends", "sent", "written", "to the writer"]
+
+
+async def test_a_promise_is_not_held() -> None:
+    world = World(leads=True)
+    world.end, world.holds = 5, True
+    world.replica.disk._promise = Promise(Epoch(2))
+    world.replica.schedule()
+    await asyncio.sleep(0)
+    assert world.happened == ["pass ends", "sent", "written", "to the writer"]
+
+
+async def test_nothing_is_held_while_somebody_waits_for_all_to_be_flushed() -> None:
+    world = World(leads=True)
+    world.end, world.holds = 5, True
+    waiting = asyncio.ensure_future(world.replica.flushed())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert world.happened == ["pass ends", "sent", "written", "to the writer"]
+    world.replica.end()
+    await waiting
+
+
+async def test_a_follower_holds_nothing() -> None:
+    world = World(leads=False)
+    world.holds = True
+    world.replica.receive([MESSAGE])
+    assert world.happened == ["pass ends", "to the disk"]
 
 
 async def test_what_a_follower_was_sent_goes_to_its_disk_at_once() -> None:
