@@ -70,7 +70,8 @@ class Linger:
         requests = self._requests
         requests.waiting -= count
         requests.under_way = max(requests.under_way - count, 0)
-        if count >= LINGER_CONNECTIONS_MIN and self._patience.left():
+        # Answers in parts are waited for once: what is expected holds for all of them.
+        if not self._expected and count >= LINGER_CONNECTIONS_MIN and self._patience.left():
             now = self._clock()
             self._expected = requests.waiting + count
             self._until = now + min(LINGER_RUNS_MAX * (now - requests.left_at), LINGER_SECONDS_MAX)
@@ -104,12 +105,16 @@ class Linger:
         requests = self._requests
         if requests.waiting <= requests.under_way or requests.end - requests.start >= LINGER_BYTES_MAX:
             return False
+        over = self._clock() >= self._until
         if requests.under_way >= LINGER_CONNECTIONS_MIN:
-            return self._clock() < self._until
+            return not over
         if self._expected and requests.waiting >= self._expected:
             self._expected = 0
             self._patience.met()
-        return self._expected > 0 and self._clock() < self._until
+        elif self._expected and over:
+            self._expected = 0
+            self._patience.missed()
+        return self._expected > 0
 
     def _look_again(self) -> None:
         if self._timer is not None:
@@ -120,9 +125,6 @@ class Linger:
     def _run_out(self) -> None:
         self._timer = None
         self._until = 0.0  # by a clock that is a little behind the timer it might not be over
-        if self._expected and self._requests.under_way < LINGER_CONNECTIONS_MIN:
-            self._expected = 0
-            self._patience.missed()
         self._leave()
 
     def _stop_timer(self) -> None:

@@ -145,6 +145,19 @@ def test_who_does_not_ask_again_is_waited_for_once_for_a_short_time(world: World
     assert world.runs == [MANY, 2, MANY, 1]
 
 
+def test_who_asks_when_the_wait_is_over_has_been_waited_for_in_vain(world: World) -> None:
+    world.send_together(MANY)
+    world.answer(MANY)
+    world.now += WAIT_SECONDS
+    world.ask()
+    assert world.runs == [MANY, 1]
+    world.answer(1)
+    world.send_together(MANY)
+    world.answer(MANY)
+    world.ask()
+    assert world.runs == [MANY, 1, MANY, 1]
+
+
 def test_the_wait_is_counted_from_the_answers(world: World) -> None:
     world.send_together(MANY)
     world.answer(MANY)
@@ -183,6 +196,15 @@ def test_answers_in_parts_let_those_who_were_held_for_all_go_in_time(world: Worl
     assert world.timer.seconds == pytest.approx(WAIT_SECONDS)
     world.run_out()
     assert world.runs == [MANY, 1]
+
+
+def test_answers_in_parts_prolong_no_wait(world: World) -> None:
+    world.send_together(2 * MANY)
+    world.ask()
+    world.answer(MANY)
+    world.now += WAIT_SECONDS - RUN_SECONDS
+    world.answer(MANY)
+    assert world.runs == [2 * MANY, 1]
 
 
 def test_those_who_are_held_leave_with_the_answers_if_nobody_is_waited_for(world: World) -> None:
