@@ -1,12 +1,12 @@
 """Requests that wait a moment for those that are about to come: one run for many senders.
 
 A sender that waits for its answer asks again when it has it. Those who were answered together ask again within a
-millisecond or so, each in its own moment and perhaps over its own connection. If a run leaves with the first of them,
-the others wait for it, and they fall into groups that take turns for ever; each run costs every replica a flush, and
-all of them together as much as thirty messages. So who has just been answered is waited for, and who comes while many
-are under way waits for these, too: then they leave together.
+millisecond or so, each in its own moment and over its own connection. If a run leaves with the first of them, the
+others wait for it, and they fall into groups that take turns for ever, if they are two as well as if they are many;
+each run costs every replica a flush, and all of them together as much as thirty messages. So who has just been answered
+is waited for, and who comes while others are under way waits for these, too: then they leave together.
 
-A lone sender never waits, nor do a few. Nobody knows who will not ask again: that is a matter of `Patience`.
+A lone sender never waits. Nobody knows who will not ask again: that is a matter of `Patience`.
 
 Source: PostgreSQL's `commit_delay` and `commit_siblings`, which wait for a set time; here it is known for how many.
 """
@@ -21,9 +21,9 @@ __all__ = ["LINGER_BYTES_MAX", "LINGER_CONNECTIONS_MIN", "LINGER_RUNS_MAX", "LIN
 
 LINGER_BYTES_MAX = 128 * 1024
 """Larger runs gain nothing from more."""
-LINGER_CONNECTIONS_MIN = 8
-"""Fewer that were answered together are not waited for. What many senders on one connection ask comes in one piece
-already (`net/gathering.py`), and then waiting once more costs a tenth of the rate."""
+LINGER_CONNECTIONS_MIN = 2
+"""One is not waited for: what many senders on it ask comes in one piece already (`net/gathering.py`), and then waiting
+once more costs a tenth of the rate."""
 LINGER_RUNS_MAX = 3
 """Who was answered is waited for as long as so many runs like that one take."""
 LINGER_SECONDS_MAX = 0.01
@@ -41,8 +41,8 @@ class Linger:
     """Of one log at its leader. Loop thread only; `later` calls back after so many seconds.
 
     Invariants: (1) whenever `hold` says yes a timer runs, and `leave` is called when it has run out or the wait is over
-    before; (2) nothing is held while fewer than LINGER_CONNECTIONS_MIN were answered together or are under way, nor
-    from LINGER_BYTES_MAX on.
+    before; (2) nothing is held while there are fewer connections than LINGER_CONNECTIONS_MIN, nor from LINGER_BYTES_MAX
+    on.
     """
 
     def __init__(
@@ -60,20 +60,22 @@ class Linger:
         self._until = 0.0
         self._timer: Timer | None = None
 
-    def asked(self, position: int) -> None:
-        """A connection's requests wait until the log is committed up to `position`."""
-        self._requests.waiting += 1
+    def asked(self, position: int, *, connections: int = 1) -> None:
+        """A connection's requests wait until the log is committed up to `position`; 0 if it is counted already."""
+        self._requests.waiting += connections
         self._requests.end = position
 
-    def answered(self, count: int) -> None:
+    def answered(self, connections: int) -> None:
         """So many of these have their answers, the oldest ones."""
         requests = self._requests
-        requests.waiting -= count
-        requests.under_way = max(requests.under_way - count, 0)
+        requests.waiting -= connections
+        requests.under_way = max(requests.under_way - connections, 0)
         # Answers in parts are waited for once: what is expected holds for all of them.
-        if not self._expected and count >= LINGER_CONNECTIONS_MIN and self._patience.left():
+        expected = requests.waiting + connections
+        wanted = connections > 0 and expected >= LINGER_CONNECTIONS_MIN
+        if wanted and not self._expected and self._patience.left():
             now = self._clock()
-            self._expected = requests.waiting + count
+            self._expected = expected
             self._until = now + min(LINGER_RUNS_MAX * (now - requests.left_at), LINGER_SECONDS_MAX)
         self._look_again()
 
@@ -106,7 +108,7 @@ class Linger:
         if requests.waiting <= requests.under_way or requests.end - requests.start >= LINGER_BYTES_MAX:
             return False
         over = self._clock() >= self._until
-        if requests.under_way >= LINGER_CONNECTIONS_MIN:
+        if requests.under_way:
             return not over
         if self._expected and requests.waiting >= self._expected:
             self._expected = 0
@@ -134,8 +136,8 @@ class Linger:
 
 
 class _Requests:
-    """How many wait for a commit, how many of these are under way and since when; where the records of the others
-    begin and end."""
+    """How many connections wait for a commit, how many of these are under way and since when; where the records of the
+    others begin and end."""
 
     __slots__ = ("end", "left_at", "start", "under_way", "waiting")
 

@@ -43,14 +43,14 @@ class WaitingAnswers:
 
     def __init__(self, log: CommittedLog, resting: Resting | None = None, linger: Linger | None = None) -> None:
         """Connections with many unanswered requests are left to `resting`, until all are answered. `linger` hears of
-        each slice of requests that waits."""
+        each connection whose requests wait; what comes behind its own counts as one with it."""
         self._log = log
         self._resting = resting
         self._linger = linger
-        self._waiting: deque[tuple[int, NetSession, list[Frame], list[bytes] | Reply]] = deque()
+        self._waiting: deque[tuple[int, NetSession, list[Frame], list[bytes] | Reply, bool]] = deque()
 
     def __len__(self) -> int:
-        return sum(len(frames) for _, _, frames, _ in self._waiting)
+        return sum(len(frames) for _, _, frames, _, _ in self._waiting)
 
     def add(self, session: NetSession, frame: Frame, position: int, reply: Reply) -> None:
         """Keep an answer, or send it at once if its position is committed and nothing older waits."""
@@ -70,13 +70,13 @@ class WaitingAnswers:
         waiting = self._waiting
         if not waiting or waiting[0][0] > committed_position:
             return
-        count = 0
+        connections = 0
         while waiting and waiting[0][0] <= committed_position:
-            _, session, frames, answers = waiting.popleft()
-            count += 1
+            _, session, frames, answers, counted = waiting.popleft()
+            connections += counted
             _send(session, frames, answers)
         if self._linger is not None:
-            self._linger.answered(count)
+            self._linger.answered(connections)
         if self._resting is not None:
             self._resting.answered()
 
@@ -85,21 +85,22 @@ class WaitingAnswers:
         waiting, self._waiting = self._waiting, deque()
         if self._linger is not None:
             self._linger.forget()
-        for _, session, frames, _ in waiting:
+        for _, session, frames, _, _ in waiting:
             for frame in frames:
                 session.reply(Request(frame, None, 0), reply)
         if self._resting is not None:
             self._resting.answered()
-        return sum(len(frames) for _, _, frames, _ in waiting)
+        return sum(len(frames) for _, _, frames, _, _ in waiting)
 
     def _add(self, position: int, session: NetSession, frames: list[Frame], answers: list[bytes] | Reply) -> None:
         committed = self._log.committed_position
         if not self._waiting and position <= committed:
             _send(session, frames, answers)
             return
-        self._waiting.append((position, session, frames, answers))
+        counted = not self._waiting or self._waiting[-1][1] is not session
+        self._waiting.append((position, session, frames, answers, counted))
         if self._linger is not None:
-            self._linger.asked(position)
+            self._linger.asked(position, connections=counted)
         if (
             self._resting is not None and session.running >= REST_REQUESTS_MIN
             and position - committed < REST_BYTES_MAX

@@ -1,4 +1,4 @@
-"""Who was answered together is waited for, for a bounded time; a few never wait; nothing is held without a timer."""
+"""Who was answered together is waited for, for a bounded time; nobody waits for one; whoever waits has a timer."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from logherd.app.linger import (
     Linger,
 )
 
-MANY = 2 * LINGER_CONNECTIONS_MIN
+MANY = 8 * LINGER_CONNECTIONS_MIN
 RECORD_BYTES = 100
 RUN_SECONDS = 0.001
 WAIT_SECONDS = LINGER_RUNS_MAX * RUN_SECONDS
@@ -121,28 +121,40 @@ def test_who_comes_while_many_are_under_way_leaves_with_them_the_next_time(world
     assert world.runs == [MANY, MANY + 3]
 
 
-def test_nobody_waits_for_a_few(world: World) -> None:
-    few = LINGER_CONNECTIONS_MIN - 1
-    world.send_together(few)
-    world.ask()
-    world.answer(few)
-    world.ask()
-    assert world.runs == [few, 1, 1]
+def test_nobody_waits_for_a_lone_sender(world: World) -> None:
+    for _ in range(3):
+        world.ask()
+        world.answer(1)
+    assert world.runs == [1, 1, 1]
+    assert world.timer is None
 
 
 def test_who_does_not_ask_again_is_waited_for_once_for_a_short_time(world: World) -> None:
     world.send_together(MANY)
     world.answer(MANY)
-    world.ask(2)
+    world.ask()
     assert world.timer is not None
     assert world.timer.seconds == pytest.approx(WAIT_SECONDS)
     world.run_out()
-    assert world.runs == [MANY, 2]
-    world.answer(2)
+    assert world.runs == [MANY, 1]
+    world.answer(1)
     world.send_together(MANY)
     world.answer(MANY)
     world.ask()  # it was in vain the last time
-    assert world.runs == [MANY, 2, MANY, 1]
+    assert world.runs == [MANY, 1, MANY, 1]
+
+
+def test_two_senders_need_not_take_turns(world: World) -> None:
+    world.ask()
+    world.ask()  # the first one's run is under way
+    world.answer(1)
+    assert world.runs == [1]
+    world.ask()
+    assert world.runs == [1, 2]
+    world.answer(2)
+    world.ask()
+    world.ask()
+    assert world.runs == [1, 2, 2]
 
 
 def test_who_asks_when_the_wait_is_over_has_been_waited_for_in_vain(world: World) -> None:

@@ -217,6 +217,7 @@ def test_connections_that_were_answered_together_are_waited_for() -> None:
     answers, linger = lingering_answers()
     for position in range(1, LINGER_CONNECTIONS_MIN + 1):
         wait_for(answers, FakeSession(), 1, position)
+    wait_for(answers, FakeSession(), 1, 50)
     linger.left()
     answers.release(LINGER_CONNECTIONS_MIN)
     wait_for(answers, FakeSession(), 1, 100)
@@ -228,7 +229,9 @@ def test_connections_that_were_answered_together_are_waited_for() -> None:
 
 def test_many_requests_of_one_connection_are_not_waited_for() -> None:
     answers, linger = lingering_answers()
-    wait_for(answers, FakeSession(), 5 * LINGER_CONNECTIONS_MIN, 10)
+    session = FakeSession()
+    for position in range(1, 11):
+        wait_for(answers, session, 5, position)
     linger.left()
     answers.release(10)
     wait_for(answers, FakeSession(), 1, 11)
