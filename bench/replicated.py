@@ -98,20 +98,15 @@ class Replicated:
         """The native loads, by body size."""
         return {
             str(BODY): self.native(name_port, BODY), "100": self.native(name_port, 100),
-            "100 batched": self.native(name_port, 100, batch=NATIVE_BATCH),
-            f"{BODY} from {MANY} connections": self.many(name_port),
+            "100 batched": self.native(name_port, 100, batch=NATIVE_BATCH, window=4096, connections=2),
+            # As many senders in processes of their own would: each has a connection and one message in flight.
+            f"{BODY} from {MANY} connections": self.native(name_port, BODY, window=MANY, connections=MANY),
         }  # fmt: skip
 
-    def native(self, name_port: int, size: int, *, batch: int = 1) -> dict[str, Any]:
-        """`logherd bench send` with its defaults, 1,024 messages in flight on four connections; batches have 4,096 on
-        two."""
-        options = ("--batch", str(batch), "--window", "4096", "--connections", "2") if batch > 1 else ()
-        return native_send(f"127.0.0.1:{name_port}", size=size, seconds=self.timing["measure_s"], options=options)
-
-    def many(self, name_port: int) -> dict[str, Any]:
-        """As many senders in processes of their own would: each has a connection and one message in flight."""
-        options = ("--window", str(MANY), "--connections", str(MANY))
-        return native_send(f"127.0.0.1:{name_port}", size=BODY, seconds=self.timing["measure_s"], options=options)
+    def native(self, name_port: int, size: int, **options: int) -> dict[str, Any]:
+        """`logherd bench send` with these options; by default 1,024 messages are in flight on four connections."""
+        given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+        return native_send(f"127.0.0.1:{name_port}", size=size, seconds=self.timing["measure_s"], options=given)
 
     def leader_killed(self, group: RunningGroup) -> dict[str, Any]:
         """Longest gap and failed sends of a stock producer, 200/s from four threads, for each death."""

@@ -13,8 +13,8 @@ Source: PostgreSQL's `commit_delay` and `commit_siblings`, which wait for a set 
 
 from collections.abc import Callable
 from time import monotonic
-from typing import Protocol
 
+from logherd.kit.clock import Later, Timer
 from logherd.kit.patience import Patience
 
 __all__ = ["LINGER_BYTES_MAX", "LINGER_CONNECTIONS_MIN", "LINGER_RUNS_MAX", "LINGER_SECONDS_MAX", "Linger"]
@@ -30,13 +30,6 @@ LINGER_SECONDS_MAX = 0.01
 """But no longer than this, and neither for those that are under way: a replica may not answer."""
 
 
-class Timer(Protocol):
-    """What has been asked for later."""
-
-    def cancel(self) -> None:
-        """Do not do it."""
-
-
 class Linger:
     """Of one log at its leader. Loop thread only; `later` calls back after so many seconds.
 
@@ -45,10 +38,7 @@ class Linger:
     on.
     """
 
-    def __init__(
-        self, leave: Callable[[], None], later: Callable[[float, Callable[[], None]], Timer],
-        clock: Callable[[], float] = monotonic,
-    ) -> None:  # fmt: skip
+    def __init__(self, leave: Callable[[], None], later: Later, clock: Callable[[], float] = monotonic) -> None:
         """`leave` lets the pass end that was held: `hold` is asked again then."""
         self._leave = leave
         self._later = later

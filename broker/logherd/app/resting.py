@@ -4,8 +4,9 @@ A message that comes while a small run is under way cannot leave before that run
 messages wake the broker each; left in their sockets they come in one piece, and become one run.
 """
 
-from collections.abc import Callable
 from typing import Protocol
+
+from logherd.kit.clock import Later, Timer
 
 __all__ = ["REST_BYTES_MAX", "REST_REQUESTS_MIN", "REST_SECONDS_MAX", "Resting"]
 
@@ -33,13 +34,6 @@ class Restful(Protocol):
         """Read on."""
 
 
-class Timer(Protocol):
-    """What has been asked for later."""
-
-    def cancel(self) -> None:
-        """Do not do it."""
-
-
 class Resting:
     """Those that rest, until all that they asked for is answered. Loop thread only; `later` calls back after so many
     seconds.
@@ -47,7 +41,7 @@ class Resting:
     Invariant: while somebody rests a timer runs, and nobody rests when it has run out.
     """
 
-    def __init__(self, later: Callable[[float, Callable[[], None]], Timer]) -> None:
+    def __init__(self, later: Later) -> None:
         self._later = later
         self._sessions: list[Restful] = []
         self._timer: Timer | None = None

@@ -1,8 +1,9 @@
-"""Time as an argument: the protocol that shells implement and simulations replace."""
+"""Time as an argument: the protocols that shells implement, and simulations and tests replace."""
 
+from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Clock"]
+__all__ = ["Clock", "Later", "Timer"]
 
 
 class Clock(Protocol):
@@ -13,3 +14,14 @@ class Clock(Protocol):
 
     def monotonic_ms(self) -> int:
         """Milliseconds that never go back; for deadlines, leases and expiry."""
+
+
+class Timer(Protocol):
+    """What has been asked for later."""
+
+    def cancel(self) -> None:
+        """Do not do it."""
+
+
+Later = Callable[[float, Callable[[], None]], Timer]
+"""Calls back after so many seconds, as `call_later` of a loop."""

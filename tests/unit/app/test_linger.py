@@ -1,7 +1,5 @@
 """Who was answered together is waited for, for a bounded time; nobody waits for one; whoever waits has a timer."""
 
-from collections.abc import Callable
-
 import pytest
 
 from logherd.app.linger import (
@@ -12,37 +10,25 @@ from logherd.app.linger import (
     Linger,
 )
 
+from .timers import Timer, Timers
+
 MANY = 8 * LINGER_CONNECTIONS_MIN
 RECORD_BYTES = 100
 RUN_SECONDS = 0.001
 WAIT_SECONDS = LINGER_RUNS_MAX * RUN_SECONDS
 
 
-class Timer:
-    def __init__(self, seconds: float, run_out: Callable[[], None]) -> None:
-        self.seconds = seconds
-        self.run_out = run_out
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class World:
+class World(Timers):
     """A leader's passes: what it appends leaves unless it is held, and `leave` is a pass that ends."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now = 50.0
-        self.timers: list[Timer] = []
         self.position = 0
         self.new = 0
         self.runs: list[int] = []
         """How many requests left together, run by run."""
         self.linger = Linger(self.end_pass, self.later, lambda: self.now)
-
-    def later(self, seconds: float, run_out: Callable[[], None]) -> Timer:
-        self.timers.append(Timer(seconds, run_out))
-        return self.timers[-1]
 
     @property
     def timer(self) -> Timer | None:
@@ -50,6 +36,12 @@ class World:
         running = [timer for timer in self.timers if not timer.cancelled]
         assert len(running) <= 1
         return running[0] if running else None
+
+    @property
+    def wait(self) -> float:
+        """For how many seconds somebody was asked to wait, who still does."""
+        assert self.timer is not None
+        return self.timer.seconds
 
     def ask(self, count: int = 1, size: int = RECORD_BYTES) -> None:
         """Requests of so many connections, each in a pass of its own."""
@@ -133,8 +125,7 @@ def test_who_does_not_ask_again_is_waited_for_once_for_a_short_time(world: World
     world.send_together(MANY)
     world.answer(MANY)
     world.ask()
-    assert world.timer is not None
-    assert world.timer.seconds == pytest.approx(WAIT_SECONDS)
+    assert world.wait == pytest.approx(WAIT_SECONDS)
     world.run_out()
     assert world.runs == [MANY, 1]
     world.answer(1)
@@ -175,8 +166,7 @@ def test_the_wait_is_counted_from_the_answers(world: World) -> None:
     world.answer(MANY)
     world.now += WAIT_SECONDS / 2
     world.ask()
-    assert world.timer is not None
-    assert world.timer.seconds == pytest.approx(WAIT_SECONDS / 2)
+    assert world.wait == pytest.approx(WAIT_SECONDS / 2)
     world.now += WAIT_SECONDS
     world.ask()
     assert world.runs == [MANY, 2]
@@ -185,8 +175,7 @@ def test_the_wait_is_counted_from_the_answers(world: World) -> None:
 def test_a_run_that_is_not_answered_holds_nobody_for_long(world: World) -> None:
     world.send_together(MANY)
     world.ask()
-    assert world.timer is not None
-    assert world.timer.seconds == pytest.approx(LINGER_SECONDS_MAX)
+    assert world.wait == pytest.approx(LINGER_SECONDS_MAX)
     world.run_out()
     assert world.runs == [MANY, 1]
 
@@ -196,16 +185,14 @@ def test_after_a_slow_run_nobody_is_waited_for_longer_than_a_bound(world: World)
     world.now += LINGER_SECONDS_MAX
     world.answer(MANY)
     world.ask()
-    assert world.timer is not None
-    assert world.timer.seconds == pytest.approx(LINGER_SECONDS_MAX)
+    assert world.wait == pytest.approx(LINGER_SECONDS_MAX)
 
 
 def test_answers_in_parts_let_those_who_were_held_for_all_go_in_time(world: World) -> None:
     world.send_together(MANY)
     world.ask()
     world.answer(MANY - 1)
-    assert world.timer is not None
-    assert world.timer.seconds == pytest.approx(WAIT_SECONDS)
+    assert world.wait == pytest.approx(WAIT_SECONDS)
     world.run_out()
     assert world.runs == [MANY, 1]
 

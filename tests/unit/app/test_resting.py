@@ -1,33 +1,13 @@
 """Nobody rests longer than the timer, and after it nobody rests before more is committed."""
 
-from collections.abc import Callable
-
 from logherd.app.resting import REST_SECONDS_MAX, Resting
 
 from .restful import Restful
-
-
-class Timer:
-    def __init__(self, seconds: float, run_out: Callable[[], None]) -> None:
-        self.seconds = seconds
-        self.run_out = run_out
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.timers: list[Timer] = []
-
-    def later(self, seconds: float, run_out: Callable[[], None]) -> Timer:
-        self.timers.append(Timer(seconds, run_out))
-        return self.timers[-1]
+from .timers import Timers
 
 
 def test_each_is_woken_when_all_that_it_asked_for_is_answered() -> None:
-    clock, one, other = Clock(), Restful(running=1), Restful(running=1)
+    clock, one, other = Timers(), Restful(running=1), Restful(running=1)
     resting = Resting(clock.later)
     for client in (one, other, one):
         resting.add(client)
@@ -47,7 +27,7 @@ def test_each_is_woken_when_all_that_it_asked_for_is_answered() -> None:
 
 
 def test_the_timer_wakes_all_and_nobody_rests_again_before_answers_leave() -> None:
-    clock, client = Clock(), Restful(running=1)
+    clock, client = Timers(), Restful(running=1)
     resting = Resting(clock.later)
     resting.add(client)
     clock.timers[0].run_out()
@@ -61,7 +41,7 @@ def test_the_timer_wakes_all_and_nobody_rests_again_before_answers_leave() -> No
 
 
 def test_answers_while_nobody_rests_change_nothing() -> None:
-    clock = Clock()
+    clock = Timers()
     resting = Resting(clock.later)
     resting.answered()
     assert clock.timers == []

@@ -208,10 +208,9 @@ class Replica:
         return self.mode.machine.leads is not None and not self._idle and self._duties.hold()
 
     def _end_pass(self) -> None:
-        if not self.disk.promises and self._held():
-            self._pass = None
-            return
         try:
+            if not self.disk.promises and self._held():
+                return
             if self.failure is None:
                 self._duties.before_batch()
                 if self.log.end != self._reached.end:

@@ -108,6 +108,11 @@ class Bench:
     failures: list[BaseException]
     holds: bool = False
 
+    def append(self, token: int, promise: Promise | None = None) -> None:
+        """A record more, which `token` covers."""
+        self.log.appended += 1
+        self.flushing.want(Output(flush=token, keep=promise))
+
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
             while not holds():
@@ -197,11 +202,9 @@ async def test_a_promise_for_which_there_is_no_descriptor_or_no_space_is_tried_a
 async def test_what_is_held_follows_no_batch_before_it_is_submitted() -> None:
     async with running() as bench:
         bench.holds = True
-        bench.log.appended = 1
-        bench.flushing.want(Output(flush=1))
+        bench.append(1)
         bench.flushing.submit()
-        bench.log.appended = 2
-        bench.flushing.want(Output(flush=2))
+        bench.append(2)
         bench.disk.may_write.set()
         await bench.until(lambda: "token 1" in bench.disk.happened)
         assert bench.disk.happened == ["log 1", "token 1"]
@@ -214,11 +217,9 @@ async def test_what_is_held_follows_no_batch_before_it_is_submitted() -> None:
 async def test_a_promise_takes_what_is_held_along() -> None:
     async with running() as bench:
         bench.holds = True
-        bench.log.appended = 1
-        bench.flushing.want(Output(flush=1))
+        bench.append(1)
         bench.flushing.submit()
-        bench.log.appended = 2
-        bench.flushing.want(Output(flush=2, keep=Promise(Epoch(3))))
+        bench.append(2, Promise(Epoch(3)))
         bench.disk.may_write.set()
         await bench.until(lambda: "token 2" in bench.disk.happened)
         assert bench.disk.happened == ["log 1", "token 1", "promise 3", "log 2", "token 2"]

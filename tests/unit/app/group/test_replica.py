@@ -56,6 +56,10 @@ class World:
     def flush(self) -> None:
         self.happened.append("written")
 
+    async def one_pass(self) -> None:
+        self.replica.schedule()
+        await asyncio.sleep(0)
+
     unfinished = False
     holds = False
 
@@ -80,20 +84,17 @@ class World:
 async def test_what_a_pass_has_appended_is_with_the_peers_before_the_writer_gets_it() -> None:
     world = World(leads=True)
     world.end = 5
-    world.replica.schedule()
-    await asyncio.sleep(0)
+    await world.one_pass()
     assert world.happened == ["pass ends", "sent", "written", "to the writer"]
 
 
 async def test_what_is_held_for_more_leaves_with_the_pass_that_is_held_no_more() -> None:
     world = World(leads=True)
     world.end, world.holds = 5, True
-    world.replica.schedule()
-    await asyncio.sleep(0)
+    await world.one_pass()
     assert world.happened == []
     world.holds = False
-    world.replica.schedule()
-    await asyncio.sleep(0)
+    await world.one_pass()
     assert world.happened == ["pass ends", "sent", "written", "to the writer"]
 
 
@@ -101,8 +102,7 @@ async def test_a_promise_is_not_held() -> None:
     world = World(leads=True)
     world.end, world.holds = 5, True
     world.replica.disk._promise = Promise(Epoch(2))
-    world.replica.schedule()
-    await asyncio.sleep(0)
+    await world.one_pass()
     assert world.happened == ["pass ends", "sent", "written", "to the writer"]
 
 
@@ -175,8 +175,7 @@ async def test_a_store_that_cannot_take_what_is_committed_fails_its_replica() ->
 async def test_a_leader_that_answers_before_the_flush_writes_what_a_pass_has_appended_itself() -> None:
     world = World(leads=True, flush="async")
     world.end = 5
-    world.replica.schedule()
-    await asyncio.sleep(0)
+    await world.one_pass()
     assert world.happened == ["pass ends", "sent", "written", "to the disk"]
 
 
