@@ -81,8 +81,8 @@ class Broker:
             follower_pulls(options, self._engine, self._services) if isinstance(self._engine, GroupEngine) else None,
         )  # fmt: skip
         resting = Resting(asyncio.get_running_loop().call_later)
-        linger = self._engine.linger if isinstance(self._engine, GroupEngine) else None
-        self._forwarding = Forwarding(around, self._services, WaitingAnswers(self._engine.store, resting, linger))
+        answers = WaitingAnswers(self._engine.store, resting, self._engine.linger)
+        self._forwarding = Forwarding(around, self._services, answers)
         self._server: Server | None = None
         self._names = self._name_service(names_socket, shares.name_connections)
         if isinstance(self._engine, GroupEngine):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from logherd.app.foreground import ServerFailed
 from logherd.app.forwarding.leadership import SettableLeadership
+from logherd.app.linger import Linger
 from logherd.app.opening import open_store
 from logherd.app.option_values import defaults_options
 from logherd.app.pipeline import CommitPipeline
@@ -64,16 +65,16 @@ class Engine:
         self._on_failure = on_failure
         self._writer: Writer[WriteBatch] = Writer(loop, on_done=self._written, background=store.background_work)
         self.flushes = Flushes(self._writer.seconds, Spread(RUN_BYTES))
+        self.linger = Linger(self.schedule, loop.call_later)
         self._pipeline: CommitPipeline[WriteBatch, list[QueueLog]] = CommitPipeline(
             store,
             self._writer,
-            before_batch=metadata.end_pass,
+            hold=self.linger.hold,
+            before_batch=self._before_batch,
             on_commit=on_commit,
             on_failure=self.fail,
             brief=WriteBatch.write_if_brief if options.flush == "async" else None,
         )
-        self.schedule = self._pipeline.schedule
-        """Say that something may have been appended in this pass."""
 
     @staticmethod
     def open(
@@ -102,6 +103,10 @@ class Engine:
             store.close()
             raise
         return Engine(store, metadata, options, on_commit=on_commit, on_failure=on_failure)
+
+    def schedule(self) -> None:
+        """Say that something may have been appended in this pass."""
+        self._pipeline.schedule()
 
     @property
     def epoch(self) -> int:
@@ -178,6 +183,10 @@ class Engine:
                 self.store.close()
             except (StoreError, OSError) as error:
                 self.fail(error)
+
+    def _before_batch(self) -> None:
+        self.metadata.end_pass()
+        self.linger.left()
 
     def _written(self, batch: WriteBatch | None, error: BaseException | None) -> None:
         if batch is not None:

@@ -3,7 +3,8 @@
 One pass of the loop handles every request that has arrived and appends to the store's memory. When the pass ends, all
 of it goes to the writer as one batch. When that batch is flushed, the store dispatches it to consume queues and index,
 parked pulls wake, and the answers that waited for those positions leave. Requests that arrive meanwhile form the next
-batch, so the number of flushes follows the disk, not the number of requests.
+batch, so the number of flushes follows the disk, not the number of requests. A pass may be held for requests that are
+about to come (`linger.py`), unless somebody waits for everything to be committed.
 
 What must be durable before what is sent: a `ReplyAfter(position)` leaves only after a flush that covers `position`.
 """
@@ -54,18 +55,21 @@ class CommitPipeline(Generic[BatchT, QueuesT]):
         log: Log[BatchT, QueuesT],
         writer: Writer[BatchT],
         *,
+        hold: Callable[[], bool],
         before_batch: Callable[[], None],
         on_commit: Callable[[QueuesT, int], None],
         on_failure: Callable[[BaseException], None],
         brief: Callable[[BatchT], bool] | None = None,
     ) -> None:
-        """`before_batch` may append (coalesced metadata); `on_commit(touched, committed_position)` wakes and answers;
+        """`hold`: whether what was appended is to wait for more; `schedule` is called then when it need not any longer.
+        `before_batch` may append (coalesced metadata); `on_commit(touched, committed_position)` wakes and answers;
         `on_failure` ends the process' writing life and is called once.
 
         `brief`: does in the loop's thread what a pass has appended, if that is short, and says whether it has.
         """
         self._log = log
         self._writer = writer
+        self._hold = hold
         self._before_batch = before_batch
         self._on_commit = on_commit
         self._on_failure = on_failure
@@ -108,6 +112,8 @@ class CommitPipeline(Generic[BatchT, QueuesT]):
             return
         if self._writer.busy:
             return  # done() comes back here
+        if not self._idle_waiters and self._hold():
+            return
         self._before_batch()
         batch = self._log.take_batch()
         if batch is None:

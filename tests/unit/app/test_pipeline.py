@@ -51,6 +51,7 @@ class Harness:
         self, before_batch_appends: int = 0, brief: Callable[[MemoryBatch], bool] | None = None
     ) -> None:  # fmt: skip
         self.log = MemoryLog()
+        self.held = False
         self.commits: list[int] = []
         self.failures: list[BaseException] = []
         self._left = before_batch_appends
@@ -60,6 +61,7 @@ class Harness:
         self.pipeline: CommitPipeline[MemoryBatch, list[str]] = CommitPipeline(
             self.log,
             self.writer,
+            hold=lambda: self.held,
             before_batch=self._before_batch,
             on_commit=lambda _touched, position: self.commits.append(position),
             on_failure=self.failures.append,
@@ -141,6 +143,57 @@ def test_what_is_brief_is_committed_when_its_pass_ends_and_what_is_left_goes_to_
         await asyncio.wait_for(harness.pipeline.drained(), 5)
         assert harness.commits == [7, 10]
         assert here == [7]
+        assert harness.writer.stop(5)
+
+    asyncio.run(scenario())
+
+
+def test_what_is_held_is_not_written_until_it_is_let_go_and_joins_what_came_meanwhile() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        harness.held = True
+        harness.log.append(7)
+        harness.pipeline.schedule()
+        await asyncio.sleep(0)
+        assert (harness.log.batches, harness.commits) == (0, [])
+        harness.log.append(5)
+        harness.held = False
+        harness.pipeline.schedule()
+        await asyncio.wait_for(harness.pipeline.drained(), 5)
+        assert (harness.log.batches, harness.commits) == (1, [12])
+        assert harness.writer.stop(5)
+
+    asyncio.run(scenario())
+
+
+def test_what_was_appended_behind_a_batch_may_be_held_too() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        harness.log.append(7)
+        harness.pipeline.schedule()
+        await asyncio.sleep(0)  # the batch is on its way
+        harness.log.append(5)
+        harness.pipeline.schedule()
+        harness.held = True
+        async with asyncio.timeout(5):
+            while not harness.commits:
+                await asyncio.sleep(0)
+        assert (harness.log.batches, harness.commits) == (1, [7])
+        harness.held = False
+        await asyncio.wait_for(harness.pipeline.drained(), 5)
+        assert harness.commits == [7, 12]
+        assert harness.writer.stop(5)
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_held_from_whoever_waits_for_everything_to_be_committed() -> None:
+    async def scenario() -> None:
+        harness = Harness()
+        harness.held = True
+        harness.log.append(7)
+        await asyncio.wait_for(harness.pipeline.drained(), 5)
+        assert harness.commits == [7]
         assert harness.writer.stop(5)
 
     asyncio.run(scenario())

@@ -40,8 +40,9 @@ class ForeignLog:
             asyncio.get_running_loop(), on_done=self._written, background=store.background_work
         )
         self._pipeline: CommitPipeline[WriteBatch, list[QueueLog]] = CommitPipeline(
-            store, self._writer, before_batch=lambda: None, on_commit=self._committed, on_failure=on_failure
-        )
+            store, self._writer, hold=lambda: False, before_batch=lambda: None, on_commit=self._committed,
+            on_failure=on_failure,
+        )  # fmt: skip
         self._writer.start()
 
     @staticmethod
