@@ -17,6 +17,7 @@ from logherd.controller.verdicts import (
     Verdict,
     refused,
 )
+from logherd.model.names import Epoch
 from logherd.replication.epochs import Point
 
 __all__ = ["claim", "clean", "configure", "move", "register", "set_learner", "sync_event"]
@@ -64,7 +65,10 @@ def register(group: Group | None, command: Register) -> Verdict:
     if same and found.exited:
         return refused(group, Refusal.FENCED_PROCESS, "this process is known to have exited")
     if same:
-        return Verdict(group.having(replace(found, address=command.address)))
+        # Said again, or overtaken: whichever of them comes first, what the other one knows more counts as well.
+        known = replace(found, address=command.address, end=max(found.end, command.end))
+        after = _reaching(group.having(known), command.epoch_seen)
+        return Verdict(after, events=_ended(group, after))
     return _take_in(group, found, command)
 
 
@@ -78,16 +82,25 @@ def _take_in(group: Group, found: Replica, command: Register) -> Verdict:
     lost = _lost(group, found, command)
     doubted = not command.trusted and command.store_id == found.store_id
     sync = group.sync.without(found.broker_id, doubted=doubted) if lost else group.sync
-    after = replace(group, sync=sync, registrations=number, epoch=max(group.epoch, command.epoch_seen))
-    # A leadership is of one process (R13), and of the highest epoch that anybody has seen (R20).
-    tenure = group.tenure
-    if tenure is not None and (tenure.broker_id == found.broker_id or tenure.epoch < command.epoch_seen):
-        after = after.ending_tenure()
-    events: list[Event] = [Registered(group.key, found.broker_id, number, lost)]
-    if tenure is not None and after.tenure != tenure:
-        events.append(MasterEnded(group.key, tenure.broker_id, tenure.epoch, tenure.released))
-    after = after.having(started)
-    return Verdict(after, events=(*events, *sync_event(group, after)))
+    after = replace(group, sync=sync, registrations=number)
+    if group.tenure is not None and group.tenure.broker_id == found.broker_id:
+        after = after.ending_tenure()  # a leadership is of one process (R13)
+    after = _reaching(after.having(started), command.epoch_seen)
+    registered = Registered(group.key, found.broker_id, number, lost)
+    return Verdict(after, events=(registered, *_ended(group, after), *sync_event(group, after)))
+
+
+def _reaching(group: Group, seen: Epoch) -> Group:
+    """The group of which somebody has seen that epoch: a leadership is of the highest one (R20)."""
+    after = replace(group, epoch=max(group.epoch, seen))
+    return after.ending_tenure() if group.tenure is not None and group.tenure.epoch < seen else after
+
+
+def _ended(before: Group, after: Group) -> tuple[Event, ...]:
+    tenure = before.tenure
+    if tenure is None or after.tenure == tenure:
+        return ()
+    return (MasterEnded(before.key, tenure.broker_id, tenure.epoch, tenure.released),)
 
 
 def _lost(group: Group, found: Replica, command: Register) -> bool:

@@ -5,6 +5,7 @@ from logherd.controller.commands import Claim, Clean, Move, Register
 from logherd.controller.values import BrokerId, GroupKey, Registration
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
+from logherd.replication.epochs import ORIGIN
 from unit.controller.desk import KEY, Desk, point
 
 
@@ -52,6 +53,27 @@ def test_a_repeated_registration_of_one_process_is_one_registration() -> None:
     assert desk.registration(1) == 1
     desk.register(1, life=2)
     assert desk.registration(1) == 2
+
+
+def test_of_two_registrations_of_one_process_what_either_has_seen_counts() -> None:
+    late, latest = (ORIGIN, 0), (point(7, 500), 8)
+    for order in ((late, latest), (latest, late)):
+        desk = Desk()
+        for end, seen in order:
+            desk.register(1, end=end, seen=seen)
+        replica = desk.group.replica(BrokerId(1))
+        assert replica is not None
+        assert (desk.registration(1), replica.end, desk.group.epoch) == (1, point(7, 500), 8)
+
+
+def test_r20_a_leadership_ends_when_its_own_process_has_seen_a_later_epoch() -> None:
+    desk = Desk()
+    for broker in (1, 2, 3):
+        desk.register(broker)
+    desk.wait(500, 1, 2, 3)
+    assert desk.group.master is not None
+    desk.register(2, seen=5)
+    assert (desk.group.master, desk.group.epoch) == (None, 5)
 
 
 def test_a_registration_needs_an_id_a_store_and_an_incarnation() -> None:
