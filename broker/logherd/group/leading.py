@@ -165,9 +165,8 @@ class Leadership(ABC):
         if process.registration < ground.standing.latest(process.broker_id):
             ground.report(Strange(sender, "a former process"))
             return
-        history, committed = ground.log.epochs, presence.committed
-        if committed.position >= history.base.position and not history.matches(committed, ground.log.end):
-            self._contradict(sender, committed)
+        if ground.log.epochs.refutes(presence.committed, ground.log.end):
+            self._contradict(sender, presence.committed)
             return
         if self.attendance.welcome(process):
             self._shipped(FollowersSet(self.attendance.replicas))

@@ -109,6 +109,15 @@ class EpochHistory:
         """Whether a log with this history that ends at `end` holds exactly the record that `point` names."""
         return self.base.position <= point.position <= end and self.epoch_at(point.position) == point.epoch
 
+    def refutes(self, point: Point, end: Position) -> bool:
+        """Whether a log with this history that ends at `end` surely does not hold the record that `point` names.
+
+        Below the base that is sure of a record of a later epoch than the base's: along a log epochs never fall.
+        """
+        if point.position < self.base.position:
+            return point.epoch > self.base.epoch
+        return not self.matches(point, end)
+
     def hint(self, epoch: Epoch, end: Position) -> Point:
         """The last point that could be shared with a log whose record at the asked place is of `epoch`.
 

@@ -7,10 +7,11 @@ from logherd.controller.verdicts import Refusal
 from logherd.group.attendance import Attendance
 from logherd.group.inputs import Heard, Received, Unlinked
 from logherd.group.messages import Contradicted, Presence
-from logherd.group.output import Cut, Fenced, MustRebuild, Strange
+from logherd.group.output import Cut, Fenced, Installed, MustRebuild, Strange
 from logherd.group.seat import Process, process_of, replica_of
 from logherd.model.names import Epoch, Position
 from logherd.raft.record import Kind
+from logherd.replication.log import Image
 from logherd.replication.messages import AppendAck, Envelope
 from unit.group.stage import Node, Stage
 
@@ -128,6 +129,30 @@ def test_who_knows_more_to_be_committed_than_the_leader_must_be_rebuilt() -> Non
     assert one.id not in stage.desk.group.sync.members or leader.committed < log.end
     stage.run(2_000)
     assert one.id not in stage.desk.group.sync.members
+
+
+def test_who_knows_more_to_be_committed_than_the_leader_must_be_rebuilt_also_below_what_the_leader_has_kept() -> None:
+    """There is no place left to compare, but epochs never fall along a log."""
+    stage, leader, (one, other) = settled()
+    log = one.log
+    stage.kill(one)
+    log.append(Kind.DATA, Epoch(5), b"committed in a later epoch than any of the leader's")
+    ends = [leader.append() for _ in range(10)]
+    stage.run(3_000)
+    assert leader.committed == ends[-1]
+    point = leader.log.epochs.point_at(ends[-1])
+    for node in (leader, other):  # whoever leads when the lease is over
+        node.log.keep_image(Image("base", point, node.log.seal_at(ends[-1]), 0, 0, b""), b"")
+        node.log.compact(ends[-1])
+    again = stage.restart(one)
+    again.committed = log.end
+    assert again.committed < ends[-1]
+    again.start()
+    stage.run(8_000)  # the lease of the epoch before is waited out
+    assert again.heard(MustRebuild)
+    assert not again.heard(Cut)
+    assert not again.heard(Installed)
+    assert log.end == again.committed
 
 
 def test_a_span_that_contradicts_what_is_committed_here_is_refused() -> None:

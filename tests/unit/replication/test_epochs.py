@@ -117,3 +117,24 @@ def test_below_the_base_nothing_is_known() -> None:
         history.epoch_at(Position(8))
     with pytest.raises(InvariantError):
         history.truncated(Position(8))
+
+
+@given(two_logs(), st.integers(0, 30), st.integers(0, 30))
+def test_only_what_a_log_does_not_hold_is_refuted_whatever_of_it_was_dropped(
+    logs: tuple[list[int], list[int]], dropped: int, at: int
+) -> None:
+    (ours, end), (theirs, their_end) = history_of(logs[0]), history_of(logs[1])
+    dropped, at = STEP * min(dropped, len(logs[0])), STEP * min(at, len(logs[1]))
+    point, kept = theirs.point_at(Position(at)), ours.compacted(Position(dropped), end)
+    assert their_end >= at
+    if ours.matches(point, end):
+        assert not kept.refutes(point, end)
+    elif at >= dropped:
+        assert kept.refutes(point, end)
+
+
+def test_below_the_base_a_record_of_a_later_epoch_is_refuted() -> None:
+    history = EpochHistory(Point(Epoch(3), Position(90)))
+    assert history.refutes(Point(Epoch(4), Position(50)), Position(90))
+    assert not history.refutes(Point(Epoch(3), Position(50)), Position(90))
+    assert history.refutes(Point(Epoch(2), Position(90)), Position(90))
