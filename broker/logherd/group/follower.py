@@ -9,8 +9,8 @@ from logherd.group.output import Cut, Following, Installed, MustRebuild
 from logherd.group.reading import Reading
 from logherd.group.seat import Process, process_of, replica_of
 from logherd.kit.errors import broken
-from logherd.replication.log import Span
-from logherd.replication.messages import Append, Envelope, Heartbeat, ReplicaId, ShippingRequest
+from logherd.replication.log import Image, Span
+from logherd.replication.messages import Append, CopyChunk, Envelope, Heartbeat, ReplicaId, ShippingRequest
 from logherd.replication.receiver import Flushed, FromLeader, ReceiveOutput, Receiver
 
 __all__ = ["Follows"]
@@ -159,7 +159,7 @@ class Follows:
         self._heard_at = now
         if self._contradicted:
             return
-        if isinstance(body, Append) and self._contradicts(body.span):
+        if self._contradicts(body):
             self.on_contradicted(envelope.sender, Contradicted(ground.log.epochs.point_at(ground.commit)))
             return
         if not isinstance(body, Heartbeat) and not ground.health.room:
@@ -178,18 +178,35 @@ class Follows:
             self._receiver = Receiver(ground.log, ground.durable, ground.commit)
         return self._receiver
 
-    def _contradicts(self, span: Span) -> bool:
-        """Whether the span says that something else was written where this log is committed."""
+    def _contradicts(self, body: ShippingRequest) -> bool:
+        """Whether the leader says that something else was written where this log is committed."""
+        match body:
+            case Append():
+                return self._differs(body.span)
+            case CopyChunk():
+                return self._is_lost_by(body.image)
+            case _:
+                return False
+
+    def _differs(self, span: Span) -> bool:
         ground = self._ground
         commit = ground.commit
         if span.previous.position > commit:
             return False
-        history = ground.log.epochs
-        base = history.base.position
-        if span.previous.position >= base and not history.matches(span.previous, ground.log.end):
+        history, end = ground.log.epochs, ground.log.end
+        if history.refutes(span.previous, end):
             return True
-        start, stop = max(span.previous.position, base), min(span.end, commit)
+        if span.end <= commit and history.refutes(span.history.point_at(span.end), end):
+            return True
+        start, stop = max(span.previous.position, history.base.position), min(span.end, commit)
         return start < stop and history.runs_between(start, stop) != span.history.runs_between(start, stop)
+
+    def _is_lost_by(self, image: Image) -> bool:
+        """Whether a log that begins with the image surely lacks what is committed here."""
+        ground, at = self._ground, image.point
+        if at.position <= ground.commit:
+            return ground.log.epochs.refutes(at, ground.log.end)
+        return at.epoch < ground.log.epochs.epoch_at(ground.commit)
 
     def _carry_out(self, done: ReceiveOutput) -> None:
         ground = self._ground

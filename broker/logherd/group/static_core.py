@@ -194,18 +194,13 @@ class StaticCore(Grounded):
             return
         if table_number(ground.epoch) > table.number or not ground.fit or ground.departure.planned:
             return
-        if not self._holds(table):
+        if ground.log.epochs.refutes(table.holds, ground.log.end):
             ground.report(Strange(ground.standing.identity, f"named as leader, but lacks {table.holds}"))
             self._unfit = table
         elif self._is_free(table.number, me.broker_id):
             ground.promise(next_epoch(table.number, ground.epoch, ground.seat.incarnation))
             self._role = StaticLeader(ground, ground.epoch, table)
             self._role.start()
-
-    def _holds(self, table: Table) -> bool:
-        history = self._ground.log.epochs
-        below = table.holds.position < history.base.position
-        return below or history.matches(table.holds, self._ground.log.end)
 
     def _is_free(self, number: int, leader: BrokerId | None) -> bool:
         """Whether nobody else can rely on this replica any more, so that it may follow or lead in this table."""

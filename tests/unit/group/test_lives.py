@@ -1,5 +1,7 @@
 """R3, R11, R13, R14: restarts, other processes under one id, cuts, and what an operator has given up."""
 
+import pytest
+
 from logherd.controller.commands import Register
 from logherd.controller.reports import Withheld
 from logherd.controller.values import BrokerId, Registration
@@ -11,8 +13,9 @@ from logherd.group.output import Cut, Fenced, Installed, MustRebuild, Strange
 from logherd.group.seat import Process, process_of, replica_of
 from logherd.model.names import Epoch, Position
 from logherd.raft.record import Kind
-from logherd.replication.log import Image
-from logherd.replication.messages import AppendAck, Envelope
+from logherd.replication.epochs import Point, Run
+from logherd.replication.log import Image, Span
+from logherd.replication.messages import Append, AppendAck, CopyChunk, Envelope
 from unit.group.stage import Node, Stage
 
 
@@ -166,6 +169,46 @@ def test_a_span_that_contradicts_what_is_committed_here_is_refused() -> None:
     output = one.feed(Received(Envelope(standing.cluster, identity, standing.identity, Epoch(1), body)))
     assert [type(event) for event in output.events] == [MustRebuild]
     assert one.log.end == end
+
+
+@pytest.mark.parametrize(("before", "inside"), [(2, 2), (1, 2)], ids=["where it begins", "where it ends"])
+def test_a_span_that_contradicts_what_is_committed_below_what_is_kept_here_is_refused(before: int, inside: int) -> None:
+    stage, leader, (one, _) = settled()
+    places = [leader.append() for _ in range(4)]
+    stage.run(300)
+    assert one.committed == places[-1]
+    point = one.log.epochs.point_at(places[-1])
+    one.log.keep_image(Image("base", point, one.log.seal_at(places[-1]), 0, 0, b""), b"")
+    one.log.compact(places[-1])
+    standing, sender = one.core.ground.standing, leader.core.ground.standing.identity
+
+    def shipped(generation: int, before: int, inside: int) -> Received:
+        span = Span(Point(Epoch(before), places[0]), places[1], (Run(Epoch(inside), places[0]),), b"x")
+        request = Append(generation, span, places[1])
+        return Received(Envelope(standing.cluster, sender, standing.identity, Epoch(3), request))
+
+    harmless = one.feed(shipped(1, 1, 1))
+    assert [each.body for each in harmless.held] == [AppendAck(1, places[-1], places[-1])]
+    output = one.feed(shipped(2, before, inside))
+    assert [type(event) for event in output.events] == [MustRebuild]
+    assert not [each for each in (*output.messages, *output.held) if isinstance(each.body, AppendAck)]
+
+
+@pytest.mark.parametrize("beyond", [False, True], ids=["below what is committed", "beyond what is committed"])
+def test_a_copy_of_a_log_that_surely_lacks_what_is_committed_here_is_refused(beyond: bool) -> None:
+    """It would replace the whole log."""
+    stage, leader, (one, _) = settled()
+    before, end = one.committed, one.log.append(Kind.DATA, Epoch(5), b"committed in a later epoch")
+    again = stage.restart(one)
+    again.committed = end
+    again.start()
+    point = Point(Epoch(4), Position(end + 100)) if beyond else Point(Epoch(4), before)
+    standing, sender = again.core.ground.standing, leader.core.ground.standing.identity
+    copy = CopyChunk(1, Image("their base", point, 0, 0, 0, b""), 0, b"")
+    output = again.feed(Received(Envelope(standing.cluster, sender, standing.identity, Epoch(6), copy)))
+    assert [event for event in output.events if isinstance(event, MustRebuild)]
+    assert not again.heard(Installed)
+    assert again.log.end == end
 
 
 def test_a_broken_connection_makes_a_follower_ask_at_once() -> None:

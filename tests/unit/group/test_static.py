@@ -31,6 +31,7 @@ from logherd.group.table import (
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
+from logherd.replication.log import Image
 from unit.group.ring import Replica, StaticRing
 
 B1, B2, B3 = BrokerId(1), BrokerId(2), BrokerId(3)
@@ -272,6 +273,25 @@ def test_who_does_not_hold_what_the_operator_saw_does_not_lead() -> None:
     ring.run(6_000)
     assert not ring.nodes[2].heard(Leading)
     assert any("lacks" in each.reason for each in ring.nodes[2].heard(Strange))  # type: ignore[attr-defined]
+
+
+def test_who_surely_lacks_what_the_operator_saw_does_not_lead_also_below_what_it_has_kept() -> None:
+    """There is no place left to compare, but epochs never fall along a log."""
+    ring = StaticRing(ASYNC)
+    old = ring.until_served()
+    places = [old.append() for _ in range(10)]
+    ring.run(500)
+    ring.kill(old)
+    node = ring.nodes[2]
+    kept = end_of(node)
+    node.log.keep_image(Image("base", kept, node.log.seal_at(kept.position), 0, 0, b""), b"")
+    node.log.compact(kept.position)
+    ring.assign(promoted(ring, node, holds=Point(next_epoch(1, kept.epoch, "other"), places[3])), node)
+    ring.run(6_000)
+    assert not node.heard(Leading)
+    assert any("lacks" in each.reason for each in node.heard(Strange))  # type: ignore[attr-defined]
+    ring.assign(promoted(ring, node, holds=Point(kept.epoch, places[3])), node)
+    assert ring.until_served() is node
 
 
 def test_a_leader_whose_disk_was_replaced_leads_nobody() -> None:
