@@ -107,7 +107,7 @@ bench-replicated: $(READY) ## Three replicas beside both kinds of RocketMQ; take
 	@tools/need jdk maven
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.replicated $(ARGS)
 
-bench-beside: $(READY) ## Three replicas beside NATS JetStream and Kafka, stock Go clients; takes five minutes (ARGS=--quick: two)
+bench-beside: $(READY) ## Three replicas beside NATS JetStream and Kafka, stock Go clients; takes seven minutes (ARGS=--quick: two)
 	@tools/need jdk maven go
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.beside $(ARGS)
 
