@@ -106,8 +106,8 @@ class Office:
             self._agenda.hasten(report.group, now)
         return None
 
-    def renew(self, report: Report, now: int) -> Granted | Withheld:
-        """The answer to a heartbeat that was heard, once the quorum has confirmed this leadership since it arrived."""
+    def renew(self, report: Report, now: int, *, heard: int) -> Granted | Withheld:
+        """The answer to a heartbeat that came at `heard`, once the quorum has confirmed this leadership since then."""
         group = self.machine.group(report.group)
         replica = group.replica(report.broker_id) if group is not None else None
         if group is None or replica is None:
@@ -124,8 +124,7 @@ class Office:
             return Withheld(view, Refusal.NOT_FIT)
         if group.key in self._electing:
             return Withheld(view, Refusal.RUNNING)
-        seen = self.seen(replica, group.key, now)
-        self._leases.grant(group.key, tenure, now, heard=seen.at if seen is not None else now)
+        self._leases.grant(group.key, tenure, now, heard=heard)
         return words.found if self._finds(group.key, tenure.epoch, now) else words.granted
 
     def endpoint_leads(self, key: GroupKey, epoch: Epoch, now: int) -> None:

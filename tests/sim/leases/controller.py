@@ -146,7 +146,8 @@ class Controller(Process):
         assert self.office is not None
         observer = self.world.observer
         observer.on_heard(self, report, who, sent)
-        refusal = self.office.hear(report, self.now_ms())
+        heard = self.now_ms()
+        refusal = self.office.hear(report, heard)
         if refusal is not None:
             self.marks.hit_refusal("beat", refusal)
             back(Withheld(None, refusal))
@@ -156,7 +157,7 @@ class Controller(Process):
             if office is None:
                 back(None)
                 return
-            answer = office.renew(report, self.now_ms())
+            answer = office.renew(report, self.now_ms(), heard=heard)
             observer.on_renewed(self, report, answer)
             back(answer)
 

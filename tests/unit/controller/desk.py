@@ -101,7 +101,7 @@ class Desk:
         for broker in brokers:
             report = self.report(broker, **said)  # type: ignore[arg-type]
             refusal = self.office.hear(report, self.now)
-            answer = Withheld(None, refusal) if refusal is not None else self.office.renew(report, self.now)
+            answer = self.office.renew(report, self.now, heard=self.now) if refusal is None else Withheld(None, refusal)
         return answer
 
     def alter(

@@ -167,13 +167,25 @@ def test_h17_the_name_is_withdrawn_when_the_lease_is_not_renewed() -> None:
     assert desk.office.serving(desk.group, desk.now) is None
 
 
+def test_h17_a_heartbeat_that_was_heard_long_before_its_answer_names_nobody() -> None:
+    """This controller was paused while the quorum's confirmation was on its way; others may have elected since."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.now += desk.terms.holder_ms
+    report = desk.report(1)
+    assert desk.office.hear(report, desk.now) is None
+    heard, desk.now = desk.now, desk.now + 60_000
+    assert isinstance(desk.office.renew(report, desk.now, heard=heard), Granted)
+    assert desk.office.serving(desk.group, desk.now) is None
+
+
 def test_r19_a_release_that_was_lost_is_made_up_for_by_the_next_heartbeat() -> None:
     """Else the master would be granted leases that it does not take, and nobody would lead."""
     desk = Desk()
     desk.found(1, 2, 3, master=1)
     report = replace(desk.report(1), resigned=desk.group.epoch)
     desk.office.hear(report, desk.now)
-    answer = desk.office.renew(report, desk.now)
+    answer = desk.office.renew(report, desk.now, heard=desk.now)
     assert isinstance(answer, Withheld)
     assert answer.refusal is Refusal.RESIGNED
     assert [election.broker_id for election in desk.wait(150, 2, 3)] == [2]
@@ -188,7 +200,7 @@ def test_r2_a_late_heartbeat_of_a_master_that_resigned_brings_no_lease() -> None
     resigned = replace(before, resigned=desk.group.epoch, number=8)
     desk.office.hear(resigned, desk.now)
     assert desk.office.hear(before, desk.now) is None
-    assert desk.office.renew(before, desk.now) == Withheld(view_of(desk.group), Refusal.RESIGNED)
+    assert desk.office.renew(before, desk.now, heard=desk.now) == Withheld(view_of(desk.group), Refusal.RESIGNED)
     assert [type(command) for command in desk.office.decide(desk.now)] == [Release]
 
 

@@ -135,7 +135,7 @@ def test_service_ends_with_the_lease_and_nothing_is_committed_after_it() -> None
 def test_a_lease_that_is_renewed_in_time_resumes_service_in_the_same_epoch() -> None:
     stage = Stage()
     leader = stage.run_until_served()
-    view = stage.desk.office.renew(leader.core._liaison._report(), stage.now)
+    view = stage.desk.office.renew(leader.core._liaison._report(), stage.now, heard=stage.now)
     assert isinstance(view, Granted)
     stage.desk.deaf |= {1, 2, 3}
     while leader.serves is not None:
@@ -152,7 +152,7 @@ def test_a_lease_that_is_renewed_in_time_resumes_service_in_the_same_epoch() -> 
 def test_a_lease_of_another_process_or_of_an_earlier_epoch_is_not_taken() -> None:
     stage = Stage()
     leader = stage.run_until_served()
-    grant = stage.desk.office.renew(leader.core._liaison._report(), stage.now)
+    grant = stage.desk.office.renew(leader.core._liaison._report(), stage.now, heard=stage.now)
     assert isinstance(grant, Granted)
     follower = followers_of(stage)[0]
     follower.feed(Heard(grant, stage.now))

@@ -142,11 +142,11 @@ def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
     refusal = office.hear(report, now)
     if refusal is not None:
         return lease_reply(Withheld(None, refusal), response_code(frame.code, refusal))
-    return Confirm(partial(_renewed, office, report), Seat(report.group, report.broker_id, report.registration))
+    return Confirm(partial(_renewed, office, report, now), Seat(report.group, report.broker_id, report.registration))
 
 
-def _renewed(office: Office, report: Report, now: int) -> Reply:
-    answer = office.renew(report, now)
+def _renewed(office: Office, report: Report, heard: int, now: int) -> Reply:
+    answer = office.renew(report, now, heard=heard)
     if isinstance(answer, Withheld) and answer.view is None and answer.refusal is not None:
         return lease_reply(answer, response_code(RequestCode.BROKER_HEARTBEAT, answer.refusal))
     return lease_reply(answer)

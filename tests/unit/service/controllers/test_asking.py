@@ -66,7 +66,7 @@ def test_a_heartbeat_arrives_whole_and_its_lease_is_read_back(desk: Desk, broker
     assert seen is not None
     assert seen.report == report
     assert isinstance(answer, Granted)
-    assert answer == desk.office.renew(report, desk.now)
+    assert answer == desk.office.renew(report, desk.now, heard=desk.now)
     holder = LeaseHolder()
     holder.granted(answer, sent=100)
     assert holder.epoch_at(100) == 1
@@ -98,7 +98,7 @@ def test_the_role_of_a_follower_and_why_a_sick_master_has_no_lease(desk: Desk, b
     for sick in (desk.report(2), desk.report(1, healthy=False)):
         answer = asking.leased(broker.ask(asking.heartbeat(sick)))
         assert isinstance(answer, Withheld)
-        assert answer == desk.office.renew(sick, desk.now)
+        assert answer == desk.office.renew(sick, desk.now, heard=desk.now)
         assert answer.view is not None
         assert answer.view.learners == (4,)
 
