@@ -13,7 +13,7 @@ from logherd.controller.commands import AlterSyncSet, SyncMember
 from logherd.controller.office import Office
 from logherd.controller.reports import RoleView
 from logherd.controller.values import BrokerId, Registration
-from logherd.controller.verdicts import Refusal, Verdict
+from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN
 
@@ -154,8 +154,9 @@ class Duty:
         latest = self._sent[-1] if self._sent else None
         if latest is None and wanted == view.members:
             return
-        if latest is None or tuple(member.broker_id for member in latest.members) != wanted:
-            latest = self._proposal(epoch, view, wanted)
+        proposal = self._proposal(epoch, view, wanted)
+        if latest is None or _processes(latest) != _processes(proposal):
+            latest = proposal
             self._sent.append(latest)
             self.history.append(latest)
         elif self._broker.draw.random() > 0.2:
@@ -163,7 +164,8 @@ class Duty:
         self.propose(latest)
 
     def propose(self, command: AlterSyncSet) -> None:
-        """Send a proposal, perhaps not for the first time."""
+        """Send a proposal, perhaps not for the first time: a refusal says nothing of what became of it before, so only
+        a later view ends it (`learn`)."""
 
         def work(at: "Controller", office: Office, back: Callable[[object], None]) -> None:
             admitted = admit_sync_set(office, command, at.now_ms())
@@ -172,12 +174,7 @@ class Duty:
             else:
                 at.propose(admitted, back)  # type: ignore[arg-type]
 
-        def done(answer: object) -> None:
-            # What was refused in the log is refused there for ever; one that was not admitted may be still.
-            if isinstance(answer, Verdict) and answer.refusal is not None and command in self._sent:
-                self._sent.remove(command)
-
-        self._broker.ask(work, done)
+        self._broker.ask(work, lambda answer: None)
 
     def _wanted(self, view: RoleView) -> tuple[BrokerId, ...]:
         """Who should be in sync: members that have been heard lately, and whoever has caught up."""
@@ -207,3 +204,7 @@ class Duty:
         known = self._acked.get(target)
         if known is not None and known.count == len(self._broker.volume.log):
             self._broker.resign(epoch)
+
+
+def _processes(command: AlterSyncSet) -> list[tuple[BrokerId, Registration]]:
+    return [(member.broker_id, member.registration) for member in command.members]
