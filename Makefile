@@ -88,6 +88,8 @@ sim: $(READY) ## Search: SECONDS_EACH of each simulation from SEED on, of small 
 	@PYTHONPATH=broker:tests $(BIN)/python -m sim.consensus.small_scope --states 1000000 --seconds $(SECONDS_EACH)
 	@PYTHONPATH=broker:tests $(BIN)/python -m sim.leases.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH)
 	@PYTHONPATH=broker:tests $(BIN)/python -m sim.groups.run $(SEED) --seeds 1000000 --seconds $(SECONDS_EACH)
+	@PYTHONPATH=broker:tests $(BIN)/python -m sim.groups.run $(SEED) --mode raft --seeds 1000000 --seconds $(SECONDS_EACH)
+	@PYTHONPATH=broker:tests $(BIN)/python -m sim.groups.run $(SEED) --mode static --seeds 1000000 --seconds $(SECONDS_EACH)
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.raft_bugs
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.controller_bugs
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.group_bugs
