@@ -10,6 +10,8 @@ from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
 from logherd.service.controllers import asking
 from logherd.service.controllers.asking import Asking, Joined, Redirected, Refused, SetChanged
+from logherd.service.controllers.brokers import heartbeat
+from logherd.service.controllers.steps import Confirm
 from logherd.service.ports import Reply
 from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.codes import ResponseCode
@@ -70,6 +72,19 @@ def test_a_heartbeat_arrives_whole_and_its_lease_is_read_back(desk: Desk, broker
     holder = LeaseHolder()
     holder.granted(answer, sent=100)
     assert holder.epoch_at(100) == 1
+
+
+def test_a_lease_is_counted_from_when_its_heartbeat_came_and_not_from_when_the_quorum_answered(desk: Desk) -> None:
+    desk.now += desk.terms.holder_ms
+    request = asking.heartbeat(desk.report(1))
+    step = heartbeat(Frame(request.code, 1, ext=encode_header(request.header)), desk.office, desk.now)
+    assert isinstance(step, Confirm)
+    desk.now += desk.terms.holder_ms - 1
+    answer = step.then(desk.now)
+    assert isinstance(answer, Reply)
+    assert isinstance(asking.leased(answered(answer)), Granted)
+    assert desk.office.serving(desk.group, desk.now) is not None
+    assert desk.office.serving(desk.group, desk.now + 1) is None
 
 
 def test_that_clients_find_the_leader_is_read_back(desk: Desk, broker: Broker) -> None:
