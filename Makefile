@@ -120,7 +120,7 @@ bench-spark: $(SPARK_READY) ## The data source beside Spark's Kafka connector; t
 bench-up: $(READY) ## `logherd up` from exec to the first answered send, new and stopped in order; takes two minutes
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.first_send $(ARGS)
 
-failover: $(READY) ## Rounds of every failover at a stock Java client, with limits; takes an hour (ARGS="--rounds 3": ten minutes)
+failover: $(READY) ## Rounds of every failover at a stock Java client, with limits; takes half an hour (ARGS="--rounds 3": four minutes)
 	@tools/need jdk maven ip nft
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.failover $(ARGS)
 
