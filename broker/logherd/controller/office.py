@@ -127,11 +127,11 @@ class Office:
         self._leases.grant(group.key, tenure, now, heard=heard)
         return words.found if self._finds(group.key, tenure.epoch, now) else words.granted
 
-    def endpoint_leads(self, key: GroupKey, epoch: Epoch, now: int) -> None:
-        """Who keeps the address that follows the group's leader says that it leads to the leader of this epoch. It
-        holds for one lease: then it has to be said again, or this office does not know."""
+    def endpoint_leads(self, key: GroupKey, epoch: Epoch, said: int) -> None:
+        """Who keeps the address that follows the group's leader said at `said` that it leads to the leader of this
+        epoch. It holds for one lease from then: later it has to be said again, or this office does not know."""
         if self.machine.group(key) is not None:
-            self._endpoints[key] = (epoch, now)
+            self._endpoints[key] = (epoch, said)
 
     def _finds(self, key: GroupKey, epoch: Epoch, now: int) -> bool:
         told, at = self._endpoints.get(key, (None, 0))

@@ -36,12 +36,13 @@ __all__ = ["GROUP_ACTIONS", "configure_controllers"]
 _WAIT_MS: Final = 2_500
 _MISSING = frozenset({Refusal.UNKNOWN_GROUP, Refusal.UNKNOWN_REPLICA})
 
-Action = Callable[[Place, GroupKey, dict[str, Any]], Step[Document]]
+Action = Callable[[Place, GroupKey, dict[str, Any], int], Step[Document]]
+"""Where, of which group, what and when it came."""
 Admit = Callable[[Office, Group, int], Command | Refusal | None]
 """The command to propose, why not, or None if what is asked for is so already."""
 
 
-def _elect(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
+def _elect(place: Place, key: GroupKey, body: dict[str, Any], asked: int) -> Step[Document]:
     """A planned transfer if the group is led, else the election of who loses nothing; answered when it is done."""
     order = read_order(ElectOrder, body)
     if order.unclean and order.broker_id is None:
@@ -84,17 +85,17 @@ def _learner(place: Place, key: GroupKey, body: dict[str, Any], *, learner: bool
     return _admitted(place, key, admit, order)
 
 
-def _promote(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
+def _promote(place: Place, key: GroupKey, body: dict[str, Any], asked: int) -> Step[Document]:
     """Make a learner one that may join the in-sync set."""
     return _learner(place, key, body, learner=False)
 
 
-def _demote(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
+def _demote(place: Place, key: GroupKey, body: dict[str, Any], asked: int) -> Step[Document]:
     """Make a broker a learner: in the in-sync set no longer, and never elected."""
     return _learner(place, key, body, learner=True)
 
 
-def _forget(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
+def _forget(place: Place, key: GroupKey, body: dict[str, Any], asked: int) -> Step[Document]:
     """Forget brokers; one that was forgotten before is passed over."""
     order = read_order(ForgetOrder, body)
 
@@ -112,7 +113,7 @@ def _forget(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]
     return _admitted(place, key, admit, order)
 
 
-def _rules(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
+def _rules(place: Place, key: GroupKey, body: dict[str, Any], asked: int) -> Step[Document]:
     """Set the rules of a group."""
     order = read_order(RulesOrder, body)
     if order.min_in_sync > order.replicas:
@@ -128,15 +129,16 @@ def _rules(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
     return _admitted(place, key, admit, order)
 
 
-def _endpoint(place: Place, key: GroupKey, body: dict[str, Any]) -> Step[Document]:
+def _endpoint(place: Place, key: GroupKey, body: dict[str, Any], asked: int) -> Step[Document]:
     """Whoever keeps the address that follows the leader (H17): it leads to the leader of this epoch. Nothing is
-    decided; the leader hears it with its leases, and it has to be said some times in each."""
+    decided; the leader hears it with its leases, and it has to be said some times in each. It was so when it was said,
+    which may be long before the quorum answers."""
     order = read_order(EndpointOrder, body)
 
     def admit(office: Office, group: Group, now: int) -> Command | Refusal | None:
         if order.epoch != group.epoch:
             return Refusal.FENCED_EPOCH
-        office.endpoint_leads(group.key, group.epoch, now)
+        office.endpoint_leads(group.key, group.epoch, asked)
         return None
 
     return _admitted(place, key, admit, order)

@@ -72,7 +72,7 @@ def ask(method: str, target: str, body: bytes, place: Place, now: int) -> Asked:
         if method in ("GET", "HEAD"):
             step = _look(path, dict(parse_qsl(query, keep_blank_values=True)), place, now)
         else:
-            step = _act(path, body, place) if method == "POST" else _no_page(method, path)
+            step = _act(path, body, place, now) if method == "POST" else _no_page(method, path)
     except CallError as wrong:
         step = wrong.document
     return Asked(step, endings_of_action(place) if method == "POST" else endings_of_read())
@@ -91,14 +91,14 @@ def _look(path: str, query: Texts, place: Place, now: int) -> Step[Document]:
     return Catch(lambda now: shown(now, confirmed=True))
 
 
-def _act(path: str, body: bytes, place: Place) -> Step[Document]:
+def _act(path: str, body: bytes, place: Place, now: int) -> Step[Document]:
     found = _match(path, ACTIONS)
     if found is None:
         return _no_page("POST", path)
     template, parts = found
     if place.office() is None and template not in _OF_ANYBODY:
         return redirect(place)
-    return ACTIONS[template](place, read_object(body), parts)
+    return ACTIONS[template](place, read_object(body), parts, now)
 
 
 _OF_ANYBODY: Final = frozenset({"/quorum/recover"})
@@ -197,26 +197,26 @@ def _show_config(place: Place, now: int, *, confirmed: bool) -> Document:
 
 # ---- actions -------------------------------------------------------------------------------------------------------
 
-_Act = Callable[[Place, dict[str, Any], Texts], Step[Document]]
+_Act = Callable[[Place, dict[str, Any], Texts, int], Step[Document]]
 
 
 def _of_group(action: str) -> _Act:
-    return lambda place, body, parts: GROUP_ACTIONS[action](place, _key(parts), body)
+    return lambda place, body, parts, now: GROUP_ACTIONS[action](place, _key(parts), body, now)
 
 
-def _configure(place: Place, body: dict[str, Any], parts: Texts) -> Step[Document]:
+def _configure(place: Place, body: dict[str, Any], parts: Texts, now: int) -> Step[Document]:
     return configure_controllers(place, body)
 
 
-def _hand_over(place: Place, body: dict[str, Any], parts: Texts) -> Step[Document]:
+def _hand_over(place: Place, body: dict[str, Any], parts: Texts, now: int) -> Step[Document]:
     return hand_over(place, body)
 
 
-def _resettle(place: Place, body: dict[str, Any], parts: Texts) -> Step[Document]:
+def _resettle(place: Place, body: dict[str, Any], parts: Texts, now: int) -> Step[Document]:
     return resettle(place, body)
 
 
-def _recover(place: Place, body: dict[str, Any], parts: Texts) -> Step[Document]:
+def _recover(place: Place, body: dict[str, Any], parts: Texts, now: int) -> Step[Document]:
     return recover(place, body)
 
 

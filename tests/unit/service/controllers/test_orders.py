@@ -13,7 +13,8 @@ from logherd.controller.values import BrokerId
 from logherd.model.names import Epoch
 from logherd.raft.inputs import RecoverQuorum
 from logherd.replication.messages import ReplicaId
-from logherd.service.controllers.pages import ACTIONS, VIEWS
+from logherd.service.controllers.documents import Document
+from logherd.service.controllers.pages import ACTIONS, VIEWS, ask
 from logherd.service.controllers.standing import Peer, Progress
 from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, HandOver, QuorumRefusal, Rebuild, Resettle
 from unit.controller.desk import KEY, Desk, point
@@ -328,6 +329,18 @@ def test_whoever_keeps_the_leaders_address_says_to_which_epoch_it_leads(desk: De
     answer = desk.beat(1)
     assert isinstance(answer, Granted)
     assert answer.endpoint
+
+
+def test_where_the_leaders_address_leads_is_believed_from_when_it_was_said(desk: Desk, http: HttpCaller) -> None:
+    asked = ask("POST", f"{GROUP}/endpoint", b'{"epoch": 1}', http.place, desk.now)
+    assert isinstance(asked.step, Confirm)
+    desk.now += desk.terms.lease_ms  # this controller is paused until the quorum confirms it
+    page = asked.step.then(desk.now)
+    assert isinstance(page, Document)
+    assert page.status == 200
+    answer = desk.beat(1)
+    assert isinstance(answer, Granted)
+    assert not answer.endpoint
 
 
 def test_the_leaders_address_in_another_epoch_is_refused(desk: Desk, http: HttpCaller) -> None:
