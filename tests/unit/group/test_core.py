@@ -3,7 +3,7 @@
 from logherd.group.output import Closed, Fenced, Following, Installed, Leading, Serving
 from logherd.model.names import Epoch
 from logherd.raft.memory import MemoryLog
-from logherd.replication.log import Image
+from unit.group.bases import drop_before
 from unit.group.stage import Node, Stage
 
 
@@ -87,10 +87,7 @@ def test_whoever_is_too_far_behind_begins_where_the_leaders_log_begins() -> None
     stage.run(2_000)
     ends = [leader.append() for _ in range(20)]
     stage.run(300)
-    at = ends[9]
-    point = leader.log.epochs.point_at(at)
-    leader.log.keep_image(Image("base", point, leader.log.seal_at(at), 0, 0, b""), b"")
-    leader.log.compact(at)
+    point = drop_before(leader.log, ends[9])
     stage.heal()
     stage.run(3_000)
     assert [event.image.point for event in behind.heard(Installed) if isinstance(event, Installed)] == [point]

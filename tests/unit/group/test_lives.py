@@ -16,6 +16,7 @@ from logherd.raft.record import Kind
 from logherd.replication.epochs import Point, Run
 from logherd.replication.log import Image, Span
 from logherd.replication.messages import Append, AppendAck, CopyChunk, Envelope
+from unit.group.bases import drop_before
 from unit.group.stage import Node, Stage
 
 
@@ -143,10 +144,8 @@ def test_who_knows_more_to_be_committed_than_the_leader_must_be_rebuilt_also_bel
     ends = [leader.append() for _ in range(10)]
     stage.run(3_000)
     assert leader.committed == ends[-1]
-    point = leader.log.epochs.point_at(ends[-1])
     for node in (leader, other):  # whoever leads when the lease is over
-        node.log.keep_image(Image("base", point, node.log.seal_at(ends[-1]), 0, 0, b""), b"")
-        node.log.compact(ends[-1])
+        drop_before(node.log, ends[-1])
     again = stage.restart(one)
     again.committed = log.end
     assert again.committed < ends[-1]
@@ -177,9 +176,7 @@ def test_a_span_that_contradicts_what_is_committed_below_what_is_kept_here_is_re
     places = [leader.append() for _ in range(4)]
     stage.run(300)
     assert one.committed == places[-1]
-    point = one.log.epochs.point_at(places[-1])
-    one.log.keep_image(Image("base", point, one.log.seal_at(places[-1]), 0, 0, b""), b"")
-    one.log.compact(places[-1])
+    drop_before(one.log, places[-1])
     standing, sender = one.core.ground.standing, leader.core.ground.standing.identity
 
     def shipped(generation: int, before: int, inside: int) -> Received:

@@ -31,7 +31,7 @@ from logherd.group.table import (
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
-from logherd.replication.log import Image
+from unit.group.bases import drop_before
 from unit.group.ring import Replica, StaticRing
 
 B1, B2, B3 = BrokerId(1), BrokerId(2), BrokerId(3)
@@ -284,8 +284,7 @@ def test_who_surely_lacks_what_the_operator_saw_does_not_lead_also_below_what_it
     ring.kill(old)
     node = ring.nodes[2]
     kept = end_of(node)
-    node.log.keep_image(Image("base", kept, node.log.seal_at(kept.position), 0, 0, b""), b"")
-    node.log.compact(kept.position)
+    assert drop_before(node.log, kept.position) == kept
     ring.assign(promoted(ring, node, holds=Point(next_epoch(1, kept.epoch, "other"), places[3])), node)
     ring.run(6_000)
     assert not node.heard(Leading)
