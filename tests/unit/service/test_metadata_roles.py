@@ -222,6 +222,18 @@ def test_a_demoted_leader_forgets_what_is_not_committed() -> None:
     assert "old" not in leader.topics
 
 
+def test_hooks_hear_of_a_topic_that_was_deleted_and_made_again_the_same_when_both_are_forgotten() -> None:
+    log = MemoryLog()
+    leader = led(log)
+    heard: list[TopicChange] = []
+    leader.on_topic_change.append(heard.append)
+    leader.topics.delete("old")
+    leader.topics.put(TopicConfig("old"))
+    del heard[:]
+    leader.demote()
+    assert heard == [TopicChange("old", TopicConfig("old"), log.committed_position)]
+
+
 def test_a_demoted_leader_forgets_offsets_that_no_record_tells_of() -> None:
     log = MemoryLog()
     leader = led(log)

@@ -1,5 +1,6 @@
 """Metadata over a real store: restart, bounded start and bounded disk (proof 6)."""
 
+from dataclasses import replace
 from pathlib import Path
 from time import process_time
 
@@ -7,6 +8,7 @@ import pytest
 
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.metadata import METADATA_TOPIC, Metadata, MetadataOptions, MetadataRefusedError, StoreLog
+from logherd.service.send import Targets
 from logherd.store.errors import StoreFull
 from logherd.store.files_os import OsFiles
 from logherd.store.options import LogOptions, StoreOptions
@@ -46,6 +48,35 @@ def test_metadata_is_rebuilt_from_the_files(tmp_path: Path) -> None:
     assert metadata.groups.get("billing") == GroupConfig("billing", retries_max=3)
     assert metadata.offsets.get("billing", "orders", 1) == 7
     assert metadata.epoch == 2
+    store.close()
+
+
+def test_sends_find_the_queue_that_a_cut_brought_back(tmp_path: Path) -> None:
+    """A topic is deleted and made again the same, nothing of it is committed, and this replica leads once more."""
+    clock = FakeClock()
+    store = MessageStore.open(tmp_path, replace(OPTIONS, replicated=True), OsFiles(), clock=clock)
+    metadata = Metadata.follow(StoreLog(store, clock, host=HOST), clock, committed=store.committed_position)
+    targets = Targets(metadata, store, auto_create=False)
+
+    def send() -> int:
+        target = targets.get("orders") or targets.resolve("orders", default_topic="", default_queues=1)
+        queue = target.queue(0)
+        return store.append(queue, b"m", b"", born_timestamp=0, born_host=HOST, store_timestamp=0)[0]
+
+    metadata.promote(1)
+    metadata.topics.put(TopicConfig("orders"))
+    assert send() == 0
+    end_pass(store, metadata)
+    committed = store.committed_position
+    metadata.topics.delete("orders")
+    store.delete_topic("orders")
+    metadata.topics.put(TopicConfig("orders"))
+    assert send() == 0
+    metadata.demote()
+    store.truncate(committed)
+    metadata.cut(committed)
+    metadata.promote(3)
+    assert send() == 1
     store.close()
 
 

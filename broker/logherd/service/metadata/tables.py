@@ -81,12 +81,19 @@ class Topics:
         self.version = change.version
 
     def become(self, other: "Topics") -> list[str]:
-        """Hold what another holds; the names of topics that differ, of which nobody was told yet."""
-        before, after = dict(self._table), {config.name: config for config in other}
+        """Hold what another holds; the names of topics that differ, of which nobody was told yet.
+
+        One that was deleted and made again the same, in one of the two, differs as well: its queues are other ones.
+        """
+        before, after, deleted = dict(self._table), {config.name: config for config in other}, self.deleted
         self._table.clear()  # the dict stays: see `get`
         self._table.update(after)
         self.version, self.deleted = other.version, other.deleted
-        return [name for name in before | after if before.get(name) != after.get(name)]
+        return [
+            name
+            for name in before | after
+            if before.get(name) != after.get(name) or deleted.get(name) != other.deleted.get(name)
+        ]
 
     def forget_deletions(self, below: int) -> None:
         """The log begins at `below` now: deletions of what lay lower need not be remembered.
