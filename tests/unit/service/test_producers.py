@@ -360,3 +360,22 @@ def test_a_leader_that_steps_down_forgets_chunks_that_were_not_committed() -> No
     writer = leader.writers.get("w")
     assert writer is not None
     assert (writer.streams, leader.writers.chunk_count) == ({}, 0)
+
+
+def test_what_a_cut_left_of_a_chunk_waits_for_no_position_of_the_log_before() -> None:
+    """The announcement was committed, of the messages one, and the same replica leads again."""
+    log, clock = MemoryLog(), FakeClock()
+    leader = Metadata.open(log, clock)
+    leader.writers.put(WriterPut("w", 1, "run", [], lasting=True, expired=False, used_ms=0))
+    change = ChunkStored("w", 0, "orders", 0, 0, 0, "digest", 0, 0, 3, 0)
+    leader.writers.announce(change)
+    log.commit()
+    leader.writers.stored(change, log.end_position + 10_000)
+    leader.cut(log.end_position)
+    log.ends["orders", 0] = 1
+    end = leader.promote(2)
+    writer = leader.writers.get("w")
+    assert writer is not None
+    [chunk_there] = writer.streams[0, "orders", 0].chunks
+    assert chunk_there.present == 1
+    assert max(chunk_there.end, leader.writers.floor) == end

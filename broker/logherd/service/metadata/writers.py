@@ -226,7 +226,9 @@ class Writers:
     def _cut(self, change: ChunkCut) -> None:
         stream = self._stream(change.place, change.generation)
         if stream is not None and change.sequence == len(stream.chunks) - 1:
-            stream.chunks[-1].runs = _first(stream.chunks[-1].runs, change.kept)
+            chunk = stream.chunks[-1]
+            chunk.runs = _first(chunk.runs, change.kept)
+            chunk.end = 0  # where it ended no longer says anything of this log, which may never go so far
 
     def _keep(self, change: ChunksKept) -> None:
         stream = self._stream(change.place, change.generation)
