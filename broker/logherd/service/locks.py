@@ -3,7 +3,7 @@
 from logherd.kit.clock import Clock
 from logherd.service.errors import RequestError
 from logherd.service.lock_table import LockTable, QueueName
-from logherd.service.metadata import Metadata, MetadataRefusedError
+from logherd.service.metadata import QUEUES_PER_RECORD, Metadata, MetadataRefusedError
 from logherd.service.ports import Answer, Handler, Reply, Request, Session
 from logherd.service.requests import after, body_reply
 from logherd.wire.bodies import MessageQueue, decode_body
@@ -37,7 +37,8 @@ class Locks:
         self._begin_epoch(now)
         try:
             for group, queues in self.table.ended(now).items():
-                self._metadata.owners.take(group, "", queues)
+                for at in range(0, len(queues), QUEUES_PER_RECORD):
+                    self._metadata.owners.take(group, "", queues[at : at + QUEUES_PER_RECORD])
         except MetadataRefusedError:
             return  # the store reports its own state; the next call tries again
         self.table.expire(now)

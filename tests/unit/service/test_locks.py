@@ -1,7 +1,7 @@
 """Requests that lock and unlock queues."""
 
 from logherd.service.locks import Locks
-from logherd.service.metadata import Metadata
+from logherd.service.metadata import CHANGES, SNAPSHOTS, Metadata
 from logherd.service.routing import Role
 from logherd.wire.bodies import MessageQueue
 from logherd.wire.bodies.clients import LockQueues
@@ -136,3 +136,26 @@ def test_ended_leases_wait_for_space_in_the_log() -> None:
     assert len(locks.table) == 0
     log.commit()
     assert list(Metadata.read(log, clock).owners) == []
+
+
+def test_however_many_queues_one_client_holds_their_records_and_snapshots_stay_small() -> None:
+    """A client may lock queues of any name, and the log takes no record of more than 4 MiB."""
+    clock, log = FakeClock(), MemoryLog()
+    metadata = Metadata.open(log, clock)
+    locks = Locks(metadata, clock)
+    desk = Desk(Role.BROKER, clock, locks.handlers())
+    for topic in ("a" * 250, "b" * 250):
+        queues = [MessageQueue(topic=topic, broker_name="a", queue_id=number) for number in range(10_000)]
+        desk.ask(RequestCode.LOCK_BATCH_MQ, None, LockQueues(client_id="c", group="g", queues=queues))
+    locked = len(log.entries[CHANGES])
+    metadata.request_snapshot()
+    while not metadata.pinned_position:
+        metadata.end_pass()
+        log.commit()
+    again = Metadata.open(log, clock)
+    assert sum(len(owners) for _, owners in again.owners) == 20_000
+    clock.monotonic += 60_000
+    locks.tick()
+    assert (len(locks.table), list(metadata.owners)) == (0, [])
+    written = log.entries[SNAPSHOTS] + log.entries[CHANGES][locked:]
+    assert max(len(entry.body) for entry in written) < 512 << 10

@@ -5,11 +5,15 @@ whole lease anew, which ends no earlier than the one that the owner was told of.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from logherd.service.metadata.changes import QueueName, QueuesLocked
 from logherd.service.metadata.journal import Journal
 
-__all__ = ["Owners"]
+__all__ = ["QUEUES_PER_RECORD", "Owners"]
+
+QUEUES_PER_RECORD: Final = 500
+"""How many are named together where their number has no bound: far less than the largest record that the log takes."""
 
 _Table = dict[str, dict[QueueName, str]]
 
@@ -57,10 +61,11 @@ class Owners:
         self._position = 0
 
     def as_changes(self) -> Iterator[QueuesLocked]:
-        """The state as changes that make it, one for each client."""
+        """The state as changes that make it, one or more for each client."""
         for group, owners in self:
             clients: dict[str, list[QueueName]] = {}
             for queue, client_id in owners.items():
                 clients.setdefault(client_id, []).append(queue)
             for client_id, queues in clients.items():
-                yield QueuesLocked(group, client_id, queues)
+                for at in range(0, len(queues), QUEUES_PER_RECORD):
+                    yield QueuesLocked(group, client_id, queues[at : at + QUEUES_PER_RECORD])
