@@ -368,6 +368,15 @@ def test_after_its_last_retry_a_message_is_a_dead_letter(
     assert len(rig.records(topic)) == 1
 
 
+def test_a_dead_letter_is_stored_whichever_queue_of_the_retry_topic_was_chosen(rig: Rig) -> None:
+    rig.metadata.groups.put(GroupConfig("billing", retry_queues=4))
+    rig.metadata.topics.put(TopicConfig("%RETRY%billing", 4, 4))
+    answers = [sent(rig, "%RETRY%billing", e=queue, j=17) for queue in (0, 3, -1)]
+    assert [(answer.code, answer.ext["queueId"]) for answer in answers] == [(0, "0")] * 3
+    assert len(rig.records("%DLQ%billing")) == 3
+    assert sent(rig, "%RETRY%billing", e=4, j=1).code == 29
+
+
 def test_a_delayed_retry_is_refused_and_a_delayed_dead_letter_is_not_delayed(rig: Rig) -> None:
     rig.metadata.groups.put(GroupConfig("billing"))
     refused(rig, 3, "delayed delivery", "%RETRY%billing", i="DELAY\x014\x02", j=1)

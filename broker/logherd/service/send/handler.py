@@ -84,10 +84,12 @@ class SendHandler:
             )
         if code == _BATCH or header.batch:
             return self._store_batch(frame, session, header, target)
-        properties = header.properties or ""
+        properties, queue_id = header.properties or "", header.queue_id
         if target.retry_group is not None:
             target, properties = self._route_retry(header, target, properties)
-        queue = target.queues.get(header.queue_id) or target.queue(header.queue_id)
+            if target.retry_group is None:
+                queue_id = 0  # the sender chose among the queues of the retry topic, which may be more
+        queue = target.queues.get(queue_id) or target.queue(queue_id)
         body = frame.body
         sys_flag = header.sys_flag
         if sys_flag & CHECKED_FLAGS:
