@@ -78,6 +78,17 @@ def test_a_reply_is_not_kept_where_that_is_switched_off(tmp_path: Path) -> None:
     assert rig.records(f"{CLUSTER}_REPLY_TOPIC") == []
 
 
+def test_a_reply_is_pushed_and_not_kept_while_too_much_waits_for_the_disk(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, sends={"unwritten_bytes_max": 3_000})
+    requester = FakeSession(id=50)
+    rig.registry.join_producer("askers", Connection("waiting", requester, "JAVA", 477, 0, 0))
+    for _ in range(4):
+        rig.request(REPLY_V2, short_header("replies", i=WANTED, e=0), b"b" * 2_000)
+    rig.end_pass()
+    assert len(requester.calls) == 4
+    assert len(rig.records(f"{CLUSTER}_REPLY_TOPIC")) == 2
+
+
 def test_a_reply_that_does_not_say_to_whom_or_is_too_large_is_13(tmp_path: Path) -> None:
     rig = Rig(tmp_path, sends={"body_bytes_max": 10})
     for answer, remark in ((reply(rig, "A\x01b\x02"), "REPLY_TO_CLIENT"), (reply(rig, body=b"b" * 11), "11 bytes")):

@@ -79,6 +79,8 @@ class ReplyHandler:
         return PARKED
 
     def _keep(self, request: Request, header: SendMessageHeader, session: Session) -> None:
+        if self._store.unwritten_bytes > self._options.unwritten_bytes_max:
+            return  # nobody waits for the copy, so that nothing else would bound what a slow disk is behind with
         target = self._targets.ensure(reply_topic(self._options.cluster_name))
         encoded = self._stamper.stamp(header.properties or "")[0]
         # The copy is a service to people, not part of the promise: a full disk does not stop replies.
