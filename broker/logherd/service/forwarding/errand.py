@@ -2,9 +2,8 @@
 
 from bisect import insort
 
-from logherd.service.forwarding.handling import HANDLING, Handling, Kind
+from logherd.service.forwarding.handling import HANDLING, HOLD_MS, Handling, Kind
 from logherd.service.ports import Session
-from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import encode_header
 from logherd.wire.headers.forwarding import ForwardedHeader
@@ -112,13 +111,14 @@ def at_home(errand: Errand, *, now_ms: int) -> Frame:
 
 
 def _suspend_ms(frame: Frame) -> int:
-    """How long a pull may wait by what it says; as long as any other request if it does not want to wait at all."""
+    """How long a pull may wait by what it says, and as long as any other request if that is shorter: it has yet to
+    arrive at the leader, which begins nothing whose time is over."""
     try:
         if int(frame.ext.get("sysFlag", "0")) & PullFlag.SUSPEND:
-            return min(max(int(frame.ext.get("suspendTimeoutMillis", "0")), 0), _SUSPEND_MS_MAX)
+            return min(max(int(frame.ext.get("suspendTimeoutMillis", "0")), HOLD_MS), _SUSPEND_MS_MAX)
     except ValueError:
-        return HANDLING[RequestCode.QUERY_CONSUMER_OFFSET].hold_ms  # the leader says what is wrong with it
-    return HANDLING[RequestCode.QUERY_CONSUMER_OFFSET].hold_ms
+        return HOLD_MS  # the leader says what is wrong with it
+    return HOLD_MS
 
 
 def _shorten_pull(ext: dict[str, str], left_ms: int) -> None:

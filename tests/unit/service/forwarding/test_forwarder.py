@@ -277,6 +277,14 @@ def test_a_pull_does_not_hold_up_what_comes_after_it(desk: Desk) -> None:
     assert sent(desk.ask(), NEXT) == [2]
 
 
+@pytest.mark.parametrize("suspend_ms", ["0", "1", "-1"])
+def test_a_pull_that_hardly_wants_to_wait_has_time_to_arrive(desk: Desk, suspend_ms: str) -> None:
+    desk.link(ahead_ms=7)
+    [effect] = desk.ask(PULL, ext={"sysFlag": "2", "suspendTimeoutMillis": suspend_ms})
+    assert isinstance(effect, Transmit)
+    assert effect.deadline_ms == NOW + 2_500 + 7
+
+
 def test_old_news_of_a_leader_is_ignored(desk: Desk) -> None:
     desk.link(leader=B)
     assert desk.forwarder.follow(A, now_ms=NOW) == []
