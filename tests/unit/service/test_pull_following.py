@@ -1,5 +1,6 @@
 """Pulls that a follower answers itself, and those that it leaves to the leader."""
 
+from errno import EMFILE
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,14 @@ def test_damage_that_a_pull_meets_is_told_and_the_leader_answers(
     monkeypatch.setattr(follower.rig.pull, "read", damaged)
     assert follower.pull(0) is None
     assert met == [error]
+
+
+def test_a_file_that_cannot_be_opened_leaves_the_pull_to_the_leader(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(EMFILE, "too many open files")
+
+    monkeypatch.setattr(follower.rig.pull, "read", refused)
+    assert follower.pull(0) is None
+    assert follower.pulls.served == 0

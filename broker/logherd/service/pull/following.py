@@ -99,7 +99,7 @@ class FollowerPulls:
             reply = self._answer(header)
         except (RequestError, HeaderError):
             return None  # it says so itself
-        except StoreError as error:
+        except (StoreError, OSError) as error:  # OSError: no descriptor or no memory for a file of the log
             _log.error("a follower cannot read what it holds", error=error)
             if isinstance(error, StoreDamaged):
                 self.on_damage(error)
