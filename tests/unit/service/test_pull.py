@@ -372,6 +372,19 @@ def test_a_wake_that_was_missed_is_made_up_for_by_the_recheck(rig: Rig) -> None:
     assert told(session).code == 0
 
 
+def test_who_waits_is_not_left_behind_by_more_messages_than_one_look_passes(rig: Rig) -> None:
+    session = parked(rig, 0, subscription="B")
+    for tag in "A" * 2000 + "B":
+        rig.request(310, short_header(i=f"TAGS\x01{tag}\x02"), b"x")
+    rig.end_pass()
+    offset, rounds = 0, 0
+    answer = told(session)
+    while answer.code == 20:
+        offset, rounds = int(answer.ext["nextBeginOffset"]), rounds + 1
+        answer = pulled(rig, offset, sysFlag=SUBSCRIPTION | SUSPEND, subscription="B")
+    assert (ends(answer), rounds) == ((0, 2001, 0, 2001), 2)
+
+
 def test_all_who_wait_for_a_queue_are_woken(rig: Rig) -> None:
     sessions = [parked(rig, 0, consumerGroup=f"g{number}") for number in range(5)]
     elsewhere = parked(rig, 0, queueId=1)

@@ -231,6 +231,8 @@ class PullHandler:
             return self._found(result, waiter.group, queue.topic)
         if result.status is ReadStatus.NO_MATCH:
             waiter.offset = result.next_offset
+            # More came at once than one look passes: what is wanted may lie behind, and nothing else would wake it.
+            last = last or result.next_offset < result.max_offset
         elif result.status not in (ReadStatus.AT_END, ReadStatus.QUEUE_EMPTY):
             return _not_found(result, waiter.offset)
         if not last:
