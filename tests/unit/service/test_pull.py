@@ -1,5 +1,6 @@
 """Pulls: every row of the sheet's status and error tables, filters, limits, and long polling."""
 
+from errno import EIO
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from logherd.service.clients.registry import Connection, ConsumerProfile, Subscr
 from logherd.service.metadata import MetadataOptions
 from logherd.service.ports import PARKED, Reply, ReplyAfter
 from logherd.service.pull import PullOptions
+from logherd.store import MessageStore, StoreDamaged
 from logherd.wire.frame import Frame
 from unit.service.client_fakes import FakeSession
 from unit.service.rig import CLUSTER, Rig, decode_all, frame_of, short_header
@@ -383,6 +385,21 @@ def test_who_waits_is_not_left_behind_by_more_messages_than_one_look_passes(rig:
         offset, rounds = int(answer.ext["nextBeginOffset"]), rounds + 1
         answer = pulled(rig, offset, sysFlag=SUBSCRIPTION | SUSPEND, subscription="B")
     assert (ends(answer), rounds) == ((0, 2001, 0, 2001), 2)
+
+
+@pytest.mark.parametrize("error", [StoreDamaged("commitlog/0", 7, "it differs", "."), OSError(EIO, "no bytes")])
+def test_what_cannot_be_read_for_one_who_waits_is_met_by_its_next_pull(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def unreadable(*_: object, **__: object) -> None:
+        raise error
+
+    session = parked(rig, 0)
+    rig.request(310, short_header(), b"new")
+    monkeypatch.setattr(MessageStore, "read", unreadable)
+    rig.end_pass()
+    assert ends(told(session)) == (19, 0, 0, 1)
+    assert pulled(rig, 0).code == 1
 
 
 def test_all_who_wait_for_a_queue_are_woken(rig: Rig) -> None:

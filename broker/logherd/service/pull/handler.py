@@ -19,7 +19,7 @@ from logherd.service.ports import PARKED, Answer, Reply, ReplyAfter, Request, Se
 from logherd.service.pull.filters import ForbiddenError, find_tag_codes
 from logherd.service.pull.hold import Hold, Waiter
 from logherd.service.pull.options import PullOptions
-from logherd.store import MessageStore, QueueLog, ReadResult, ReadStatus
+from logherd.store import MessageStore, QueueLog, ReadResult, ReadStatus, StoreDamaged
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header
@@ -226,7 +226,10 @@ class PullHandler:
         if pending is not None or self._store.find_queue(queue.topic, queue.queue_id) is not queue:
             # Whatever happened to the queue, the consumer's next pull meets it with all checks.
             return self._look_again(waiter)
-        result = self._read(queue, waiter.offset, waiter.messages_max, waiter.tag_codes)
+        try:
+            result = self._read(queue, waiter.offset, waiter.messages_max, waiter.tag_codes)
+        except (StoreDamaged, OSError):
+            return self._look_again(waiter)  # the next pull meets it, where it is told and answered
         if result.status is ReadStatus.FOUND:
             return self._found(result, waiter.group, queue.topic)
         if result.status is ReadStatus.NO_MATCH:
