@@ -12,7 +12,7 @@ from logherd.service.names.epochs import Epochs, Expected, Superseded
 from logherd.service.names.handlers import BrokerNames
 from logherd.service.names.keyvalues import KeyValues
 from logherd.service.names.registration import LocalRegistration, OutgoingRequest, Registrar
-from logherd.service.names.routes import SUCCESSION_MS, Registration, RouteTable, TableVersion
+from logherd.service.names.routes import SUCCESSION_MS, Registration, RegistrationError, RouteTable, TableVersion
 from logherd.service.ports import Reply
 from logherd.service.routing import Role
 from logherd.wire.bodies import decode_body
@@ -133,6 +133,25 @@ def test_a_leader_that_goes_stays_in_routes_until_there_is_another_or_the_time_i
         if successor:
             routes.register(said(SECOND, 4, session=8), 2_000)
         assert routes.expire(1_000 + SUCCESSION_MS) == ([] if successor else [FIRST])
+        assert leader(routes) == (SECOND.address if successor else None)
+
+
+def test_a_leader_that_comes_back_as_a_follower_stays_in_routes_until_there_is_another() -> None:
+    follower = FIRST._replace(broker_id=1)
+    attends = Registration(follower, {}, TableVersion(), session_id=8, complete=True)
+    for successor in (True, False):
+        routes = table()
+        routes.register(said(FIRST, 3), 0)
+        routes.session_closed(7, 1_000)
+        with pytest.raises(RegistrationError, match="leader of g in epoch 3"):
+            routes.register(attends, 2_000)
+        assert leader(routes) == FIRST.address
+        if successor:
+            routes.register(said(SECOND, 4, session=9), 3_000)
+        else:
+            assert routes.expire(1_000 + SUCCESSION_MS) == [FIRST]
+        routes.register(attends, 1_000 + SUCCESSION_MS)
+        assert routes.brokers()["g"].addresses[1] == follower.address
         assert leader(routes) == (SECOND.address if successor else None)
 
 

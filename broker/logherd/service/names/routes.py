@@ -124,12 +124,13 @@ class RouteTable:
         """Add or refresh one broker and, if it is its leader, its topics.
 
         Raises: RegistrationError for a single topic of a broker that has not registered before, for a cluster other
-            than the one its name belongs to, and for an older claimant of a taken id; Superseded, which is one, for a
-            leader of an earlier epoch than the known one.
+            than the one its name belongs to, for an older claimant of a taken id, and for a follower whose address is
+            still the leader's; Superseded, which is one, for a leader of an earlier epoch than the known one.
         """
         broker = registration.broker
         self._refuse_foreign(registration)
         self._refuse_superseded(registration)
+        self._refuse_early_follower(broker)
         entry = self._brokers.get(broker.name)
         if entry is None:
             entry = self._brokers[broker.name] = BrokerRoute(broker.cluster, broker.name)
@@ -321,6 +322,17 @@ class RouteTable:
             broker.cluster, broker.name, registration.epoch, leader=leader,
             leader_epoch=None if live is None or live.until_ms is not None else live.epoch,
         )  # fmt: skip
+
+    def _refuse_early_follower(self, broker: BrokerIdentity) -> None:
+        """A leader that died and is back as a follower would take its own address out of routes, which name it until
+        another leads."""
+        live = self._live.get((broker.cluster, broker.address))
+        if broker.broker_id == LEADER_ID or live is None or live.epoch is None or live.broker.name != broker.name:
+            return
+        raise RegistrationError(
+            f"{broker.address} is known as the leader of {broker.name} in epoch {live.epoch}; it can be registered as "
+            f"id {broker.broker_id} when another leads"
+        )
 
     def _put_topics(self, broker_name: str, topics: Mapping[str, TopicConfig], *, complete: bool) -> None:
         for topic, config in topics.items():
