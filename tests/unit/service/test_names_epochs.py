@@ -136,6 +136,20 @@ def test_a_leader_that_goes_stays_in_routes_until_there_is_another_or_the_time_i
         assert leader(routes) == (SECOND.address if successor else None)
 
 
+def test_an_address_that_another_name_takes_leaves_the_routes_of_the_first() -> None:
+    """A group was taken down, and within the time of a succession another one leads at its address."""
+    routes = table()
+    routes.register(said(FIRST, 3), 0)
+    routes.withdraw(FIRST, 3, 1_000)
+    other = FIRST._replace(name="h")
+    routes.register(said(other, 1, session=8), 2_000)
+    assert list(routes.brokers()) == ["h"]
+    assert not routes.unregister(FIRST)
+    assert routes.session_closed(8, 3_000) == []
+    assert routes.expire(3_000 + SUCCESSION_MS) == [other]
+    assert (routes.brokers(), routes.topics()) == ({}, [])
+
+
 def test_a_leader_that_comes_back_as_a_follower_stays_in_routes_until_there_is_another() -> None:
     follower = FIRST._replace(broker_id=1)
     attends = Registration(follower, {}, TableVersion(), session_id=8, complete=True)

@@ -131,6 +131,9 @@ class RouteTable:
         self._refuse_foreign(registration)
         self._refuse_superseded(registration)
         self._refuse_early_follower(broker)
+        known = self._live.get((broker.cluster, broker.address))
+        if known is not None and known.broker.name != broker.name:
+            self.unregister(known.broker)  # nothing would end its routes any more
         entry = self._brokers.get(broker.name)
         if entry is None:
             entry = self._brokers[broker.name] = BrokerRoute(broker.cluster, broker.name)
@@ -156,7 +159,9 @@ class RouteTable:
 
     def unregister(self, broker: BrokerIdentity) -> bool:
         """Forget one address of a broker name; whether it was known. Topics go with the last address of the name."""
-        self._live.pop((broker.cluster, broker.address), None)
+        live = self._live.get((broker.cluster, broker.address))
+        if live is not None and live.broker.name == broker.name:
+            del self._live[broker.cluster, broker.address]
         entry = self._brokers.get(broker.name)
         if entry is None or entry.cluster != broker.cluster:
             return False
