@@ -13,6 +13,7 @@ from logherd.service.names.registration import OutgoingRequest, Registrar
 from logherd.settings.options import Endpoint
 from logherd.telemetry.log import Log
 from logherd.wire.codes import ResponseCode
+from logherd.wire.errors import FrameError
 from logherd.wire.frame import Frame
 from logherd.wire.headers import encode_header
 
@@ -157,7 +158,7 @@ class ExternalNames:
                 self._connections[address] = connection
             frame = Frame(int(request.code), 0, ext=encode_header(request.header), body=request.body)
             answer = await connection.call(frame, seconds=ANSWER_SECONDS)
-        except NetError as error:
+        except (NetError, FrameError) as error:  # FrameError: more topics than one frame holds
             return str(error)
         return "" if answer.code == ResponseCode.SUCCESS else f"code {answer.code}: {answer.remark}"
 

@@ -102,6 +102,15 @@ async def test_the_leader_is_in_routes_at_once_and_an_old_one_cannot_come_back()
         assert service.names.routes.topics() == ["T"]
 
 
+async def test_more_topics_than_a_frame_holds_are_a_registration_that_failed() -> None:
+    service = Service()
+    async with running(service, 1) as [(broker, _)]:
+        broker.lead(3)
+        request = _registration(broker)._replace(body=bytes(17 << 20))
+        assert "the limit is 16777216" in await broker._try(service.endpoint, request)
+        await service.leads(lambda address: address == "10.0.0.1:10911")
+
+
 async def test_a_follower_registers_nothing_and_a_former_leader_withdraws() -> None:
     service = Service()
     async with running(service, 1) as ((names, data),):
