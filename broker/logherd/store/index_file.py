@@ -64,15 +64,21 @@ class IndexFile:
 
     @classmethod
     def open(cls, files: Files, directory: str, name: int, *, slots: int, writable: bool) -> "IndexFile":
-        """Open or, if `writable`, make the file with all blocks of its slots. Raises OSError (ENOSPC)."""
+        """Open or, if `writable`, make the file with all blocks of its slots.
+
+        Raises: OSError (ENOSPC), and may be tried again: no descriptor is kept.
+        """
         path = f"{directory}/{name:017d}"
         file = files.open(path, create=writable)
         size = HEADER_SIZE + 4 * slots
-        if writable:
-            if file.size() < size:
+        try:
+            if writable and file.size() < size:
                 file.allocate(size)
-            return cls(path, name, file, slots=slots, view=file.map_writable(size))
-        return cls(path, name, file, slots=slots, view=file.map(size))
+            view = file.map_writable(size) if writable else file.map(size)
+        except OSError:
+            file.close()
+            raise
+        return cls(path, name, file, slots=slots, view=view)
 
     def restart(self, count: int, used_slots: int) -> None:
         """Go back to `count` after a crash: what came later is derived again."""

@@ -1,5 +1,6 @@
 """A process that has no descriptor left can still store what it has a segment for."""
 
+import errno
 import mmap
 import os
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ import pytest
 
 from logherd.store import MessageStore, StoreFull
 from logherd.store.files_os import OsFiles
-from unit.store.helpers import SimClock, append, flush, none_left, small_options
+from unit.store.helpers import SimClock, append, flush, none_left, settle, small_options
 
 
 @pytest.fixture
@@ -86,3 +87,22 @@ def test_whoever_makes_a_segment_durable_first_no_descriptor_stays_open(store: M
         assert upcoming.created
     segments = len(list(Path(folder).iterdir()))
     assert len(os.listdir("/proc/self/fd")) - before < 2 * segments, "a file and its mapping"
+
+
+def test_an_index_file_that_waits_for_space_keeps_no_descriptor(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    append(store, properties=b"KEYS\x01k\x02")
+    flush(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", no_space)
+        settle(store)
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            store.background_work()
+        assert len(os.listdir("/proc/self/fd")) == before
+    settle(store)
+    assert store.query_index("T", "k", max_count=1, begin=0, end=2000)
