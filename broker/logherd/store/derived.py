@@ -218,7 +218,7 @@ class Derived:
             queue.deleted = DELETED
             queue.start_at(0, 0)
             self._dirty.pop(queue, None)
-            self.reader.cache.forget(f"{self.reader.directory(queue.topic)}/{queue.queue_id}/")
+            self.reader.forget(queue)
         if queues:
             self._writer.tasks.append(self._remove_queue_files(queues))
 
@@ -230,7 +230,7 @@ class Derived:
 
     def empty(self, queue: QueueLog) -> None:
         """Let a living queue begin anew at offset 0; its files are shortened when the next part is written."""
-        queue.go_back(0)
+        self.table.empty(queue)
         self._dirty[queue] = 0
 
     def _remove_files(self, topic: str, removed: list[QueueLog]) -> Task:

@@ -81,6 +81,10 @@ class UnitReader:
             return b""
         return file.read(within * UNIT_SIZE, min(count, self._units - within) * UNIT_SIZE)
 
+    def forget(self, queue: QueueLog) -> None:
+        """Its files are to be deleted, or to be cut: others will have their names."""
+        self.cache.forget(f"{queue_directory(self._root, queue.topic, queue.queue_id)}/")
+
 
 class UnitWriter:
     """Writes and flushes units. Writer thread."""

@@ -19,6 +19,9 @@ class UnitSource(Protocol):
     def read_units(self, queue: QueueLog, offset: int, count: int) -> bytes:
         """Up to `count` units from `offset` on, fewer where a file ends."""
 
+    def forget(self, queue: QueueLog) -> None:
+        """Keep no file of this queue open."""
+
 
 class QueueTable:
     """The owner thread's queues.
@@ -96,6 +99,15 @@ class QueueTable:
         queues[queue.queue_id] = queue
         queue.deleted = ALIVE
 
+    def empty(self, queue: QueueLog) -> None:
+        """Let a living queue begin anew at offset 0."""
+        self._go_back(queue, 0)
+
+    def _go_back(self, queue: QueueLog, offset: int) -> None:
+        """Units from `offset` on come from memory until its files hold them, which may be new ones of the same name."""
+        queue.go_back(offset)
+        self._source.forget(queue)
+
     def go_back(self, topic: str, queue_id: int, position: int) -> None:
         """Let a queue forget the units of records at or above a position of the log."""
         queue = self.find(topic, queue_id)
@@ -103,7 +115,7 @@ class QueueTable:
             return
         offsets = range(queue.min_offset, queue.max_offset)
         at = bisect_left(offsets, position, key=lambda offset: self.unit(queue, offset)[0])
-        queue.go_back(offsets.start + at)
+        self._go_back(queue, offsets.start + at)
 
     def ends_below(self, queue: QueueLog, position: int) -> bool:
         """Whether all records of a queue lie below a position of the log, or are gone while the log begins below it."""

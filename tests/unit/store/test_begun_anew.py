@@ -1,0 +1,71 @@
+"""A queue whose files hold more than it has: what they held is never read again, whatever is written there later."""
+
+from dataclasses import replace
+
+from msgspec.structs import replace as changed
+
+from logherd.store import MessageStore, QueueLog
+from logherd.store.checkpoint import SLOT_OFFSETS, decode_checkpoint, encode_slot
+from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, open_store, settle, small_options
+
+
+def queue_of(store: MessageStore) -> QueueLog:
+    found = store.find_queue("T", 0)
+    assert found is not None
+    return found
+
+
+def append_all(store: MessageStore, word: str, count: int) -> list[bytes]:
+    """Append messages, and let nothing but the files of the queue hold them."""
+    made = [b"%s%d" % (word.encode(), number) + b"." * 300 for number in range(count)]
+    for body in made:
+        append(store, body=body)
+        flush(store)
+    for _ in range(2):
+        settle(store)
+        append(store, "other")
+        flush(store)
+    settle(store)
+    return made
+
+
+def test_a_topic_made_again_after_a_crash_has_none_of_the_messages_it_had() -> None:
+    disk = SimDisk()
+    store = open_store(disk)
+    append_all(store, "old", 6)
+    deleted = store.end_position
+    store.close()  # as a process does that is killed before it has deleted the files
+    store = open_store(disk)
+    assert store.forget_deleted({"T": deleted}) == ["T"]
+    settle(store)
+    made = append_all(store, "new", 6)
+    assert queue_of(store).tail_start == 6
+    assert bodies(store) == made
+
+
+def test_units_that_a_replica_writes_again_into_a_new_file_are_read_from_it() -> None:
+    disk, clock, options = SimDisk(), SimClock(), replace(small_options(), replicated=True)
+    store = MessageStore.open(ROOT, options, disk, clock=clock)
+    made = append_all(store, "a", 20)
+    known, last = store.unit(queue_of(store), 16), store.unit(queue_of(store), 19)
+    assert known is not None
+    assert last is not None
+    assert known[0] < options.log.segment_bytes <= last[0]
+    store.close()
+    file = disk.open(f"{ROOT}/checkpoint")  # as a machine leaves it that stopped before the newest one was flushed
+    checkpoint = decode_checkpoint(file.read(0, file.size()))
+    assert checkpoint is not None
+    old = changed(
+        checkpoint, committed=known[0], queues_dispatched=known[0], index_dispatched=known[0], closed=False
+    )  # fmt: skip
+    for counter in (old.counter + 1, old.counter + 2):
+        file.write(SLOT_OFFSETS[counter % 2], (encode_slot(changed(old, counter=counter)),))
+    store = MessageStore.open(ROOT, options, disk, clock=clock)
+    assert queue_of(store).max_offset == 16
+    store.advance(options.log.segment_bytes)
+    assert queue_of(store).max_offset < 20
+    settle(store)
+    store.advance(store.end_position)
+    made += append_all(store, "b", 6)
+    assert queue_of(store).tail_start == 26
+    assert bodies(store) == made
