@@ -82,8 +82,8 @@ class QueueLog:
             self.tail_start = offset
         self.written = min(self.written, offset)
         self.max_offset = self.next_offset = offset
-        if offset < self.first_offset:
-            self.first_offset = self._min_offset = offset
+        self.first_offset = min(self.first_offset, offset)
+        self._min_offset = min(self._min_offset, offset)
 
     def cut(self, position: int) -> None:
         """Forget the uncommitted units whose records lie at or above a position of the log."""

@@ -43,6 +43,24 @@ def test_a_topic_made_again_after_a_crash_has_none_of_the_messages_it_had() -> N
     assert bodies(store) == made
 
 
+def test_a_topic_made_again_after_a_crash_has_all_its_messages_though_retention_took_some_of_the_old_ones() -> None:
+    disk = SimDisk()
+    derived = {"queue_file_units": 1000}
+    store = open_store(disk, derived=derived, retention={"bytes_max": 16384})
+    while store.end_position < 3 * small_options().log.segment_bytes:
+        append_all(store, "old", 10)
+    assert store.apply_retention(10**9, store.committed_position)
+    settle(store)
+    deleted = store.end_position
+    store.close()
+    store = open_store(disk, derived=derived)
+    assert queue_of(store).min_offset > 0
+    assert store.forget_deleted({"T": deleted}) == ["T"]
+    settle(store)
+    made = append_all(store, "new", 4)
+    assert bodies(store) == made
+
+
 def test_units_that_a_replica_writes_again_into_a_new_file_are_read_from_it() -> None:
     disk, clock, options = SimDisk(), SimClock(), replace(small_options(), replicated=True)
     store = MessageStore.open(ROOT, options, disk, clock=clock)
