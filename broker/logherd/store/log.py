@@ -398,7 +398,7 @@ class CommitLog:
                 self._files, directory, expired, writer=self._writer, derived=derived(self.min_position),
                 start_epoch=epoch_before(self.min_position),
             )  # fmt: skip
-            self._writer.tasks.append(task)
+            self._writer.deletions.append(task)
         return len(expired)
 
     def close(self) -> None:

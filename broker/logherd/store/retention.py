@@ -45,7 +45,10 @@ def expired_segments(
 def delete_segments(
     files: Files, directory: str, segments: list[Segment], *, writer: LogWriter, derived: Task, start_epoch: int
 ) -> Task:
-    """Delete forgotten segments and then what was derived from them. A task of the writer thread."""
+    """Delete forgotten segments and then what was derived from them. A task of the writer thread.
+
+    The latter in the order of what else is done with derived files, which may be under way.
+    """
     start = segments[-1].end
     writer.checkpoint.record(replace(writer.checkpoint.value, log_start=start, start_epoch=start_epoch))
     writer.checkpoint.sync()
@@ -55,4 +58,4 @@ def delete_segments(
         files.unlink(segment.path)
         yield from with_descriptor(partial(files.sync_dir, directory))
         yield None
-    yield from derived
+    writer.tasks.append(derived)

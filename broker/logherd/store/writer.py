@@ -209,7 +209,7 @@ class LogWriter:
 
     __slots__ = (
         "_active", "_clock", "_directory", "_due", "_files", "_flush_bytes_mean", "_options", "_unflushed", "_written",
-        "checkpoint", "failure", "flushed_position", "free_bytes", "next_segment", "tasks",
+        "checkpoint", "deletions", "failure", "flushed_position", "free_bytes", "next_segment", "tasks",
     )  # fmt: skip
 
     def __init__(
@@ -231,6 +231,8 @@ class LogWriter:
         self.free_bytes = files.free_bytes(directory)
         self.next_segment: Segment | None = None
         self.tasks: deque[Task] = deque()
+        self.deletions: deque[Task] = deque()
+        """Of segments. They wait for no task, as a task that waits for space may get it by them alone."""
 
     @property
     def flushes_later(self) -> bool:
@@ -375,14 +377,15 @@ class LogWriter:
         return self.flushed_position - self.checkpoint.value.queues_dispatched
 
     def _task_step(self) -> bool:
-        """One step of the oldest task; False if there is none or it waits for space."""
-        if not self.tasks:
-            return False
-        try:
-            return next(self.tasks[0]) is None
-        except StopIteration:
-            self.tasks.popleft()
-            return bool(self.tasks)
+        """One step of the oldest deletion, else of the oldest task; False if there is none or each waits."""
+        for tasks in (self.deletions, self.tasks):
+            try:
+                if tasks and next(tasks[0]) is None:
+                    return True
+            except StopIteration:
+                tasks.popleft()
+                return bool(self.deletions or self.tasks)
+        return False
 
     def _zero_step(self, ahead: int) -> bool:
         """Where it pays, write zeros, durably, over the next blocks if fewer than `ahead` bytes are prepared."""

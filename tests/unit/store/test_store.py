@@ -450,6 +450,24 @@ def test_derived_files_wait_for_space_and_the_store_goes_on(disk):
     assert store.disk.stopped is None
 
 
+def test_retention_frees_the_space_that_derived_files_wait_for(disk):
+    store = open_store(disk, retention={"bytes_max": 16384})
+    while store.end_position < 4 * 8192:
+        append(store)
+        flush(store)
+    settle(store)
+    disk.capacity = disk.used()
+    append(store, "new")
+    flush(store)
+    settle(store)
+    written = "/data/consumequeue/new/0/00000000000000000000"
+    assert not disk.size(written)
+    assert store.apply_retention(10**9, store.committed_position)
+    settle(store)
+    assert disk.size(written)
+    assert disk.used() < disk.capacity
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_failed_flush_of_the_log_stops_the_store_for_good(disk, number):
     store = open_store(disk)
