@@ -124,6 +124,10 @@ class CommitLog:
         """
         if size > self._options.record_bytes_limit:
             raise RecordTooLarge(f"the record takes {size} bytes, the limit is {self._options.record_bytes_limit}")
+        return self._make_room(size, reserve=reserve)
+
+    def _make_room(self, size: int, *, reserve: bool) -> int:
+        """`make_room` for whatever was appended elsewhere: there the limit was met or did not matter."""
         if self.end_position + size - self.batch_start > self._options.batch_bytes_max:
             self._end_batch()
         end = self.end_position + size + BLANK_SIZE_MIN
@@ -272,7 +276,7 @@ class CommitLog:
                 if self.end_position > start:
                     self.parts.append(data[start - first : self.end_position - first])
                     start = self.end_position
-                self.make_room(size, reserve=True)
+                self._make_room(size, reserve=True)
             end = note_record(record, queue, extract)
             if queue is not None and end is not None:
                 self.touched[queue] = end

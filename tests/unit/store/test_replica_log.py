@@ -144,6 +144,19 @@ def test_what_fits_a_batch_is_taken_because_a_leader_appends_it():
     assert raw(follower) == raw(leader)
 
 
+def test_what_fits_a_batch_of_the_leader_is_taken_wherever_a_batch_has_begun_here():
+    log = {"record_bytes_max": 1500, "batch_bytes_max": 2000}
+    leader, follower = open_replica(log=log), open_replica(log=log)
+    append(leader)
+    ship(leader, follower)
+    flush(leader)
+    append(leader, body=b"x" * 1700)
+    ship(leader, follower)
+    assert raw(follower) == raw(leader)
+    flush(follower)
+    assert len(bodies(follower)) == 2
+
+
 def test_a_deletion_by_an_earlier_leader_is_undone_by_a_cut_and_done_by_a_commit(leader):
     append(leader, "T", 0)
     append(leader, "T", 1)
