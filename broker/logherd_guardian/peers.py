@@ -23,10 +23,10 @@ class _Peer(Value):
 
 
 class Peers:
-    """The peers of one listener, asked in turn."""
+    """The peers of one listener, asked in turn. One that is named twice is one peer."""
 
     def __init__(self, addresses: tuple[str, ...]) -> None:
-        self._turn = [_Peer(address) for address in addresses]
+        self._turn = [_Peer(address) for address in dict.fromkeys(addresses)]
 
     def next(self, now: int, dialling: Sequence[str] = ()) -> str | None:
         """A peer to dial now; None if each has failed a moment ago. Those that failed last come last.

@@ -12,6 +12,13 @@ def test_without_peers_there_is_nobody() -> None:
     assert Peers(()).next(0) is None
 
 
+def test_a_peer_that_is_named_twice_waits_like_any_other_after_it_failed() -> None:
+    peers = Peers(("a", "a"))
+    assert peers.next(0) == "a"
+    peers.failed("a", 0)
+    assert peers.next(0) is None
+
+
 def test_a_peer_that_failed_waits_longer_and_longer_up_to_a_bound() -> None:
     peers, now, waits = Peers(("a",)), 0, []
     for _ in range(8):
