@@ -12,6 +12,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from logherd.kit.clock import Clock
+from logherd.store.background import Task
 from logherd.store.consume_queue import DELETED, UNIT_SIZE, QueueLog
 from logherd.store.extract import Extractor
 from logherd.store.files import Files
@@ -22,7 +23,7 @@ from logherd.store.options import StoreOptions
 from logherd.store.queue_files import UnitReader, UnitWriter
 from logherd.store.queue_list import QueueEntry, QueueList
 from logherd.store.queues import QueueTable
-from logherd.store.writer import LogWriter, Task, WriteBatch, patiently
+from logherd.store.writer import LogWriter, WriteBatch, patiently
 
 __all__ = ["Derived"]
 

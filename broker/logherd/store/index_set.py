@@ -7,11 +7,12 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from logherd.store.background import Task
 from logherd.store.checkpoint import Checkpoint
 from logherd.store.files import Files
 from logherd.store.index_file import IndexFile, index_name, index_timestamp
 from logherd.store.key_index import PENDING
-from logherd.store.writer import LogWriter, Task, patiently, with_descriptor
+from logherd.store.writer import LogWriter, patiently, with_descriptor
 
 __all__ = ["IndexDamaged", "IndexSet", "index_directory"]
 

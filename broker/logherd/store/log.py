@@ -12,6 +12,7 @@ from typing import Protocol
 
 from logherd.kit.errors import ensure
 from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, RecordError, encode_blank
+from logherd.store.background import Task
 from logherd.store.cached_tail import CachedTail
 from logherd.store.consume_queue import QueueLog
 from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreFull, StoreStopped
@@ -22,7 +23,7 @@ from logherd.store.options import LogOptions, RetentionOptions
 from logherd.store.raw import newest_bytes, trim_parts, whole_records
 from logherd.store.retention import delete_segments, expired_segments
 from logherd.store.segment import Segment
-from logherd.store.writer import Cut, LogWriter, Task, WriteBatch
+from logherd.store.writer import Cut, LogWriter, WriteBatch
 
 __all__ = ["CommitLog", "Extent"]
 
@@ -402,7 +403,7 @@ class CommitLog:
                 self._files, directory, expired, writer=self._writer, derived=derived(self.min_position),
                 start_epoch=epoch_before(self.min_position),
             )  # fmt: skip
-            self._writer.deletions.append(task)
+            self._writer.tasks.append_deletion(task)
         return len(expired)
 
     def close(self) -> None:

@@ -8,9 +8,10 @@ used of which are closed when there are too many.
 from collections.abc import Iterator
 from functools import partial
 
+from logherd.store.background import Task
 from logherd.store.consume_queue import UNIT_SIZE, QueueLog
 from logherd.store.files import File, Files
-from logherd.store.writer import Task, with_descriptor
+from logherd.store.writer import with_descriptor
 
 __all__ = ["FileCache", "UnitReader", "UnitWriter", "queue_directory", "queue_file_name", "queues_directory"]
 

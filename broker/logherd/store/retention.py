@@ -10,10 +10,11 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
+from logherd.store.background import Task
 from logherd.store.files import Files
 from logherd.store.options import RetentionOptions
 from logherd.store.segment import Segment
-from logherd.store.writer import LogWriter, Task, with_descriptor
+from logherd.store.writer import LogWriter, with_descriptor
 
 __all__ = ["delete_segments", "expired_segments"]
 

@@ -12,16 +12,15 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/CommitLog
 
 import dataclasses
 import errno
-from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from enum import Enum
 from typing import NoReturn, TypeVar
 
 from msgspec.structs import replace
 
 from logherd.kit.clock import Clock
 from logherd.kit.errors import broken, ensure
+from logherd.store.background import Background, NoSpace, Task
 from logherd.store.checkpoint import CHECKPOINT_SIZE, SLOT_OFFSETS, Checkpoint, encode_java_fields, encode_slot
 from logherd.store.consume_queue import QueueLog
 from logherd.store.errors import StoreStopped
@@ -37,22 +36,11 @@ __all__ = [
     "CheckpointFile",
     "Cut",
     "LogWriter",
-    "NoSpace",
-    "Task",
     "WriteBatch",
     "patiently",
     "with_descriptor",
 ]
 
-
-class NoSpace(Enum):
-    """What a task yields when it cannot go on before the disk has space again."""
-
-    WAITING = "waiting for space"
-
-
-Task = Iterator[NoSpace | None]
-"""Background work cut into steps of a few milliseconds at most; each `next` does one."""
 
 _STEP_INTERVAL_MS = 20
 _STEPS_BETWEEN_BATCHES = 16
@@ -209,7 +197,7 @@ class LogWriter:
 
     __slots__ = (
         "_active", "_clock", "_directory", "_due", "_files", "_flush_bytes_mean", "_options", "_unflushed", "_written",
-        "checkpoint", "deletions", "failure", "flushed_position", "free_bytes", "next_segment", "tasks",
+        "checkpoint", "failure", "flushed_position", "free_bytes", "next_segment", "tasks",
     )  # fmt: skip
 
     def __init__(
@@ -230,9 +218,7 @@ class LogWriter:
         self.flushed_position = position
         self.free_bytes = files.free_bytes(directory)
         self.next_segment: Segment | None = None
-        self.tasks: deque[Task] = deque()
-        self.deletions: deque[Task] = deque()
-        """Of segments. They wait for no task, as a task that waits for space may get it by them alone."""
+        self.tasks = Background()
 
     @property
     def flushes_later(self) -> bool:
@@ -336,7 +322,7 @@ class LogWriter:
         self._tend(now)
         if self._zero_step(self._options.log.zero_ahead_bytes // 4):
             return True
-        if self._task_step():
+        if self.tasks.step():
             return True
         return self._zero_step(self._options.log.zero_ahead_bytes)
 
@@ -358,7 +344,7 @@ class LogWriter:
         self._due.step = now + _STEP_INTERVAL_MS
         self._tend(now)
         for _ in range(_STEPS_BETWEEN_BATCHES):
-            if not self._task_step() or self._clock.monotonic_ms() > now + 1:
+            if not self.tasks.step() or self._clock.monotonic_ms() > now + 1:
                 break
         self._zero_step(self._options.log.zero_ahead_bytes // 4)
 
@@ -368,24 +354,13 @@ class LogWriter:
         What is not yet derived stands in memory, so this bounds it: senders slow down to what can be kept up with.
         """
         until = self._clock.monotonic_ms() + self._behind // self._options.derived.behind_bytes
-        while self._clock.monotonic_ms() < until and self._task_step():
+        while self._clock.monotonic_ms() < until and self.tasks.step():
             pass
 
     @property
     def _behind(self) -> int:
         """Bytes of the log that are not yet in the derived files."""
         return self.flushed_position - self.checkpoint.value.queues_dispatched
-
-    def _task_step(self) -> bool:
-        """One step of the oldest deletion, else of the oldest task; False if there is none or each waits."""
-        for tasks in (self.deletions, self.tasks):
-            try:
-                if tasks and next(tasks[0]) is None:
-                    return True
-            except StopIteration:
-                tasks.popleft()
-                return bool(self.deletions or self.tasks)
-        return False
 
     def _zero_step(self, ahead: int) -> bool:
         """Where it pays, write zeros, durably, over the next blocks if fewer than `ahead` bytes are prepared."""
@@ -419,7 +394,7 @@ class LogWriter:
         self.guarded(self._run_tasks)
 
     def _run_tasks(self) -> None:
-        while self._task_step():
+        while self.tasks.step():
             pass
 
     def flush_for_derived(self) -> None:
