@@ -1,6 +1,7 @@
 """Bringing the derived files up to the log when a store is opened: from the checkpoint on, or all of them anew."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -82,12 +83,12 @@ def _continue(
     emptied = frozenset(key for key, entry in entries.items() if not entry.units)
     _check_queue_files(files, root, live, queue_file_units)
     start = max(min(checkpoint.queues_dispatched, checkpoint.index_dispatched), segments[0].start)
+    queue_list = QueueList(files, root, file)
     if gone and start == end:
-        file.close()
         _remove_gone(files, root, gone)
-        queue_list, live = QueueList.create(files, root, live)
-    else:
-        queue_list = QueueList(files, root, file)
+        with suppress(StoreFull):  # the list as it is will do
+            queue_list, live = QueueList.create(files, root, live)
+            file.close()
     derived = make(queue_list)
     for entry in live:
         queue = derived.table.get(entry.topic, entry.queue_id)

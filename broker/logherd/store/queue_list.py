@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from logherd.kit.checksum import crc32
 from logherd.store.files import File, Files
+from logherd.store.whole_file import replace_file
 
 __all__ = ["QueueEntry", "QueueList", "QueueListDamaged", "decode_queue_list", "encode_queue_line"]
 
@@ -80,7 +81,10 @@ class QueueList:
 
     @classmethod
     def create(cls, files: Files, root: str, entries: Iterable[QueueEntry]) -> tuple["QueueList", list[QueueEntry]]:
-        """Replace the file by one that holds these live entries; they are returned with their places. Durable."""
+        """Replace the file by one that holds these live entries; they are returned with their places. Durable.
+
+        Raises: StoreFull, and the file is as before.
+        """
         parts, placed, end = [HEADER], [], len(HEADER)
         for entry in entries:
             line = encode_queue_line(entry)
@@ -88,14 +92,7 @@ class QueueList:
             placed.append(replace(entry, at=end + fill))
             parts += (b"\n" * fill, line)
             end += fill + len(line)
-        files.unlink(f"{root}/queues.new")
-        file = files.open(f"{root}/queues.new", create=True)
-        file.write(0, (b"".join(parts),))
-        file.flush()
-        file.close()
-        files.sync_dir(root)  # else the old file of this name could be renamed, and this one be lost
-        files.rename(f"{root}/queues.new", f"{root}/queues")
-        files.sync_dir(root)
+        replace_file(files, root, "queues", (b"".join(parts),))
         return cls(files, root, files.open(f"{root}/queues")), placed
 
     def put(self, entry: QueueEntry) -> int:

@@ -468,6 +468,25 @@ def test_retention_frees_the_space_that_derived_files_wait_for(disk):
     assert disk.used() < disk.capacity
 
 
+def test_a_store_with_deleted_topics_opens_on_a_full_disk(disk):
+    store = open_store(disk)
+    for topic in ("deleted", "kept"):
+        append(store, topic)
+    flush(store)
+    settle(store)
+    store.delete_topic("deleted")
+    store.close()
+    disk.capacity = disk.used()
+    store = open_store(disk)
+    assert len(bodies(store, "kept")) == 1
+    store.close()
+    disk.capacity = 1 << 30
+    store = open_store(disk)
+    assert [queue.topic for queue in store.queues()] == ["kept"]
+    assert store.recovery.derived == "whole"
+    assert b"deleted" not in disk.open("/data/queues").read(0, 1 << 20)
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_failed_flush_of_the_log_stops_the_store_for_good(disk, number):
     store = open_store(disk)
