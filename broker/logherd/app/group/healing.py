@@ -209,11 +209,11 @@ class Healer:
         self.progress.doing = "opening"
         self._unlock()
         places = await asyncio.to_thread(noted_damage, self._files, self._root)
+        if self.found is not None and self.found.damages:
+            await asyncio.to_thread(self._cut)  # first: any repair would cut the log, and not as another store
         if any(place.path.startswith(_DERIVED) for place in places):
             _log.info("queues and index are derived from the log again")
             await asyncio.to_thread(repair_files, self._files, self._root, apply=True, derive=True)
-        if self.found is not None and self.found.damages:
-            await asyncio.to_thread(self._cut)
         try:
             await asyncio.to_thread(self._try_open)
         except StoreDamaged:

@@ -295,3 +295,19 @@ async def test_damage_of_queues_needs_nobody(pair: tuple[Path, Path]) -> None:
     await heal(damaged, peer)
     assert (peer.asked, identity(damaged).store_id) == (0, before)
     assert content(damaged) == content(whole)
+
+
+async def test_damage_of_queues_and_of_what_is_not_committed_takes_only_the_latter(tmp_path: Path) -> None:
+    damaged, whole = filled(tmp_path / "damaged", uncommitted=10), filled(tmp_path / "whole")
+    before = identity(damaged).store_id
+    committed = survey(FILES, str(damaged)).committed
+    spoil(damaged, committed + 250)
+    queue = str(damaged / "consumequeue" / "A" / "0")
+    note_damage(FILES, str(damaged), StoreDamaged(queue, 0, "the unit is wrong", str(damaged)))
+    await heal(damaged, Peer("1", None))
+    assert identity(damaged).store_id != before
+    store = open_store(damaged)
+    assert committed <= store.end_position < committed + 400
+    store.close()
+    for kept, all_of_it in zip(content(damaged), content(whole), strict=True):
+        assert kept == all_of_it[: len(kept)]
