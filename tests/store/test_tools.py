@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from logherd.store import StoreDamaged, StoreInUse, StoreVersionError
+from logherd.store import (
+    DerivedOptions,
+    LogOptions,
+    MessageStore,
+    StoreDamaged,
+    StoreInUse,
+    StoreOptions,
+    StoreVersionError,
+)
 from logherd.store.errors import StoreError
 from logherd.store.files_os import OsFiles
 from logherd.store.tools import export_rocketmq, options_of, repair, verify
@@ -238,6 +246,27 @@ def test_export_completes_a_copy_that_rocketmq_opens(written, tmp_path):
     assert not (tmp_path / "out" / "abort").exists()
     assert not (tmp_path / "out" / "store.json").exists()
     assert {path: path.stat().st_size for path in before} == before
+
+
+def test_a_replica_of_which_a_copy_was_exported_is_the_one_that_it_was(tmp_path):
+    root = tmp_path / "replica"
+    derived = DerivedOptions(index_slots=32, index_entries=20)
+    options = StoreOptions(log=LogOptions(segment_bytes=65536, reserve_bytes=0), derived=derived, replicated=True)
+    store = MessageStore.open(root, options, OsFiles(), clock=SimClock())
+    append(store, body=b"committed")
+    flush(store)
+    committed = store.committed_position
+    append(store, body=b"not yet")
+    batch = store.take_batch()
+    batch.write_and_flush()
+    store.flushed(batch)
+    store.close()
+    export_rocketmq(root, tmp_path / "out", {}, clock=SimClock())
+    store = MessageStore.open(root, options, OsFiles(), clock=SimClock())
+    assert store.committed_position == committed < store.end_position
+    assert bodies(store) == [b"committed"]
+    store.truncate(committed)
+    store.close()
 
 
 def test_a_store_exported_in_place_is_rocketmqs_and_is_adopted_again(written):

@@ -78,10 +78,12 @@ def export_rocketmq(directory: Path, out: Path | None, config: Mapping[str, byte
 
 
 def options_of(directory: Path, files: Files | None = None) -> StoreOptions:
-    """Options under which opening the store changes none of its lengths; defaults where `store.json` is missing."""
+    """Options under which opening the store changes none of its lengths, and leaves a replica's what it is; defaults
+    where `store.json` is missing."""
     files = files or OsFiles()
     _, found = decode_format(_content(files, format_path(str(directory)), 1 << 16))
     known = found or FormatFile(product="", format=0)
+    checkpoint = decode_checkpoint(_content(files, f"{directory}/checkpoint", CHECKPOINT_SIZE) or b"")
     log, derived = LogOptions(), DerivedOptions()
     return StoreOptions(
         log=LogOptions(segment_bytes=max(known.segment_bytes, default=log.segment_bytes), reserve_bytes=0),
@@ -90,6 +92,7 @@ def options_of(directory: Path, files: Files | None = None) -> StoreOptions:
             index_slots=known.index_slots or derived.index_slots,
             index_entries=known.index_entries or derived.index_entries,
         ),
+        replicated=checkpoint is not None and checkpoint.committed is not None,
     )
 
 
