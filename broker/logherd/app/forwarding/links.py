@@ -20,7 +20,7 @@ from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.errors import HeaderError
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header, encode_header
-from logherd.wire.headers.forwarding import ForwardingClock, ForwardingOpenHeader, ForwardingRefusal
+from logherd.wire.headers.forwarding import ForwardingClock, ForwardingOpenHeader, ForwardingRefusal, Refused
 
 __all__ = ["LeaderLinks", "LinkEvents"]
 
@@ -186,7 +186,7 @@ class LeaderLinks:
     def _opened(self, leader: Following, connection: Connection, answer: Frame) -> bool:
         if answer.code != ResponseCode.SUCCESS:
             self._report(leader, answer.remark or f"code {answer.code}")
-            self._take_hint(answer)
+            self._take_hint(leader, answer)
             return False
         now_ms = self._clock.monotonic_ms()
         self._last_number += 1
@@ -202,11 +202,13 @@ class LeaderLinks:
         self._events.link_opened(link.number, link.epoch, link.ahead_ms)
         return True
 
-    def _take_hint(self, answer: Frame) -> None:
+    def _take_hint(self, leader: Following, answer: Frame) -> None:
+        """Behind an address of `leader` there may be anybody by now. Who leads another group is nothing to us, and
+        what is no news must not take the place of a pause."""
         if answer.code != ResponseCode.FORWARDING_REFUSED:
             return
         refusal = decode_header(ForwardingRefusal, answer.ext)
-        if refusal.leader:
+        if refusal.reason == Refused.NOT_LEADER and refusal.leader and refusal.epoch > leader.epoch:
             self._events.link_refused(Following(refusal.leader, refusal.epoch))
 
     def _report(self, leader: Following, why: str) -> None:

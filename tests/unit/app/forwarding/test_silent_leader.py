@@ -8,11 +8,12 @@ from pathlib import Path
 
 from logherd.net.server import Server
 from logherd.net.session import NetSession
-from logherd.service.forwarding.roles import Following, Leading
+from logherd.service.forwarding.admission import refused
+from logherd.service.forwarding.roles import Following, Leading, Nobody, Role
 from logherd.service.ports import Reply, Request
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
-from logherd.wire.headers.forwarding import ForwardingClock
+from logherd.wire.headers.forwarding import ForwardingClock, Refused
 from unit.app.forwarding.rig import eventually, group_of, send_frame
 from unit.net.fakes import Recorder
 
@@ -113,3 +114,50 @@ async def test_answers_that_no_client_reads_stop_the_reading_from_the_leader(tmp
         gate.tick(unread=False)
         assert (await call).code == 0
         await client.close()
+
+
+class Refusing(Recorder):
+    """Behind the leader's address: refuses to be forwarded to."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+        self.role: Role = Nobody()
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        super().on_frames(session, frames)
+        for frame in frames:
+            session.reply(Request(frame, None, 0), refused(self.reason, self.role))
+
+
+async def test_who_leads_another_group_is_not_believed_to_lead_this_one(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path) as group:
+        leader, node = group.nodes
+        stranger = Refusing(Refused.OTHER_GROUP)
+        stranger.role = Following("127.0.0.1:1", 40)
+        server = Server(stranger)
+        host, port = await server.listen("127.0.0.1", 0)
+        node.leadership.set(Following(f"{host}:{port}", 1))  # an address that another pod has by now
+        await eventually(lambda: len(stranger.frames) >= 2)
+        group.epoch = 1
+        group.elect(leader)
+        client = await node.connect()
+        assert (await client.call(send_frame(b"x"), seconds=10)).code == 0
+        await client.close()
+        await server.stop(0)
+
+
+async def test_a_broker_that_names_the_address_at_which_it_was_asked_is_asked_again_after_a_pause(
+    tmp_path: Path,
+) -> None:
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        successor = Refusing(Refused.NOT_LEADER)
+        server = Server(successor)
+        host, port = await server.listen("127.0.0.1", 0)
+        successor.role = Following(f"{host}:{port}", 1)
+        begun = time.monotonic()
+        node.leadership.set(successor.role)
+        await eventually(lambda: len(successor.frames) >= 6)
+        assert time.monotonic() - begun > 0.3
+        await server.stop(0)
