@@ -72,6 +72,8 @@ class ControllersClient:
         self._waiting: dict[type[Ask], Ask] = {}
         self._wanted = asyncio.Event()
         self._told = ""
+        self._helped = True
+        """Whether the latest connection brought an answer."""
         self._stopped = False
 
     @property
@@ -112,6 +114,8 @@ class ControllersClient:
         if isinstance(outcome, NetError):
             self._leave(connection, str(outcome))
             return
+        if connection is self._connection:
+            self._helped = True
         try:
             answer = _decode(question, outcome)
         except WireError as error:
@@ -179,6 +183,12 @@ class ControllersClient:
             self._wanted.clear()
             if self._connection is not None and not self._connection.closed:
                 continue
+            if self._helped:
+                wait = _RETRY_SECONDS
+            else:  # it took nobody, or let us go again at once, as one does that has no room
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _RETRY_SECONDS_MAX)
+            self._helped = False
             host, port = self._target
             try:
                 self._connection = await connect(
@@ -189,10 +199,7 @@ class ControllersClient:
                 self._tell(str(error))
                 self._next()
                 self._wanted.set()
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, _RETRY_SECONDS_MAX)
                 continue
-            wait = _RETRY_SECONDS
             waiting, self._waiting = self._waiting, {}
             for question in waiting.values():
                 self._send(self._connection, question)

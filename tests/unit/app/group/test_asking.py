@@ -1,9 +1,11 @@
 """A broker finds the leading controller, and follows it when it changes."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import cast
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.group.asking import Answered, ControllersClient
@@ -178,3 +180,30 @@ async def test_news_of_the_group_are_heard_from_the_controller_that_is_asked() -
         async with asyncio.timeout(30):
             while not at.notices:
                 await at.something(30)
+
+
+class Full(asyncio.Protocol):
+    """Takes connections and lets them go, as a controller does that has no room, or a proxy before none."""
+
+    came = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        type(self).came += 1
+        cast("asyncio.Transport", transport).abort()
+
+
+async def test_a_controller_that_lets_each_connection_go_is_connected_to_after_longer_and_longer_pauses() -> None:
+    full = await asyncio.get_running_loop().create_server(Full, "127.0.0.1", 0)
+    host, port = full.sockets[0].getsockname()
+    client = ControllersClient([Endpoint(host=host, port=port)], now_ms=lambda: 0, on_answer=lambda *_: None)
+    guard = TaskGuard()
+    client.start(guard)
+    begun = time.monotonic()
+    client.ask(REPORT)
+    async with asyncio.timeout(30):
+        while Full.came < 4:
+            await asyncio.sleep(0)
+    assert time.monotonic() - begun > 0.3
+    await guard.stop(5)
+    await client.stop()
+    full.close()
