@@ -45,7 +45,7 @@ async def connect(
             return await dial(lambda: Connection(peer, loop, on_request, on_lost=on_lost, limits=limits), host, port)
     except TimeoutError as error:
         raise ConnectFailed(f"{peer} did not accept a connection within {seconds:g} s", peer) from error
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for what can be no name, as with an empty label
         raise ConnectFailed(f"{peer} cannot be reached: {error}", peer) from error
 
 

@@ -164,6 +164,12 @@ async def test_an_address_that_refuses_or_does_not_answer_is_named() -> None:
         await connect("127.0.0.1", port)
 
 
+async def test_an_address_that_can_be_no_name_cannot_be_reached() -> None:
+    for host in ("a..b", "a" * 64 + ".b"):
+        with pytest.raises(ConnectFailed, match=host):
+            await connect(host, 1)
+
+
 async def test_nothing_is_read_while_reading_is_held() -> None:
     async with connected(Recorder(answer_at_once=True)) as (connection, _):
         connection.hold_reading(held=True)
