@@ -258,7 +258,11 @@ class Gate:
             return
 
         def on_answer(answer: Frame | None) -> None:
-            connection.answer(_from_client(frame, answer))
+            try:
+                connection.answer(_from_client(frame, answer))
+            except FrameError as error:  # what came in a frame need not fit one in the encoding that goes on
+                _log.warning("a client's answer cannot be passed on", code=frame.code, error=error)
+                connection.answer(_from_client(frame, None))
 
         if session is None:
             on_answer(None)

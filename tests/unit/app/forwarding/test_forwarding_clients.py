@@ -8,13 +8,15 @@ from logherd.net.connection import Connection, connect
 from logherd.service.forwarding.roles import Leading
 from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.clients import ConsumerData, ConsumerIds, Heartbeat, Subscription
+from logherd.wire.codec import encode_frame
 from logherd.wire.codes import RequestCode, ResponseCode
-from logherd.wire.frame import Flag, Frame
+from logherd.wire.frame import Flag, Frame, Serialize
 from logherd.wire.headers import decode_header, encode_header
 from logherd.wire.headers.clients import ConsumerGroupHeader, RunningInfoHeader, UnregisterClientHeader
 from logherd.wire.headers.forwarding import ForwardedHeader
 from logherd.wire.headers.offsets import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
 from logherd.wire.headers.pull import PullMessageHeader, PullMessageResponse
+from logherd.wire.limits import DEFAULT_LIMITS
 from logherd.wire.message import decode_messages
 from unit.app.forwarding.rig import TOPIC, Group, Node, eventually, group_of, send_frame, start_alone
 
@@ -127,6 +129,28 @@ async def test_a_question_to_a_client_of_another_broker_is_answered_by_that_clie
         answer = await tool.call(Frame(RequestCode.GET_CONSUMER_RUNNING_INFO, 0, ext=header))
         assert answer.code == 1
         await tool.close()
+
+
+async def test_an_answer_of_a_client_that_no_frame_to_the_leader_holds_is_none(tmp_path: Path) -> None:
+    """It fits the largest frame with a binary header, which goes on as a larger JSON one."""
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        group.elect(leader)
+        client = Client("asked")
+
+        def answer_at_length(connection: Connection, frame: Frame) -> None:
+            if frame.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
+                answer = Frame(0, frame.opaque, flag=Flag.RESPONSE, serialize=Serialize.BINARY)
+                answer.body = bytes(DEFAULT_LIMITS.frame_bytes_max - len(encode_frame(answer)))
+                connection.answer(answer)
+
+        client.connection = await other.connect(answer_at_length)
+        await client.beat()
+        tool = await leader.connect()
+        header = encode_header(RunningInfoHeader(consumer_group=CONSUMERS, client_id="asked"))
+        asked = Frame(RequestCode.GET_CONSUMER_RUNNING_INFO, 0, ext=header)
+        assert (await tool.call(asked, seconds=5)).code == ResponseCode.CONSUME_MSG_TIMEOUT
+        assert await client.members() == {"asked"}
 
 
 async def test_a_new_leader_knows_every_client_of_every_broker_before_it_is_asked(tmp_path: Path) -> None:
