@@ -15,7 +15,7 @@ from logherd.telemetry.log import Log
 from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.errors import FrameError
 from logherd.wire.frame import Flag, Frame
-from logherd.wire.limits import DEFAULT_LIMITS, WireLimits
+from logherd.wire.limits import ANSWER_LIMITS, WireLimits
 
 __all__ = ["Connection", "connect"]
 
@@ -31,7 +31,7 @@ OnLost = Callable[["Connection"], None]
 
 async def connect(
     host: str, port: int, *, seconds: float = CONNECT_SECONDS, on_request: OnRequest | None = None,
-    on_lost: OnLost | None = None, limits: WireLimits = DEFAULT_LIMITS,
+    on_lost: OnLost | None = None, limits: WireLimits = ANSWER_LIMITS,
 ) -> "Connection":  # fmt: skip
     """Open a connection to host:port within `seconds`.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from logherd.kit.errors import ensure
 
-__all__ = ["DEFAULT_LIMITS", "WireLimits"]
+__all__ = ["ANSWER_LIMITS", "DEFAULT_LIMITS", "WireLimits"]
 
 FRAME_OVERHEAD = 8
 
@@ -34,3 +34,9 @@ class WireLimits:
 
 
 DEFAULT_LIMITS = WireLimits()
+
+_ANSWER_HEADER_BYTES_MAX = 2 * 1024 * 1024
+
+ANSWER_LIMITS = WireLimits(header_bytes_max=_ANSWER_HEADER_BYTES_MAX, value_bytes_max=_ANSWER_HEADER_BYTES_MAX)
+"""Of a connection on which a broker answers: the ids of a batch stand in one field, and it may be of 32768 messages,
+each id with its comma up to 57 characters."""

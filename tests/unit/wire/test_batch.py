@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from logherd.wire.batch import BATCH_MESSAGES_MAX, BatchMessage, decode_batch, encode_batch
 from logherd.wire.errors import BodyError
+from logherd.wire.limits import ANSWER_LIMITS
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 MESSAGES = st.lists(
@@ -71,3 +72,8 @@ def test_properties_that_do_not_fit_their_length_are_not_sent() -> None:
     assert decode_batch(encode_batch([BatchMessage(0, b"b", bytes(32767))]))
     with pytest.raises(BodyError, match="32768"):
         encode_batch([BatchMessage(0, b"b", bytes(32768))])
+
+
+def test_the_ids_of_the_largest_batch_fit_an_answer() -> None:
+    id_length = 2 * (20 + 8)
+    assert BATCH_MESSAGES_MAX * (id_length + len(",")) < ANSWER_LIMITS.value_bytes_max

@@ -12,6 +12,7 @@ import pytest
 from logherd.client.producer import Outgoing, Producer
 from logherd.net.connection import Connection
 from logherd.service.forwarding.roles import Following
+from logherd.wire.batch import BatchMessage, encode_batch
 from unit.app.forwarding.rig import QUEUES, TOPIC, Group, eventually, group_of, routes_to, send_frame
 
 
@@ -25,6 +26,20 @@ async def test_a_send_to_a_broker_that_does_not_lead_is_stored_by_the_leader(tmp
         assert [int(answer.ext["queueOffset"]) for answer in answers] == list(range(50))
         assert leader.bodies() == {b"%d" % n: 1 for n in range(50)}
         assert not other.bodies()
+        await client.close()
+
+
+async def test_the_answer_to_a_large_batch_comes_through_another_broker(tmp_path: Path) -> None:
+    """It lists the ids of all messages in one field of its header."""
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        group.elect(leader)
+        client = await other.connect()
+        batch = send_frame(encode_batch(BatchMessage(0, b"%d" % n, b"") for n in range(10_000)))
+        batch.code = 320
+        answer = await client.call(batch, seconds=20)
+        assert (answer.code, answer.remark) == (0, None)
+        assert answer.ext["msgId"].count(",") == 9_999
         await client.close()
 
 
