@@ -13,9 +13,9 @@ from logherd.net.outbox import Outbox
 from logherd.net.pending import Pending
 from logherd.telemetry.log import Log
 from logherd.wire.codec import FrameReader, encode_frame
-from logherd.wire.errors import FrameError
+from logherd.wire.errors import FrameError, LimitError
 from logherd.wire.frame import Flag, Frame
-from logherd.wire.limits import ANSWER_LIMITS, WireLimits
+from logherd.wire.limits import ANSWER_LIMITS, DEFAULT_LIMITS, WireLimits
 
 __all__ = ["Connection", "connect"]
 
@@ -95,7 +95,7 @@ class Connection(asyncio.Protocol):
             return
         frame.opaque = self._pending.add(self._loop.time() + seconds, on_outcome)
         try:
-            data = encode_frame(frame)
+            data = _encode(frame)
         except FrameError:
             self._pending.take(frame.opaque)
             raise
@@ -126,17 +126,17 @@ class Connection(asyncio.Protocol):
         return await waiter
 
     def oneway(self, frame: Frame) -> None:
-        """Send a request that gets no answer. Raises: ConnectionLost if the connection is closed."""
+        """Send a request that gets no answer. Raises: ConnectionLost if the connection is closed; FrameError."""
         if self.closed:
             raise ConnectionLost(self.peer, written=False, reason=self._reason)
         frame.opaque = self._pending.reserve()
         frame.flag |= Flag.ONEWAY
-        self._send(encode_frame(frame))
+        self._send(_encode(frame))
 
     def answer(self, frame: Frame) -> None:
-        """Send the answer to a request of the peer; does nothing when the connection is closed."""
+        """Send the answer to a request of the peer; does nothing when the connection is closed. Raises: FrameError."""
         if not self.closed:
-            self._send(encode_frame(frame))
+            self._send(_encode(frame))
 
     def hold_reading(self, *, held: bool) -> None:
         """Read nothing from the peer while `held`: what it says cannot be taken on."""
@@ -238,3 +238,14 @@ class Connection(asyncio.Protocol):
         self._sweeping = bool(self._pending)
         if self._sweeping:
             self._loop.call_later(SWEEP_SECONDS, self._sweep)
+
+
+def _encode(frame: Frame) -> bytes:
+    """For a peer that would end the whole connection over a header beyond its limits. Raises: FrameError."""
+    data = encode_frame(frame)
+    header_bytes = int.from_bytes(data[5:8])
+    if header_bytes > DEFAULT_LIMITS.header_bytes_max:
+        raise LimitError("the header to send in bytes", header_bytes, DEFAULT_LIMITS.header_bytes_max)
+    if len(frame.ext) > DEFAULT_LIMITS.fields_max:
+        raise LimitError("the number of header fields to send", len(frame.ext), DEFAULT_LIMITS.fields_max)
+    return data

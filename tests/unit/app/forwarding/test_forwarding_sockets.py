@@ -13,6 +13,7 @@ from logherd.client.producer import Outgoing, Producer
 from logherd.net.connection import Connection
 from logherd.service.forwarding.roles import Following
 from logherd.wire.batch import BatchMessage, encode_batch
+from logherd.wire.frame import Serialize
 from unit.app.forwarding.rig import QUEUES, TOPIC, Group, eventually, group_of, routes_to, send_frame
 
 
@@ -41,6 +42,28 @@ async def test_the_answer_to_a_large_batch_comes_through_another_broker(tmp_path
         assert (answer.code, answer.remark) == (0, None)
         assert answer.ext["msgId"].count(",") == 9_999
         await client.close()
+
+
+@pytest.mark.parametrize("more", [{f"x{n}": "x" for n in range(117)}, {f"x{n}": "\x01" * 11_000 for n in range(4)}])
+async def test_a_header_that_is_too_large_to_be_sent_on_costs_nobody_the_link(
+    tmp_path: Path, more: dict[str, str]
+) -> None:
+    """It may come here: what goes on has further fields, and is longer in JSON than with a binary header."""
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        group.elect(leader)
+        client, another = await other.connect(), await other.connect()
+        assert (await another.call(send_frame(b"before"), seconds=5)).code == 0
+        large = send_frame(b"large")
+        large.ext |= more
+        large.serialize = Serialize.BINARY
+        answers = await asyncio.gather(
+            client.call(large, seconds=5), *(another.call(send_frame(b"%d" % n), seconds=5) for n in range(5))
+        )
+        assert [answer.code for answer in answers] == [13, *[0] * 5]
+        assert "the limit is" in (answers[0].remark or "")
+        await client.close()
+        await another.close()
 
 
 async def test_a_send_is_held_while_nobody_leads_and_stored_once(tmp_path: Path) -> None:
