@@ -55,7 +55,7 @@ def repair_store(
 
     Without --apply the exit code is 3 if there is something to repair.
     """
-    from logherd.store.tools import repair
+    from logherd.app.group.repairing import repair_store as repair
 
     plan = repair(directory, apply=apply)
     show(output, {**asdict(plan), "droppedRecords": plan.dropped_records}, "\n".join(_plan_lines(directory, plan)))

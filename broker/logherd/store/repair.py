@@ -55,6 +55,11 @@ class RepairPlan:
     def dropped_records(self) -> int:
         return sum(step.records for step in self.steps)
 
+    @property
+    def changes_log(self) -> bool:
+        """Whether the log is another one by it."""
+        return any("/commitlog/" in step.path for step in self.steps)
+
 
 def repair_files(files: Files, root: str, *, apply: bool, derive: bool = False) -> RepairPlan:
     """See tools.repair; with `derive` queues and index are known to be wrong. Raises StoreInUse, StoreVersionError,

@@ -108,6 +108,23 @@ class ReplicaFile:
             files, directory, group, broker_id, content.store_id, promise, mode, founders, content.starts
         )  # fmt: skip
 
+    @staticmethod
+    def renew_at(files: Files, directory: str) -> bool:
+        """Make the replica of a closed store another one, see `renew`, whatever group it is of. False: it is none's.
+        Blocks. Raises: ReplicaFileError, StoreFull, OSError."""
+        path = f"{directory}/{_NAME}"
+        size = files.size(path)
+        if size is None:
+            return False
+        file = files.open(path)
+        try:
+            content = _decode(path, file.read(0, size))
+        finally:
+            file.close()
+        renewed = msgspec.structs.replace(content, store_id=token_hex(16))
+        replace_file(files, directory, _NAME, (msgspec.json.encode(renewed),))
+        return True
+
     def keep(self, promise: Promise) -> None:
         """Make a promise durable. Blocks. Raises: StoreFull, OSError."""
         self.promise = promise
