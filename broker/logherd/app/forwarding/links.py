@@ -54,9 +54,10 @@ class LinkEvents(Protocol):
 
 
 class _Link:
-    """An open link. `ahead_ms` was measured at `measured_ms`."""
+    """An open link. `ahead_ms` was measured at `measured_ms`. `unheard`: it was not read for a while since it was last
+    asked whether it still answers."""
 
-    __slots__ = ("ahead_ms", "connection", "epoch", "measured_ms", "number")
+    __slots__ = ("ahead_ms", "connection", "epoch", "measured_ms", "number", "unheard")
 
     def __init__(self, number: int, epoch: int, connection: Connection) -> None:
         self.number = number
@@ -64,6 +65,7 @@ class _Link:
         self.connection = connection
         self.ahead_ms = 0
         self.measured_ms = 0
+        self.unheard = False
 
     def measure(self, clock_ms: int, now_ms: int, *, first: bool = False) -> None:
         """The leader's clock said `clock_ms` at some time before `now_ms`, so it is at least this much ahead of ours.
@@ -91,6 +93,7 @@ class LeaderLinks:
         self._pursuit: asyncio.Task[None] | None = None
         self._last_number = 0
         self._refusal = ""
+        self._held = False
         self._stopped = False
 
     def __len__(self) -> int:
@@ -141,8 +144,10 @@ class LeaderLinks:
 
     def hold_reading(self, *, held: bool) -> None:
         """Read no answers while `held`: the clients do not take those that came."""
+        self._held = held
         for link in self._links.values():
             link.connection.hold_reading(held=held)
+            link.unheard |= held
 
     def stop(self) -> None:
         """Close everything, and make no link any more."""
@@ -235,11 +240,14 @@ class LeaderLinks:
             if isinstance(outcome, Frame):
                 self._heard(link, outcome)
                 self._beat_later(link)
+            elif link.unheard:
+                self._beat_later(link)
             elif not link.connection.closed:
                 _log.warning("the leader is silent", leader=link.connection.peer, seconds=SILENT_SECONDS)
                 link.connection.abort()
 
         if link.number in self._links and not link.connection.closed:
+            link.unheard = self._held
             link.connection.start(Frame(RequestCode.FORWARDING_CLOCK, 0), on_outcome, seconds=SILENT_SECONDS)
 
     def _heard(self, link: _Link, answer: Frame) -> None:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from logherd.net.server import Server
 from logherd.net.session import NetSession
 from logherd.service.forwarding.admission import refused
@@ -113,6 +115,30 @@ async def test_answers_that_no_client_reads_stop_the_reading_from_the_leader(tmp
         assert not call.done()
         gate.tick(unread=False)
         assert (await call).code == 0
+        await client.close()
+
+
+async def test_a_leader_that_is_not_read_is_not_taken_for_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("logherd.app.forwarding.links.BEAT_SECONDS", 0.05)
+    monkeypatch.setattr("logherd.app.forwarding.links.SILENT_SECONDS", 0.2)
+    async with group_of(2, tmp_path) as group:
+        leader, node = group.nodes
+        group.elect(leader)
+        client = await node.connect()
+        assert (await client.call(send_frame(b"x"), seconds=5)).code == 0
+        gate = node.broker._forwarding.gate
+        server = node.broker._server
+        monkeypatch.setattr(type(server), "unread_answers_fill_memory", True)  # the broker's own ticks see it, too
+        gate.tick(unread=True)
+        begun = time.monotonic()
+        call = asyncio.ensure_future(client.call(send_frame(b"y"), seconds=5))
+        await eventually(lambda: time.monotonic() > begun + 0.6)
+        assert not call.done()
+        monkeypatch.setattr(type(server), "unread_answers_fill_memory", False)
+        assert (await call).code == 0
+        assert len(gate._links) == 1
         await client.close()
 
 
