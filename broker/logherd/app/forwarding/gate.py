@@ -140,6 +140,7 @@ class Gate:
 
     def _sort(self, session: NetSession, frames: list[Frame]) -> None:
         """`on_frames` while this broker does not lead, or what came before has not all gone its way."""
+        self._leadership.confirm()
         parts, now_ms = self._parts, self._clock.monotonic_ms()
         for frame in frames:
             handling = HANDLING.get(frame.code)
@@ -217,6 +218,7 @@ class Gate:
 
     def _due(self) -> None:
         self._timer = self._timer_ms = None
+        self._leadership.confirm()  # what waited may be for this broker itself
         self._carry_out(self._forwarder.tick(now_ms=self._clock.monotonic_ms()))
         self._settle()
 
@@ -306,6 +308,7 @@ class Gate:
             self._carry_out(self._forwarder.answered(link, errand.number, refusal, now_ms=now_ms))
 
     def _outcome(self, link: int, errand: Errand, outcome: Outcome) -> None:
+        self._leadership.confirm()  # what waited for this may be for this broker itself
         now_ms = self._clock.monotonic_ms()
         if isinstance(outcome, Frame):
             effects = self._forwarder.answered(link, errand.number, outcome, now_ms=now_ms)

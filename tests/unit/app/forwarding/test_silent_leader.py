@@ -89,6 +89,46 @@ async def test_order_is_kept_when_this_broker_itself_becomes_the_leader(tmp_path
         await other.close()
 
 
+async def test_a_lease_that_is_over_is_noticed_before_what_came_behind_another_leaders_requests_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
+        (node,) = group.nodes
+        node.leadership.set(Following(address, 1))
+        client, other = await node.connect(), await node.connect()
+        first = asyncio.ensure_future(client.call(send_frame(b"first"), seconds=10))
+        await eventually(lambda: silent.sends == 1)
+        second = asyncio.ensure_future(client.call(send_frame(b"second"), seconds=10))
+        node.leadership.set(Leading(2))
+        # This process sleeps for longer than its lease, and only looking at the clock will show it.
+        monkeypatch.setattr(node.leadership, "confirm", lambda: node.leadership.set(Nobody()))
+        third = asyncio.ensure_future(other.call(send_frame(b"third"), seconds=10))
+        assert (await first).code == 1
+        assert [(await each).code for each in (second, third)] == [14, 14]
+        assert node.messages() == []
+        await client.close()
+        await other.close()
+
+
+async def test_a_lease_that_is_over_is_noticed_before_requests_that_waited_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
+        (node,) = group.nodes
+        node.leadership.set(Following(address, 1))
+        client = await node.connect()
+        first = asyncio.ensure_future(client.call(send_frame(b"first"), seconds=10))
+        await eventually(lambda: silent.sends == 1)
+        node.leadership.set(Leading(2))
+        second = asyncio.ensure_future(client.call(send_frame(b"second"), seconds=10))
+        await eventually(lambda: node.broker._forwarding.gate.held == 1)
+        monkeypatch.setattr(node.leadership, "confirm", lambda: node.leadership.set(Nobody()))
+        assert (await first).code == 1  # the old leader had its time
+        assert (await second).code == 14
+        assert node.messages() == []
+        await client.close()
+
+
 async def test_a_leader_that_is_silent_for_as_long_as_a_lease_is_given_up(tmp_path: Path) -> None:
     async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
         (node,) = group.nodes
