@@ -71,7 +71,8 @@ class CheckAside:
 def change_aside(kind: "Kind", options: _Checked, wanted: Mapping[str, object], *, seconds: float) -> _Checked:
     """The options with what is wanted, checked as a whole in a process of its own; blocks until that has ended.
 
-    Raises: SettingsError with what it says; SettingsUncheckedError if it did not end within `seconds`.
+    Raises: SettingsError with what it says; SettingsUncheckedError if it did not end within `seconds`, or in no way of
+    its own, or could not be started.
     """
     import msgspec
 
@@ -85,6 +86,12 @@ def change_aside(kind: "Kind", options: _Checked, wanted: Mapping[str, object], 
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise SettingsUncheckedError(f"not checked within {seconds:g} s, so nothing was changed; try again") from error
+    except OSError as error:  # as without room for another process, or a descriptor for its pipes
+        raise SettingsUncheckedError(
+            f"no process to check it in ({error.strerror}), so nothing was changed; try again"
+        ) from error
+    if done.returncode < 0:
+        raise SettingsUncheckedError(f"the check was ended by signal {-done.returncode}; nothing was changed")
     if done.returncode != 0:
         raise SettingsError(done.stderr.decode(errors="replace").strip())
     return msgspec.json.decode(done.stdout, type=type(options))

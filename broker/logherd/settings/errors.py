@@ -13,4 +13,4 @@ class SettingsError(LogHerdError):
 
 
 class SettingsUncheckedError(SettingsError):
-    """Nobody could say in time whether a change is right; it was not made, and may be asked for again."""
+    """Nobody could say, or not in time, whether a change is right; it was not made, and may be asked for again."""

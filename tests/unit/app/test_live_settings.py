@@ -1,18 +1,23 @@
 """Settings that are changed while a process runs: checked whole, applied whole, told as they are."""
 
 import asyncio
+import errno
 import json
 import logging
+import os
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from logherd.aiokit.tasks import TaskGuard
+from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.live_settings import LiveSettings
 from logherd.service.errors import RequestError
 from logherd.settings.load import load_broker_options
 from logherd.settings.options import BrokerOptions
+from logherd.wire.codes import ResponseCode
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -116,6 +121,35 @@ async def test_what_nobody_could_check_in_time_is_no_refusal(
     assert status == 503
     assert "try again" in str(said)
     assert (applied, live.version) == ([], 0)
+
+
+async def test_a_process_that_cannot_be_made_for_the_check_is_no_reason_to_end(
+    options: BrokerOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    ended: list[TaskEnded] = []
+    guard = TaskGuard(on_end=ended.append)
+    live, told = LiveSettings("broker", options, guard), asyncio.Queue[RequestError | None]()
+    monkeypatch.setattr("subprocess.run", refused)
+    live.submit({"fileReservedTime": "48"}, told.put_nowait)
+    async with asyncio.timeout(30):
+        fault = await told.get()
+    assert fault is not None
+    assert fault.code == ResponseCode.SYSTEM_BUSY
+    status, said = await live.action({"values": {"log.level": "error"}}, {})
+    assert (status, "try again" in str(said)) == (503, True)
+    await guard.stop(5)
+    assert (ended, live.version) == ([], 0)
+
+
+async def test_a_check_that_is_killed_is_no_refusal(options: BrokerOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = subprocess.CompletedProcess[bytes](["check"], -signal.SIGKILL, b"", b"")
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: killed)
+    live, _ = live_of(options)
+    status, said = await live.action({"values": {"log.level": "error"}}, {})
+    assert (status, "signal 9" in str(said)) == (503, True)
 
 
 async def test_who_cannot_wait_is_told_later(options: BrokerOptions) -> None:
