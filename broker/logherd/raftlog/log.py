@@ -94,6 +94,11 @@ class RaftLog(MemoryLog):
         """Whether the core is to be told `DiskFull(True)`; as the last batch or `tend` found it."""
         return self._files.full
 
+    @property
+    def body_bytes_max(self) -> int:
+        """The longest body that a record may have here; a longer one must not be proposed."""
+        return self._options.record_bytes_max - HEADER_SIZE
+
     def take_batch(self, token: int) -> Batch:
         """Everything changed since the last batch, which must have been written, or have failed for good."""
         before = self._taken

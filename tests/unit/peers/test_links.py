@@ -346,6 +346,22 @@ async def test_our_own_long_pause_is_not_blamed_on_the_peers() -> None:
         assert a.linked == [replica("b")]
 
 
+async def test_what_came_after_our_own_pause_is_not_moved_into_the_future() -> None:
+    async with nodes(hello_of("a"), hello_of("b")) as (a, _):
+        await a.until(lambda: bool(a.linked))
+        handle, _ = a.links._work.sweep or (None, 0.0)
+        assert handle is not None
+        handle.cancel()
+        now = asyncio.get_running_loop().time()
+        for link in a.links._links:
+            link.clocks.heard = now  # read in the pass that sweeps, and before it
+        a.links._work.sweep = handle, now - 10
+        a.links._sweep()
+        now = asyncio.get_running_loop().time()
+        assert all(max(link.clocks.heard, link.clocks.opened) <= now for link in a.links._links)
+        assert (a.view("b").heard_ms or 0) >= 0
+
+
 async def test_the_own_name_among_the_peers_is_left_out() -> None:
     known = {"a": ("127.0.0.1", 1), "b": ("127.0.0.1", 1)}
     links = PeerLinks(

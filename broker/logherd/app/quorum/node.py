@@ -38,7 +38,7 @@ from logherd.raft.inputs import (
 )
 from logherd.raft.members import Goal
 from logherd.raft.options import RaftOptions
-from logherd.raft.output import Answer, Decided, Event, Output, ReadReady, Refused, RoleChanged, Unknown
+from logherd.raft.output import Answer, Decided, Event, Output, ReadReady, Refusal, Refused, RoleChanged, Unknown
 from logherd.raftlog.log import RaftLog
 from logherd.replication.messages import Envelope, ReplicaId
 from logherd.telemetry.log import Log
@@ -152,7 +152,14 @@ class RaftNode(Generic[ResultT]):
     # ---- what others ask for ------------------------------------------------------------------------------------
 
     def propose(self, body: bytes, then: Callable[[Outcome[ResultT]], None]) -> None:
-        """Have a record decided. `then` is called once, later, on this loop."""
+        """Have a record decided. `then` is called once, later, on this loop.
+
+        What the log cannot hold is refused: a body is as long as whoever asked has made it, and the log stops for it.
+        """
+        if len(body) > self.log.body_bytes_max:
+            refusal = Rejected(Refusal.INVALID, self.core.leader)
+            asyncio.get_running_loop().call_soon(then, refusal)
+            return
         asking = self._asking
         asking.proposals.append(Propose(asking.number(then, applied=True), body))
         if not self._pass_due:

@@ -9,6 +9,7 @@ import pytest
 from logherd.app.quorum.node import RaftNode
 from logherd.app.quorum.outcomes import Applied, ReadAt, Rejected, Uncertain
 from logherd.raft.output import Event, Refusal, RoleChanged
+from logherd.raft.record import HEADER_SIZE
 from logherd.raftlog.log import Batch
 from logherd.replication.messages import AppendAck
 from logherd.store.errors import StoreFull, StoreStopped
@@ -51,6 +52,20 @@ def test_a_follower_refuses_proposals_with_a_hint_and_serves_confirmed_reads(tmp
         outcome = await read(follower)
         assert isinstance(outcome, ReadAt)
         assert follower.machine.lines == [b"x"]
+        await group.stop_all()
+
+    run(story())
+
+
+def test_a_record_that_the_log_cannot_hold_is_refused_and_the_member_goes_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        group = Group(tmp_path, ("a",))
+        group.start_all()
+        leader = await group.leader()
+        longest = (4 << 20) - HEADER_SIZE
+        assert await propose(leader, bytes(longest + 1)) == Rejected(Refusal.INVALID, leader.node.identity)
+        assert isinstance(await propose(leader, bytes(longest)), Applied)
+        assert leader.machine.lines == [bytes(longest)]
         await group.stop_all()
 
     run(story())
