@@ -170,11 +170,15 @@ class Link(asyncio.Protocol):
                 self._send(_PING)
 
     def forgive(self, seconds: float) -> None:
-        """We have not looked for so long ourselves: nobody is to blame for that time."""
-        clocks = self.clocks
-        clocks.opened += seconds
-        clocks.heard += seconds
-        clocks.parted += seconds
+        """We have not looked for so long ourselves: nobody is to blame for that time.
+
+        What was noted since we look again may be as new as now, and nothing is later: a moment yet to come would keep a
+        peer that falls silent now for as much longer.
+        """
+        clocks, now = self.clocks, self._owner.now()
+        clocks.opened = min(clocks.opened + seconds, now)
+        clocks.heard = min(clocks.heard + seconds, now)
+        clocks.parted = min(clocks.parted + seconds, now)
 
     # ---- asyncio.Protocol
 
