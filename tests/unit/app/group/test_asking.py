@@ -198,12 +198,14 @@ async def test_a_controller_that_lets_each_connection_go_is_connected_to_after_l
     client = ControllersClient([Endpoint(host=host, port=port)], now_ms=lambda: 0, on_answer=lambda *_: None)
     guard = TaskGuard()
     client.start(guard)
-    begun = time.monotonic()
-    client.ask(REPORT)
-    async with asyncio.timeout(30):
-        while Full.came < 4:
-            await asyncio.sleep(0)
-    assert time.monotonic() - begun > 0.3
-    await guard.stop(5)
-    await client.stop()
-    full.close()
+    try:
+        begun = time.monotonic()
+        client.ask(REPORT)
+        async with asyncio.timeout(30):
+            while Full.came < 4:
+                await asyncio.sleep(0)
+        assert time.monotonic() - begun > 0.3
+    finally:
+        await guard.stop(5)
+        await client.stop()
+        full.close()
