@@ -1,5 +1,6 @@
 """POST actions on the quorum itself: who leads it, who belongs to it."""
 
+import re
 from typing import Any
 
 from logherd.model.names import Epoch, Position
@@ -21,6 +22,8 @@ from logherd.service.controllers.standing import Standing
 from logherd.service.controllers.steps import HandOver, Rebuild, Resettle, Step
 
 __all__ = ["hand_over", "recover", "resettle"]
+
+_INCARNATION = re.compile(r"[0-9a-f]{16}")
 
 
 def hand_over(place: Place, body: dict[str, Any]) -> Step[Document]:
@@ -77,12 +80,23 @@ def recover(place: Place, body: dict[str, Any]) -> Step[Document]:
     if named[own] != standing.progress.last:
         last = standing.progress.last
         refuse_field("survivors", own, f"given with its last record: epoch {last.epoch}, position {last.position}")
+    for each in sorted(named):
+        _check_identity(standing, each)
     survivors = tuple((ReplicaId(each), point) for each, point in named.items())
 
     def then(now: int) -> Document:
         return _done(place, order)
 
     return Rebuild(RecoverQuorum(0, order.reset, Epoch(order.term), survivors), then)
+
+
+def _check_identity(standing: Standing, name: str) -> None:
+    """A quorum that counts on a member that cannot be has no leader who would correct that; and a member whose name is
+    no identity cannot even be shown. Raises: CallError."""
+    node, _, incarnation = name.rpartition(".")
+    if standing.peer(node) is None or _INCARNATION.fullmatch(incarnation) is None:
+        known = ", ".join(sorted({peer.identity or f"{peer.node}.<16 hex digits>" for peer in standing.peers}))
+        refuse_field("survivors", name, f"the identity of a controller that is known here: {known}")
 
 
 def _identity(standing: Standing, field: str, name: str) -> str:

@@ -284,6 +284,8 @@ def test_a_repeated_recovery_hears_that_it_was_done(http: HttpCaller) -> None:
         ({"term": 4}, "term"),
         ({"survivors": [survivor("n1")]}, "survivors"),
         ({"survivors": [survivor("n0", position=7)]}, "survivors"),
+        ({"survivors": [survivor("n0"), {**survivor("n1"), "identity": "n1"}]}, "survivors"),
+        ({"survivors": [survivor("n0"), {**survivor("n1"), "identity": f"n9.{'b' * 16}"}]}, "survivors"),
     ],
 )
 def test_a_recovery_that_does_not_fit_this_survivor_is_named(
