@@ -65,7 +65,9 @@ def rebuild(situation: Situation) -> Iterator[Step]:
     if not (slot.volume.lost or damaged):
         return
     block = led_and_quorate(situation, group) or writes_go_on(situation, group, slot.broker_id)
-    if block is None and slot.broker_id in group.eligible:
+    # Also where writes may pause: a pause ends, and what only this one has would not come back.
+    only = slot.broker_id in group.in_sync and len(group.in_sync) == 1
+    if block is None and (only or slot.broker_id in group.eligible):
         block = Block(
             code=Code.LAST_COPY, message=f"broker {slot.broker_id} may hold what no other has",
             unblocks="the others have to be in sync first",

@@ -147,6 +147,16 @@ def test_f8_a_volume_that_is_gone_is_rebuilt_only_on_order_and_if_the_others_hav
     assert (decide(last).actions, decide(last).codes) == ((), {Code.VOLUME_LOST, Code.LAST_COPY})
 
 
+def test_f8_the_only_copy_is_not_given_up_even_where_writes_may_pause() -> None:
+    """The claim is lost, and the leader goes on over what it has mounted: nobody else is in sync."""
+    gone = broker(0, volume=Volume(uid="v", lost=True))
+    ordered = replace(with_broker(look(group=group(in_sync=(1,))), gone), orders=Orders(rebuild=0))
+    plan = decide(ordered, update={"allowWritePause": True})
+    assert (plan.actions, plan.codes) == ((), {Code.VOLUME_LOST, Code.LAST_COPY})
+    others = decide(replace(ordered, group=group(in_sync=(1, 2))), update={"allowWritePause": True})
+    assert isinstance(others.actions[0], Rebuild)
+
+
 def test_f9_with_all_volumes_lost_nothing_is_founded_anew() -> None:
     empty = group(leader=None, serving=False, in_sync=())
     plan = decide(look(group=empty, platform=IMAGE_CHANGED))
