@@ -132,10 +132,9 @@ def _successor(quorum: Quorum, leaving: str) -> str:
 
 
 def _reason(situation: Situation, instance: Instance, wanted: str) -> RestartReason | None:
-    ordered = situation.observed.orders.restart_at
     if instance.revision != wanted:
         return RestartReason.SPEC_CHANGED if instance.ready else RestartReason.STUCK
-    return RestartReason.MANUAL if ordered is not None and instance.started_at < ordered else None
+    return RestartReason.MANUAL if situation.ordered_anew(instance) else None
 
 
 def _rank(situation: Situation, slot: Slot) -> tuple[bool, bool, int]:

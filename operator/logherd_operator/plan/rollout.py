@@ -20,7 +20,7 @@ __all__ = ["heal_stuck", "restart_reason", "roll_brokers"]
 
 def restart_reason(situation: Situation, slot: Slot) -> RestartReason | None:
     """Why this broker has to be restarted, if it has to."""
-    instance, volume, orders = slot.instance, slot.volume, situation.observed.orders
+    instance, volume = slot.instance, slot.volume
     if instance is None or instance.terminating:
         return None
     if situation.stale(slot):
@@ -30,9 +30,7 @@ def restart_reason(situation: Situation, slot: Slot) -> RestartReason | None:
     waits_since = volume.resize_waits_since if volume is not None else None
     if waits_since is not None and situation.now - waits_since >= situation.pace.resize:
         return RestartReason.VOLUME_RESIZE
-    if orders.restart_at is not None and instance.started_at < orders.restart_at:
-        return RestartReason.MANUAL
-    return None
+    return RestartReason.MANUAL if situation.ordered_anew(instance) else None
 
 
 def heal_stuck(situation: Situation) -> Iterator[Step]:

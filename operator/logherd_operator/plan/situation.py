@@ -52,6 +52,14 @@ class Situation:
         first = self.since.get(fact)
         return 0.0 if first is None else self.now - first
 
+    def ordered_anew(self, instance: Instance) -> bool:
+        """Was it started before a person's order to restart, whose time has come?
+
+        Of an order from the future, as of a clock that is ahead, whatever has just been restarted would be older, too.
+        """
+        ordered = self.observed.orders.restart_at
+        return ordered is not None and instance.started_at < ordered <= self.now
+
     def stale(self, slot: Slot) -> bool:
         """Was what stands here made from another revision than the wanted one?"""
         return slot.instance is not None and slot.instance.revision != self.observed.platform.broker_revision
@@ -81,9 +89,8 @@ class Situation:
 
 def held_for_orders(situation: Situation, stale: Iterable[Slot]) -> bool:
     """Does a changed spec wait for a person's order, which did not come after any of these was started?"""
-    ordered = situation.observed.orders.restart_at
     return situation.spec.update.strategy == "Manual" and not any(
-        ordered is not None and each.instance is not None and each.instance.started_at < ordered for each in stale
+        each.instance is not None and situation.ordered_anew(each.instance) for each in stale
     )
 
 

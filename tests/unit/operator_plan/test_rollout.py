@@ -178,6 +178,14 @@ def test_manual_waits_for_an_order_and_an_order_restarts_everything_older() -> N
     assert action.why is RestartReason.MANUAL
 
 
+def test_an_order_of_a_clock_that_is_ahead_waits_for_its_time_and_restarts_everything_once() -> None:
+    early = look(orders=Orders(restart_at=NOW + 60))
+    assert decide(early).actions == ()
+    assert decide(replace(stale(2), orders=early.orders), update={"strategy": "Manual"}).actions == ()
+    due = replace(early, orders=Orders(restart_at=NOW), controllers=controllers(started_at=NOW))
+    assert victim(due) == 2
+
+
 def test_a_closed_window_and_a_pause_hold_back_what_is_planned_but_no_healing() -> None:
     never = {"update": {"windows": [{"cron": "0 0 1 1 *", "durationMinutes": 1}]}}
     assert decide(stale(2), **never).codes == {Code.WAITING_FOR_WINDOW}
