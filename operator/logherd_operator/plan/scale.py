@@ -81,8 +81,8 @@ def scale_down(situation: Situation) -> Iterator[Step]:
     if group is None or have <= situation.spec.replicas:
         return
     victim = situation.kept()[-1]
-    block = _refusal(situation, group, victim)
-    if block is not None and not overruled(situation, block):
+    block = next((each for each in _refusals(situation, group, victim) if not overruled(situation, each)), None)
+    if block is not None:
         yield block
         yield _wait(OperationType.SCALE_DOWN, "Check", block.message, victim)
     if group.leader == victim.broker_id:
@@ -167,22 +167,22 @@ def _least(situation: Situation, group: Group) -> int:
             return max(situation.spec.min_in_sync, group.rules.min_in_sync)
 
 
-def _refusal(situation: Situation, group: Group, victim: Slot) -> Block | None:
-    """Why the highest broker may not go, the gravest reason first."""
+def _refusals(situation: Situation, group: Group, victim: Slot) -> Iterator[Block]:
+    """Why the highest broker may not go, the gravest reason first: who accepts one has not accepted the next."""
     block = led_and_quorate(situation, group)
     if block is not None:
-        return block
+        yield block
     number = victim.broker_id
     if number in group.eligible:
-        return Block(
+        yield Block(
             code=Code.LAST_COPY, message=f"broker {number} may hold messages that no other has",
             unblocks="the others have to come in sync with it first",
         )  # fmt: skip
     if situation.spec.replication.mode == "Static" and (block := _awaited(group, number)) is not None:
-        return block
+        yield block
     left, least = [each for each in group.in_sync if each != number], _least(situation, group)
     if len(left) < least:
-        return Block(
+        yield Block(
             code=Code.BELOW_MIN_IN_SYNC, message=f"without broker {number} {len(left)} of at least {least} are in sync",
             unblocks="the others have to come in sync, or replication.minInSyncReplicas has to be lower",
         )  # fmt: skip
@@ -190,11 +190,10 @@ def _refusal(situation: Situation, group: Group, victim: Slot) -> Block | None:
         each.broker_id for each in situation.kept()[:-1] if not group.settled(each.broker_id) or not each.ready
     ]  # fmt: skip
     if behind:
-        return Block(
+        yield Block(
             code=Code.NOT_ALL_IN_SYNC, message=f"brokers {behind} are to stay, and are not in sync or not ready",
             unblocks="wait for them, or accept it: logherd.dev/accept-risk: NotAllInSync@GENERATION",
         )  # fmt: skip
-    return None
 
 
 def forget_removed(situation: Situation) -> Iterator[Step]:

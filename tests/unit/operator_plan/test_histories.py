@@ -166,7 +166,7 @@ def test_every_history_of_brokers_that_vote_ends_in_the_same_state() -> None:
     [
         (("rollout._settled", "rollout._soaked"), "OP-2"),  # either of the two is enough in this world
         (("rollout.writes_go_on",), "OP-1"),
-        (("scale._refusal",), "OP-1"),
+        (("scale._refusals",), "OP-1"),
         (("rollout._hand_over",), "OP-50"),
     ],
 )
@@ -178,7 +178,7 @@ def test_a_planner_without_its_guards_is_noticed(
 
     instead: dict[str, Any] = {
         "rollout._settled": lambda *_: iter(()), "rollout._soaked": lambda *_: iter(()),
-        "rollout._hand_over": restart_it,
+        "rollout._hand_over": restart_it, "scale._refusals": lambda *_: iter(()),
     }  # fmt: skip
     for guard in guards:
         monkeypatch.setattr(f"logherd_operator.plan.{guard}", instead.get(guard, lambda *_: None))

@@ -164,6 +164,18 @@ def test_a_removal_without_a_healthy_quorum_is_refused() -> None:
     assert decide(four(quorum=quorum(down=(0, 1)))).codes == {Code.QUORUM_UNHEALTHY}
 
 
+def test_who_accepts_one_risk_of_a_removal_has_not_accepted_a_graver_or_another_one() -> None:
+    """Also the last copy is looked for, which nobody can accept (OP-61)."""
+    accepted = Orders(accepted_risks=frozenset({Code.QUORUM_UNHEALTHY.value}))
+    rules = Rules(replicas=3, min_in_sync=2)
+    weak = four(quorum=quorum(down=(0, 1)), orders=accepted)
+    last = decide(replace(weak, group=group(4, rules=rules, in_sync=(1, 2, 3), eligible=(4,))))
+    assert (last.actions, last.codes) == ((), {Code.LAST_COPY})
+    few = decide(replace(weak, group=group(4, rules=rules, in_sync=(1, 4))))
+    assert (few.actions, few.codes) == ((), {Code.BELOW_MIN_IN_SYNC})
+    assert kinds(decide(replace(weak, group=group(4, rules=rules)))) == ["Demote"]
+
+
 def test_a_lower_minimum_is_told_before_the_group_gets_smaller_and_a_higher_one_after_it_got_larger() -> None:
     strict: Group = group(5, rules=Rules(replicas=5, min_in_sync=3))
     (rules, demotion) = decide(look(5, group=strict), replicas=2, replication={"minInSyncReplicas": 1}).actions
