@@ -28,10 +28,16 @@ def create(situation: Situation) -> Iterator[Step]:
 def _first_count(situation: Situation) -> int:
     """How many brokers were there before, if their keeper is gone and they are not; else what the spec says.
 
-    Scaling needs copying: so a group that is found again begins as large as it was, and is then scaled in order.
+    Scaling needs copying: so a group that is found again begins as large as it was, and is then scaled in order. Where
+    a leader is known it is known who belongs to it, too: then what was kept of a removed broker counts nothing.
     """
     group = situation.group
-    numbers = [each.broker_id for each in situation.observed.brokers if each.volume is not None or each.instance]
+    told = group is not None and group.led
+    numbers = [
+        each.broker_id for each in situation.observed.brokers
+        if each.instance is not None
+        or (each.volume is not None and (each.ordinal < situation.spec.replicas or not told))
+    ]  # fmt: skip
     if group is not None:
         numbers += [each.broker_id for each in group.replicas]
     return max(numbers, default=situation.spec.replicas)

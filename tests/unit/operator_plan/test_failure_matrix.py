@@ -297,6 +297,16 @@ def test_f23_a_group_that_is_found_again_begins_as_large_as_its_volumes() -> Non
     assert [action.count for action in fresh.actions if isinstance(action, SetMembers)] == [3, 3]
 
 
+def test_kept_volumes_of_removed_brokers_bring_nobody_back_when_the_claims_are_renewed() -> None:
+    """For a moment nothing keeps the places, and the brokers serve on."""
+    kept = tuple(Slot(ordinal=n, volume=Volume(uid=f"v{n}", requested=GIB)) for n in (3, 4))
+    between = Platform(controllers=3, controller_revision=WANTED)
+    serving = look(platform=between, brokers=(*look().brokers, *kept))
+    assert [each.count for each in decide(serving).actions if isinstance(each, SetMembers)] == [3]
+    untold = decide(replace(serving, group=group(leader=None, serving=False)))
+    assert [each.count for each in untold.actions if isinstance(each, SetMembers)] == [5]
+
+
 def test_f24_reconcile_off_does_nothing_at_all() -> None:
     plan = decide(look(4, platform=IMAGE_CHANGED), reconcile="Off")
     assert (plan.actions, plan.codes) == ((), {Code.PAUSED})
