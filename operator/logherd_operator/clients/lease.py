@@ -48,7 +48,12 @@ class Lease:
     @property
     def held(self) -> bool:
         """May we act now?"""
-        return self._held_at is not None and self._clock() - self._held_at < self.pace.deadline
+        return self.left > 0
+
+    @property
+    def left(self) -> float:
+        """For so many seconds we may still act without another renewal; not above 0 if we may not."""
+        return 0.0 if self._held_at is None else self.pace.deadline - (self._clock() - self._held_at)
 
     async def seek(self) -> bool:
         """Take it if it is free, renew it if it is ours; is it ours then? Raises: nothing for any answer."""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import kopf
@@ -19,7 +20,7 @@ from logherd_operator.handlers.watching import Watches, registry_of
 from logherd_operator.resources.site import Ports
 from logherd_operator.spec.errors import OperatorError
 
-__all__ = ["LeaseLost", "RunOptions", "run_operator", "work"]
+__all__ = ["LeaseLost", "RunOptions", "hold", "run_operator", "work"]
 
 _log = logging.getLogger("logherd.operator")
 
@@ -88,7 +89,7 @@ async def _lead(
             served = group.create_task(_watch(run, desk, watches, access, stop))
             others = [group.create_task(desk.run())]
             if lease is not None:
-                others.append(group.create_task(_hold(lease)))
+                others.append(group.create_task(hold(lease)))
             await served
             for each in others:
                 each.cancel()
@@ -96,11 +97,14 @@ async def _lead(
         raise LeaseLost("the lease could not be renewed in time") from lost
 
 
-async def _hold(lease: Lease) -> None:
+async def hold(lease: Lease) -> None:
     """Renew. Raises: LeaseLost as soon as it may be another's."""
     while True:
-        await asyncio.sleep(lease.pace.retry)
-        await lease.seek()
+        await asyncio.sleep(min(lease.pace.retry, max(0.0, lease.left)))
+        # An API server that hangs answers later than another operator may act.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(lease.left):
+                await lease.seek()
         if not lease.held:
             raise LeaseLost("the lease could not be renewed in time")
 

@@ -1,6 +1,7 @@
 """A lease is given back at the end, whatever became of the answers, and only by whoever holds it."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from k8s.api_server import ApiServer
 from logherd_operator.clients.api import Api, Reply
 from logherd_operator.clients.errors import Unreachable
-from logherd_operator.clients.lease import Lease, LeasePlace
+from logherd_operator.clients.lease import Lease, LeasePlace, Pace
+from logherd_operator.handlers.process import LeaseLost, hold
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/logherd-operator"
 
@@ -179,3 +181,14 @@ async def test_a_lease_that_is_gone_is_not_made_again() -> None:
     line.server.drop(PATH)
     await lease.release()
     assert line.server.find(PATH) is None
+
+
+async def test_who_renews_at_an_api_server_that_hangs_stops_acting_before_another_may_begin() -> None:
+    """The request itself may take much longer."""
+    line = Line()
+    pace = Pace(duration=0.3, deadline=0.2, retry=0.02)
+    lease = Lease(Api(line), LeasePlace("shop", "logherd-operator", "op-0"), time.monotonic, pace)
+    assert await lease.seek()
+    line.holds_back = True
+    with pytest.raises(LeaseLost):
+        await asyncio.wait_for(hold(lease), 10.0)
