@@ -28,7 +28,7 @@ def say_what_is_lost(situation: Situation) -> Iterator[Step]:
 
 def _of_place(situation: Situation, slot: Slot) -> Iterator[Step]:
     instance, report = slot.instance, slot.report
-    rebuild = f"give it an empty one: kubectl logherd rebuild {slot.ordinal}"
+    rebuild = f"give it an empty one: annotate the group with logherd.dev/rebuild={slot.ordinal}"
     if slot.volume is not None and slot.volume.lost:
         yield Block(
             code=Code.VOLUME_LOST, message=f"the volume of broker {slot.broker_id} is lost",

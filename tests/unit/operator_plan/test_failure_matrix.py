@@ -139,6 +139,7 @@ def test_f8_a_volume_that_is_gone_is_rebuilt_only_on_order_and_if_the_others_hav
     observed = with_broker(look(group=group(in_sync=(1, 2))), gone)
     plan = decide(observed)
     assert (plan.actions, plan.codes) == ((), {Code.VOLUME_LOST})
+    assert "logherd.dev/rebuild=2" in plan.blocked[0].unblocks  # there is no command for it
     ordered = replace(observed, orders=Orders(rebuild=2))
     (action,) = decide(ordered).actions
     assert isinstance(action, Rebuild)
