@@ -167,3 +167,32 @@ def test_each_command_says_what_it_does(command: str) -> None:
     result = CliRunner().invoke(plugin, [command, "--help"])
     assert result.exit_code == 0
     assert "GROUP" in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [b", "expected"), ("", "is not one"), ("text", "is not one"), ("[]", "is not one"),
+        ("\udcff", "can't decode byte"), ('{"contexts": [{}], "current-context": "here"}', "name"),
+    ],
+)  # fmt: skip
+def test_a_kubeconfig_that_is_none_is_told_in_one_line(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    result = CliRunner().invoke(plugin, ["--kubeconfig", str(file), "status", NAME])
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert result.stderr.startswith("kubectl logherd: no cluster to ask: ")
+    assert said in result.stderr
+
+
+def test_a_certificate_that_is_none_is_told_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    cluster = {"server": "https://127.0.0.1:1", "certificate-authority-data": "bm8gY2VydGlmaWNhdGU="}
+    file.write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "here", "users": [{"name": "me", "user": {}}],
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "me"}}],
+    }))  # fmt: skip
+    result = CliRunner().invoke(plugin, ["--kubeconfig", str(file), "status", NAME])
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "the certificates for https://127.0.0.1:1 cannot be read" in result.stderr

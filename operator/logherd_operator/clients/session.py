@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
+import yaml
 from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 
@@ -20,6 +21,10 @@ from logherd_operator.clients.errors import ClusterError, Unreachable
 __all__ = ["Chosen", "ClusterAccess", "choose_access", "load_access", "opened"]
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
+_UNREADABLE = (
+    config.ConfigException, OSError, yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError,
+)  # fmt: skip
+"""What the client says to a kubeconfig: it expects that what it reads has the right shape."""
 ClusterAccess = Configuration
 
 
@@ -38,8 +43,8 @@ async def load_access() -> ClusterAccess:
     except config.ConfigException:
         try:
             await config.load_kube_config(client_configuration=access)
-        except (config.ConfigException, OSError) as error:
-            raise ClusterError(f"neither a pod's service account nor a kubeconfig was found: {error}") from error
+        except _UNREADABLE as error:
+            raise ClusterError(f"neither a pod's service account nor a kubeconfig was found: {_line(error)}") from error
     return access
 
 
@@ -49,16 +54,27 @@ async def choose_access(kubeconfig: Path | None, context: str | None) -> "Chosen
     try:
         await config.load_kube_config(config_file=file, context=context, client_configuration=access)
         known, current = config.list_kube_config_contexts(config_file=file)
-    except (config.ConfigException, OSError) as error:
-        raise ClusterError(f"no cluster to ask: {error}") from error
-    used = next((each for each in known if each["name"] == context), current)
-    return Chosen(access, str(used["context"].get("namespace") or "default"))
+        used = next((each for each in known if each["name"] == context), current)
+        namespace = str(used["context"].get("namespace") or "default")
+    except _UNREADABLE as error:
+        raise ClusterError(f"no cluster to ask: {_line(error)}") from error
+    return Chosen(access, namespace)
+
+
+def _line(error: Exception) -> str:
+    said = " ".join(str(error).split())
+    shape = isinstance(error, TypeError | LookupError | AttributeError)
+    return f"the kubeconfig is not one: {said}" if shape else said
 
 
 @asynccontextmanager
 async def opened(access: ClusterAccess) -> AsyncIterator["ClusterTransport"]:
-    """Connections to the API server, closed at the end."""
-    async with ApiClient(configuration=access) as client:
+    """Connections to the API server, closed at the end. Raises: ClusterError for certificates that are none."""
+    try:
+        client = ApiClient(configuration=access)
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"the certificates for {access.host} cannot be read: {_line(error)}") from error
+    async with client:
         yield ClusterTransport(access, client)
 
 
