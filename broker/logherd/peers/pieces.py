@@ -80,7 +80,7 @@ def decode_piece(payload: Buffer) -> tuple[Given, bytes]:
 def _decode(data: Buffer, kind: type[_Struct]) -> _Struct:
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CodecError(kind.__name__.lower(), str(error)) from error
 
 

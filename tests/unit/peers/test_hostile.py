@@ -48,6 +48,8 @@ async def reason_for(data: bytes, message: str = "peer link lost", *, greet: boo
         (make_frame(b"\xee"), "of kind 238"),
         (make_frame(encode_refusal(Refusal(RefusalCode.TWIN, "go away"))), "refused by the peer: go away"),
         (make_frame(b"\x02"), "refusal: 1 bytes"),
+        (make_frame(b"\x06{"), "asked: "),
+        (make_frame(b'\x06{"x":' + b"[" * 16_000), "asked: maximum recursion depth exceeded"),
     ],
 )
 async def test_whoever_says_no_hello_is_cut_off(data: bytes, reason: str) -> None:

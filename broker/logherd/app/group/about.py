@@ -55,7 +55,7 @@ def decode_about(text: str) -> About | None:
         return None
     try:
         return msgspec.json.decode(text, type=About)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         _log.warning("a replica tells what is not understood", reason=error)
         return None
 
