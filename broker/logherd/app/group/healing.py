@@ -137,10 +137,12 @@ class Healer:
         _log.warning(
             "damage in the log", file=damage.path, from_position=at, to_position=end, bytes=end - at, what=damage.what
         )
-        progress = self.progress
+        progress, after = self.progress, damage.after
+        if after is not None and after.end > self._committed:
+            after = None  # others may have another record there, and this one proves nothing
         while at < end:
             progress.at = at
-            ask = PieceAsk(start=at, end=end, before=damage.before, after=damage.after)
+            ask = PieceAsk(start=at, end=end, before=damage.before, after=after)
             fetched = await self._fetch(ask)
             if fetched is None:
                 return False

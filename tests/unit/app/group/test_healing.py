@@ -30,11 +30,13 @@ def open_store(root: Path) -> MessageStore:
     return MessageStore.open(root, OPTIONS, FILES, clock=SimClock())
 
 
-def filled(root: Path, *, uncommitted: int = 0) -> Path:
+def filled(root: Path, *, uncommitted: int = 0, more: int = 0) -> Path:
     """A closed store of a replica with several segments."""
     store = open_store(root)
     for number in range(150):
         append(store, "AB"[number % 2], body=b"%05d" % number * 40)
+    for number in range(more):
+        append(store, "B", body=b"more%d" % number * 33)
     committed = store.end_position
     for number in range(uncommitted):
         append(store, "A", body=b"late%d" % number * 20)
@@ -174,6 +176,19 @@ async def test_uncommitted_damage_ends_the_log_before_it_under_another_name(tmp_
     for kept, all_of_it in zip(content(damaged), content(whole), strict=True):
         assert kept[: len(all_of_it)] == all_of_it[: len(kept)]
     assert any((damaged / "dropped").iterdir())
+
+
+async def test_what_was_not_committed_behind_damage_does_not_stand_against_what_was(tmp_path: Path) -> None:
+    damaged, whole = filled(tmp_path / "damaged", uncommitted=10), filled(tmp_path / "whole", more=10)
+    committed = survey(FILES, str(damaged)).committed
+    spoil(damaged, committed - 100, 900)  # as far as into what was never committed
+    (damage,) = survey(FILES, str(damaged)).mendable
+    assert damage.after is not None
+    assert damage.start < committed < damage.after.start
+    await heal(damaged, Peer("1", whole))
+    for kept, all_of_it in zip(content(damaged), content(whole), strict=True):
+        assert kept == all_of_it[: len(kept)]
+    assert survey(FILES, str(damaged)).committed >= committed
 
 
 async def test_two_that_are_damaged_at_different_places_heal_each_other(
