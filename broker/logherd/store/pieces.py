@@ -4,12 +4,13 @@ It is read from the files, so it is the same for a store that is open and for on
 """
 
 from enum import StrEnum
+from struct import Struct
 from typing import NamedTuple
 
 import msgspec
 
 from logherd.kit.checksum import crc32
-from logherd.model.record import BLANK_SIZE_MIN, RecordError
+from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, RecordError
 from logherd.store.files import Files
 from logherd.store.mending import Neighbour, replica_checkpoint
 from logherd.store.scan import Scanned, read_record, scan_records
@@ -17,6 +18,8 @@ from logherd.store.segment import Segment
 from logherd.store.verify import open_segments
 
 __all__ = ["Kept", "Piece", "PieceAsk", "PieceState", "read_piece"]
+
+_U32X2 = Struct(">II")
 
 
 class PieceAsk(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +60,7 @@ class Kept(NamedTuple):
 
 def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max: int) -> Piece:
     """Up to `bytes_max` bytes, or one record. Blocks for one read. Raises: StoreDamaged for the checkpoint; OSError."""
-    needed = max(ask.end, ask.after.end if ask.after is not None else 0)
+    needed = max(ask.start + 1, ask.end, ask.after.end if ask.after is not None else 0)
     if ask.start < kept.start:
         return Piece(PieceState.GONE)
     if needed > kept.end:
@@ -90,8 +93,34 @@ def _compare(segments: list[Segment], neighbour: Neighbour, bare_end: int) -> Pi
     try:
         read_record(segment.view, at, neighbour.start, bare_end)
     except RecordError:
-        return Piece(PieceState.DAMAGED, at=neighbour.start)
+        return _unreadable(segment, at, bare_end)
     return Piece(PieceState.DIFFERS)
+
+
+def _unreadable(segment: Segment, place: int, bare_end: int) -> Piece:
+    """What it means that no whole record begins at this byte of a segment: damage, unless one that is whole lies across
+    it. Then the asker's log is another one, and a sound log must not be taken for a damaged one on its word."""
+    view, at = segment.view, 0
+    while at < place:
+        size, magic = _U32X2.unpack_from(view, at)
+        if size < BLANK_SIZE_MIN:
+            break
+        if at + size <= place:
+            at += size
+            continue
+        blank = magic == BLANK_MAGIC and at + size == segment.size
+        if blank or _is_whole(segment, at, bare_end):
+            return Piece(PieceState.DIFFERS)
+        break
+    return Piece(PieceState.DAMAGED, at=segment.start + place)
+
+
+def _is_whole(segment: Segment, at: int, bare_end: int) -> bool:
+    try:
+        read_record(segment.view, at, segment.start + at, bare_end)
+    except RecordError:
+        return False
+    return True
 
 
 def _read(segments: list[Segment], ask: PieceAsk, bytes_max: int, bare_end: int) -> Piece:
@@ -109,5 +138,5 @@ def _read(segments: list[Segment], ask: PieceAsk, bytes_max: int, bare_end: int)
         elif found.reason is None and found.offset > at:  # a blank; of a rest too small for one nothing is there
             return Piece(PieceState.WHOLE, bytes(segment.view[first : at + BLANK_SIZE_MIN]), segment.end)
         elif found.reason is not None and at == first:
-            return Piece(PieceState.DAMAGED, at=ask.start)
+            return _unreadable(segment, first, bare_end)
     return Piece(PieceState.WHOLE, bytes(segment.view[first:at]), segment.start + at)

@@ -6,7 +6,7 @@ import pytest
 
 from logherd.store import MessageStore, RawRefused, StoreDamaged
 from logherd.store.damage_note import forget_damage, note_damage, noted_damage
-from logherd.store.mending import mend, survey
+from logherd.store.mending import Neighbour, mend, survey
 from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.store.pieces import Kept, PieceAsk, PieceState, read_piece
 from logherd.store.scrub import Scrub
@@ -204,6 +204,26 @@ def test_who_cannot_help_says_why(pair: tuple[SimDisk, SimDisk]) -> None:
     assert said(Kept(start, end)) is PieceState.DAMAGED
     whole.names[SECOND].base[damage.before.start - 16384 + 50] ^= 1
     assert said(Kept(start, end)) is PieceState.DAMAGED
+
+
+def test_a_sound_log_is_not_damaged_where_another_log_has_a_record(pair: tuple[SimDisk, SimDisk]) -> None:
+    whole = pair[1]
+    start, end = kept(whole)
+
+    def said(ask: PieceAsk) -> PieceState:
+        return read_piece(whole, ROOT, ask, Kept(start, end), bytes_max=1000).state
+
+    within = [at for at in range(16384, 16384 + 3000) if said(PieceAsk(start=at, end=at + 1)) is not PieceState.WHOLE]
+    assert len(within) > 2900
+    assert {said(PieceAsk(start=at, end=at + 1)) for at in within} == {PieceState.DIFFERS}
+    for at in within[::100]:
+        other = Neighbour(at, at + 90, 0)
+        assert said(PieceAsk(start=0, end=1, after=other)) is PieceState.DIFFERS
+    assert said(PieceAsk(start=32768 - 9, end=32767)) is PieceState.DIFFERS, "a blank begins before"
+    assert said(PieceAsk(start=end, end=0)) is PieceState.NOT_YET
+    whole.names[SECOND].base[1500] ^= 1
+    told = [said(PieceAsk(start=at, end=at + 1)) for at in range(16384, 16384 + 3000)]
+    assert PieceState.DAMAGED in told
 
 
 def test_what_was_met_is_remembered_until_all_is_sound(pair: tuple[SimDisk, SimDisk]) -> None:
