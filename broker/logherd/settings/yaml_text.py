@@ -39,5 +39,6 @@ def parse_yaml(path: Path, data: bytes) -> Any:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise SettingsError(f"{path}: {where}{error.problem or error.context}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError, LookupError, AttributeError) as error:
+        # What is no such time or number, or a list as a key, Python's own types refuse, each in its own way.
         raise SettingsError(f"{path}: is not YAML: {error}") from error

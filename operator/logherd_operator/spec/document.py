@@ -62,7 +62,8 @@ def _parse_yaml(text: str, source: str) -> Any:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise SpecError(f"{source}: {where}{error.problem or error.context}") from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError, LookupError, AttributeError) as error:
+        # What is no such time or number, or a list as a key, Python's own types refuse, each in its own way.
         raise SpecError(f"{source}: is not YAML: {error}") from error
 
 

@@ -97,6 +97,10 @@ def test_every_fault_names_path_value_and_what_is_right(spec: str, expected: str
         ("", "should hold a BrokerGroup object, and holds nothing"),
         ("a: !!python/name:os.system", "could not determine a constructor"),
         ("a: [", "line 1, column 5"),
+        ("a: 2020-13-45", "is not YAML: month must be in 1..12"),
+        ("? [a, b]\n: c", "is not YAML: unhashable type: 'list'"),
+        ("a: !!bool x", "is not YAML: 'x'"),
+        ("a: !!timestamp x", "is not YAML"),
         ("{}", "metadata: missing; it has no default"),
     ],
 )

@@ -84,6 +84,11 @@ def test_properties_by_their_rocketmq_names_win(tmp_path: Path) -> None:
         ("replication: {leaderAddress: 'a.example:0'}", "needs a real port, because others connect to it"),
         ("brokerGroup: again", "line 3, column 1: the key brokerGroup appears twice"),
         ("a: [", "line 4, column 1: "),
+        ("a: 2020-13-45", "is not YAML: month must be in 1..12"),
+        ("a: " + "9" * 5000, "is not YAML: Exceeds the limit"),
+        ("? [a, b]\n: c", "is not YAML: unhashable type: 'list'"),
+        ("a: !!bool x", "is not YAML: 'x'"),
+        ("a: !!timestamp x", "is not YAML"),
         ("a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
     ],
 )
