@@ -277,6 +277,19 @@ def test_a_store_exported_in_place_is_rocketmqs_and_is_adopted_again(written):
     store.close()
 
 
+def test_export_touches_nothing_where_no_store_of_ours_is(written, tmp_path):
+    """As in the folder above the right one, or a second time: config/ is RocketMQ's by then."""
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "topics.json").write_text("{}")
+    with pytest.raises(StoreError, match="holds no store"):
+        export_rocketmq(tmp_path, None, {"topics.json": b"nothing"}, clock=SimClock())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config", "store"]
+    export_rocketmq(written, None, {"topics.json": b"ours"}, clock=SimClock())
+    with pytest.raises(StoreError, match="a store of RocketMQ's"):
+        export_rocketmq(written, None, {"topics.json": b"ours"}, clock=SimClock())
+    assert not (written / "store.json").exists()
+
+
 def test_export_refuses_what_rocketmq_would_not_open(tmp_path):
     store = open_store(OsFiles(), tmp_path / "store")
     append(store)

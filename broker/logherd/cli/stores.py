@@ -78,8 +78,9 @@ def export_store(
     if not rocketmq:
         raise typer.BadParameter("say for whom: --rocketmq")
     from logherd.app.clock import SystemClock
-    from logherd.store.tools import export_rocketmq
+    from logherd.store.tools import ensure_own, export_rocketmq
 
+    ensure_own(directory)
     clock = SystemClock()
     report = export_rocketmq(directory, to, _rocketmq_config(directory), clock=clock)
     lines = [

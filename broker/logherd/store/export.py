@@ -64,8 +64,11 @@ def export_files(
     with (target / "checkpoint").open("r+b") as checkpoint:
         checkpoint.seek(_JAVA_FIELDS_SIZE)
         checkpoint.write(bytes(CHECKPOINT_SIZE - _JAVA_FIELDS_SIZE))
-    for name in ("store.json", "queues", "queues.new", "abort"):
+    for name in ("queues", "queues.new", "abort"):
         (target / name).unlink(missing_ok=True)
+    os.sync()
+    # Last, because until then it is ours, and what was cut off can be done again.
+    (target / "store.json").unlink(missing_ok=True)
     os.sync()
     return ExportReport(
         target, len(list(_segments(target))), min(sizes, default=0), len(queues), index_files, tuple(notes)

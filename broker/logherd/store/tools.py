@@ -21,8 +21,8 @@ from logherd.store.store import MessageStore
 from logherd.store.verify import FileReport, VerifyReport, verify_files
 
 __all__ = [
-    "ExportReport", "FileReport", "RepairPlan", "RepairStep", "VerifyReport", "export_rocketmq", "options_of", "repair",
-    "segment_sizes", "verify",
+    "ExportReport", "FileReport", "RepairPlan", "RepairStep", "VerifyReport", "ensure_own", "export_rocketmq",
+    "options_of", "repair", "segment_sizes", "verify",
 ]  # fmt: skip
 
 _OWN_FILES = ("checkpoint", "store.json")
@@ -61,13 +61,29 @@ def repair(directory: Path, *, apply: bool, files: Files | None = None) -> Repai
     return repair_files(files, root, apply=apply, derive=derive) if apply or derive else plan
 
 
+def ensure_own(directory: Path, files: Files | None = None) -> None:
+    """Is there a store of ours? Opening it would make one of anything, and what RocketMQ keeps beside its log is in no
+    record of it: so an export would write files of nothing over those.
+
+    Raises: StoreError if it is none.
+    """
+    files = files or OsFiles()
+    if files.size(format_path(str(directory))) is not None:
+        return
+    if files.list(f"{directory}/commitlog"):
+        raise StoreError(f"{directory} holds a store of RocketMQ's, which no broker of LogHerd has taken over")
+    raise StoreError(f"{directory} holds no store")
+
+
 def export_rocketmq(directory: Path, out: Path | None, config: Mapping[str, bytes], *, clock: Clock) -> ExportReport:
     """Make a closed store one that RocketMQ 5.3 opens: in place (`out` None), or as a copy in an empty directory.
 
     `config` maps file names ("topics.json") to their content. In place the store is RocketMQ's afterwards; opening it
     with LogHerd again adopts it, which reads the whole log.
-    Raises: StoreError if its files have lengths that RocketMQ does not open; what MessageStore.open raises; OSError.
+    Raises: StoreError if it is no store of ours, or its files have lengths that RocketMQ does not open; what
+    MessageStore.open raises; OSError.
     """
+    ensure_own(directory)
     options = options_of(directory)
     MessageStore.open(directory, options, OsFiles(), clock=clock).close()  # brings all derived files up to the log
     derived = options.derived
