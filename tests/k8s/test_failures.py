@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from k8s.api_server import stamp
 from k8s.driving import Drive
 from k8s.kubelet import NAME, NAMESPACE
@@ -213,6 +215,21 @@ async def test_an_ordered_switchover_is_done_once() -> None:
     await drive.settle()
     assert drive.status["leader"]["brokerId"] == 2
     assert [path for _, path in drive.kubelet.told if path.endswith("/elect")] == ["/groups/orders/orders/elect"]
+
+
+@pytest.mark.parametrize("status", [403, 422])
+async def test_an_object_that_the_api_server_refuses_is_told_in_the_status(status: int) -> None:
+    """As a StatefulSet whose affinity is none: nobody but the API server looks at that."""
+    drive = await founded()
+    drive.api.faults.refuse = {"statefulsets": status}
+    drive.set_spec({**SPEC, "image": "logherd:good-2"})
+    await drive.steps(30)
+    degraded = drive.condition("Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "InvalidSpec")
+    assert f"{status}: refused: statefulsets" in degraded["message"]
+    drive.api.faults.refuse = {}
+    await drive.settle()
+    assert (drive.condition("Degraded")["status"], drive.status["phase"]) == ("False", "Running")
 
 
 async def test_conflicts_and_refusals_of_every_write_end_in_the_same_state() -> None:

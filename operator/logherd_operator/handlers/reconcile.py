@@ -10,7 +10,7 @@ from typing import Any
 
 from logherd_operator.clients.admin import Admins
 from logherd_operator.clients.api import Api
-from logherd_operator.clients.errors import Conflict
+from logherd_operator.clients.errors import Conflict, NotNow, Refused
 from logherd_operator.clients.events import Happening, event_document, post
 from logherd_operator.cluster.look import NotSettled
 from logherd_operator.handlers.acting import Hands, NotDone
@@ -96,6 +96,12 @@ class Reconciler:
             return await self._look_and_act(key, group, parsed, memory)
         except (Conflict, NotSettled):
             return _SOON
+        except Refused as refusal:
+            # Unless it only comes too often, it stays refused until a person changes the spec or our rights.
+            if not isinstance(refusal, NotNow):
+                said = f"the API server refuses what the group consists of: {refusal}"
+                await self._tell_invalid(group, said, memory)
+            raise
 
     async def _look_and_act(self, key: Key, group: Document, parsed: BrokerGroup, memory: Memory) -> float:
         if memory.pinned is None:
