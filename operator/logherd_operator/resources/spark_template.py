@@ -32,7 +32,7 @@ def spark_job_of(site: Site) -> SparkJob:
         name=f"{site.name}-flights", namespace=site.namespace,
         image=template.image or f"logherd-spark:{site.operator_version or 'latest'}",
         spark_version=template.spark_version, account=template.service_account_name or _ACCOUNT,
-        config_map=f"{site.name}-spark-template", bootstrap=bootstrap_of(site, ","), topic="flights",
+        config_map=f"{site.name}-spark", bootstrap=bootstrap_of(site, ","), topic="flights",
     )  # fmt: skip
 
 

@@ -38,6 +38,16 @@ def test_the_objects_are_as_they_were_reviewed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_no_two_groups_of_a_namespace_can_have_an_object_of_one_name(name: str) -> None:
+    """Whatever they are called: `orders-spark` and its `-template` would be `orders` and its `-spark-template`."""
+    ends = {(each["kind"], each["metadata"]["name"].removeprefix("orders-")) for each in objects(name)}
+    shared = [
+        (kind, end, long) for kind, end in ends for other, long in ends if kind == other and long.endswith(f"-{end}")
+    ]
+    assert shared == []
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_object_is_a_child_of_the_group_and_has_a_name_of_its_own(name: str) -> None:
     for each in objects(name):
         (owner,) = each["metadata"]["ownerReferences"]

@@ -161,13 +161,13 @@ def test_a_checkpoint_that_outlives_pods_is_set() -> None:
 def test_the_config_map_is_made_only_where_the_spec_asks_for_it() -> None:
     assert spark_template(site_of({})) == []
     (made,) = spark_template(site_of({"spark": {"template": {"enabled": True, "sparkVersion": "4.1.1"}}}))
-    assert made["metadata"]["name"] == "orders-spark-template"
+    assert made["metadata"]["name"] == "orders-spark"
     assert sorted(made["data"]) == [
         "client-mode.md", "driver-pod.yaml", "executor-pod.yaml", "job.py", "rbac.yaml", "spark-defaults.conf",
         "sparkapplication-apache.yaml", "sparkapplication-kubeflow.yaml", "submit-job.yaml",
     ]  # fmt: skip
     assert "sparkVersion: 4.1.1" in made["data"]["sparkapplication-kubeflow.yaml"]
-    assert "name: orders-spark-template" in made["data"]["submit-job.yaml"]
+    assert "name: orders-spark\n" in made["data"]["submit-job.yaml"]
 
 
 if __name__ == "__main__":
