@@ -16,11 +16,11 @@ _START_TIME_FIELD = 19  # of the fields after the command's closing parenthesis 
 def started_ticks(pid: int) -> int | None:
     """When the process was started, in clock ticks since boot; None if there is none, or only its exit code is left."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_bytes()  # a name in it is any bytes, also half a letter
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[_START_TIME_FIELD])
+    fields = stat.rpartition(b")")[2].split()
+    return None if fields[0] in (b"Z", b"X") else int(fields[_START_TIME_FIELD])
 
 
 def is_alive(pid: int, ticks: int) -> bool:
