@@ -2,6 +2,7 @@
 and brokers in them answer at their admin ports, all as the planner's own world has it (`unit.operator_plan.world`).
 """
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping
@@ -300,7 +301,7 @@ class Kubelet:
     async def tell(self, host: str, path: str, body: Mapping[str, Any], token: str) -> Reply | None:
         self.told.append((host.partition(".")[0], path))
         secret = self.api.find(f"/api/v1/namespaces/{NAMESPACE}/secrets/{self.name}-admin")
-        if not token or secret is None:
+        if secret is None or token != base64.b64decode(secret["data"]["token"]).decode():
             return Reply(401, {"error": "no token"})
         verb, world = path.rpartition("/")[2], self.world
         before = (world.group, world.leading, {uid: dict(each) for uid, each in world.hot.items()})

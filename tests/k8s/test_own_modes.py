@@ -1,5 +1,6 @@
 """Groups in an emulated cluster whose brokers vote: the operator goes by what the brokers say, not the controllers."""
 
+import base64
 import json
 from typing import Any
 
@@ -123,3 +124,16 @@ async def test_a_table_of_roles_is_replaced_by_order_only_and_its_leader_restart
     await drive.settle()
     assert drive.status["leader"]["brokerId"] == 3
     assert drive.kubelet.told[-1] == ("orders-broker-2", "/replica/promote")
+
+
+async def test_a_secret_that_was_made_anew_is_read_again_when_a_broker_refuses_the_old_one() -> None:
+    """Nothing is ordered of controllers here, who would refuse it, too."""
+    drive = await founded()
+    path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{NAME}-admin"
+    secret = drive.api.find(path)
+    assert secret is not None
+    fresh = base64.b64encode(b"another").decode()
+    drive.api.put(path, {**secret, "metadata": dict(secret["metadata"]), "data": {"token": fresh}})
+    drive.set_spec({**SPEC, "config": {"fileReservedTime": "96"}})
+    await drive.steps(60)
+    assert drive.condition("ConfigApplied")["reason"] == "Applied"

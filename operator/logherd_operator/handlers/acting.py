@@ -53,8 +53,7 @@ class Hands:
         reply = await self._admins.tell(hosts[memory.leading % len(hosts)], call.path, call.body, memory.token)
         if reply is None:
             raise NotDone("the controllers did not answer; whether it was done is unknown")
-        if reply.status in (401, 403):
-            memory.token = ""
+        _forget_token(reply, memory)
         if reply.status >= 300:
             raise NotDone(f"the controllers refuse it: {_said(reply)}")
 
@@ -63,6 +62,7 @@ class Hands:
         reply = await self._admins.tell(sight.site.inner_host("broker", ordinal), call.path, call.body, memory.token)
         if reply is None:
             raise NotDone(f"broker {ordinal + 1} did not answer")
+        _forget_token(reply, memory)
         if reply.status < 300:
             return
         slot = sight.observed.broker(ordinal + 1)
@@ -71,6 +71,12 @@ class Hands:
             named = tuple(f"{name}={value}" for name, value in sorted(values.items()))
             memory.refused[slot.instance.uid] = (*memory.refused.get(slot.instance.uid, ()), *named)
         raise NotDone(f"broker {ordinal + 1} refuses it: {_said(reply)}")
+
+
+def _forget_token(reply: Reply, memory: Memory) -> None:
+    """Somebody made the Secret anew: it is read again in the next look."""
+    if reply.status in (401, 403):
+        memory.token = ""
 
 
 def _said(reply: Reply) -> str:
