@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from logherd.net.connection import Connection
 from logherd.net.server import Server
 from logherd.net.session import NetSession
 from logherd.service.forwarding.admission import refused
@@ -16,7 +17,7 @@ from logherd.service.ports import Reply, Request
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers.forwarding import ForwardingClock, Refused
-from unit.app.forwarding.rig import eventually, group_of, send_frame
+from unit.app.forwarding.rig import Node, eventually, group_of, send_frame
 from unit.net.fakes import Recorder
 
 
@@ -47,14 +48,20 @@ async def silent_leader() -> AsyncIterator[tuple[Silent, str]]:
         await server.stop(0)
 
 
+async def asked(node: Node, silent: Silent, address: str) -> tuple[Connection, asyncio.Future[Frame]]:
+    """A client of this broker, and its request, which the leader has and does not answer."""
+    node.leadership.set(Following(address, 1))
+    client = await node.connect()
+    first = asyncio.ensure_future(client.call(send_frame(b"first"), seconds=10))
+    await eventually(lambda: silent.sends == 1)
+    return client, first
+
+
 async def test_h10_what_a_leader_got_and_did_not_answer_is_unknown_and_not_sent_to_the_next(tmp_path: Path) -> None:
     async with group_of(2, tmp_path) as group, silent_leader() as (silent, address):
         leader, node = group.nodes
         group.epoch = 1
-        node.leadership.set(Following(address, 1))
-        client = await node.connect()
-        first = asyncio.ensure_future(client.call(send_frame(b"first"), seconds=10))
-        await eventually(lambda: silent.sends == 1)
+        client, first = await asked(node, silent, address)
         begun = time.monotonic()
         group.elect(leader)
         second = await client.call(send_frame(b"second"), seconds=10)
@@ -71,10 +78,8 @@ async def test_h10_what_a_leader_got_and_did_not_answer_is_unknown_and_not_sent_
 async def test_order_is_kept_when_this_broker_itself_becomes_the_leader(tmp_path: Path) -> None:
     async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
         (node,) = group.nodes
-        node.leadership.set(Following(address, 1))
-        client, other = await node.connect(), await node.connect()
-        first = asyncio.ensure_future(client.call(send_frame(b"first"), seconds=10))
-        await eventually(lambda: silent.sends == 1)
+        client, first = await asked(node, silent, address)
+        other = await node.connect()
         node.leadership.set(Leading(2))
         second = asyncio.ensure_future(client.call(send_frame(b"second"), seconds=10))
         assert (await other.call(send_frame(b"other"), seconds=10)).code == 0
@@ -94,10 +99,8 @@ async def test_a_lease_that_is_over_is_noticed_before_what_came_behind_another_l
 ) -> None:
     async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
         (node,) = group.nodes
-        node.leadership.set(Following(address, 1))
-        client, other = await node.connect(), await node.connect()
-        first = asyncio.ensure_future(client.call(send_frame(b"first"), seconds=10))
-        await eventually(lambda: silent.sends == 1)
+        client, first = await asked(node, silent, address)
+        other = await node.connect()
         second = asyncio.ensure_future(client.call(send_frame(b"second"), seconds=10))
         node.leadership.set(Leading(2))
         # This process sleeps for longer than its lease, and only looking at the clock will show it.
@@ -115,10 +118,7 @@ async def test_a_lease_that_is_over_is_noticed_before_requests_that_waited_are_d
 ) -> None:
     async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
         (node,) = group.nodes
-        node.leadership.set(Following(address, 1))
-        client = await node.connect()
-        first = asyncio.ensure_future(client.call(send_frame(b"first"), seconds=10))
-        await eventually(lambda: silent.sends == 1)
+        client, first = await asked(node, silent, address)
         node.leadership.set(Leading(2))
         second = asyncio.ensure_future(client.call(send_frame(b"second"), seconds=10))
         await eventually(lambda: node.broker._forwarding.gate.held == 1)
