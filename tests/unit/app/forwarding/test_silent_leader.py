@@ -57,6 +57,16 @@ async def asked(node: Node, silent: Silent, address: str) -> tuple[Connection, a
     return client, first
 
 
+@asynccontextmanager
+async def waiting(tmp_path: Path) -> AsyncIterator[tuple[Node, Connection, asyncio.Future[Frame]]]:
+    """A broker, a client of it, and that client's request, for which a silent leader lets it wait."""
+    async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
+        (node,) = group.nodes
+        client, first = await asked(node, silent, address)
+        yield node, client, first
+        await client.close()
+
+
 async def test_h10_what_a_leader_got_and_did_not_answer_is_unknown_and_not_sent_to_the_next(tmp_path: Path) -> None:
     async with group_of(2, tmp_path) as group, silent_leader() as (silent, address):
         leader, node = group.nodes
@@ -76,9 +86,7 @@ async def test_h10_what_a_leader_got_and_did_not_answer_is_unknown_and_not_sent_
 
 
 async def test_order_is_kept_when_this_broker_itself_becomes_the_leader(tmp_path: Path) -> None:
-    async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
-        (node,) = group.nodes
-        client, first = await asked(node, silent, address)
+    async with waiting(tmp_path) as (node, client, first):
         other = await node.connect()
         node.leadership.set(Leading(2))
         second = asyncio.ensure_future(client.call(send_frame(b"second"), seconds=10))
@@ -90,16 +98,13 @@ async def test_order_is_kept_when_this_broker_itself_becomes_the_leader(tmp_path
         assert [message.body for message in node.messages()] == [b"other", b"second"]
         # Nothing is left for the forwarder, so the services have the port to themselves.
         assert node.broker._forwarding.gate.on_frames == node.broker._forwarding.gate._parts.port.on_frames
-        await client.close()
         await other.close()
 
 
 async def test_a_lease_that_is_over_is_noticed_before_what_came_behind_another_leaders_requests_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
-        (node,) = group.nodes
-        client, first = await asked(node, silent, address)
+    async with waiting(tmp_path) as (node, client, first):
         other = await node.connect()
         second = asyncio.ensure_future(client.call(send_frame(b"second"), seconds=10))
         node.leadership.set(Leading(2))
@@ -109,16 +114,13 @@ async def test_a_lease_that_is_over_is_noticed_before_what_came_behind_another_l
         assert (await first).code == 1
         assert [(await each).code for each in (second, third)] == [14, 14]
         assert node.messages() == []
-        await client.close()
         await other.close()
 
 
 async def test_a_lease_that_is_over_is_noticed_before_requests_that_waited_are_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
-        (node,) = group.nodes
-        client, first = await asked(node, silent, address)
+    async with waiting(tmp_path) as (node, client, first):
         node.leadership.set(Leading(2))
         second = asyncio.ensure_future(client.call(send_frame(b"second"), seconds=10))
         await eventually(lambda: node.broker._forwarding.gate.held == 1)
@@ -126,7 +128,6 @@ async def test_a_lease_that_is_over_is_noticed_before_requests_that_waited_are_d
         assert (await first).code == 1  # the old leader had its time
         assert (await second).code == 14
         assert node.messages() == []
-        await client.close()
 
 
 async def test_a_leader_that_is_silent_for_as_long_as_a_lease_is_given_up(tmp_path: Path) -> None:
