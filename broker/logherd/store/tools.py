@@ -4,7 +4,7 @@ Functions with typed results; the command line prints them. None of them knows w
 RocketMQ's config files is made elsewhere and passed in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from logherd.kit.clock import Clock
@@ -45,9 +45,12 @@ def verify(directory: Path, files: Files | None = None) -> VerifyReport:
     )
 
 
-def repair(directory: Path, *, apply: bool, files: Files | None = None) -> RepairPlan:
+def repair(
+    directory: Path, *, apply: bool, files: Files | None = None, before: Callable[[RepairPlan], None] = lambda _: None
+) -> RepairPlan:
     """Say what must be dropped so that the store opens again, and with `apply` do it, keeping copies in `dropped/`.
 
+    `before` is told what will be done to the log before anything is changed, and may raise.
     No steps: there is nothing to repair (a torn tail is cut when the store is opened).
     Raises: StoreInUse, StoreVersionError, StoreError if there is no store, OSError.
     """
@@ -58,6 +61,8 @@ def repair(directory: Path, *, apply: bool, files: Files | None = None) -> Repai
     derive = not plan.steps and any(
         row.problems for row in verify(directory, files).rows if row.kind in ("queue", "queue list", "index")
     )
+    if apply:
+        before(plan)
     return repair_files(files, root, apply=apply, derive=derive) if apply or derive else plan
 
 

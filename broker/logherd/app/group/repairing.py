@@ -14,9 +14,9 @@ __all__ = ["repair_store"]
 
 def repair_store(directory: Path, *, apply: bool) -> RepairPlan:
     """See store.tools.repair. Blocks. Raises: ReplicaFileError, and nothing was changed; what that raises."""
-    plan = repair(directory, apply=False)
-    if not apply:
-        return plan
-    if plan.changes_log:
-        ReplicaFile.renew_at(OsFiles(), str(directory))  # first: a crash leaves the damage to be found
-    return repair(directory, apply=True)
+
+    def renew(plan: RepairPlan) -> None:
+        if plan.changes_log:
+            ReplicaFile.renew_at(OsFiles(), str(directory))  # first: a crash leaves the damage to be found
+
+    return repair(directory, apply=apply, before=renew)

@@ -76,8 +76,7 @@ class ReplicaFile:
         Raises: ReplicaFileError, StoreFull, OSError.
         """
         path = f"{directory}/{_NAME}"
-        size = files.size(path)
-        if size is None:
+        if not ReplicaFile.is_there(files, directory):
             if not log_empty:
                 raise ReplicaFileError(
                     f"{path} is not there, but the log beside it has records: a broker alone, or another program, "
@@ -88,11 +87,7 @@ class ReplicaFile:
             made.keep(Promise())
             return made
         files.sync_dir(directory)
-        file = files.open(path)
-        try:
-            content = _decode(path, file.read(0, size))
-        finally:
-            file.close()
+        content = _read(files, path)
         if content.group != str(group):
             raise ReplicaFileError(f"{path} belongs to the group {content.group}, not to {group}")
         if content.broker_id != broker_id:
@@ -109,21 +104,13 @@ class ReplicaFile:
         )  # fmt: skip
 
     @staticmethod
-    def renew_at(files: Files, directory: str) -> bool:
-        """Make the replica of a closed store another one, see `renew`, whatever group it is of. False: it is none's.
+    def renew_at(files: Files, directory: str) -> None:
+        """Make the replica of a closed store another one, see `renew`, whatever group it is of. Nothing if it is none.
         Blocks. Raises: ReplicaFileError, StoreFull, OSError."""
-        path = f"{directory}/{_NAME}"
-        size = files.size(path)
-        if size is None:
-            return False
-        file = files.open(path)
-        try:
-            content = _decode(path, file.read(0, size))
-        finally:
-            file.close()
-        renewed = msgspec.structs.replace(content, store_id=token_hex(16))
-        replace_file(files, directory, _NAME, (msgspec.json.encode(renewed),))
-        return True
+        if ReplicaFile.is_there(files, directory):
+            content = _read(files, f"{directory}/{_NAME}")
+            renewed = msgspec.structs.replace(content, store_id=token_hex(16))
+            replace_file(files, directory, _NAME, (msgspec.json.encode(renewed),))
 
     def keep(self, promise: Promise) -> None:
         """Make a promise durable. Blocks. Raises: StoreFull, OSError."""
@@ -160,6 +147,14 @@ class ReplicaFile:
             founders=self.founders, starts=self.starts, reset=self.promise.reset,
         )  # fmt: skip
         replace_file(self.files, self.directory, _NAME, (msgspec.json.encode(content),))
+
+
+def _read(files: Files, path: str) -> _Content:
+    file = files.open(path)
+    try:
+        return _decode(path, file.read(0, file.size()))
+    finally:
+        file.close()
 
 
 def _decode(path: str, data: bytes) -> _Content:
