@@ -71,8 +71,6 @@ class Shell:
         self._page: int | None = None
         self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._left: int | None = None
-        self._reporting = False
-        """Whether the machine waits to hear that nothing is left to be reported."""
 
     def run(self) -> int:
         """The exit code. Blocks until the guardian's end. Signal handlers are left as they are then."""
@@ -118,9 +116,9 @@ class Shell:
         self._step(Tick(self._read_page() if self._machine.has_child else None))
         for door in self._doors.values():
             door.tick(now)
+        had = not self._reports.is_done
         self._reports.tick(now)
-        if self._reporting and self._reports.is_done:  # an answer comes between two ticks
-            self._reporting = False
+        if had and self._reports.is_done:
             self._step(Reported())
 
     def _step(self, event: Event) -> None:
@@ -137,7 +135,6 @@ class Shell:
                 for door in self._doors.values():
                     door.take(clock_ms(), on=action.on)
             case Report():
-                self._reporting = True
                 self._reports.add(action.exit, clock_ms())
             case Superseded():
                 self._reports.forget()
