@@ -180,6 +180,11 @@ class Ground:
         return self.disk.full or self.disk.short
 
     @property
+    def notable(self) -> bool:
+        """Whether a record of Raft's own can be appended: an owner's log without room raises, and the process ends."""
+        return not (self.disk.full and self.options.owner_appends)
+
+    @property
     def unable(self) -> bool:
         """Whether this member's disk would not let it lead."""
         return self.stalled or self.disk.full or self.disk.broken

@@ -207,7 +207,8 @@ class Leader:
     def _hear_doubt(self, sender: ReplicaId, number: int) -> None:
         """A member's disk was damaged: append the record that will end its doubt."""
         ground = self._ground
-        if sender in ground.members.current.members and self._doubts.hear(sender, number, ready=self._ready):
+        ready = self._ready and ground.notable  # It asks again, when there may be room.
+        if sender in ground.members.current.members and self._doubts.hear(sender, number, ready=ready):
             end = ground.append(Kind.NOOP, b"")
             self._proposals.add(end, 0, None)
             self._doubts.expect(sender, end)
@@ -336,7 +337,8 @@ class Leader:
             return None
         following = self._changing.following()
         if following is not None:
-            self._name(following)
+            if ground.notable:
+                self._name(following)
         elif not current.is_voter(ground.identity):
             self._handover.leave()
             return Turn(TurnTo.FOLLOWER, "no longer a voter")

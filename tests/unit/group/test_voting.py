@@ -1,5 +1,7 @@
 """Raft mode: replicas vote among themselves over the broker's own log; the services append, the barrier first."""
 
+from dataclasses import replace
+
 import pytest
 
 from logherd.controller.values import BrokerId
@@ -22,8 +24,9 @@ from logherd.group.output import (
 from logherd.group.seat import voter_of
 from logherd.group.table import Table
 from logherd.kit.errors import InvariantError
-from logherd.model.names import Position
+from logherd.model.names import Epoch, Position
 from logherd.raft.options import RaftOptions
+from logherd.store import StoreFull
 from unit.group.ring import NotedMemory, Replica, VotingReplica, VotingRing
 
 
@@ -350,3 +353,64 @@ def test_a_lease_ends_when_it_is_not_prolonged_and_before_anybody_else_is_electe
         assert [node.id for node in ring.serving] == [leader.id]
         ring.run(1)
     assert leader.serves is None
+
+
+class TightMemory(NotedMemory):
+    """A log that ends with its segment, for which the disk has no other while `full`."""
+
+    full = False
+
+    def append_note(self, epoch: Epoch, note: bytes) -> Position:
+        if self.full:
+            raise StoreFull("no further segment")
+        return super().append_note(epoch, note)
+
+
+def tight(ring: VotingRing) -> tuple[VotingReplica, TightMemory]:
+    """A leader that may run out of room; it has nobody to hand over to."""
+    for node in ring.nodes.values():
+        node.log = TightMemory()
+        node.start()
+    leader = voting(ring, ring.until_served().id)
+    ring.run(500)
+    for node in ring.nodes.values():
+        node.feed(Health(space=False))
+    ring.run(500)
+    assert isinstance(leader.log, TightMemory)
+    return leader, leader.log
+
+
+def test_a_doubt_waits_while_the_leaders_disk_takes_no_records() -> None:
+    ring = VotingRing()
+    leader, log = tight(ring)
+    log.full = True
+    leader.feed(Health(space=False, room=False))
+    doubtful = voting(ring, others(ring, leader)[0].id)
+    doubtful.kept = replace(doubtful.kept, doubtful=True)
+    ring.restart(doubtful)
+    ring.run(1_000)
+    assert ring.leader is leader
+    assert doubtful.core.raft.ground.doubtful
+    log.full = False
+    leader.feed(Health(space=False))
+    ring.run(1_000)
+    assert not doubtful.core.raft.ground.doubtful
+
+
+def test_a_change_of_members_goes_on_once_the_leaders_disk_has_room_again() -> None:
+    ring = VotingRing()
+    leader, log = tight(ring)
+    wanted = MembersWanted(ring.founders[:2], ring.founders[2:])
+    for node in ring.nodes.values():
+        node.feed(wanted)
+    while not leader.core.raft.ground.members.current.joint:
+        ring.run(1)
+    log.full = True
+    leader.feed(Health(space=False, room=False))
+    ring.run(300)
+    assert leader.core.raft.ground.members.current.joint
+    log.full = False
+    leader.feed(Health(space=False))
+    ring.run(300)
+    assert leader.core.raft.ground.members.current.voters == wanted.voters
+    assert not leader.core.raft.ground.members.current.joint
