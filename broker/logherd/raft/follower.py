@@ -144,7 +144,8 @@ class Follower:
                 generation=known.generation, verified=known.verified,
             )  # fmt: skip
         busy = ground.full or ground.stalled
-        done = self._receiver.step(FromLeader(body, busy, ground.disk.short), ground.clock.now)
+        short = ground.disk.short or ground.disk.broken  # Who will not lead says so: nobody hands over to it.
+        done = self._receiver.step(FromLeader(body, busy, short), ground.clock.now)
         ground.progress.exchange = Exchange(ground.term, self._receiver.generation, self._receiver.verified)
         self._carry_out(leader, done)
 

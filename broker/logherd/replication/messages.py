@@ -82,7 +82,7 @@ class Heartbeat(msgspec.Struct, frozen=True, gc=False):
 
 class HeartbeatAck(msgspec.Struct, frozen=True, gc=False):
     """`end` is the durable end of the log; `busy` asks the leader to send nothing but heartbeats for now. `short`: this
-    replica takes records, but as a leader it would refuse those of clients for want of space."""
+    replica takes records, but as a leader it would refuse those of clients for want of space, or it will not lead."""
 
     round: int
     end: Position

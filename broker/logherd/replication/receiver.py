@@ -35,7 +35,7 @@ class FromLeader(msgspec.Struct, frozen=True, gc=False):
     busy: bool = False
     """Ask the leader for heartbeats only: the disk is full or does not keep up."""
     short: bool = False
-    """Tell it that the disk's reserve is touched."""
+    """Tell it that this replica should not lead: the disk's reserve is touched, or the store does not work."""
 
 
 class Flushed(msgspec.Struct, frozen=True, gc=False):

@@ -31,7 +31,7 @@ class Room(Enum):
     """What a follower said last of its disk; see HeartbeatAck."""
 
     ENOUGH = "enough"
-    SHORT = "none for clients' records"
+    SHORT = "none for clients' records, or no wish to lead"
     NONE = "none now"
 
 

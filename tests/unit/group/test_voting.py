@@ -414,3 +414,14 @@ def test_a_change_of_members_goes_on_once_the_leaders_disk_has_room_again() -> N
     ring.run(300)
     assert leader.core.raft.ground.members.current.voters == wanted.voters
     assert not leader.core.raft.ground.members.current.joint
+
+
+@pytest.mark.parametrize("place", range(2))
+def test_leadership_is_handed_to_nobody_who_is_about_to_stop(place: int) -> None:
+    ring = VotingRing()
+    old = ring.until_served()
+    rest = others(ring, old)
+    rest.pop(place).feed(Drain())
+    ring.run(500)
+    old.feed(HandOver())
+    assert ring.until_served(300, by=rest[0].id) is rest[0]
