@@ -259,7 +259,7 @@ class VotingCore:
         ground = self._raft.ground
         alone = ground.members.current.voters == (self.identity,) and not ground.members.current.joint
         if leader is not None and not alone:
-            return () if leader.handing_over is not None else (raft_inputs.Transfer(self._request()),)
+            return () if leader.handing_over is not None else self._transfer(raft_inputs.Transfer(self._request()))
         if not self._told.drained and (leader is None or ground.progress.announced >= ground.log.end):
             self._told.drained = True
             self._report(Drained())
@@ -270,9 +270,17 @@ class VotingCore:
         named = [peer for peer in voters if _broker(peer) == order.target]
         if order.target is None or named:
             self._wishes.switch = self._request()
-            return (raft_inputs.Transfer(self._wishes.switch, named[0] if named else None),)
+            return self._transfer(raft_inputs.Transfer(self._wishes.switch, named[0] if named else None))
         self._report(Strange(self.identity, f"broker {order.target} has no vote, and cannot be handed leadership"))
         return ()
+
+    def _transfer(self, order: raft_inputs.Transfer) -> Sequence[raft_inputs.Input]:
+        """Hand over in place of a change that waits for new voters, be it for hours: the next leader begins it anew."""
+        leader, current = self._raft.leading, self._raft.ground.members.current
+        if leader is None or leader.goal is None:
+            return (order,)
+        goal = Goal(current.voters, current.learners)
+        return (raft_inputs.ChangeMembers(self._request(), goal, instead=True), order)
 
     def _request(self) -> int:
         self._wishes.requests += 1

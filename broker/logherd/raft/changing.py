@@ -56,7 +56,7 @@ class Changing:
             reason = Refusal.RUNNING
         elif not goal.voters or any(peer in goal.voters for peer in goal.learners):
             reason = Refusal.INVALID
-        elif ground.full:
+        elif ground.full and not goal.reached(ground.members.current):
             reason = Refusal.DISK_FULL
         if reason is not None:
             ground.refuse(change.request, reason, ground.identity)

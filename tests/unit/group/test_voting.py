@@ -425,3 +425,21 @@ def test_leadership_is_handed_to_nobody_who_is_about_to_stop(place: int) -> None
     ring.run(500)
     old.feed(HandOver())
     assert ring.until_served(300, by=rest[0].id) is rest[0]
+
+
+@pytest.mark.parametrize("order", [Drain(), HandOver()], ids=["stop", "operator"])
+def test_a_change_that_waits_for_new_voters_holds_no_hand_over_up(order: Drain | HandOver) -> None:
+    ring = VotingRing()
+    old = ring.until_served()
+    ring.run(500)
+    wanted = MembersWanted((*ring.founders, voter_of(BrokerId(4), "s4.1")))
+    for node in (old, *others(ring, old)[:2]):
+        node.feed(wanted)
+    ring.run(500)
+    old.feed(order)
+    ring.run(300)
+    new = ring.until_served()
+    assert new is not old
+    ring.run(500)
+    assert voting(ring, new.id).core.raft.leading is not None
+    assert voting(ring, new.id).core.raft.leading.goal is not None
