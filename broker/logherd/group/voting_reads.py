@@ -6,13 +6,16 @@ reading.py for what it is worth.
 
 from collections.abc import Sequence
 
-from logherd.group.reading import ASK_AGAIN_MS, Granted
+from logherd.group.reading import ASK_AGAIN_MS, READ_MS, Granted
 from logherd.kit.errors import broken
 from logherd.model.names import Epoch, Position
 from logherd.raft import inputs as raft_inputs
 from logherd.raft import output as raft_output
 
 __all__ = ["VotedReads"]
+
+_WAITING_MAX = READ_MS // ASK_AGAIN_MS
+"""Of one term: an answer that comes after so many further questions is worth nothing."""
 
 
 class VotedReads:
@@ -29,8 +32,13 @@ class VotedReads:
         self._granted: tuple[Epoch, Granted] | None = None
 
     def want(self, request: int, term: Epoch, now: int) -> Sequence[raft_inputs.Input]:
-        """Somebody reads: ask, unless that was done a moment ago."""
+        """Somebody reads: ask, unless that was done a moment ago, or several questions wait for an answer.
+
+        A log that is behind answers none before it has caught up, and by then the answers are too old to count.
+        """
         if self._asked_at is not None and now - self._asked_at < ASK_AGAIN_MS:
+            return ()
+        if sum(asked_in == term for asked_in, _ in self._asked.values()) >= _WAITING_MAX:
             return ()
         self._asked_at, self._asked[request] = now, (term, now)
         return (raft_inputs.Applied(self.told), raft_inputs.Read(request))

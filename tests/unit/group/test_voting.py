@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from logherd.controller.values import BrokerId
-from logherd.group.inputs import Assigned, Drain, HandOver, Health, MembersWanted
+from logherd.group.inputs import Assigned, Drain, HandOver, Health, MembersWanted, ReadWanted
 from logherd.group.output import (
     Closed,
     Cut,
@@ -21,6 +21,7 @@ from logherd.group.output import (
     StorageStalled,
     Strange,
 )
+from logherd.group.reading import ASK_AGAIN_MS, READ_MS
 from logherd.group.seat import voter_of
 from logherd.group.table import Table
 from logherd.kit.errors import InvariantError
@@ -443,3 +444,22 @@ def test_a_change_that_waits_for_new_voters_holds_no_hand_over_up(order: Drain |
     ring.run(500)
     assert voting(ring, new.id).core.raft.leading is not None
     assert voting(ring, new.id).core.raft.leading.goal is not None
+
+
+def test_a_follower_that_is_behind_has_few_questions_waiting() -> None:
+    ring = VotingRing()
+    leader = ring.until_served()
+    follower = voting(ring, others(ring, leader)[0].id)
+    ring.run(500)
+    follower.slow = True
+    leader.append()
+    for _ in range(10 * READ_MS // 100):
+        follower.feed(ReadWanted())
+        ring.run(100)
+    assert len(follower.core.raft.ground.progress.waiting_reads) <= READ_MS // ASK_AGAIN_MS
+    follower.slow = False
+    follower.flush()
+    ring.run(200)
+    follower.feed(ReadWanted())
+    ring.run(20)
+    assert follower.core.readable(ring.now) == leader.committed
