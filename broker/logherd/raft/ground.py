@@ -268,6 +268,8 @@ class Ground:
 
     def adopt(self, configuration: Configuration, end: Position) -> None:
         """A configuration record was appended that ends at `end`: it holds from now on."""
+        if self.options.owner_appends:  # Its log is not compacted from here, and members are restated again and again.
+            self.members.forget(min(self.progress.commit, self.durable.position))
         self.members.add(end, configuration)
         self.out.events.append(MembersChanged(configuration, end))
 

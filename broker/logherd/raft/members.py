@@ -133,6 +133,11 @@ class MembersLog:
         self.since = at
         """The end of the record that made it hold."""
 
+    @property
+    def count(self) -> int:
+        """How many are remembered."""
+        return len(self._known)
+
     def add(self, end: Position, configuration: Configuration) -> None:
         """A configuration record was appended."""
         ensure(end > self.since, "configurations are appended in order", end, self.since)

@@ -463,3 +463,13 @@ def test_a_follower_that_is_behind_has_few_questions_waiting() -> None:
     follower.feed(ReadWanted())
     ring.run(20)
     assert follower.core.readable(ring.now) == leader.committed
+
+
+def test_what_is_said_again_of_the_members_is_forgotten_again() -> None:
+    ring = VotingRing(options=RaftOptions(restate_ms=100))
+    leader = ring.until_served()
+    for _ in range(20):
+        leader.append()
+        ring.run(150)
+    assert ring.leader is leader
+    assert all(voting(ring, each).core.raft.ground.members.count <= 2 for each in ring.nodes)
