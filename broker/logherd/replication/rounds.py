@@ -7,8 +7,9 @@ from logherd.replication.messages import ReplicaId
 
 __all__ = ["Rounds"]
 
-_KEPT = 256
-"""Rounds remembered; an answer to an older one is worth nothing."""
+_KEPT = 4_096
+"""Rounds remembered; an answer to an older one is worth nothing. With many reads a round begins as soon as the nearest
+majority has answered the one before, and who is far away must be heard all the same: this is a second of them."""
 
 
 @dataclass(slots=True)

@@ -325,3 +325,13 @@ def test_a_copy_answer_for_another_image_is_ignored() -> None:
     ship.step(FromFollower(F, CopyAck(1, "another", 50)), 1)
     assert sender is not None
     assert sender.mode is Mode.REPLICATE
+
+
+def test_a_follower_far_away_is_heard_while_reads_begin_one_round_behind_the_other() -> None:
+    ship = in_step(log_of(1))
+    first, rounds_a_second, distance_ms = ship.rounds.last, 4_000, 300
+    for number in range(rounds_a_second * distance_ms // 1_000):
+        ship.step(Beat(), 1_000 + number * 1_000 // rounds_a_second)
+        ship.step(FromFollower(F, HeartbeatAck(ship.rounds.last, Position(0))), 1_001)
+    assert ship.step(FromFollower(G, HeartbeatAck(first + 1, Position(0), busy=True)), 1_000 + distance_ms).moved
+    assert ship.rounds.heard_at(G) == 1_000
