@@ -61,7 +61,7 @@ from logherd.raft import inputs as raft_inputs
 from logherd.raft import output as raft_output
 from logherd.raft.core import RaftCore
 from logherd.raft.leader import Leader
-from logherd.raft.members import Goal
+from logherd.raft.members import Configuration, Goal
 from logherd.raft.options import RaftOptions
 from logherd.raft.store import HardState
 from logherd.raft.voting import hears_leader
@@ -83,6 +83,7 @@ class _Told:
     draining: ReplicaId | None = None
     following: Following | None = None
     members: tuple[BrokerId, ...] = ()
+    configuration: Configuration = field(default_factory=Configuration)
     drained: bool = False
 
 
@@ -118,7 +119,7 @@ class VotingCore:
         options = replace(options, owner_appends=True)
         self._raft = RaftCore(self._log, options, hard=hard, seed=seed, now=now, commit=commit)
         self._out = Outbox()
-        self._told = _Told(members=self._members())
+        self._told = _Told(members=self._members(), configuration=self._raft.ground.members.current)
         self._wishes = _Wishes()
         self._reads = VotedReads(commit)
 
@@ -308,8 +309,7 @@ class VotingCore:
             case raft_output.RoleChanged():
                 self._on_role(news)
             case raft_output.MembersChanged():
-                before, self._told.members = self._told.members, self._members()
-                self._report(SetChanged(before, self._told.members, news.since))
+                self._on_members(news)
             case raft_output.Strange():
                 self._report(Strange(news.sender, news.reason))
             case raft_output.StorageStalled():
@@ -318,6 +318,13 @@ class VotingCore:
                 pass  # Both show in what is kept.
             case LostData() | RefusedAck() | _:
                 self._report(news)
+
+    def _on_members(self, news: raft_output.MembersChanged) -> None:
+        """A leader says them again and again, which is no news."""
+        told = self._told
+        if news.configuration != told.configuration:
+            before, told.members, told.configuration = told.members, self._members(), news.configuration
+            self._report(SetChanged(before, told.members, news.since))
 
     def _on_role(self, news: raft_output.RoleChanged) -> None:
         """The role in its term, each said once."""

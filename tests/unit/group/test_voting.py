@@ -473,3 +473,4 @@ def test_what_is_said_again_of_the_members_is_forgotten_again() -> None:
         ring.run(150)
     assert ring.leader is leader
     assert all(voting(ring, each).core.raft.ground.members.count <= 2 for each in ring.nodes)
+    assert not any(node.heard(SetChanged) for node in ring.nodes.values())
