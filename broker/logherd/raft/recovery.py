@@ -23,6 +23,9 @@ def recover_quorum(ground: Ground, order: RecoverQuorum) -> bool:
     if best is None or not fresh or named.get(ground.identity) != ground.last:
         ground.refuse(order.request, Refusal.INVALID)
         return False
+    if best[0] == ground.identity and not ground.notable:
+        ground.refuse(order.request, Refusal.DISK_FULL)
+        return False
     ground.begin_reset(order.reset, Epoch(order.term), best[0])
     configuration = Configuration(tuple(peer for peer, _ in order.survivors))
     if best[0] == ground.identity:

@@ -1,9 +1,13 @@
 """Raft mode without a majority: an operator makes the survivors the group, over message stores."""
 
-from logherd.group.inputs import Rebuild
+import pytest
+
+from logherd.group.inputs import Health, Rebuild
 from logherd.group.output import SetChanged, Strange
 from logherd.group.seat import cluster_of
-from logherd.model.names import Epoch
+from logherd.model.names import Epoch, Position
+from logherd.replica import NotedStore
+from logherd.store import StoreFull
 from unit.group.ring import KEY, Replica
 from unit.group.test_voting_over_stores import StoreReplica, StoreRing, stored
 
@@ -105,3 +109,20 @@ def test_an_order_for_another_end_of_the_log_or_against_a_leader_does_nothing() 
     give(order(leader), leader)
     assert leader.core.cluster == follower.core.cluster == cluster_of(KEY)
     assert working.leader is leader
+
+
+def test_a_survivor_whose_disk_takes_no_records_refuses_and_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    ring, longer, shorter = five_of_which_two_survive()
+
+    def full(epoch: Epoch, note: bytes) -> Position:
+        raise StoreFull(f"no further segment for {note!r} of {epoch}")
+
+    longer.feed(Health(space=False, room=False))
+    rebuild = order(longer, shorter)
+    with monkeypatch.context() as patch:
+        patch.setattr(NotedStore, "append_note", staticmethod(full))
+        longer.feed(rebuild)
+    assert longer.core.cluster == cluster_of(KEY)
+    longer.feed(Health(space=False))
+    give(rebuild, longer, shorter)
+    assert ring.until_served() is longer
