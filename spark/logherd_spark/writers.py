@@ -200,9 +200,13 @@ def open_writer(cluster: Cluster, queue: QueueRef, identity: Identity) -> int:
     return decode_header(OpenWriterResponse, answer.ext).epoch
 
 
-def confirm(cluster: Cluster, identity: Identity, generation: int, sent: Iterable[Sent]) -> None:
+def confirm(
+    cluster: Cluster, identity: Identity, generation: int, sent: Iterable[Sent], queues: Iterable[QueueRef] = ()
+) -> None:
     """Before a job or micro-batch counts as done: see that its chunks are all that stand in the log for it.
 
+    `queues` are those to which its rows could have gone: a group of theirs in which this attempt stored nothing is
+    asked, too, because an earlier one may have, when the rows or the topic's route were others.
     Raises: SourceError if an earlier attempt stored more, for which nobody would ever ask again; WriterFenced.
     """
     chunks: dict[str, int] = {}
@@ -211,15 +215,21 @@ def confirm(cluster: Cluster, identity: Identity, generation: int, sent: Iterabl
         for group, count in each.chunks.items():
             chunks[group] = chunks.get(group, 0) + count
             found[group] = each.topics[group], each.epochs[group]
+    for queue in {queue.group: queue for queue in queues if queue.group not in found}.values():
+        try:
+            found[queue.group] = queue.topic, open_writer(cluster, queue, identity)
+        except BrokerRefused as error:
+            if error.code != ResponseCode.WRITER_UNKNOWN:  # it has expired there: so long ago it last wrote
+                raise
     for group, (topic, epoch) in sorted(found.items()):
         header = CountChunksHeader(writer=identity.writer, epoch=epoch, generation=generation)
         ext = encode_header(header)
         answer = cluster.ask(QueueRef(topic, group, 0), partial(Frame, RequestCode.WRITER_COUNT, 0, ext=ext))
-        stored = decode_header(CountChunksResponse, answer.ext).chunks
-        if stored != chunks[group]:
+        stored, sent_now = decode_header(CountChunksResponse, answer.ext).chunks, chunks.get(group, 0)
+        if stored != sent_now:
             raise SourceError(
                 f"group {group} has {stored} chunks of writer {identity.writer} in generation {generation}, this "
-                f"attempt has {chunks[group]}: an earlier attempt wrote other rows, so the plan is not deterministic, "
+                f"attempt has {sent_now}: an earlier attempt wrote other rows, so the plan is not deterministic, "
                 "and rows may be stored twice"
             )
 

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from logherd_spark.cluster import Cluster
+from logherd_spark.cluster import Cluster, QueueRef
 from logherd_spark.encoding import RowShape
 from logherd_spark.errors import SourceError, in_one_sentence
 from logherd_spark.options import WriteOptions
@@ -44,15 +44,17 @@ class LogHerdWriter(DataSourceArrowWriter):
         self._identity = Identity(
             options.write_id or f"spark-{uuid4()}", run=str(uuid4()), lasting=options.write_id is not None
         )
-        if options.topic is not None:
-            self._begin(options.topic)
+        self._queues = () if options.topic is None else self._begin(options.topic)
 
-    def _begin(self, topic: str) -> None:
-        """In the driver, before any task: a cluster that is not there ends the job here, and an older run is fenced."""
+    def _begin(self, topic: str) -> tuple[QueueRef, ...]:
+        """In the driver, before any task: a cluster that is not there ends the job here, and an older run is fenced.
+        A queue of each group."""
         with closing(self._cluster()) as cluster:
-            for queue in {queue.group: queue for queue in cluster.route(topic).writable}.values():
+            queues = tuple({queue.group: queue for queue in cluster.route(topic).writable}.values())
+            for queue in queues:
                 if self._options.exactly_once:
                     open_writer(cluster, queue, self._identity)
+        return queues
 
     @in_one_sentence
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -65,7 +67,8 @@ class LogHerdWriter(DataSourceArrowWriter):
         sent = _sent(messages)
         if self._options.exactly_once:
             with closing(self._cluster()) as cluster:
-                confirm(cluster, self._identity, 0, sent)
+                # Those with which it began: a task may have written to a group that the route has lost since.
+                confirm(cluster, self._identity, 0, sent, self._queues)
                 if not self._identity.lasting:
                     close_writer(cluster, self._identity, sent)
 
@@ -98,7 +101,9 @@ class LogHerdStreamWriter(StreamArrowWriter):
         identity = next((each.identity for each in messages if isinstance(each, Written)), None)
         if identity is not None and self._options.exactly_once:
             with closing(self._cluster()) as cluster:
-                confirm(cluster, identity, batchId, _sent(messages))
+                topic = self._options.topic
+                queues = () if topic is None else cluster.route(topic).writable
+                confirm(cluster, identity, batchId, _sent(messages), queues)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """What was stored stays, and is recognised when the micro-batch is tried again."""

@@ -1,0 +1,81 @@
+"""What a commit asks before a job or micro-batch counts: every group to which an earlier attempt may have written."""
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Frame
+from logherd_spark import writing
+from logherd_spark.cluster import Cluster, QueueRef, Route
+from logherd_spark.errors import BrokerRefused, SourceError
+from logherd_spark.options import write_options
+from logherd_spark.patience import Patience
+from logherd_spark.schema import COLUMNS
+from logherd_spark.writers import Identity, Sent, confirm
+from logherd_spark.writing import LogHerdStreamWriter, LogHerdWriter, Written
+
+ME = Identity("nightly", "run-2", lasting=True)
+QUEUES = (QueueRef("Events", "a", 0), QueueRef("Events", "a", 1), QueueRef("Events", "b", 0))
+TO_A = Sent(topics={"a": "Events"}, epochs={"a": 2}, chunks={"a": 3}, rows=30)
+OPTIONS = {"bootstrap": "names:9876", "topic": "Events"}
+ROWS = COLUMNS.__class__([COLUMNS["value"]])
+
+
+class Stored(Cluster):
+    """Groups in whose logs stand so many chunks. `expired`: groups that have forgotten the writer."""
+
+    def __init__(self, chunks: dict[str, int], expired: tuple[str, ...] = (), lost: tuple[str, ...] = ()) -> None:
+        super().__init__(("names:9876",), Patience())
+        self.chunks, self.expired, self.lost_groups = chunks, expired, lost
+        self.asked: list[tuple[str, int]] = []
+
+    def route(self, topic: str, *, fresh: bool = False) -> Route:
+        del topic, fresh
+        return Route(QUEUES, tuple(each for each in QUEUES if each.group not in self.lost_groups))
+
+    def ask(self, queue: QueueRef, request: Callable[[], Frame], *, good: frozenset[int] = frozenset({0})) -> Frame:
+        del good
+        code = request().code
+        self.asked.append((queue.group, code))
+        if queue.group in self.expired:
+            raise BrokerRefused(ResponseCode.WRITER_UNKNOWN, "it has expired", "host:1")
+        if code == RequestCode.WRITER_OPEN:
+            return Frame(0, 0, ext={"writerEpoch": "2"})
+        return Frame(0, 0, ext={"chunks": str(self.chunks[queue.group]), "messages": "0"})
+
+
+def test_a_group_that_this_attempt_left_out_holds_nothing_of_an_earlier_one() -> None:
+    with pytest.raises(SourceError, match=r"group b has 1 chunks .* this attempt has 0"):
+        confirm(Stored({"a": 3, "b": 1}), ME, 0, [TO_A], QUEUES)
+    clean = Stored({"a": 3, "b": 0})
+    confirm(clean, ME, 0, [TO_A], QUEUES)
+    assert [group for group, code in clean.asked if code == RequestCode.WRITER_COUNT] == ["a", "b"]
+
+
+def test_an_attempt_without_any_row_is_confirmed_as_any_other() -> None:
+    with pytest.raises(SourceError, match=r"group a has 3 chunks .* this attempt has 0"):
+        confirm(Stored({"a": 3, "b": 0}), ME, 0, [Sent()], QUEUES)
+
+
+def test_where_the_writer_has_expired_it_left_nothing() -> None:
+    confirm(Stored({"a": 3}, expired=("b",)), ME, 0, [TO_A], QUEUES)
+
+
+def test_a_job_asks_the_groups_with_which_it_began_and_a_stream_those_of_the_route(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between two attempts of a task the name service may lose a group, and its rows go to another."""
+    cluster = Stored({"a": 3, "b": 1})
+    made: Callable[..., Any] = lambda *_, **__: cluster  # noqa: E731
+    monkeypatch.setattr(writing, "Cluster", made)
+    job = LogHerdWriter(write_options({**OPTIONS, "writeId": "nightly"}, streaming=False), ROWS)
+    cluster.lost_groups = ("b",)
+    with closing(cluster), pytest.raises(SourceError, match=r"group b has 1 chunks"):
+        job.commit([Written(ME, TO_A)])
+    cluster.lost_groups = ()
+    stream = LogHerdStreamWriter(write_options(OPTIONS, streaming=True), ROWS)
+    with pytest.raises(SourceError, match=r"group b has 1 chunks"):
+        stream.commit([Written(ME, TO_A)], 0)
