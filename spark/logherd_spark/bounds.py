@@ -8,7 +8,7 @@ from logherd_spark.errors import DataLost, OptionRefused
 from logherd_spark.options import EARLIEST, LATEST, Bound
 from logherd_spark.ranges import Offsets, Range
 
-__all__ = ["latest", "queues_of", "ranges_between", "resolve"]
+__all__ = ["begin_of_new", "latest", "queues_of", "ranges_between", "resolve"]
 
 
 def queues_of(cluster: Cluster, topics: Iterable[str], *, fresh: bool = False) -> list[QueueRef]:
@@ -19,6 +19,12 @@ def queues_of(cluster: Cluster, topics: Iterable[str], *, fresh: bool = False) -
 def latest(cluster: Cluster, queues: Iterable[QueueRef]) -> Offsets:
     """Where each queue ends now. Raises as `Cluster.ask`."""
     return {queue: max_offset(cluster, queue) for queue in queues}
+
+
+def begin_of_new(cluster: Cluster, queue: QueueRef, *, fail_on_data_loss: bool) -> int:
+    """Where a queue begins that a stream has not seen before: at 0, so that it is told if something of it is gone
+    already; as in the Kafka source. Where that is no matter, at what is kept."""
+    return 0 if fail_on_data_loss else min_offset(cluster, queue)
 
 
 def resolve(cluster: Cluster, queues: list[QueueRef], bound: Bound, option: str) -> Offsets:
@@ -64,7 +70,7 @@ def _offset(cluster: Cluster, queue: QueueRef, kind: str, number: int) -> int:
 def ranges_between(
     cluster: Cluster, start: Mapping[QueueRef, int], end: Mapping[QueueRef, int], *, fail_on_data_loss: bool
 ) -> list[Range]:
-    """What lies between, checked against what is there.
+    """What lies between, checked against what is there. A queue without a start is a new one: all of it is meant.
 
     Raises: DataLost if something of it is gone, or a queue ends before it, unless that is allowed: then what is there.
     """
@@ -72,7 +78,7 @@ def ranges_between(
     for queue, last in end.items():
         first = start.get(queue)
         if first is None:
-            first = min_offset(cluster, queue)
+            first = begin_of_new(cluster, queue, fail_on_data_loss=fail_on_data_loss)
         if first == last:
             continue
         kept, present = min_offset(cluster, queue), max_offset(cluster, queue)

@@ -8,8 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from logherd_spark.bounds import latest, queues_of, ranges_between, resolve
-from logherd_spark.calls import min_offset
+from logherd_spark.bounds import begin_of_new, latest, queues_of, ranges_between, resolve
 from logherd_spark.cluster import Cluster
 from logherd_spark.errors import SourceError, in_one_sentence
 from logherd_spark.filters import Filter, narrowed
@@ -89,7 +88,9 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins = from_checkpoint(start)
         for queue in ends:
             if queue not in begins:
-                begins[queue] = min_offset(self._cluster, queue)
+                begins[queue] = begin_of_new(
+                    self._cluster, queue, fail_on_data_loss=self._options.fail_on_data_loss
+                )  # fmt: skip
         # A queue that the topic lost, or a leader that has not all yet, must not move a stream back.
         ends = {queue: max(ends.get(queue, 0), begin) for queue, begin in begins.items()}
         if isinstance(limit, ReadMaxRows):

@@ -1,0 +1,61 @@
+"""Queues that a stream has not seen before: it reads all of them, or says that it cannot."""
+
+from collections.abc import Callable
+
+import pytest
+
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Frame
+from logherd_spark.cluster import Cluster, QueueRef, Route
+from logherd_spark.errors import DataLost
+from logherd_spark.options import read_options
+from logherd_spark.patience import Patience
+from logherd_spark.reading import LogHerdStreamReader
+from logherd_spark.schema import COLUMNS
+from logherd_spark.versions import ReadMaxRows
+
+KNOWN, NEW = QueueRef("Events", "a", 0), QueueRef("Events", "a", 1)
+
+
+class Kept(Cluster):
+    """Queues of which the messages from one offset to another are kept."""
+
+    def __init__(self, kept: dict[QueueRef, tuple[int, int]]) -> None:
+        super().__init__(("names:9876",), Patience())
+        self.kept = kept
+
+    def route(self, topic: str, *, fresh: bool = False) -> Route:
+        del topic, fresh
+        return Route(tuple(self.kept), ())
+
+    def ask(self, queue: QueueRef, request: Callable[[], Frame], *, good: frozenset[int] = frozenset({0})) -> Frame:
+        del good
+        edge = request().code == RequestCode.GET_MAX_OFFSET
+        return Frame(0, 0, ext={"offset": str(self.kept[queue][edge])})
+
+
+def reader(kept: dict[QueueRef, tuple[int, int]], **options: str) -> LogHerdStreamReader:
+    given = {"bootstrap": "names:9876", "subscribe": "Events", **options}
+    made = LogHerdStreamReader(read_options(given, streaming=True), COLUMNS)
+    made._known = Kept(kept)
+    return made
+
+
+def test_a_new_queue_of_which_something_is_gone_already_is_told() -> None:
+    """As after days in which the query did not run: the checkpoint knows only the old one."""
+    made = reader({KNOWN: (0, 10), NEW: (500, 700)})
+    start = {"Events": {"a:0": 10}}
+    end = made.latestOffset(start, ReadMaxRows(1000))
+    assert end == {"Events": {"a:0": 10, "a:1": 700}}
+    with pytest.raises(DataLost, match="offsets 0 to 499 are gone"):
+        made.partitions(start, end)
+
+
+def test_a_new_queue_is_read_from_its_first_message_or_where_loss_is_no_matter_from_what_is_kept() -> None:
+    for kept, options in (((0, 700), {}), ((500, 700), {"failOnDataLoss": "false"})):
+        made = reader({KNOWN: (0, 10), NEW: kept}, **options)
+        start = {"Events": {"a:0": 10}}
+        end = made.latestOffset(start, ReadMaxRows(150))
+        assert end == {"Events": {"a:0": 10, "a:1": kept[0] + 150}}
+        (part,) = made.partitions(start, end)
+        assert (part.value[0], part.value[1:]) == (NEW, (kept[0], kept[0] + 150))
