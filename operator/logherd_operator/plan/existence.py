@@ -18,11 +18,31 @@ def create(situation: Situation) -> Iterator[Step]:
             before=platform.controllers, reason=f"the group has {embedded.replicas} controllers",
         ))  # fmt: skip
     if platform.brokers is not None:
+        yield from _bring_back(situation, platform.brokers)
         return
     count = _first_count(situation)
     why = "as the spec says" if count == situation.spec.replicas else "as many as there are volumes of"
     yield Act(action=SetMembers(component="broker", count=count, before=None, reason=f"{count} brokers, {why}"))
     yield Wait(operation=Operation(type=OperationType.PROVISION, state="Create", message=f"{count} brokers are made"))
+
+
+def _bring_back(situation: Situation, have: int) -> Iterator[Step]:
+    """Let places of full members exist again that somebody else took away, as by scaling the StatefulSet.
+
+    Here they go after they have stopped to count. So with too few places nothing else is done: who belongs to the group
+    is no longer what the places say, and those that are left may be too few to elect a leader.
+    """
+    group = situation.group
+    if group is None:
+        return
+    learners = {each.broker_id for each in group.replicas if each.learner}
+    known = {*group.in_sync, *group.eligible, *(each.broker_id for each in group.replicas)} - learners
+    count = max((number for number in known if number <= situation.spec.replicas), default=0)
+    if count <= have:
+        return
+    why = f"broker {count} is a full member, and somebody left {have} places"
+    yield Act(action=SetMembers(component="broker", count=count, before=have, reason=why))
+    yield Wait(operation=Operation(type=OperationType.REPAIR, state="BringBack", message=why))
 
 
 def _first_count(situation: Situation) -> int:

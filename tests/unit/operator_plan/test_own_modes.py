@@ -9,7 +9,19 @@ from logherd_operator.observed.slots import Report, Slot
 from logherd_operator.plan.actions import LeaveOut, PushConfig, RemoveMember, Restart, SetMembers, Switchover, TakeLead
 from logherd_operator.plan.outcome import Code, Plan
 from logherd_operator.spec.effects import MEMBERS
-from unit.operator_plan.looks import OLD, WANTED, broker, decide, group, instance, look, quorum, replica, with_broker
+from unit.operator_plan.looks import (
+    NOW,
+    OLD,
+    WANTED,
+    broker,
+    decide,
+    group,
+    instance,
+    look,
+    quorum,
+    replica,
+    with_broker,
+)
 
 RAFT: dict[str, Any] = {"replication": {"mode": "Raft"}}
 STATIC: dict[str, Any] = {"replication": {"mode": "Static"}}
@@ -79,6 +91,19 @@ def test_voters_hear_of_a_new_broker_while_they_run_and_nothing_else_is_asked_of
     waiting = replace(voting(4, members="1,2,3,4"), group=learner)
     plan = decide(waiting, **RAFT, replicas=5)
     assert (kinds(plan), state(plan)) == ([], "AwaitInSync")
+
+
+def test_voters_whose_places_somebody_took_away_come_back_and_keep_their_votes() -> None:
+    """As by `kubectl scale` of the StatefulSet: the pods still stop, and then the last one finds no majority."""
+    fewer = Platform(brokers=1, controllers=3, broker_revision=WANTED, controller_revision=WANTED)
+    stopping = voting(platform=fewer)
+    for ordinal in (1, 2):
+        stopping = with_broker(stopping, broker(ordinal, stands=instance(ordinal, leaves_by=NOW + 100)))
+    alone = group(3, leader=None, serving=False, in_sync=(), eligible=(1, 2, 3), replicas=(replica(1),), own=Own())
+    for observed in (stopping, replace(stopping, brokers=stopping.brokers[:1], group=alone)):
+        (action,) = decide(observed, **RAFT).actions
+        assert isinstance(action, SetMembers)
+        assert (action.count, action.before) == (3, 1)
 
 
 def test_a_voter_leaves_by_a_word_to_all_that_stay_the_leader_last_and_goes_when_it_votes_no_more() -> None:
