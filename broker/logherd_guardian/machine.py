@@ -3,11 +3,12 @@
     WAITING --due--> STARTING <--ready / not ready--> SERVING        STARTING, SERVING, DOOMED --asked--> STOPPING
        ^                |                                |           WAITING --asked--> LEAVING
        |                +--------- lease overdue --------+           STOPPING --exited--> LEAVING
-       +--- exited --- any of these three, and DOOMED <--+           LEAVING --reported, or in time--> ENDED
+       +--- exited --- any of these three, and DOOMED <--+           LEAVING --reported, in time--> ENDED
 
 Invariants: (1) an exit is reported only after it was seen, and only of a child that said who it is; (2) at most one
 child at a time; (3) connections are taken exactly while no child says that it accepts them, also in its orderly stop;
-(4) only a stop asked for from outside ends the guardian. Times are milliseconds on CLOCK_BOOTTIME.
+(4) only a stop asked for from outside ends the guardian; (5) one with peers goes on taking connections for PARTING_MS
+after its last child, whatever was reported. Times are milliseconds on CLOCK_BOOTTIME.
 """
 
 from enum import Enum
@@ -33,12 +34,14 @@ from logherd_guardian.events import (
 from logherd_guardian.frames import Exit
 from logherd_guardian.lease import LeaseWatch
 from logherd_guardian.page import Page
+from logherd_guardian.values import Value
 
-__all__ = ["LAST_REPORT_MS", "SIGKILL", "Machine", "Phase", "exit_code"]
+__all__ = ["PARTING_MS", "SIGKILL", "Duties", "Machine", "Phase", "exit_code"]
 
 SIGKILL = 9
-LAST_REPORT_MS = 1_000
-"""How long a guardian that was told to end goes on reporting its child's exit."""
+PARTING_MS = 1_000
+"""How long a guardian that was told to end goes on when its child has exited: it reports that, and passes those on who
+come by an address that is about to move."""
 _SPAWN_FAILED = 126
 
 
@@ -60,6 +63,19 @@ _HEARD = _DUTIFUL | {Phase.STOPPING}
 """A doomed child is not believed any more."""
 
 
+class Duties(Value):
+    """What a guardian has to do. `reports`: there are controllers to tell; `passes`: there are peers to pass clients on
+    to. `stop_ms`: what a child gets between a stop and SIGKILL; `restart_ms_max`: the longest wait before the next."""
+
+    __slots__ = ("passes", "reports", "restart_ms_max", "stop_ms")
+
+    def __init__(self, *, stop_ms: int, restart_ms_max: int = 10_000, reports: bool, passes: bool) -> None:
+        self.stop_ms = stop_ms
+        self.restart_ms_max = restart_ms_max
+        self.reports = reports
+        self.passes = passes
+
+
 def exit_code(status: int) -> int:
     """What a shell makes of it: 128 + N for signal N."""
     return status if status >= 0 else 128 - status
@@ -68,12 +84,10 @@ def exit_code(status: int) -> int:
 class Machine:
     """Feed it what happens, do what it says."""
 
-    def __init__(self, *, stop_ms: int, restart_ms_max: int = 10_000, reports: bool, now: int) -> None:
-        """`reports`: whether there are controllers to tell. `stop_ms`: what a child gets between a stop and SIGKILL."""
+    def __init__(self, duties: Duties, now: int) -> None:
         self.phase = Phase.WAITING
-        self._stop_ms = stop_ms
-        self._reports = reports
-        self._delays = RestartDelays(restart_ms_max)
+        self._duties = duties
+        self._delays = RestartDelays(duties.restart_ms_max)
         self._watch = LeaseWatch(now)
         self._due = now
         self._incarnation = ""
@@ -139,7 +153,7 @@ class Machine:
             self.phase = Phase.STARTING
             return [*self._take(on=True), Spawn()]
         if self.phase is Phase.STOPPING:
-            self._due = now + self._stop_ms
+            self._due = now + self._duties.stop_ms
             return [Say("killed: did not stop in time"), Kill(SIGKILL)]
         if self.phase is Phase.LEAVING:
             return self._leave()
@@ -160,7 +174,7 @@ class Machine:
             return []
         self._code = exit_code(event.status)
         actions: list[Action] = [Say(f"the child has exited: {_told(event.status)}")]
-        if self._reports and event.page is not None and event.page.identity is not None:
+        if self._duties.reports and event.page is not None and event.page.identity is not None:
             self._unreported = True
             actions.append(Report(Exit(event.page.identity, self._incarnation)))
         if self.phase is Phase.STOPPING:
@@ -183,18 +197,18 @@ class Machine:
         if not self.has_child:
             return []
         if self.phase is not Phase.STOPPING:
-            self._due = now + self._stop_ms
+            self._due = now + self._duties.stop_ms
         self.phase = Phase.STOPPING
         return [Kill(event.number)]
 
     def _reported(self) -> list[Action]:
         self._unreported = False
-        return self._leave() if self.phase is Phase.LEAVING else []
+        return self._leave() if self.phase is Phase.LEAVING and not self._duties.passes else []
 
     def _wind_up(self, now: int) -> list[Action]:
-        if not self._unreported:
+        if not self._unreported and not self._duties.passes:
             return self._leave()
-        self.phase, self._due = Phase.LEAVING, now + LAST_REPORT_MS
+        self.phase, self._due = Phase.LEAVING, now + PARTING_MS
         return self._take(on=True)
 
     def _leave(self) -> list[Action]:

@@ -30,7 +30,7 @@ from logherd_guardian.events import (
     Take,
     Tick,
 )
-from logherd_guardian.machine import Machine, Phase
+from logherd_guardian.machine import Duties, Machine, Phase
 from logherd_guardian.options import Options
 from logherd_guardian.page import PAGE_BYTES, Page, decode_page
 from logherd_guardian.reports import Reports
@@ -64,13 +64,16 @@ class Shell:
         self._selector = selector
         self._brood = brood
         self._environment = environment
-        self._machine = Machine(
+        duties = Duties(
             stop_ms=options.stop_ms, restart_ms_max=options.restart_ms_max, reports=bool(options.controllers),
-            now=clock_ms(),
+            passes=any(lent.peers for lent in options.lent),
         )  # fmt: skip
+        self._machine = Machine(duties, clock_ms())
         self._page: int | None = None
         self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._left: int | None = None
+        self._reporting = False
+        """Whether the machine waits to hear that nothing is left to be reported."""
 
     def run(self) -> int:
         """The exit code. Blocks until the guardian's end. Signal handlers are left as they are then."""
@@ -116,9 +119,9 @@ class Shell:
         self._step(Tick(self._read_page() if self._machine.has_child else None))
         for door in self._doors.values():
             door.tick(now)
-        had = not self._reports.is_done
         self._reports.tick(now)
-        if had and self._reports.is_done:
+        if self._reporting and self._reports.is_done:  # an answer comes between two ticks
+            self._reporting = False
             self._step(Reported())
 
     def _step(self, event: Event) -> None:
@@ -135,6 +138,7 @@ class Shell:
                 for door in self._doors.values():
                     door.take(clock_ms(), on=action.on)
             case Report():
+                self._reporting = True
                 self._reports.add(action.exit, clock_ms())
             case Superseded():
                 self._reports.forget()

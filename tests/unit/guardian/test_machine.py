@@ -25,7 +25,7 @@ from logherd_guardian.events import (
     Tick,
 )
 from logherd_guardian.frames import Exit
-from logherd_guardian.machine import LAST_REPORT_MS, Machine, Phase, exit_code
+from logherd_guardian.machine import PARTING_MS, Duties, Machine, Phase, exit_code
 from logherd_guardian.page import Identity, Page
 
 WHO = Identity(cluster="c", group="g", broker_id=1, store_id="s")
@@ -37,9 +37,9 @@ TICK = 200
 class Life:
     """A machine, its clock, and what it said to do (without what it said to people)."""
 
-    def __init__(self, *, reports: bool = True) -> None:
+    def __init__(self, *, reports: bool = True, passes: bool = False) -> None:
         self.now = 1_000_000
-        self.machine = Machine(stop_ms=STOP_MS, reports=reports, now=self.now)
+        self.machine = Machine(Duties(stop_ms=STOP_MS, reports=reports, passes=passes), self.now)
         self.said: list[str] = []
         self.spawned = 0
 
@@ -255,8 +255,33 @@ def test_a_stop_whose_report_nobody_hears_ends_all_the_same() -> None:
     life.serve()
     life(TERM)
     life(Exited(0, known()))
-    assert life(Tick(), LAST_REPORT_MS - 1) == []
+    assert life(Tick(), PARTING_MS - 1) == []
     assert life(Tick(), 1) == [Take(on=False), Leave(0)]
+
+
+@pytest.mark.parametrize("reports", [True, False])
+@pytest.mark.parametrize("before", [[], [Exited(-9, known())]], ids=["serving", "between two children"])
+def test_a_guardian_with_peers_keeps_its_door_for_a_second_after_the_last_child(
+    before: list[Event], reports: bool
+) -> None:
+    """Whoever comes by an address that is about to move is passed on, however soon the exit was reported."""
+    life = Life(reports=reports, passes=True)
+    life.serve()
+    for event in (*before, TERM, *([] if before else [Exited(0, known(ready=False))])):
+        life(event)
+    assert life.machine.phase is Phase.LEAVING
+    assert life(Reported(), PARTING_MS - 1) == []
+    (door, leave) = life(Tick(), 1)
+    assert door == Take(on=False)
+    assert isinstance(leave, Leave)
+
+
+def test_a_second_stop_ends_also_a_guardian_with_peers_at_once() -> None:
+    life = Life(passes=True)
+    life.serve()
+    life(TERM)
+    life(Exited(0, known()))
+    assert life(TERM) == [Take(on=False), Leave(0)]
 
 
 def test_a_child_that_does_not_stop_in_time_is_killed() -> None:
@@ -306,7 +331,7 @@ def test_a_stop_between_two_children_gives_the_report_its_time() -> None:
         life.serve()
         life(Exited(-9, known()))
         assert life(TERM) == []
-        assert life(end, LAST_REPORT_MS) == [Take(on=False), Leave(code)]
+        assert life(end, PARTING_MS) == [Take(on=False), Leave(code)]
 
 
 def test_a_report_that_was_heard_before_the_stop_delays_nothing() -> None:
@@ -365,8 +390,8 @@ WISHES = st.one_of(
 class World:
     """Keeps the invariants' books while anything happens in any order."""
 
-    def __init__(self) -> None:
-        self.life = Life()
+    def __init__(self, *, passes: bool = False) -> None:
+        self.life = Life(passes=passes)
         self.alive = False
         self.incarnation = ""
         self.reported: set[str] = set()
@@ -418,9 +443,9 @@ class World:
                 self.left = True
 
 
-@given(st.lists(st.tuples(WISHES, st.sampled_from([0, 20, 200, 900, 20_000])), max_size=80))
-def test_whatever_happens_in_any_order_the_invariants_hold(history: list[tuple[Event, int]]) -> None:
-    world = World()
+@given(st.lists(st.tuples(WISHES, st.sampled_from([0, 20, 200, 900, 20_000])), max_size=80), st.booleans())
+def test_whatever_happens_in_any_order_the_invariants_hold(history: list[tuple[Event, int]], passes: bool) -> None:
+    world = World(passes=passes)
     for event, after in history:
         world.happen(event, after)
     machine = world.life.machine

@@ -1,0 +1,84 @@
+"""The guardian's loop tells the machine what came of its orders. Its processes are not real here."""
+
+import json
+import selectors
+import signal
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from struct import Struct
+from typing import cast
+
+import pytest
+
+from logherd_guardian.brood import Brood
+from logherd_guardian.child import LeasePage
+from logherd_guardian.clock import clock_ms
+from logherd_guardian.events import Asked
+from logherd_guardian.machine import PARTING_MS
+from logherd_guardian.options import Lent, Options
+from logherd_guardian.page import Identity
+from logherd_guardian.reports import Reports
+from logherd_guardian.resolver import Resolver
+from logherd_guardian.shell import Shell, dispatch
+
+_START = Struct(">II")
+
+
+class Child:
+    """A brood whose child ends when a test says so."""
+
+    def __init__(self) -> None:
+        self.child: int | None = None
+        self.spared: set[int] = set()
+        self.status: int | None = None
+        self.signals: list[int] = []
+
+    def wake(self, incarnation: str, lent: Mapping[str, int], page: int) -> bool:
+        return False
+
+    def spawn(self, command: Sequence[str], environment: Mapping[str, str], lent: Iterable[int]) -> None:
+        self.child = 7
+
+    def kill(self, number: int) -> None:
+        self.signals.append(number)
+
+    def reap(self) -> int | None:
+        status, self.status = self.status, None
+        return status
+
+
+def _answer(asked: socket.socket) -> None:
+    """Be the controller that takes the report."""
+    asked.recv(65536)
+    header = json.dumps({"code": 0, "opaque": 1, "flag": 1}).encode()
+    asked.sendall(_START.pack(4 + len(header), len(header)) + header)
+
+
+@pytest.mark.parametrize("peers", [(), ("peer:9",)], ids=["alone", "with a peer"])
+def test_a_guardian_that_was_told_to_end_leaves_once_its_report_is_acknowledged_if_it_has_no_peers(
+    peers: tuple[str, ...],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as controller, selectors.DefaultSelector() as selector:
+        address = f"127.0.0.1:{controller.getsockname()[1]}"
+        brood = Child()
+        lent = (Lent("remoting", "127.0.0.1", 0, peers),)
+        options = Options(lent=lent, command=("broker",), controllers=(address,))
+        reports = Reports(options.controllers, selector, Resolver(selector, cast("Brood", brood)))
+        shell = Shell(options, {}, reports, selector=selector, brood=cast("Brood", brood), environment={})
+        shell._tick(clock_ms())
+        page = shell._page
+        assert page is not None
+        LeasePage(page).identify(Identity(cluster="c", group="g", broker_id=1, store_id="s"))
+        shell._step(Asked(signal.SIGTERM, stop=True))
+        assert brood.signals == [signal.SIGTERM]
+        brood.status = 0
+        ended = clock_ms()
+        shell._tick(ended)
+        assert shell._left is None
+        dispatch(selector, 5_000)  # connected: the report leaves
+        with controller.accept()[0] as asked:
+            _answer(asked)
+            dispatch(selector, 5_000)
+        shell._tick(clock_ms())
+        assert clock_ms() < ended + PARTING_MS, "too slow to tell anything"
+        assert shell._left == (None if peers else 0)
