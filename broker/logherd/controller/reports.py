@@ -11,7 +11,8 @@ __all__ = ["Granted", "Report", "RoleView", "Seen", "Withheld"]
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """A heartbeat. `healthy`: the store has appended and flushed within its bound; `space`: its reserve is whole."""
+    """A heartbeat. `healthy`: the store has appended and flushed within its bound; `space`: its reserve is
+    whole, and the barrier of an epoch finds room."""
 
     group: GroupKey
     broker_id: BrokerId

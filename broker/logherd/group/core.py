@@ -235,7 +235,7 @@ class GroupCore(Grounded):
         if isinstance(self._role, Leader):
             self._role.handover.order(granted.hand_over)
         elif ground.holder.epoch_at(ground.now) == view.epoch:
-            if ground.departure.planned or not ground.fit:
+            if ground.departure.planned or not ground.may_begin:
                 ground.holder.resign(view.epoch)
                 self._liaison.release(view.epoch)
                 # Whoever else could lead is gone, or is about to go: there is nobody to wait for.

@@ -145,6 +145,11 @@ class Ground:
         """Whether the store works (R21)."""
         return self.health.healthy and not self.stalled
 
+    @property
+    def may_begin(self) -> bool:
+        """Whether a leadership can begin here: the store works, and has room for its barrier."""
+        return self.fit and self.health.barrier
+
     def known_point(self, position: Position) -> Point:
         """A point to tell the controllers: below what is kept here, nothing is known of it."""
         return self.log.epochs.point_at(position) if position >= self.log.epochs.base.position else ORIGIN

@@ -101,11 +101,13 @@ class SetAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the store is. `space`: its reserve is whole; `room`: some of the reserve is left; `healthy`: it works."""
+    """How the store is. `space`: its reserve is whole; `room`: some of the reserve is left; `healthy`: it works;
+    `barrier`: that of an epoch finds room, without which nobody leads."""
 
     space: bool = True
     room: bool = True
     healthy: bool = True
+    barrier: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,8 @@ class Leadership(ABC):
             ground.report(StorageStalled(ground.durable.waiting_since or ground.now))
         if not ground.fit:
             return "the store does not work"
+        if self._barrier is None:
+            return "its barrier found no room"  # It is appended as soon as the shell hears of the leadership.
         self._shipped(ShipperTick())
         if self._summoned_at is None or ground.now - self._summoned_at >= ground.options.retry_ms:
             self._summon()

@@ -192,7 +192,7 @@ class StaticCore(Grounded):
         me = ground.me
         if table is None or table.leader != me.broker_id or me.registration == 0 or table == self._unfit:
             return
-        if table_number(ground.epoch) > table.number or not ground.fit or ground.departure.planned:
+        if table_number(ground.epoch) > table.number or not ground.may_begin or ground.departure.planned:
             return
         if ground.log.epochs.refutes(table.holds, ground.log.end):
             ground.report(Strange(ground.standing.identity, f"named as leader, but lacks {table.holds}"))

@@ -91,6 +91,11 @@ class ReplicaStore:
         ensure(epoch > self.epochs.last_epoch, "a leader's epoch is new to its log", epoch, self.epochs)
         self._begun = Run(epoch, self.end)
 
+    def give_epoch_up(self) -> None:
+        """Its barrier was refused, so that what is appended from now on is of the epoch before; unless something was
+        appended in it, which stays in it."""
+        self._history, self._begun = self.epochs, None
+
     def read(self, after: Position, bytes_max: int) -> Span:
         """See ReplicaLog. Followers in step ask for the same: it is put together once."""
         asked = (after, bytes_max, self._extent.end_position)

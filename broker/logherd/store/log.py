@@ -29,6 +29,8 @@ __all__ = ["CommitLog", "Extent"]
 
 _MIB = 1 << 20
 _AHEAD_DIVISOR = 8
+_FIRST_RECORDS_BYTES = 64 << 10
+"""More than a leader appends before it serves: the barrier of its epoch, and the topics and groups of a new group."""
 _start = attrgetter("start")
 
 
@@ -116,6 +118,11 @@ class CommitLog:
         segment_bytes = self._options.segment_bytes
         is_far = self.end_position < self.active.end - self._ahead_bytes
         return self.upcoming is not None or is_far or self._writer.free_bytes >= segment_bytes
+
+    @property
+    def has_room_to_lead(self) -> bool:
+        """Whether what a leader appends first finds room, be it in the last bytes of the last segment."""
+        return self.has_room or self.active.end - self.end_position >= _FIRST_RECORDS_BYTES
 
     def make_room(self, size: int, *, reserve: bool) -> int:
         """Prepare for a record of `size` bytes that would end beyond `append_limit`; the position to append it at.

@@ -324,6 +324,11 @@ class MessageStore:
         return self._writer.failure is None and self._log.has_room
 
     @property
+    def has_room_to_lead(self) -> bool:
+        """Whether the barrier of an epoch, and what a new group's leader appends behind it, finds room."""
+        return self._writer.failure is None and self._log.has_room_to_lead
+
+    @property
     def untaken(self) -> bool:
         """Whether `take_batch` has something to give."""
         return self._log.untaken

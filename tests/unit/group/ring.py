@@ -26,7 +26,8 @@ KEY = GroupKey("c", "bg")
 
 
 class Replica(ABC):
-    """Its core, its log, and what its shell would do. `slow`: flushes end only when the test says so."""
+    """Its core, its log, and what its shell would do. `slow`: flushes end only when the test says so. `cramped`: a
+    barrier finds no room."""
 
     def __init__(self, ring: "Ring", broker_id: int, log: MemoryLog) -> None:
         self.ring = ring
@@ -34,6 +35,7 @@ class Replica(ABC):
         self.log = log
         self.life = 0
         self.slow = False
+        self.cramped = False
         self.alive = True
         self.kept = Promise()
         self.committed = Position(0)
@@ -75,7 +77,7 @@ class Replica(ABC):
             assert output.commit > self.committed
             self.committed = output.commit
         for news in output.events:
-            if isinstance(news, Leading):
+            if isinstance(news, Leading) and not self.cramped:
                 self.write(news.epoch, b"barrier")
                 self.feed(Appended())
         if not self.slow:

@@ -3,7 +3,7 @@
 from logherd.controller.commands import PlanTransfer, Release
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Drain, Health
-from logherd.group.output import Closed, Drained, Draining, Fenced, Resumed
+from logherd.group.output import Closed, Drained, Draining, Fenced, Leading, Resumed
 from unit.group.stage import KEY, Node, Stage
 
 
@@ -156,6 +156,45 @@ def test_a_full_disk_is_no_reason_to_let_go() -> None:
     assert leader.core.closed(stage.now) is Closed.NO_SPACE
     stage.run(5_000)
     assert leader.serves is not None
+
+
+def test_who_has_no_room_for_a_barrier_is_not_elected() -> None:
+    stage, leader, others = settled()
+    others[0].feed(Health(barrier=False))
+    stage.kill(leader)
+    assert stage.run_until_served() is others[1]
+    assert not others[0].heard(Leading)
+
+
+def test_nobody_begins_to_lead_without_room_for_a_barrier_until_there_is() -> None:
+    stage, leader, others = settled()
+    for node in others:
+        node.feed(Health(barrier=False))
+    stage.kill(leader)
+    epoch = stage.desk.group.epoch
+    stage.run(20_000)
+    assert stage.desk.group.epoch == epoch
+    others[1].feed(Health())
+    assert stage.run_until_served() is others[1]
+
+
+def test_a_leader_that_has_no_room_for_another_barrier_leads_on() -> None:
+    stage, leader, _ = settled()
+    leader.feed(Health(space=False, room=False, barrier=False))
+    stage.run(5_000)
+    assert leader.serves is not None
+
+
+def test_a_leader_whose_barrier_found_no_room_gives_way_at_once() -> None:
+    stage, leader, others = settled()
+    stage.no_barrier = True
+    stage.kill(leader)
+    while not (elected := [node for node in others if node.heard(Leading)]):
+        stage.run(1)
+    stage.run(20)
+    assert elected[0].core.leading is None
+    stage.no_barrier = False
+    stage.run_until_served()
 
 
 def test_a_leader_that_hears_none_of_the_others_gives_way_to_one_that_may() -> None:

@@ -415,3 +415,27 @@ def test_an_input_of_another_mode_is_a_mistake_of_the_caller() -> None:
 def test_a_table_that_cannot_be_followed_is_none(fields: dict[str, object]) -> None:
     with pytest.raises(InvariantError):
         Table(**{"number": 1, "leader": B1, **fields})  # type: ignore[arg-type]
+
+
+def test_the_named_leader_waits_for_room_for_its_barrier() -> None:
+    ring = StaticRing(ASYNC)
+    named = ring.nodes[1]
+    named.feed(Health(barrier=False))
+    ring.run(3_000)
+    assert not named.heard(Leading)
+    named.feed(Health())
+    assert ring.until_served() is named
+
+
+def test_a_named_leader_whose_barrier_found_no_room_begins_again() -> None:
+    ring = StaticRing(ASYNC)
+    named = ring.nodes[1]
+    named.cramped = True
+    ring.run(100)
+    assert named.heard(Leading)
+    named.feed(Health(barrier=False))
+    ring.run(100)
+    assert named.core.leads is None
+    named.cramped = False
+    named.feed(Health())
+    assert ring.until_served() is named

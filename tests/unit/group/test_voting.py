@@ -474,3 +474,19 @@ def test_what_is_said_again_of_the_members_is_forgotten_again() -> None:
     assert ring.leader is leader
     assert all(voting(ring, each).core.raft.ground.members.count <= 2 for each in ring.nodes)
     assert not any(node.heard(SetChanged) for node in ring.nodes.values())
+
+
+def test_a_leader_whose_barrier_found_no_room_gives_way_at_once() -> None:
+    ring = VotingRing()
+    leader = ring.until_served()
+    ring.run(500)
+    for node in others(ring, leader):
+        node.cramped = True
+    ring.kill(leader)
+    while not (elected := [node for node in others(ring, leader) if node.heard(Leading)]):
+        ring.run(1)
+    ring.run(20)
+    assert elected[0].core.leads is None
+    for node in others(ring, leader):
+        node.cramped = False
+    ring.until_served()

@@ -49,10 +49,10 @@ from logherd.group.seat import Seat, process_of
 from logherd.kit.clock import Clock
 from logherd.model.names import Epoch, Position
 from logherd.peers.options import PeerView
-from logherd.service.metadata import Metadata, StoreLog, barriers
+from logherd.service.metadata import Metadata, MetadataRefusedError, StoreLog, barriers
 from logherd.service.metadata.defaults import ensure_defaults
 from logherd.settings.options import BrokerOptions
-from logherd.store import MessageStore, QueueLog, StoreDamaged, StoreError, accept_bare
+from logherd.store import MessageStore, QueueLog, StoreDamaged, StoreError, StoreFull, accept_bare
 from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
 
@@ -348,10 +348,17 @@ class GroupEngine:
     # ---- inside ---------------------------------------------------------------------------------------------------
 
     def _lead(self, epoch: Epoch) -> bool:
-        """Append the barrier, and the defaults of a new group behind it."""
+        """Append the barrier, and the defaults of a new group behind it. What finds no room is left out: the machine
+        gives a leadership without a barrier up."""
         self.replica.log.begin_epoch(epoch)
-        self.metadata.promote(epoch, incarnation=self._kept.file.store_id)
-        ensure_defaults(self.metadata, defaults_options(self._options))
+        try:
+            self.metadata.promote(epoch, incarnation=self._kept.file.store_id)
+            ensure_defaults(self.metadata, defaults_options(self._options))
+        except MetadataRefusedError as error:
+            if not isinstance(error.__cause__, StoreFull):
+                raise
+            self.replica.log.give_epoch_up()
+            _log.warning("what a leader appends first found no room", epoch=epoch, reason=str(error))
         return True
 
     async def _leave_to_heal(self) -> None:

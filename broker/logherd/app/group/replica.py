@@ -239,7 +239,10 @@ class Replica:
 
     def _look_at_disk(self) -> None:
         store = self.log.store
-        health = Health(space=store.accepts_messages, room=store.has_room, healthy=not self.disk.failed)
+        health = Health(
+            space=store.accepts_messages, room=store.has_room, healthy=not self.disk.failed,
+            barrier=store.has_room_to_lead,
+        )  # fmt: skip
         if health != self._health:
             self._health = health
             self.step(health)

@@ -1,0 +1,74 @@
+"""A replica's log and metadata when its machine says that it leads, and there is no room."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from logherd.app.group.engine import GroupEngine
+from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.guarded.keeper import Unguarded
+from logherd.controller.values import GroupKey
+from logherd.group.output import Leading
+from logherd.model.names import Epoch, Position
+from logherd.service.metadata import Metadata, StoreLog
+from logherd.store import MessageStore, StoreFull
+from logherd.store.files_os import OsFiles
+from unit.app.group.test_from_alone import REPLICA, options_of
+from unit.store.helpers import HOST, SimClock, append, flush
+
+FILES = OsFiles()
+STATIC = {"mode": "static", "static": {"leader": 2}, "controllers": []}
+
+
+def filled(root: Path) -> None:
+    """What a leader leaves whose last segment is full, to the last byte, on a disk without room for another one."""
+    (data := root / "data").mkdir()
+    ReplicaFile.open(FILES, str(data), GroupKey("c", "g"), 2, log_empty=True, mode="static")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OsFiles, "free_bytes", lambda *_: 0)
+        store = MessageStore.open(data, REPLICA, FILES, clock=SimClock())
+        metadata = Metadata.follow(StoreLog(store, SimClock(), host=HOST), SimClock(), committed=0)
+        metadata.promote(1)
+        for size in (1_800, 10):
+            with suppress(StoreFull):
+                while True:
+                    append(store, body=b"x" * size, reserve=True)
+        flush(store)
+        store.advance(store.end_position)
+        store.close()
+
+
+@contextmanager
+def opened(root: Path) -> Iterator[GroupEngine]:
+    engine = GroupEngine.open(
+        options_of(root, **STATIC), address="a:1", store_host=HOST, clock=SimClock(), cached_files=8,
+        keeper=Unguarded(), on_commit=lambda *_: None, on_failure=lambda: None,
+    )  # fmt: skip
+    try:
+        yield engine
+    finally:
+        engine.store.close()
+
+
+async def test_a_leadership_whose_barrier_finds_no_room_does_not_end_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path)
+    free = 1000
+    monkeypatch.setattr(OsFiles, "free_bytes", lambda *_: free)
+    with opened(tmp_path) as engine:
+        end = engine.store.end_position
+        assert not engine.store.has_room_to_lead
+        engine.take(Leading(Epoch(2), Position(end)))
+        assert engine.store.end_position == end
+        assert not engine.metadata.leading
+        free = 1 << 30
+        engine.store.background_work()
+        assert engine.store.has_room_to_lead
+        append(engine.store, reserve=True)
+        assert engine.replica.log.epochs.last_epoch == 1, "what follows is of no epoch that never began"
+        engine.take(Leading(Epoch(3), Position(end)))
+        assert engine.replica.log.epochs.last_epoch == 3
+        assert engine.metadata.leading
