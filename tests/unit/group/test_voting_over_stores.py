@@ -1,6 +1,7 @@
 """Raft mode over message stores: members are notes of a system topic, and outlive restarts, cuts and retention."""
 
 from dataclasses import replace
+from random import Random
 
 from logherd.group.inputs import Input, MembersWanted
 from logherd.group.output import Output
@@ -32,6 +33,13 @@ class StoreReplica(VotingReplica):
     def reopen(self) -> None:
         barriers = [(int(run.epoch), int(run.after)) for run in self.log.epochs.runs]
         self.log.store.close()
+        self._open(barriers)
+
+    def crash_behind_the_promise(self) -> None:
+        """What `slow` has held back of the log is lost, and the newest promise is kept."""
+        self.kept = [promise for _, _, promise in self._flushes if promise is not None][-1]
+        barriers = [(int(run.epoch), int(run.after)) for run in self.log.epochs.runs]
+        self.disk = self.disk.crash(Random(1), power=False)
         self._open(barriers)
 
     def write(self, epoch: Epoch, body: bytes) -> Position:

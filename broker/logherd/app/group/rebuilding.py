@@ -9,6 +9,8 @@ from logherd.group.inputs import Rebuild
 from logherd.group.seat import process_of
 from logherd.group.voting_core import VotingCore
 from logherd.model.names import Epoch, Position
+from logherd.raft.members import Configuration
+from logherd.raft.record import Kind
 from logherd.replication.epochs import Point
 from logherd.replication.messages import ReplicaId
 from logherd.service import replica_orders as shapes
@@ -33,7 +35,7 @@ def rebuild(mode: ByVotes, order: shapes.Rebuild) -> tuple[int, object]:
         (ReplicaId(each.identity), Point(Epoch(each.epoch), Position(each.position))) for each in order.survivors
     )
     ground, survivors = core.raft.ground, {identity for identity, _ in named}
-    if ground.hard.cluster.reset == order.reset and ground.term >= order.epoch and ground.identity in survivors:
+    if ground.identity in survivors and _carried_out(core, order, best=max(named, key=lambda each: (each[1], each[0]))):
         return 200, _page(mode, core)  # the first answer was lost
     why = _why_not(core, order, survivors)
     if not why:
@@ -43,12 +45,20 @@ def rebuild(mode: ByVotes, order: shapes.Rebuild) -> tuple[int, object]:
     return (409, {"error": why}) if why else (200, _page(mode, core))
 
 
+def _carried_out(core: VotingCore, order: shapes.Rebuild, best: tuple[ReplicaId, Point]) -> bool:
+    """Whether that was done before. A crash may have left only the promise, at whoever has to note the order."""
+    ground = core.raft.ground
+    noted = best[0] != ground.identity or set(_voters(core)) == {each.identity for each in order.survivors}
+    return ground.hard.cluster.reset == order.reset and ground.term >= order.epoch and noted
+
+
 def _why_not(core: VotingCore, order: shapes.Rebuild, survivors: set[ReplicaId]) -> str:
-    ground, voters = core.raft.ground, _voters(core)
+    ground, given = core.raft.ground, _given(core)
+    voters = _all_of(given)
     given_up = sorted({_number(each) for each in voters if each not in survivors})
     if core.hears_leader:
         return "a leader is heard here: a group that works is not rebuilt"
-    if ground.members.current.won({each: each in survivors for each in voters}):
+    if given.won({each: each in survivors for each in voters}):
         return "the survivors are a majority, and elect a leader by themselves"
     if sorted(order.give_up) != given_up:
         return f"this gives up broker {', '.join(map(str, given_up))}, and not {[*order.give_up]}: name them"
@@ -70,9 +80,21 @@ def _page(mode: ByVotes, core: VotingCore) -> shapes.VotesPage:
     )  # fmt: skip
 
 
+def _given(core: VotingCore) -> Configuration:
+    """Of whom an order speaks: who belongs to the group; but for an earlier order that has reached too few survivors to
+    come about, and is given again."""
+    ground = core.raft.ground
+    commit = ground.progress.commit
+    begun = any(each.kind is Kind.RESET for each in ground.log.records(commit, ground.log.end))
+    return ground.members.at(commit) if begun else ground.members.current
+
+
 def _voters(core: VotingCore) -> tuple[ReplicaId, ...]:
-    current = core.raft.ground.members.current
-    return tuple(dict.fromkeys((*current.voters, *current.outgoing)))
+    return _all_of(core.raft.ground.members.current)
+
+
+def _all_of(configuration: Configuration) -> tuple[ReplicaId, ...]:
+    return tuple(dict.fromkeys((*configuration.voters, *configuration.outgoing)))
 
 
 def _number(voter: ReplicaId) -> int:

@@ -1,0 +1,81 @@
+"""An operator's order to go on without a majority, as it is given through the admin port, and given again."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from logherd.app.group.rebuilding import rebuild, votes_page
+from logherd.group.seat import cluster_of
+from logherd.service.replica_orders import Rebuild, Survivor, VotesPage
+from unit.group.ring import KEY
+from unit.group.test_rebuilding import five_of_which_two_survive
+from unit.group.test_voting_over_stores import StoreReplica, StoreRing
+
+
+def mode_of(node: StoreReplica) -> Any:
+    return SimpleNamespace(core=node.core, seat=node.seat, leader=None, rebuild=node.feed)
+
+
+def page_of(node: StoreReplica) -> VotesPage:
+    status, page = votes_page(mode_of(node))
+    assert status == 200
+    assert isinstance(page, VotesPage)
+    return page
+
+
+def order_for(ring: StoreRing, *survivors: StoreReplica) -> Rebuild:
+    """As the command makes it, from what the survivors say."""
+    pages = [page_of(node) for node in survivors]
+    return Rebuild(
+        reset=max(page.reset for page in pages) + 1, epoch=max(page.epoch for page in pages) + 1, loss=True,
+        survivors=tuple(
+            Survivor(identity=page.identity, epoch=page.last_epoch, position=page.last_position) for page in pages
+        ),
+        give_up=tuple(each for each in ring.nodes if each not in {page.broker_id for page in pages}),
+    )  # fmt: skip
+
+
+def status_of(node: StoreReplica, order: Rebuild) -> int:
+    return rebuild(mode_of(node), order)[0]
+
+
+def test_an_order_that_reached_only_who_has_most_is_given_again() -> None:
+    ring, longer, shorter = five_of_which_two_survive()
+    assert status_of(longer, order_for(ring, longer, shorter)) == 200
+    ring.run(3_000)
+    assert ring.leader is None
+    again = order_for(ring, longer, shorter)
+    assert [status_of(node, again) for node in (longer, shorter)] == [200, 200]
+    assert ring.until_served() is longer
+
+
+def test_an_order_that_reached_only_who_has_less_is_given_again() -> None:
+    ring, longer, shorter = five_of_which_two_survive()
+    assert status_of(shorter, order_for(ring, longer, shorter)) == 200
+    ring.run(3_000)
+    again = order_for(ring, longer, shorter)
+    assert [status_of(node, again) for node in (longer, shorter)] == [200, 200]
+    assert ring.until_served() is longer
+
+
+def test_an_order_whose_promise_alone_outlived_a_crash_is_not_said_to_be_carried_out() -> None:
+    ring, longer, shorter = five_of_which_two_survive()
+    order = order_for(ring, longer, shorter)
+    longer.slow = True
+    assert [status_of(node, order) for node in (longer, shorter)] == [200, 200]
+    longer.crash_behind_the_promise()
+    ring.restart(longer)
+    assert longer.core.cluster == cluster_of(KEY, 1)
+    assert status_of(longer, order) == 409
+    ring.run(3_000)
+    assert ring.leader is None
+    again = order_for(ring, longer, shorter)
+    assert [status_of(node, again) for node in (longer, shorter)] == [200, 200]
+    assert ring.until_served() is longer
+
+
+def test_the_same_order_is_answered_again_where_it_was_carried_out() -> None:
+    ring, longer, shorter = five_of_which_two_survive()
+    order = order_for(ring, longer, shorter)
+    for _ in range(2):
+        assert [status_of(node, order) for node in (longer, shorter)] == [200, 200]
+    assert ring.until_served() is longer
