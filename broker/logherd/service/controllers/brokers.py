@@ -44,6 +44,9 @@ from logherd.wire.headers.roles import RolesPromoteHeader, RolesPromoteResponse
 __all__ = ["alter", "apply_id", "heartbeat", "next_id", "promote", "register", "release"]
 
 _INVALID = ResponseCode.CONTROLLER_INVALID_REQUEST
+_EPOCH_MAX = 1 << 30
+"""No group comes to so many elections. A later epoch would be the group's for good, and RocketMQ's fields hold 31 bits
+of it, so that nobody of that group could register or change the in-sync set any more."""
 
 
 def _point(epoch: int | None, position: int | None) -> Point:
@@ -93,6 +96,8 @@ def register(frame: Frame, office: Office, now: int) -> Step[Reply]:
     header = decode_header(RegisteringHeader, frame.ext)
     if not header.store_id or not header.incarnation:
         raise RequestError(_INVALID, "a broker must send logherdStoreId and logherdIncarnation to join a group")
+    if header.epoch_seen > _EPOCH_MAX:
+        raise RequestError(_INVALID, f"no group has come to epoch {header.epoch_seen}; the highest is {_EPOCH_MAX}")
     wish = Register(
         group=GroupKey(header.cluster_name, header.broker_name), broker_id=BrokerId(header.broker_id),
         store_id=header.store_id, incarnation=header.incarnation, address=header.broker_address,

@@ -7,6 +7,7 @@ from logherd.controller.commands import Register
 from logherd.controller.machine import Machine
 from logherd.controller.values import BrokerId, GroupKey
 from logherd.controller.verdicts import Refusal
+from logherd.service.controllers.asking import joined
 from logherd.service.controllers.codes import response_code
 from logherd.service.controllers.desk import SERVED, take, unknown_outcome
 from logherd.service.controllers.steps import AwaitMaster, Catch, Confirm, Decide, QuorumRefusal
@@ -154,6 +155,30 @@ def test_1003_without_a_store_id_is_refused(call: Caller) -> None:
 def test_1003_of_another_store_under_a_living_id_is_refused(call: Caller) -> None:
     answer = call(C.CONTROLLER_REGISTER_BROKER, **registering(2, logherdStoreId="thief"))
     assert answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID
+
+
+@pytest.mark.parametrize("seen", [(1 << 30) + 1, 1 << 31, (1 << 63) - 1])
+def test_1003_with_an_epoch_that_no_group_comes_to_changes_nothing(desk: Desk, call: Caller, seen: int) -> None:
+    before = desk.group
+    answer = call(C.CONTROLLER_REGISTER_BROKER, **registering(4, logherdEpochSeen=seen))
+    assert answer.code == ResponseCode.CONTROLLER_INVALID_REQUEST
+    assert desk.group == before
+
+
+def test_1003_with_a_negative_epoch_has_seen_none(desk: Desk, call: Caller) -> None:
+    answer = call(C.CONTROLLER_REGISTER_BROKER, **registering(4, logherdEpochSeen=-(1 << 63)))
+    assert answer.code == ResponseCode.SUCCESS
+    assert desk.group.epoch == 1
+    assert desk.group.master is not None
+
+
+def test_brokers_read_what_is_answered_after_the_highest_epoch_that_is_taken(desk: Desk, call: Caller) -> None:
+    call(C.CONTROLLER_REGISTER_BROKER, **registering(4, logherdEpochSeen=1 << 30))
+    desk.wait(10_000, 1, 2, 3)
+    assert desk.group.epoch == (1 << 30) + 1
+    answer = call(C.CONTROLLER_REGISTER_BROKER, **registering(2))
+    assert header(answer, RegisteredResponse).master_epoch == desk.group.epoch  # type: ignore[attr-defined]
+    joined(Frame(0, 1, ext=encode_header(answer.header)))  # type: ignore[arg-type]
 
 
 # ---- heartbeats ----------------------------------------------------------------------------------------------------
