@@ -75,10 +75,10 @@ class Broker:
         self._services = Services(
             self._live, place, store=self._engine.store, metadata=self._engine.metadata, clock=clock
         )
-        alone = isinstance(self._engine, Engine) and leadership is None
+        engine, alone = self._engine, isinstance(self._engine, Engine) and leadership is None
         around = Surroundings(
-            place.identity, leadership or self._engine.leadership, alone, clock, self._guard, self._engine.schedule,
-            follower_pulls(options, self._engine, self._services) if isinstance(self._engine, GroupEngine) else None,
+            place.identity, leadership or engine.leadership, alone, clock, self._guard, engine.schedule,
+            follower_pulls(options, engine, self._services, clock) if isinstance(engine, GroupEngine) else None,
         )  # fmt: skip
         resting = Resting(asyncio.get_running_loop().call_later)
         answers = WaitingAnswers(self._engine.store, resting, self._engine.linger)

@@ -30,18 +30,18 @@ class Follower:
         send(self.rig, "A", "B", "A", "B")
         self.may_read = True
         self.pulls = FollowerPulls(
-            self.rig.store, self.rig.metadata, self.rig.pull, readable=lambda: self.may_read, broker_id=ME,
-            behind=behind,
+            self.rig.store, self.rig.metadata, self.rig.pull, readable=lambda: self.may_read,
+            clock=self.rig.clock, broker_id=ME, behind=behind,
         )  # fmt: skip
 
     def pull(self, offset: int = 0, **fields: object) -> tuple[Reply, Frame | None] | None:
         ext = {key: str(value) for key, value in pull_header(offset, **fields).items()}
         return self.pulls.answer(Frame(RequestCode.PULL_MESSAGE, 7, ext=ext))
 
-    def beat(self, session: FakeSession, tags: str, *, version: int = 5) -> None:
+    def beat(self, session: FakeSession, tags: str, *, version: int = 5, client: str = "c") -> None:
         subscription = Subscription(topic="orders", expression=tags, tags=tags.split("||"), version=version)
         consumer = ConsumerData(group="billing", subscriptions=[subscription])
-        body = encode_body(Heartbeat(client_id="c", consumers=[consumer]))
+        body = encode_body(Heartbeat(client_id=client, consumers=[consumer]))
         self.pulls.note(session, Frame(RequestCode.HEART_BEAT, 1, body=body))
 
 
@@ -192,3 +192,24 @@ def test_a_file_that_cannot_be_opened_leaves_the_pull_to_the_leader(
     monkeypatch.setattr(follower.rig.pull, "read", refused)
     assert follower.pull(0) is None
     assert follower.pulls.served == 0
+
+
+def test_clients_that_fell_silent_on_a_connection_that_lives_are_forgotten(follower: Follower) -> None:
+    session = FakeSession(1)
+    for number in range(1_000):
+        follower.beat(session, "A", client=f"c{number}")
+        follower.rig.clock.monotonic += 1_000
+    group = follower.pulls._registry.consumer_group("billing")
+    assert group is not None
+    assert len(group.members) < 150
+    assert follower.pull(0) is not None
+
+
+def test_a_client_that_speaks_now_and_then_stays(follower: Follower) -> None:
+    for number in range(10):
+        follower.beat(FakeSession(1), "B")
+        follower.beat(FakeSession(2), "B", client=f"c{number}")
+        follower.rig.clock.monotonic += 30_000
+    group = follower.pulls._registry.consumer_group("billing")
+    assert group is not None
+    assert "c" in group.members

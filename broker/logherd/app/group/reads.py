@@ -2,6 +2,7 @@
 
 from logherd.app.group.engine import GroupEngine
 from logherd.app.services import Services
+from logherd.kit.clock import Clock
 from logherd.service.pull.following import FollowerPulls
 from logherd.settings.options import BrokerOptions
 from logherd.store import QueueLog
@@ -9,7 +10,9 @@ from logherd.store import QueueLog
 __all__ = ["follower_pulls"]
 
 
-def follower_pulls(options: BrokerOptions, engine: GroupEngine, services: Services) -> FollowerPulls | None:
+def follower_pulls(
+    options: BrokerOptions, engine: GroupEngine, services: Services, clock: Clock
+) -> FollowerPulls | None:  # fmt: skip
     """None unless the settings want it; otherwise the leader's pulls name a follower to whoever is far behind."""
     replication, store = options.replication, engine.store
     if not replication.follower_reads:
@@ -24,8 +27,8 @@ def follower_pulls(options: BrokerOptions, engine: GroupEngine, services: Servic
 
     services.pull.elsewhere = elsewhere
     pulls = FollowerPulls(
-        store, engine.metadata, services.pull, readable=engine.may_read, broker_id=options.broker_id,
-        behind=replication.follower_reads_behind,
+        store, engine.metadata, services.pull, readable=engine.may_read, clock=clock,
+        broker_id=options.broker_id, behind=replication.follower_reads_behind,
     )  # fmt: skip
     pulls.on_damage = engine.damages.found
     return pulls

@@ -7,6 +7,7 @@ leader answers. It changes nothing: an offset that rides on a pull goes to the l
 
 from collections.abc import Callable, Iterable
 
+from logherd.kit.clock import Clock
 from logherd.model.topic import Permission
 from logherd.service.clients.heartbeats import subscription_of
 from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile
@@ -31,9 +32,13 @@ __all__ = ["FollowerPulls"]
 
 _log = Log("logherd.service.pull")
 
+_LOOK_MS = 10_000
+"""How often silent clients are looked for, as at the leader."""
+
 
 class FollowerPulls:
-    """Loop thread only. It knows the subscriptions of the clients that are connected here, by their heartbeats.
+    """Loop thread only. It knows the subscriptions of the clients that are connected here, by their heartbeats; whoever
+    falls silent is forgotten, as at the leader, also while the connection lives.
 
     `readable`: whether this follower may answer reads at this moment, up to everything that its store shows.
     `broker_id`, `behind`: whoever is so many bytes before the end is told to stay here, whoever is not, to go back.
@@ -41,7 +46,7 @@ class FollowerPulls:
 
     def __init__(
         self, store: MessageStore, metadata: Metadata, pulls: PullHandler, *, readable: Callable[[], bool],
-        broker_id: int, behind: int,
+        clock: Clock, broker_id: int, behind: int,
     ) -> None:  # fmt: skip
         self._store = store
         self._metadata = metadata
@@ -50,6 +55,8 @@ class FollowerPulls:
         self._broker_id = broker_id
         self._behind = behind
         self._registry = ClientRegistry()
+        self._clock = clock
+        self._looked_at = clock.monotonic_ms()
         self.served = 0
         """Number of pulls since the start that were answered here."""
         self.on_damage: Callable[[StoreDamaged], None] = lambda _: None
@@ -79,12 +86,15 @@ class FollowerPulls:
         self._registry.session_closed(session_id)
 
     def _join(self, session: Session, frame: Frame) -> None:
-        data = decode_body(Heartbeat, frame.body)
+        data, now_ms = decode_body(Heartbeat, frame.body), self._clock.monotonic_ms()
+        if now_ms - self._looked_at >= _LOOK_MS:
+            self._looked_at = now_ms
+            self._registry.expire(now_ms)
         for consumer in data.consumers:
             profile = ConsumerProfile(consumer.consume_type, consumer.message_model, consumer.consume_from)
             wanted = {item.topic: subscription_of(item) for item in consumer.subscriptions}
             self._registry.join_consumer(
-                consumer.group, profile, Connection(data.client_id, session, frame.language, frame.version, 0, 0),
+                consumer.group, profile, Connection(data.client_id, session, frame.language, frame.version, now_ms, 0),
                 subscriptions=None if data.without_subscriptions else wanted,
             )  # fmt: skip
 
