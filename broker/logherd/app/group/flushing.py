@@ -17,6 +17,10 @@ from logherd.telemetry.spread import RUN_BYTES, Spread
 
 __all__ = ["Flushing"]
 
+_HELD_MAX = 1024
+"""Steps of whose messages is remembered that they wait: a disk may hang, or have no space for a promise, for days, in
+which the leader is answered several times a second. The oldest goes, as on a connection that breaks."""
+
 
 class _Batch:
     """A promise to keep, then a piece of the log; either may be missing.
@@ -86,7 +90,7 @@ class Flushing:
         self.flushes = Flushes(self._writer.seconds, Spread(RUN_BYTES))
         self._promise: Promise | None = None
         self._tokens = _Tokens()
-        self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
+        self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque(maxlen=_HELD_MAX)
         self._stopped = False
 
     @property

@@ -13,6 +13,9 @@ from logherd.telemetry.spread import Spread
 __all__ = ["Flushing"]
 
 _TEND_SECONDS = 0.1
+_HELD_MAX = 1024
+"""Steps of whose messages is remembered that they wait: a disk may hang or be full for days, in which the leader is
+answered several times a second. The oldest goes, as on a connection that breaks."""
 
 
 class _Batch:
@@ -50,7 +53,7 @@ class Flushing:
             asyncio.get_running_loop(), on_done=self._written, background=log.tend, idle_seconds=_TEND_SECONDS
         )
         self._wanted: int | None = None
-        self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
+        self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque(maxlen=_HELD_MAX)
         self._waited = False
         self._stopped = False
 

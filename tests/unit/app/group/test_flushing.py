@@ -199,6 +199,20 @@ async def test_a_promise_for_which_there_is_no_descriptor_or_no_space_is_tried_a
         assert bench.failures == []
 
 
+async def test_behind_a_promise_that_cannot_be_kept_only_the_newest_answers_wait() -> None:
+    async with running() as bench:
+        bench.flushing.want(Output(flush=1, keep=Promise(Epoch(2)), held=(message(0),)))
+        bench.flushing.submit()
+        await bench.until(bench.disk.asked.is_set)
+        for number in range(1, 100_001):
+            bench.flushing.want(Output(flush=1, held=(message(number),)))
+        bench.disk.may_write.set()
+        await bench.until(lambda: "token 1" in bench.disk.happened)
+        sent = [each for each in bench.disk.happened if each.startswith("sent")]
+        assert len(sent) <= 1_024
+        assert sent[-1] == "sent 100000"
+
+
 async def test_what_is_held_follows_no_batch_before_it_is_submitted() -> None:
     async with running() as bench:
         bench.holds = True
