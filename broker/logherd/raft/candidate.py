@@ -75,6 +75,8 @@ class PreCandidate:
     def _judge(self) -> Turn | None:
         current = self._ground.members.current
         if current.won(self._votes):
+            if self._ground.unable:
+                return Turn(TurnTo.FOLLOWER, "the store does not let it lead")
             return Turn(TurnTo.CANDIDATE, "pre-vote won")
         if current.lost(self._votes):
             return Turn(TurnTo.FOLLOWER, "pre-vote lost")
@@ -110,10 +112,13 @@ class Candidate:
         return None
 
     def on_tick(self) -> Turn | None:
-        """Split vote or silence: ask again whether it is worth a term."""
-        if self._ground.clock.now >= self._deadline:
-            return Turn(TurnTo.PRE_CANDIDATE, "election was not decided")
-        return None
+        """Split vote or silence: ask again whether it is worth a term. It is not for a member whose own vote is still
+        not durable: each of its terms would call the elections of the others off."""
+        if self._ground.clock.now < self._deadline:
+            return None
+        if self._ground.unable:
+            return Turn(TurnTo.FOLLOWER, "the store does not let it lead")
+        return Turn(TurnTo.PRE_CANDIDATE, "election was not decided")
 
     def on_flushed(self) -> Turn | None:
         """The own vote counts once it cannot be forgotten."""

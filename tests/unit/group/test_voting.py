@@ -490,3 +490,15 @@ def test_a_leader_whose_barrier_found_no_room_gives_way_at_once() -> None:
     for node in others(ring, leader):
         node.cramped = False
     ring.until_served()
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_candidate_whose_vote_does_not_become_durable_leaves_the_election_to_the_others(place: int) -> None:
+    ring = VotingRing(5)
+    leader = ring.until_served()
+    ring.run(500)
+    hanging = others(ring, leader)[place]
+    hanging.slow = True
+    ring.kill(leader)
+    assert ring.until_served(4_000) is not hanging
+    assert hanging.core.epoch - leader.core.epoch <= 2
