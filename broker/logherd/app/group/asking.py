@@ -73,7 +73,9 @@ class ControllersClient:
         self._wanted = asyncio.Event()
         self._told = ""
         self._helped = True
-        """Whether the latest connection brought an answer."""
+        """Whether the latest connection brought an answer, or was the first to name another controller."""
+        self._named = False
+        """Whether another controller named this one as the leader, and it has answered nothing else since."""
         self._stopped = False
 
     @property
@@ -123,7 +125,10 @@ class ControllersClient:
             return
         if isinstance(answer, Redirected):
             self._redirected(connection, answer.address, question)
-        elif isinstance(answer, Refused):
+            return
+        if connection is self._connection:
+            self._named = False
+        if isinstance(answer, Refused):
             self._refused(connection, question, answer)
         elif answer is not None:
             self._tell("")
@@ -141,6 +146,7 @@ class ControllersClient:
             return
         self._waiting.setdefault(type(question), question)
         self._connection, self._target = None, target
+        self._helped, self._named = not self._named, True
         connection.abort()
         self._wanted.set()
 
@@ -162,6 +168,7 @@ class ControllersClient:
         self._wanted.set()
 
     def _next(self) -> None:
+        self._named = False
         at = self._addresses.index(self._target) + 1 if self._target in self._addresses else 0
         self._target = self._addresses[at % len(self._addresses)]
 
@@ -185,7 +192,7 @@ class ControllersClient:
                 continue
             if self._helped:
                 wait = _RETRY_SECONDS
-            else:  # it took nobody, or let us go again at once, as one does that has no room
+            else:  # it let us go at once, as one does that has no room; or who was named names yet another
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, _RETRY_SECONDS_MAX)
             self._helped = False

@@ -182,6 +182,20 @@ async def test_news_of_the_group_are_heard_from_the_controller_that_is_asked() -
                 await at.something(30)
 
 
+async def test_controllers_that_name_each_other_are_asked_after_longer_and_longer_pauses() -> None:
+    one, other = Controller(), Controller()
+    async with scene(one, other) as at:
+        one.leader, other.leader = str(at.addresses[1]), str(at.addresses[0])
+        begun = time.monotonic()
+        at.client.ask(REGISTER)
+        async with asyncio.timeout(30):
+            while len(one.heard) + len(other.heard) < 5:
+                await asyncio.sleep(0)
+        assert time.monotonic() - begun > 0.3
+        other.leader = ""
+        assert await at.asked(REGISTER) == Joined(Registration(7), 2)
+
+
 class Full(asyncio.Protocol):
     """Takes connections and lets them go, as a controller does that has no room, or a proxy before none."""
 
