@@ -82,10 +82,12 @@ class ControllersBook:
         )  # fmt: skip
         over = asyncio.get_running_loop().time() + _RECORD_SECONDS
         targets, why = [*self._addresses], ""
+        named: set[tuple[str, int]] = set()  # in this round: two that name each other must not do away with the pause
         while asyncio.get_running_loop().time() < over:
             target = targets.pop(0) if targets else None
             if target is None:
                 targets = [*self._addresses]
+                named.clear()
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             try:
@@ -95,7 +97,8 @@ class ControllersBook:
                 continue
             if answer.code == ResponseCode.CONTROLLER_NOT_LEADER:
                 why = answer.remark or "no controller leads"
-                targets = [*_named(answer), *targets]
+                targets = [*(each for each in _named(answer) if each not in named), *targets]
+                named.update(_named(answer))
             elif answer.code == ResponseCode.SYSTEM_ERROR:
                 why = answer.remark or ""
             else:

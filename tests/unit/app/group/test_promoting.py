@@ -124,6 +124,17 @@ async def test_of_two_hands_one_promotes_and_the_other_hears_who_leads() -> None
     assert second.recorded == third.recorded, "who was refused takes what is recorded"
 
 
+async def test_controllers_that_name_each_other_are_asked_once_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promoting, "_RECORD_SECONDS", 0.5)
+    mode, machine = complete_broker(2), Machine()
+    one, other = Controller(machine, leader="second"), Controller(machine)
+    async with book_of(one, other) as book:
+        other.leader = f"127.0.0.1:{book._addresses[0][1]}"
+        with pytest.raises(PromotionRefusedError, match="do not answer"):
+            await promote(mode, book, Promote(after=1, synchronous=(3,)))
+    assert len(one.heard) + len(other.heard) <= 12
+
+
 async def test_who_is_given_the_same_order_again_carries_it_out_though_the_first_answer_was_lost() -> None:
     mode, machine = complete_broker(2), Machine()
     async with book_of(Controller(machine, answers=(False, True))) as book:
