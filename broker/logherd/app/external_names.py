@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.net.connection import Connection, connect
@@ -31,10 +32,11 @@ _log = Log("logherd.names")
 class ExternalNames:
     """Keeps this broker registered at every given name service, each on its own: one that is away delays no other.
 
-    Invariants: (1) a registration is repeated every 30 s, at once when anything changed or the connection was lost, and
-    every second while it fails; (2) while this broker follows, nothing is registered, and what it had registered at a
-    name service is withdrawn there once that can be reached; (3) with `follower`, it is registered under that name
-    while it follows, but not so soon after it led that its address is still the leader's in routes.
+    Invariants: (1) a registration is repeated every 30 s, every second while it fails, and at once when anything
+    changed or the connection was lost, unless that had stood for less than a second; (2) while this broker follows,
+    nothing is registered, and what it had registered at a name service is withdrawn there once that can be reached;
+    (3) with `follower`, it is registered under that name while it follows, but not so soon after it led that its
+    address is still the leader's in routes.
     """
 
     def __init__(
@@ -153,14 +155,19 @@ class ExternalNames:
         try:
             connection = self._connections.get(address)
             if connection is None or connection.closed:
-                lost = self._changed[address].set
-                connection = await connect(address.host, address.port, on_lost=lambda _connection: lost())
+                lost = partial(self._lost, address, asyncio.get_running_loop().time())
+                connection = await connect(address.host, address.port, on_lost=lost)
                 self._connections[address] = connection
             frame = Frame(int(request.code), 0, ext=encode_header(request.header), body=request.body)
             answer = await connection.call(frame, seconds=ANSWER_SECONDS)
         except (NetError, FrameError) as error:  # FrameError: more topics than one frame holds
             return str(error)
         return "" if answer.code == ResponseCode.SUCCESS else f"code {answer.code}: {answer.remark}"
+
+    def _lost(self, address: Endpoint, since: float, _connection: Connection) -> None:
+        """Register again. A name service that ends each connection after its answer is not asked without a pause."""
+        loop = asyncio.get_running_loop()
+        loop.call_at(max(loop.time(), since + RETRY_SECONDS), self._changed[address].set)
 
 
 def _log_change(address: Endpoint, reason: str, *, leads: bool) -> None:

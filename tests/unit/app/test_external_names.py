@@ -1,6 +1,7 @@
 """Registration over real sockets: who leads is told at once, who follows withdraws, a lost connection is renewed."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -14,10 +15,13 @@ from logherd.app.names import Names
 from logherd.model.topic import TopicConfig
 from logherd.net.limits import NetLimits
 from logherd.net.server import Server
+from logherd.net.session import NetSession
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
 from logherd.service.names.registration import Registrar
+from logherd.service.ports import Reply, Request
 from logherd.settings.options import Endpoint
+from logherd.wire.frame import Frame
 from unit.service.memory_log import MemoryLog
 
 CLOCK = SystemClock()
@@ -134,6 +138,49 @@ async def test_a_leader_registers_again_when_its_connection_is_lost() -> None:
         service.server = Server(service.names.port(), NetLimits())
         await service.start()
         await service.leads(lambda _: next(iter(service.names.routes._live.values())).until_ms is None)
+
+
+class Curt:
+    """A name service, or a proxy before one, that answers each connection's first request and ends it."""
+
+    def __init__(self) -> None:
+        self.heard = 0
+
+    def on_open(self, session: NetSession) -> None:
+        pass
+
+    def on_close(self, session: NetSession) -> None:
+        pass
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        self.heard += len(frames)
+        session.reply(Request(frames[0], None, 0), Reply())
+        session.close()
+
+
+@pytest.mark.parametrize("leads", [True, False])
+async def test_a_name_service_that_ends_each_connection_hears_of_this_broker_with_pauses(
+    monkeypatch: pytest.MonkeyPatch, leads: bool
+) -> None:
+    monkeypatch.setattr(external_names, "RETRY_SECONDS", 0.1)
+    curt, guard = Curt(), TaskGuard()
+    service = Service()
+    service.server = Server(curt)
+    await service.start()
+    names, _, _ = replica(1, service, guard, reads=not leads)
+    if leads:
+        names.lead(3)
+    begun = time.monotonic()
+    await names.join(guard)
+    try:
+        async with asyncio.timeout(30):
+            while curt.heard < 5:
+                await asyncio.sleep(0)
+        assert time.monotonic() - begun > 0.3
+    finally:
+        await guard.stop(5)
+        await names.stop()
+        await service.server.stop(0)
 
 
 async def test_routes_name_the_leader_itself_while_its_followed_address_does_not_lead_to_it() -> None:
