@@ -1,12 +1,15 @@
 """An outgoing connection: each request has one outcome, and a caller can tell failed from unknown."""
 
 import asyncio
+import ctypes
 import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
+from logherd.net import connection as outgoing
 from logherd.net.connection import Connection, connect
 from logherd.net.errors import ConnectFailed, ConnectionLost, NetError, RequestTimeout
 from logherd.net.server import Server
@@ -16,6 +19,8 @@ from logherd.wire.errors import FrameError
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.limits import DEFAULT_LIMITS
 from unit.net.fakes import FakeTransport, Lines, Recorder, answer_to
+
+_SO_ATTACH_FILTER = 26
 
 
 @asynccontextmanager
@@ -190,3 +195,37 @@ async def test_an_abort_ends_open_requests_as_lost() -> None:
         with pytest.raises(ConnectionLost):
             await call
         connection.abort()
+
+
+async def test_a_peer_that_is_gone_without_a_word_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outgoing, "GONE_SECONDS", 0.3)
+    listener = socket.create_server(("127.0.0.1", 0))
+    connection = await connect(*listener.getsockname())
+    peer, _ = listener.accept()
+    cut_off(peer)
+    with pytest.raises(ConnectionLost) as caught:
+        await connection.call(Frame(105, 0), seconds=20)
+    assert caught.value.written
+    assert connection.closed
+    peer.close()
+    listener.close()
+
+
+async def test_a_peer_of_whom_nothing_is_wanted_is_asked_whether_it_is_there() -> None:
+    async with connected(Recorder()) as (connection, _):
+        transport = connection._transport
+        assert transport is not None
+        wire: socket.socket = transport.get_extra_info("socket")
+        assert wire.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
+        assert wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+
+
+def cut_off(wire: socket.socket) -> None:
+    """What comes to this socket is lost and acknowledged to nobody, as behind a cable that was pulled.
+
+    By a filter of one instruction, `ret 0`: take no byte of any segment (linux/filter.h).
+    """
+    instruction = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0))
+    program = struct.pack("@HP", 1, ctypes.addressof(instruction))
+    wire.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
