@@ -63,7 +63,8 @@ class ControllersClient:
 
         `on_notice`: a controller says that there is news of this broker's group (1008).
         """
-        self._addresses = tuple((each.host, each.port) for each in addresses)
+        self._addresses = [(each.host, each.port) for each in addresses]
+        """The first is the one that was asked last of these."""
         self._now_ms = now_ms
         self._on_answer = on_answer
         self._on_notice = on_notice
@@ -73,9 +74,9 @@ class ControllersClient:
         self._wanted = asyncio.Event()
         self._told = ""
         self._helped = True
-        """Whether the latest connection brought an answer, or was the first to name another controller."""
-        self._named = False
-        """Whether another controller named this one as the leader, and it has answered nothing else since."""
+        """Whether the latest connection brought an answer; that another controller leads is one only at first."""
+        self._redirects = 0
+        """How many controllers in a row have named another one."""
         self._stopped = False
 
     @property
@@ -127,7 +128,7 @@ class ControllersClient:
             self._redirected(connection, answer.address, question)
             return
         if connection is self._connection:
-            self._named = False
+            self._redirects = 0
         if isinstance(answer, Refused):
             self._refused(connection, question, answer)
         elif answer is not None:
@@ -145,10 +146,14 @@ class ControllersClient:
             self._leave(connection, f"{connection.peer} names {address!r} as the leading controller")
             return
         self._waiting.setdefault(type(question), question)
-        self._connection, self._target = None, target
-        self._helped, self._named = not self._named, True
-        connection.abort()
-        self._wanted.set()
+        redirects = self._redirects + 1
+        if self._target != self._addresses[0]:
+            self._leave(connection, f"{connection.peer} was named as the leading controller and names {address}")
+        else:
+            self._connection, self._target = None, target
+            connection.abort()
+            self._wanted.set()
+        self._redirects, self._helped = redirects, redirects == 1
 
     def _refused(self, connection: Connection, question: Ask, answer: Refused) -> None:
         """Nothing was done. What is refused for good is told once; the next view tells the machine why."""
@@ -168,9 +173,12 @@ class ControllersClient:
         self._wanted.set()
 
     def _next(self) -> None:
-        self._named = False
-        at = self._addresses.index(self._target) + 1 if self._target in self._addresses else 0
-        self._target = self._addresses[at % len(self._addresses)]
+        """Go on behind the one that was asked last: who was named may be nobody, and must not hide the others."""
+        self._redirects = 0
+        self._addresses.append(self._addresses.pop(0))
+        if self._addresses[0] == self._target:
+            self._addresses.append(self._addresses.pop(0))
+        self._target = self._addresses[0]
 
     def _tell(self, reason: str) -> None:
         if reason and reason != self._told:

@@ -1,6 +1,7 @@
 """A broker finds the leading controller, and follows it when it changes."""
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -194,6 +195,24 @@ async def test_controllers_that_name_each_other_are_asked_after_longer_and_longe
         assert time.monotonic() - begun > 0.3
         other.leader = ""
         assert await at.asked(REGISTER) == Joined(Registration(7), 2)
+
+
+async def test_a_leader_is_found_though_the_controller_that_is_asked_first_names_an_address_where_nobody_is() -> None:
+    """As behind a translation of addresses, where the controllers' own are of no use to a broker."""
+    lost = Controller()
+    async with scene(lost, Controller()) as at:
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            lost.leader = f"127.0.0.1:{unused.getsockname()[1]}"
+        assert await at.asked(REGISTER) == Joined(Registration(7), 2)
+        assert at.client.controller == str(at.addresses[1])
+
+
+async def test_a_third_controller_is_asked_where_two_name_each_other() -> None:
+    one, other = Controller(), Controller()
+    async with scene(one, other, Controller()) as at:
+        one.leader, other.leader = str(at.addresses[1]), str(at.addresses[0])
+        assert await at.asked(REGISTER) == Joined(Registration(7), 2)
+        assert at.client.controller == str(at.addresses[2])
 
 
 class Full(asyncio.Protocol):
