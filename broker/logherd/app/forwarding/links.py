@@ -55,14 +55,16 @@ class LinkEvents(Protocol):
 
 class _Link:
     """An open link. `ahead_ms` was measured at `measured_ms`. `unheard`: it was not read for a while since it was last
-    asked whether it still answers."""
+    asked whether it still answers. `pause`: how long to wait in seconds before the next one if this one is lost; none
+    once it has answered that."""
 
-    __slots__ = ("ahead_ms", "connection", "epoch", "measured_ms", "number", "unheard")
+    __slots__ = ("ahead_ms", "connection", "epoch", "measured_ms", "number", "pause", "unheard")
 
-    def __init__(self, number: int, epoch: int, connection: Connection) -> None:
+    def __init__(self, number: int, epoch: int, connection: Connection, *, pause: float) -> None:
         self.number = number
         self.epoch = epoch
         self.connection = connection
+        self.pause = pause
         self.ahead_ms = 0
         self.measured_ms = 0
         self.unheard = False
@@ -104,9 +106,8 @@ class LeaderLinks:
         """Have a link to this leader, `have` if that is open, and keep trying until another leader is named."""
         self.rest()
         self._goal = leader
-        if have in self._links or self._stopped:
-            return
-        self._pursuit = self._guard.start(f"link to leader {leader.address}", self._pursue(leader), eternal=False)
+        if have not in self._links and not self._stopped:
+            self._begin(leader)
 
     def rest(self) -> None:
         """Make no new link. Open ones stay until they are closed or lost."""
@@ -158,13 +159,21 @@ class LeaderLinks:
 
     # ---- inside
 
-    async def _pursue(self, leader: Following) -> None:
-        pause, longest = RETRY_SECONDS
-        while not await self._try(leader):
-            await asyncio.sleep(pause * random.uniform(0.7, 1.3))  # noqa: S311 - spreads out those who try
-            pause = min(pause * 2, longest)
+    def _begin(self, leader: Following, pause: float = 0) -> None:
+        """Try to open a link, after a pause in seconds."""
+        work = self._pursue(leader, pause)
+        self._pursuit = self._guard.start(f"link to leader {leader.address}", work, eternal=False)
 
-    async def _try(self, leader: Following) -> bool:
+    async def _pursue(self, leader: Following, pause: float) -> None:
+        shortest, longest = RETRY_SECONDS
+        linked = False
+        while not linked:
+            if pause:
+                await asyncio.sleep(pause * random.uniform(0.7, 1.3))  # noqa: S311 - spreads out those who try
+            pause = min(max(pause * 2, shortest), longest)
+            linked = await self._try(leader, pause)
+
+    async def _try(self, leader: Following, pause: float) -> bool:
         host, _, port = leader.address.rpartition(":")
         header = ForwardingOpenHeader(
             cluster=self._identity.cluster, group=self._identity.name, epoch=leader.epoch,
@@ -180,7 +189,7 @@ class LeaderLinks:
             answer = await connection.call(
                 Frame(RequestCode.FORWARDING_OPEN, 0, ext=encode_header(header)), seconds=CONNECT_SECONDS
             )
-            linked = self._opened(leader, connection, answer)
+            linked = self._opened(leader, connection, answer, pause=pause)
         except (NetError, HeaderError, ValueError) as error:
             self._report(leader, str(error))
         finally:
@@ -188,14 +197,14 @@ class LeaderLinks:
                 connection.abort()
         return linked
 
-    def _opened(self, leader: Following, connection: Connection, answer: Frame) -> bool:
+    def _opened(self, leader: Following, connection: Connection, answer: Frame, *, pause: float) -> bool:
         if answer.code != ResponseCode.SUCCESS:
             self._report(leader, answer.remark or f"code {answer.code}")
             self._take_hint(leader, answer)
             return False
         now_ms = self._clock.monotonic_ms()
         self._last_number += 1
-        link = _Link(self._last_number, leader.epoch, connection)
+        link = _Link(self._last_number, leader.epoch, connection, pause=pause)
         link.measure(decode_header(ForwardingClock, answer.ext).clock_ms, now_ms, first=True)
         if connection.closed:
             return False
@@ -228,7 +237,7 @@ class LeaderLinks:
                 self._events.link_lost(link.number)
                 goal = self._goal
                 if goal is not None and goal.epoch == link.epoch and self._pursuit is None:
-                    self.follow(goal)
+                    self._begin(goal, link.pause)
 
     # ---- the leader's clock, and whether it still answers
 
@@ -251,6 +260,7 @@ class LeaderLinks:
             link.connection.start(Frame(RequestCode.FORWARDING_CLOCK, 0), on_outcome, seconds=SILENT_SECONDS)
 
     def _heard(self, link: _Link, answer: Frame) -> None:
+        link.pause = 0
         try:
             clock_ms = decode_header(ForwardingClock, answer.ext).clock_ms
         except HeaderError:

@@ -36,10 +36,19 @@ class Silent(Recorder):
         return sum(frame.code == 310 for frame in self.frames)
 
 
+class Ending(Silent):
+    """Ends each connection once it is complete, as a leader does that has a newer one of a broker of that number."""
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        super().on_frames(session, frames)
+        if any(frame.code == RequestCode.FORWARDING_COMPLETE for frame in frames):
+            session.end("the broker has a newer forwarding connection")
+
+
 @asynccontextmanager
-async def silent_leader() -> AsyncIterator[tuple[Silent, str]]:
+async def silent_leader(silent: Silent | None = None) -> AsyncIterator[tuple[Silent, str]]:
     """It, and its address."""
-    silent = Silent()
+    silent = silent or Silent()
     server = Server(silent)
     host, port = await server.listen("127.0.0.1", 0)
     try:
@@ -141,6 +150,17 @@ async def test_a_leader_that_is_silent_for_as_long_as_a_lease_is_given_up(tmp_pa
         assert time.monotonic() - begun > 2.5
         await eventually(lambda: len(silent.opened) == 2)  # and asked again, with a new connection
         await client.close()
+
+
+async def test_a_leader_that_ends_each_connection_is_connected_to_after_longer_and_longer_pauses(
+    tmp_path: Path,
+) -> None:
+    async with group_of(1, tmp_path) as group, silent_leader(Ending()) as (ending, address):
+        (node,) = group.nodes
+        begun = time.monotonic()
+        node.leadership.set(Following(address, 1))
+        await eventually(lambda: len(ending.opened) >= 6)
+        assert time.monotonic() - begun > 0.3
 
 
 async def test_answers_that_no_client_reads_stop_the_reading_from_the_leader(tmp_path: Path) -> None:
