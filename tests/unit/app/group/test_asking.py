@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import cast
 
+import pytest
+
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.group.asking import Answered, ControllersClient
 from logherd.controller.commands import Register, Release
@@ -205,6 +207,12 @@ async def test_a_leader_is_found_though_the_controller_that_is_asked_first_names
             lost.leader = f"127.0.0.1:{unused.getsockname()[1]}"
         assert await at.asked(REGISTER) == Joined(Registration(7), 2)
         assert at.client.controller == str(at.addresses[1])
+
+
+@pytest.mark.parametrize("port", ["65536", "9" * 5000, "-1", "x"])
+async def test_a_leader_is_found_though_the_controller_that_is_asked_first_names_what_is_no_address(port: str) -> None:
+    async with scene(Controller(leader=f"127.0.0.1:{port}"), Controller()) as at:
+        assert await at.asked(REGISTER) == Joined(Registration(7), 2)
 
 
 async def test_a_third_controller_is_asked_where_two_name_each_other() -> None:
