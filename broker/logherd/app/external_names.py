@@ -6,7 +6,7 @@ from functools import partial
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.net.connection import Connection, connect
-from logherd.net.errors import NetError
+from logherd.net.errors import NetError, RequestTimeout
 from logherd.net.server import Server
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import TopicChange
@@ -93,9 +93,9 @@ class ExternalNames:
                 group.create_task(self._leave(address))
 
     async def stop(self) -> None:
-        """Close the connections."""
+        """End the connections at once: one that hangs may never read what is still on its way."""
         for connection in self._connections.values():
-            await connection.close()
+            connection.abort()
         self._connections.clear()
 
     async def _leave(self, address: Endpoint) -> None:
@@ -152,8 +152,8 @@ class ExternalNames:
 
     async def _try(self, address: Endpoint, request: OutgoingRequest) -> str:
         """Send one request; the result is empty or says what went wrong."""
+        connection = self._connections.get(address)
         try:
-            connection = self._connections.get(address)
             if connection is None or connection.closed:
                 lost = partial(self._lost, address, asyncio.get_running_loop().time())
                 connection = await connect(address.host, address.port, on_lost=lost)
@@ -161,6 +161,8 @@ class ExternalNames:
             frame = Frame(int(request.code), 0, ext=encode_header(request.header), body=request.body)
             answer = await connection.call(frame, seconds=ANSWER_SECONDS)
         except (NetError, FrameError) as error:  # FrameError: more topics than one frame holds
+            if connection is not None and isinstance(error, RequestTimeout):
+                connection.abort()  # another one may stand there by now; and what this one has not read goes
             return str(error)
         return "" if answer.code == ResponseCode.SUCCESS else f"code {answer.code}: {answer.remark}"
 

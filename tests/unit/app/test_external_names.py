@@ -1,6 +1,7 @@
 """Registration over real sockets: who leads is told at once, who follows withdraws, a lost connection is renewed."""
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -181,6 +182,57 @@ async def test_a_name_service_that_ends_each_connection_hears_of_this_broker_wit
         await guard.stop(5)
         await names.stop()
         await service.server.stop(0)
+
+
+class Deaf(Curt):
+    """A name service that answers nothing on its first connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[NetSession] = []
+
+    def on_open(self, session: NetSession) -> None:
+        self.opened.append(session)
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        for frame in frames:
+            if session is not self.opened[0]:
+                self.heard += 1
+                session.reply(Request(frame, None, 0), Reply())
+
+
+async def test_a_name_service_that_does_not_answer_is_connected_to_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external_names, "ANSWER_SECONDS", 0.05)
+    deaf, guard, service = Deaf(), TaskGuard(), Service()
+    service.server = Server(deaf)
+    await service.start()
+    names, _, _ = replica(1, service, guard)
+    names.lead(3)
+    await names.join(guard)
+    try:
+        async with asyncio.timeout(20):
+            while not deaf.heard:
+                await asyncio.sleep(0)
+        assert len(deaf.opened) == 2
+    finally:
+        await guard.stop(5)
+        await names.stop()
+        await service.server.stop(0)
+
+
+async def test_a_stop_does_not_wait_for_a_name_service_that_reads_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        host, port = listening.getsockname()
+        service = Service()
+        service.endpoint = Endpoint(host=host, port=port)
+        names, _, _ = replica(1, service, TaskGuard())
+        names.lead(3)
+        request = _registration(names)._replace(body=bytes(15 << 20))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await names._try(service.endpoint, request)
+        async with asyncio.timeout(5):
+            await names.stop()
 
 
 async def test_routes_name_the_leader_itself_while_its_followed_address_does_not_lead_to_it() -> None:
