@@ -21,6 +21,8 @@ usage: logherd-guardian --listen [NAME=]HOST:PORT ... [options] -- COMMAND [ARGU
 """
 _NAME = "remoting"
 _PORT_MAX = 65535
+_PORT_DIGITS_MAX = 5
+"""Of thousands `int` makes no number but another error."""
 _NUMBERS = {
     "--stop-seconds": 86_400,
     "--restart-ms-max": 3_600_000,
@@ -85,7 +87,8 @@ def parse_address(text: str) -> Address:
         host = host[1:-1]
     elif ":" in host:
         raise UsageError(f"{text}: an IPv6 address stands in [ ]")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _PORT_MAX:
+    digits = port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS_MAX
+    if not colon or not digits or int(port) > _PORT_MAX:
         raise UsageError(f"{text}: HOST:PORT is expected")
     return host, int(port)
 

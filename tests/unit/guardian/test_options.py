@@ -30,6 +30,12 @@ def test_everything_on_one_command_line() -> None:
     assert options.waiting == (12, 3)
 
 
+def test_thousands_of_digits_are_no_port_whoever_names_them() -> None:
+    """A controller may name such a leader: the resolver takes it for nobody, and knows no other error."""
+    with pytest.raises(UsageError, match="HOST:PORT is expected"):
+        parse_address("a:" + "9" * 5000)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
