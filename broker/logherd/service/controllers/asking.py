@@ -17,6 +17,7 @@ from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.brokers import SyncStateSet
 from logherd.wire.bodies.insync import AlteringBody, AlteringMember
 from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.errors import HeaderError
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header
 from logherd.wire.headers.controller import AlterSyncStateSetResponse
@@ -185,20 +186,24 @@ def _declined(answer: Frame) -> Redirected | Refused:
 
 
 def _view(header: LeaseAnswer, body: SyncStateSet, epoch: int) -> RoleView:
-    learners = [BrokerId(int(each)) for each in _numbers(header.learners)]
+    learners = _numbers("logherdLearners", header.learners)
+    processes = _numbers("logherdMemberRegistrations", header.processes)
     return RoleView(
         epoch=Epoch(epoch),
         master=BrokerId(header.master_broker_id) if header.master_broker_id is not None else None,
         master_address=header.master_address or "",
         master_registration=Registration(header.master_registration or 0), version=header.sync_state_set_epoch or 0,
-        members=tuple(BrokerId(each) for each in body.members), learners=tuple(learners),
-        processes=tuple(Registration(int(each)) for each in _numbers(header.processes)),
-        min_in_sync=header.min_in_sync or 0,
+        members=tuple(BrokerId(each) for each in body.members), learners=tuple(map(BrokerId, learners)),
+        processes=tuple(map(Registration, processes)), min_in_sync=header.min_in_sync or 0,
     )  # fmt: skip
 
 
-def _numbers(text: str | None) -> list[str]:
-    return [each for each in (text or "").split(";") if each]
+def _numbers(field: str, text: str | None) -> list[int]:
+    """Raises: HeaderError."""
+    try:
+        return [int(each) for each in (text or "").split(";") if each]
+    except ValueError as error:
+        raise HeaderError(field, text, "numbers, as 1;2") from error
 
 
 def _refusal(text: str | None) -> Refusal | None:

@@ -15,6 +15,7 @@ from logherd.service.controllers.steps import Confirm
 from logherd.service.ports import Reply
 from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.codes import ResponseCode
+from logherd.wire.errors import HeaderError
 from logherd.wire.frame import Flag, Frame, Serialize
 from logherd.wire.headers import encode_header
 from logherd.wire.limits import WireLimits
@@ -85,6 +86,15 @@ def test_a_lease_is_counted_from_when_its_heartbeat_came_and_not_from_when_the_q
     assert isinstance(asking.leased(answered(answer)), Granted)
     assert desk.office.serving(desk.group, desk.now) is not None
     assert desk.office.serving(desk.group, desk.now + 1) is None
+
+
+@pytest.mark.parametrize("field", ["logherdLearners", "logherdMemberRegistrations"])
+@pytest.mark.parametrize("text", ["1;x", "9" * 5000], ids=["a letter", "no number in Python"])
+def test_what_is_no_list_of_numbers_is_no_controllers_answer(desk: Desk, broker: Broker, field: str, text: str) -> None:
+    answer = broker.ask(asking.heartbeat(desk.report(1)))
+    answer.ext[field] = text
+    with pytest.raises(HeaderError, match=field):
+        asking.leased(answer)
 
 
 def test_that_clients_find_the_leader_is_read_back(desk: Desk, broker: Broker) -> None:
