@@ -1,6 +1,7 @@
 """Verify, repair and export of closed stores."""
 
 import json
+from random import Random
 
 import pytest
 
@@ -16,6 +17,7 @@ from logherd.store import (
 from logherd.store.errors import StoreError
 from logherd.store.files_os import OsFiles
 from logherd.store.tools import export_rocketmq, options_of, repair, verify
+from sim.disk import SimulatedCrash
 from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, open_store
 
 LOG = "/data/commitlog/00000000000000000000"
@@ -30,6 +32,19 @@ def disk():
         append(store, "AB"[number % 2], body=b"%05d" % number * 20, properties=KEYS)
     flush(store)
     store.close()
+    return disk
+
+
+def disk_of(content):
+    """A disk on which these files, by path, are durable."""
+    disk = SimDisk()
+    for path, data in content.items():
+        disk.make_directory(path.rpartition("/")[0])
+        file = disk.open(path, create=True)
+        file.write(0, (data,))
+        file.flush()
+    for directory in list(disk.directories):
+        disk.sync_dir(directory)
     return disk
 
 
@@ -173,6 +188,51 @@ def test_repair_cuts_before_the_damage_and_keeps_a_copy(damaged):
     assert verify(ROOT, disk).whole
 
 
+def kept_copies(disk):
+    return {path: inode.content() for path, inode in disk.names.items() if path.startswith("/data/dropped/")}
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_a_repair_that_is_repeated_after_a_crash_leaves_what_the_first_one_kept(damaged, power):
+    original, position = damaged
+    content = {path: original.names[path].content() for path in original.names}
+    dropped = content["/data/commitlog/00000000000000008192"][position - 8192 :].rstrip(b"\0")
+    for calls in range(1, 100):
+        disk = disk_of(content)
+        disk.crash_after(calls)
+        try:
+            repair(ROOT, apply=True, files=disk)
+        except SimulatedCrash:
+            disk = disk.crash(Random(calls), power=power)
+            repair(ROOT, apply=True, files=disk)
+            copies = [copy.rstrip(b"\0") for path, copy in kept_copies(disk).items() if not path.endswith(".part")]
+            assert dropped in copies, calls
+            assert open_store(disk).end_position == position
+        else:
+            break
+    assert calls > 10
+
+
+def test_a_later_repair_at_the_same_place_keeps_its_copy_beside_the_earlier_one(damaged):
+    disk, position = damaged
+    repair(ROOT, apply=True, files=disk)
+    (earlier,) = kept_copies(disk).items()
+    store = open_store(disk)
+    for number in range(3):
+        append(store, "A", body=b"new%d" % number, properties=KEYS)
+        flush(store)
+    store.close()
+    segment = disk.names["/data/commitlog/00000000000000008192"]
+    segment.base[position - 8192 + 90] ^= 1
+    second = segment.content()[position - 8192 :].rstrip(b"\0")
+    plan = repair(ROOT, apply=True, files=disk)
+    copies = kept_copies(disk)
+    assert copies.pop(earlier[0]) == earlier[1]
+    (later,) = copies
+    assert copies[later].rstrip(b"\0") == second
+    assert later in [step.copy for step in plan.steps]
+
+
 def test_repair_moves_files_behind_a_gap_away(disk):
     store = open_store(disk)
     for _ in range(40):
@@ -206,6 +266,11 @@ def test_repair_replaces_what_is_no_format_file(disk):
     repair(ROOT, apply=True, files=disk)
     assert disk.names["/data/dropped/store.json"].content() == b"what is this"
     assert len(bodies(open_store(disk), "A")) == 30
+    disk.locks.clear()
+    disk.names["/data/store.json"].base[:] = b"and this"
+    repair(ROOT, apply=True, files=disk)
+    assert disk.names["/data/dropped/store.json"].content() == b"what is this"
+    assert disk.names["/data/dropped/store.json.2"].content() == b"and this"
 
 
 # ---- export, on a real disk

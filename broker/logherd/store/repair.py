@@ -2,7 +2,8 @@
 
 The log is a sequence: what lies behind a damaged record cannot be kept without inventing queue offsets for what is
 lost, so repair ends the log before the damage. Everything behind goes, byte for byte, into `dropped/`; with a replica
-the better way is to let it come again from there.
+the better way is to let it come again from there. Nothing that lies in `dropped/` is ever written over: a repair that a
+crash interrupted finds less to copy than it had found before, and a later one may cut at the same position.
 """
 
 from collections.abc import Iterator
@@ -94,11 +95,12 @@ def _repair(files: Files, root: str, *, apply: bool, derive: bool) -> RepairPlan
     chain = _chain(segments)
     end = _end_of_records(chain, believed)
     steps: list[RepairStep] = []
+    taken = set(files.list(f"{root}/dropped"))
     if state is FormatState.GARBAGE:
         what = "move away what is no format file"
-        steps.append(RepairStep(what, format_path(root), copy=f"{root}/dropped/store.json"))
+        steps.append(RepairStep(what, format_path(root), copy=_new_copy(root, "store.json", taken)))
     if _is_damaged(segments, chain, believed, end):
-        steps += _cut_steps(root, segments, chain, end, believed.bare_end)
+        steps += _cut_steps(root, segments, chain, end, believed.bare_end, taken)
         derive = True
     if derive:
         steps.append(RepairStep("derive queues and index from the log when it is opened", f"{root}/queues"))
@@ -140,7 +142,7 @@ def _is_damaged(segments: list[Segment], chain: list[Segment], checkpoint: Check
 
 
 def _cut_steps(
-    root: str, segments: list[Segment], chain: list[Segment], end: int, bare_end: int
+    root: str, segments: list[Segment], chain: list[Segment], end: int, bare_end: int, taken: set[str]
 ) -> Iterator[RepairStep]:
     reports = [FileReport(segment.path, "segment") for segment in segments]
     lost = [record.position for record in scan_log(segments, reports, bare_end) if record.position >= end]
@@ -151,8 +153,19 @@ def _cut_steps(
         used = last_written_byte([segment], first, segment.end) - first
         inside = sum(segment.start <= position < segment.end for position in lost)
         what = f"drop everything from position {first} on" if segment in chain else "drop a file that does not follow"
-        copy = f"{root}/dropped/{first:020d}" if used else ""
+        copy = _new_copy(root, f"{first:020d}", taken) if used else ""
         yield RepairStep(what, segment.path, used, inside, copy)
+
+
+def _new_copy(root: str, name: str, taken: set[str]) -> str:
+    """The path of a copy in `dropped/` under this name, or with a number if the name is among those taken, as it is
+    then."""
+    own, number = name, 1
+    while own in taken:
+        number += 1
+        own = f"{name}.{number}"
+    taken.add(own)
+    return f"{root}/dropped/{own}"
 
 
 def _apply(
@@ -185,7 +198,10 @@ def _apply(
 
 
 def _copy(files: Files, path: str, copy: str, start: int) -> None:
-    source, target = files.open(path), files.open(copy, create=True)
+    """A copy has its name once it is whole; what a crash left of an earlier attempt goes."""
+    part = f"{copy}.part"
+    files.unlink(part)
+    source, target = files.open(path), files.open(part, create=True)
     try:
         for first, stop in source.written_ranges(start):
             for at in range(first, stop, _COPY_BYTES):
@@ -194,6 +210,7 @@ def _copy(files: Files, path: str, copy: str, start: int) -> None:
     finally:
         source.close()
         target.close()
+    files.rename(part, copy)
 
 
 def _write_checkpoint(files: Files, root: str, chain: list[Segment], end: int, checkpoint: Checkpoint) -> None:
