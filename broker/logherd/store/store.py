@@ -488,13 +488,18 @@ class MessageStore:
 
     def close(self) -> None:
         """Write what is derived, mark the store as closed in order and let go of it. Blocks; call it when the writer
-        thread has ended. Appended and unwritten records are dropped: nobody was told that they are stored."""
+        thread has ended. Appended and unwritten records are dropped: nobody was told that they are stored.
+
+        Raises: StoreStopped if the disk fails at that; it is let go of all the same, and the next opening recovers it.
+        """
         writer = self._writer
-        if writer.failure is None:
-            writer.run_tasks()
-            self._derived.seal(final=True)
-            writer.finish()
-        self._derived.close()
-        self._log.close()
-        writer.checkpoint.close()
-        self._lock.release()
+        try:
+            if writer.failure is None:
+                writer.run_tasks()
+                self._derived.seal(final=True)
+                writer.finish()
+        finally:
+            self._derived.close()
+            self._log.close()
+            writer.checkpoint.close()
+            self._lock.release()

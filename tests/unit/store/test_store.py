@@ -1,5 +1,9 @@
 """MessageStore: what appending, committing and reading promise."""
 
+import errno
+import os
+from pathlib import Path
+
 import pytest
 
 from logherd.kit.errors import InvariantError
@@ -515,6 +519,27 @@ def test_a_failed_flush_of_any_other_file_stops_the_store_too(disk, path):
         flush_settle_close(store)
     with pytest.raises(StoreStopped):
         append(store)
+
+
+def test_a_store_whose_close_fails_is_let_go_of(tmp_path, monkeypatch):
+    def opened():
+        return open_store(OsFiles(), tmp_path)
+
+    def fail(_):
+        raise OSError(errno.EIO, "simulated")
+
+    before = set(Path("/proc/self/fd").iterdir())
+    store = opened()
+    append(store)
+    flush(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fail)
+        with pytest.raises(StoreStopped):
+            store.close()
+    assert set(Path("/proc/self/fd").iterdir()) <= before
+    again = opened()
+    assert bodies(again) == [b"x" * 100]
+    again.close()
 
 
 def test_async_flush_answers_before_the_disk_and_flushes_in_time(disk):
