@@ -95,6 +95,11 @@ class RaftLog(MemoryLog):
         return self._files.full
 
     @property
+    def lack(self) -> str:
+        """Why it is full, for a person: no space, or no descriptor; empty if it is not."""
+        return self._files.lack
+
+    @property
     def body_bytes_max(self) -> int:
         """The longest body that a record may have here; a longer one must not be proposed."""
         return self._options.record_bytes_max - HEADER_SIZE

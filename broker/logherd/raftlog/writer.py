@@ -27,6 +27,7 @@ from logherd.store.files import Files
 from logherd.store.journal import Journal
 from logherd.store.slots import SlotPair
 from logherd.store.whole_file import replace_file
+from logherd.store.writer import NO_DESCRIPTOR
 
 __all__ = ["IMAGES_KEPT", "LogFiles", "image_directory", "log_directory", "promises_path"]
 
@@ -71,7 +72,10 @@ class _Known:
 
 class LogFiles:
     """Invariants: (1) changes are made in the order of the calls; (2) `flushed` is never above what was flushed without
-    an error; (3) after a failure nothing is ever called durable again. `full` may be read by the owner's thread.
+    an error; (3) after a failure nothing is ever called durable again. `lack` may be read by the owner's thread.
+
+    A descriptor that the process does not get is as space that the disk does not have: each change opens a file before
+    it does anything that cannot be repeated, so it waits, and whatever needs none goes on.
     """
 
     def __init__(
@@ -89,12 +93,13 @@ class LogFiles:
         self._flushed = self._written = (kept.mark_position, kept.mark_seal)
         self._known = _Known()
         self.failure: BaseException | None = None
-        self.full = False
+        self.lack = ""
 
     def run(self, changes: deque[Change], hard: HardState | None) -> None:
         """Make the changes durable, taking each from the deque once it is under way, then `hard`.
 
-        Raises: StoreFull: there is no space yet, what is left in `changes` is to be tried again; StoreStopped.
+        Raises: StoreFull: there is no space or descriptor yet, what is left in `changes` is to be tried again;
+        StoreStopped.
         """
         self._guarded(lambda: self._run(changes, hard))
 
@@ -103,14 +108,26 @@ class LogFiles:
 
         Blocks for some ms. True if there is more. Raises: StoreStopped.
         """
-        return self._guarded(self._tend)
+        try:
+            return self._guarded(self._tend)
+        except StoreFull as error:
+            self.lack = str(error)
+            return False
+
+    @property
+    def full(self) -> bool:
+        """Whether space or descriptors are lacking: `lack` says which."""
+        return bool(self.lack)
 
     def close(self) -> None:
-        """Note how far the log is flushed, and close the files. Raises nothing after a failure."""
-        if self.failure is None:
-            self._guarded(self._note_mark)
-        self._journal.close()
-        self._slots.close()
+        """Note how far the log is flushed, and close the files. Raises StoreStopped if that fails, nothing after a
+        failure."""
+        try:
+            if self.failure is None:
+                self._guarded(self._note_mark)
+        finally:
+            self._journal.close()
+            self._slots.close()
 
     def _guarded(self, action: "Callable[[], bool | None]") -> bool:
         if self.failure is not None:
@@ -118,6 +135,8 @@ class LogFiles:
         try:
             return bool(action())
         except OSError as error:
+            if error.errno in NO_DESCRIPTOR:
+                raise StoreFull(f"{self._root}: no descriptor is left: {error.strerror}") from error
             self.failure = error
             raise StoreStopped(f"{self._root}: {error}; restart to recover") from error
 
@@ -202,14 +221,16 @@ class LogFiles:
     def _keep_image(self, change: ImageKept) -> None:
         """An own image that finds no space is left out: the log below it then stays as well."""
         self._note_mark()
-        directory, name = image_directory(self._root), image_name(change.image.point)
         try:
-            replace_file(self._files, directory, name, (encode_image_head(change.image), change.data))
-        except StoreFull:
-            if change.needed:
+            self._replace_image(change)
+        except (StoreFull, OSError) as error:
+            if change.needed or (isinstance(error, OSError) and error.errno not in NO_DESCRIPTOR):
                 raise
-            self.full = True
-            return
+            self.lack = str(error)
+
+    def _replace_image(self, change: ImageKept) -> None:
+        directory, name = image_directory(self._root), image_name(change.image.point)
+        replace_file(self._files, directory, name, (encode_image_head(change.image), change.data))
         self._imaged = change.image.point.position
         for other in self._files.list(directory):
             if other != name and not self._is_wanted(other):
@@ -245,11 +266,12 @@ class LogFiles:
         """Spare segments, once for each that is begun and again while there is no space; `tend` looks at the rest."""
         try:
             self._journal.reserve(self._written[0], self._options.spare_segments)
-        except StoreFull:
-            self.full = True
+        except StoreFull as error:
+            self.lack = str(error)
             return
         self._known.reserved_in = self._written[0] // self._journal.segment_bytes
-        self.full = self._files.free_bytes(self._root) < self._options.reserve_bytes
+        free, reserve = self._files.free_bytes(self._root), self._options.reserve_bytes
+        self.lack = f"{self._root}: {free} bytes are free, {reserve} are kept free" if free < reserve else ""
 
     def _tend(self) -> bool:
         self._reserve()

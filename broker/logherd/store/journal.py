@@ -15,6 +15,7 @@ from logherd.store.segment import Segment, segment_start
 __all__ = ["Journal"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_NOT_NOW = (*_FULL, errno.EMFILE, errno.ENFILE)
 _ZERO_STEP = 1 << 20
 
 
@@ -87,7 +88,8 @@ class Journal:
         return end
 
     def write(self, position: int, parts: Sequence[Buffer]) -> None:
-        """Write all parts one after the other; a segment that is needed is made. Raises: StoreFull."""
+        """Write all parts one after the other; a segment that is needed is made. Raises: StoreFull if it cannot be had
+        now."""
         size = sum(map(len, parts))
         inside = position % self.segment_bytes
         if inside + size <= self.segment_bytes:
@@ -124,7 +126,8 @@ class Journal:
         self._unflushed.clear()
 
     def reserve(self, position: int, segments: int) -> None:
-        """See to it that so many segments exist behind the one of `position`. Raises: StoreFull."""
+        """See to it that so many segments exist behind the one of `position`. Raises: StoreFull if they cannot be
+        had now."""
         start = position - position % self.segment_bytes
         for number in range(1, segments + 1):
             self._made(start + number * self.segment_bytes).make_durable(self._directory)
@@ -154,13 +157,19 @@ class Journal:
         self._drop(sorted(self._segments, reverse=True))
 
     def _drop(self, starts: list[int]) -> None:
-        for start in starts:
-            segment = self._segments.pop(start)
-            self._unflushed.pop(segment, None)
-            segment.close()
-            self._files.unlink(segment.path)
-        if starts:
-            self._files.sync_dir(self._directory)
+        """Without a descriptor for the directory nothing is dropped: it could not be made durable."""
+        if not starts:
+            return
+        directory = self._files.open_directory(self._directory)
+        try:
+            for start in starts:
+                segment = self._segments.pop(start)
+                self._unflushed.pop(segment, None)
+                segment.close()
+                self._files.unlink(segment.path)
+            directory.sync()
+        finally:
+            directory.close()
 
     def _made(self, start: int) -> Segment:
         segment = self._segments.get(start)
@@ -168,9 +177,9 @@ class Journal:
             try:
                 segment = Segment.create(self._files, self._directory, start, self.segment_bytes)
             except OSError as error:
-                if error.errno not in _FULL:
+                if error.errno not in _NOT_NOW:
                     raise
-                raise StoreFull(f"no space for a segment in {self._directory}: {error.strerror}") from error
+                raise StoreFull(f"no segment can be made in {self._directory}: {error.strerror}") from error
             self._segments[start] = segment
         return segment
 

@@ -229,9 +229,9 @@ class RaftNode(Generic[ResultT]):
         full = self.log.full
         if full != self.core.ground.full:
             if full:
-                _log.warning("the disk is at its reserve: no records are taken")
+                _log.warning("no records are taken for now", reason=self.log.lack)
             else:
-                _log.info("the disk has room again: records are taken")
+                _log.info("records are taken again")
             self._step(DiskFull(full))
 
     def _step(self, event: Input) -> None:

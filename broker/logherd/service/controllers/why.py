@@ -29,7 +29,10 @@ def why(group: Group, office: Office | None, now: int, *, disk_full: bool = Fals
     if office.leads(group, now):
         return _led(group, office, now)
     if disk_full:
-        return "Nobody can be elected: the disk of the controller that decides is at its reserve."
+        return (
+            "Nobody can be elected: the disk of the controller that decides is at its reserve, or the system grants it "
+            "no descriptor; its log says which."
+        )
     return _founding(group, office, now) if not group.founded else _without(group, office, now)
 
 

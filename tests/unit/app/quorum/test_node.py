@@ -1,6 +1,7 @@
 """A member's shell over real files: what is answered when, and what survives."""
 
 import asyncio
+import os
 import threading
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from logherd.raftlog.log import Batch
 from logherd.replication.messages import AppendAck
 from logherd.store.errors import StoreFull, StoreStopped
 from logherd.store.files_os import OsFiles
+from unit.store.helpers import none_left
 
 from .group import Group, Member, propose, read
 
@@ -208,8 +210,28 @@ def test_a_disk_at_its_reserve_refuses_proposals_and_is_logged_once(
 
     caplog.set_level("INFO", "logherd.quorum")
     run(story())
-    said = [record.getMessage() for record in caplog.records if "the disk" in record.getMessage()]
-    assert [each.partition(":")[0] for each in said] == ["the disk is at its reserve", "the disk has room again"]
+    said = [record.getMessage() for record in caplog.records if "records are taken" in record.getMessage()]
+    assert said == ["no records are taken for now", "records are taken again"]
+
+
+def test_a_member_without_descriptors_refuses_records_and_takes_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        group = Group(tmp_path, ("a",))
+        group.start_all()
+        member = await group.leader()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", none_left)
+            while not isinstance(outcome := await propose(member, bytes(100_000)), Rejected):
+                await asyncio.sleep(0)
+            assert outcome.reason is Refusal.DISK_FULL
+            assert "Too many open files" in member.node.log.lack
+        while not isinstance(await propose(member, b"y"), Applied):
+            await asyncio.sleep(0)
+        await group.stop_all()
+
+    run(story())
 
 
 def test_a_failed_flush_ends_the_node_and_nothing_is_said_any_more(

@@ -268,7 +268,10 @@ def test_why_nothing_is_decided_while_the_disk_of_the_controller_is_full(desk: D
     assert why(http) == "Nothing is pending."
     desk.wait(1_600, 2)
     desk.release(1)
-    sentence = "Nobody can be elected: the disk of the controller that decides is at its reserve."
+    sentence = (
+        "Nobody can be elected: the disk of the controller that decides is at its reserve, or the system grants it "
+        "no descriptor; its log says which."
+    )
     assert why(http) == http.get("/groups")[1]["groups"][0]["why"] == sentence
     http.standing = None
     assert why(http) == "Broker 2 is about to be elected unless broker 3, with perhaps a longer log, reports first."
