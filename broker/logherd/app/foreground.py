@@ -93,16 +93,13 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
     # What was imported and built stays for good: a full collection (15 to 50 ms of silence) need not look at it.
     gc.freeze()
     loop.set_exception_handler(lambda _loop, context: _unhandled(server, context))
-    if addresses := server.addresses():
-        lent.keeper.ready()
-        if ready_file is not None:
-            _write_whole(ready_file, json.dumps(addresses | _process_ids(lent)))
-        _log.info("process serves", process=kind, **addresses)
+    told = _tell(kind, server.addresses(), lent, ready_file)
     try:
-        await stop.wait()
+        if told:
+            await stop.wait()
         lent.keeper.ready(accepting=False)
         server.check()
-        _log.info("process stops", process=kind, cause="signal")
+        _log.info("process stops", process=kind, cause="signal" if told else "no ready file")
         await server.stop()
     except ServerFailed as error:
         if error.starts_again:
@@ -113,7 +110,24 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
         if error.starts_again:
             return EXIT_STARTS_AGAIN if lent.keeper.guardian is not None else _EXEC
         return EXIT_STORE_FAILED
-    return EXIT_OK
+    return EXIT_OK if told else EXIT_CANNOT_START
+
+
+def _tell(kind: str, addresses: dict[str, str], lent: Lent, ready_file: Path | None) -> bool:
+    """Say that the process serves, unless nobody is to come. False: who waits for the ready file would wait for ever;
+    one line has said why."""
+    if not addresses:
+        return True
+    if ready_file is not None:
+        try:
+            _write_whole(ready_file, json.dumps(addresses | _process_ids(lent)))
+        except (OSError, ValueError) as error:  # a path without a name is a wrong value
+            reason = error.strerror if isinstance(error, OSError) else "it names no file"
+            sys.stderr.write(f"logherd {kind}: --ready-file {ready_file}: cannot be written: {reason}\n")
+            return False
+    lent.keeper.ready()
+    _log.info("process serves", process=kind, **addresses)
+    return True
 
 
 def _process_ids(lent: Lent) -> dict[str, int]:

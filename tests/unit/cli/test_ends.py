@@ -40,6 +40,21 @@ def test_a_reader_that_goes_away_is_no_error_worth_a_word() -> None:
     assert (process.wait(60), said) == (1, b"")
 
 
+@pytest.mark.parametrize("file", ["", "missing/ready", "."])
+def test_a_process_that_cannot_write_its_ready_file_ends_in_order_and_says_so(tmp_path: Path, file: str) -> None:
+    config = tmp_path / "broker.yaml"
+    config.write_text(
+        f"brokerGroup: a\ndataDir: {tmp_path}/data\nlisten: 127.0.0.1:0\nadminListen: 127.0.0.1:0\n"
+        "nameService: {listen: '127.0.0.1:0'}\nstore: {segmentSize: 5MiB, reservedPercent: 0}\n"
+    )
+    ready = file and str(tmp_path / file)
+    code, said = run("broker", "--config", str(config), "--ready-file", ready)
+    assert code == 3
+    assert f"logherd broker: --ready-file {ready or '.'}: cannot be written: " in said
+    assert "Traceback" not in said
+    assert "process stops" in said
+
+
 @pytest.mark.parametrize("file", ["missing.yaml", "."])
 def test_a_group_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path, file: str) -> None:
     code, said = run("up", "-f", str(tmp_path / file))
