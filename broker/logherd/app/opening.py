@@ -2,9 +2,9 @@
 
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 from logherd.app.classic.side_files import SideFiles
+from logherd.app.data_dir import make_data_dir
 from logherd.app.option_values import store_options
 from logherd.kit.clock import Clock
 from logherd.settings.options import BrokerOptions
@@ -22,10 +22,10 @@ def open_store(
 ) -> MessageStore:
     """Open and recover the store; blocks. `bare`: it follows a RocketMQ master.
 
-    Raises: StoreError, OSError; FollowerFileError for a store that follows a RocketMQ master, unless it is opened so.
+    Raises: NoDataDir, StoreError, OSError; FollowerFileError for a store that follows a RocketMQ master, unless it is
+    opened so.
     """
-    directory = Path(options.data_dir)
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = make_data_dir(options.data_dir)
     if not bare:
         SideFiles(OsFiles(), directory).refuse()
     disk_bytes = shutil.disk_usage(directory).total

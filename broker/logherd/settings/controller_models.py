@@ -11,7 +11,15 @@ from logherd.settings.base import Group
 from logherd.settings.election import ElectionSettings
 from logherd.settings.guardian import GuardianSettings
 from logherd.settings.models import NAME, LimitSettings, LogSettings
-from logherd.settings.quantities import EVERY_INTERFACE, Bytes, DialledText, EndpointText, Milliseconds, split_endpoint
+from logherd.settings.quantities import (
+    EVERY_INTERFACE,
+    Bytes,
+    DialledText,
+    EndpointText,
+    Milliseconds,
+    PathText,
+    split_endpoint,
+)
 
 __all__ = ["ControllerSettings", "MemberSettings", "OwnNameServiceSettings"]
 
@@ -59,12 +67,11 @@ class ControllerSettings(Group):
     admin_listen: EndpointText = Field(
         default="127.0.0.1:8088", description="Address of the admin HTTP, which everybody may read."
     )
-    admin_token_file: str | None = Field(
+    admin_token_file: PathText | None = Field(
         default=None,
-        min_length=1,
         description="File with the secret that changes over the admin HTTP must bring; none: they are refused.",
     )
-    data_dir: str = Field(min_length=1, description="Folder of the controllers' log; made if it is not there.")
+    data_dir: PathText = Field(description="Folder of the controllers' log; made if it is not there.")
     name_service: OwnNameServiceSettings = Field(
         default_factory=OwnNameServiceSettings, description="The name service in this process."
     )

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from logherd.settings.base import Group
-from logherd.settings.quantities import DialledText, EndpointText, Milliseconds
+from logherd.settings.quantities import DialledText, EndpointText, Milliseconds, PathText
 
 __all__ = ["GuardianSettings"]
 
@@ -22,9 +22,8 @@ class GuardianSettings(Group):
         description="`relayListen` of the peers: where the guardian brings clients while this process does not serve. "
         "Its own may be among them, so that the list is the same for all.",
     )
-    state_file: str | None = Field(
+    state_file: PathText | None = Field(
         default=None,
-        min_length=1,
         description="File in a memory file system where the guardian keeps what this process has told it; none: "
         "nowhere to be seen.",
     )

@@ -51,11 +51,12 @@ def load_checked_values(kind: Kind, path: Path, overrides: Sequence[str] = ()) -
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(_FILE_BYTES_MAX + 1)  # it may have no end, as a device
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > _FILE_BYTES_MAX:
-        raise SettingsError(f"{path}: has {len(data)} bytes; a configuration has at most {_FILE_BYTES_MAX}")
+        raise SettingsError(f"{path}: has more than the {_FILE_BYTES_MAX} bytes that a configuration may have")
     if path.suffix == ".json":
         document = _parse_json(path, data)
     else:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from logherd.settings.base import Group
 from logherd.settings.guardian import GuardianSettings
-from logherd.settings.quantities import EVERY_INTERFACE, Bytes, EndpointText, Milliseconds, split_endpoint
+from logherd.settings.quantities import EVERY_INTERFACE, Bytes, EndpointText, Milliseconds, PathText, split_endpoint
 from logherd.settings.replication import ReplicationSettings
 
 __all__ = [
@@ -205,13 +205,12 @@ class BrokerSettings(Group):
     admin_listen: EndpointText = Field(
         default="127.0.0.1:10913", description="Address of the admin HTTP: /status /health /ready."
     )
-    admin_token_file: str | None = Field(
+    admin_token_file: PathText | None = Field(
         default=None,
-        min_length=1,
         description="File with the secret that changes over the admin HTTP must bring: settings, and in the modes raft "
         "and static who leads. None: they are refused.",
     )
-    data_dir: str = Field(min_length=1, description="Folder of the store; made if it is not there.")
+    data_dir: PathText = Field(description="Folder of the store; made if it is not there.")
     name_service: NameServiceSettings = Field(
         default_factory=NameServiceSettings, description="Where clients ask for routes."
     )

@@ -1,4 +1,4 @@
-"""Sizes, durations and addresses as people write them: `1GiB`, `72h`, `127.0.0.1:10911`.
+"""Sizes, durations, addresses and paths as people write them: `1GiB`, `72h`, `127.0.0.1:10911`, `/var/lib/logherd`.
 
 A bare number is bytes or milliseconds. In the option structs only plain integers are left, with the unit in the name.
 """
@@ -6,17 +6,20 @@ A bare number is bytes or milliseconds. In the option structs only plain integer
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
 
 __all__ = [
-    "EVERY_INTERFACE", "Bytes", "DialledText", "EndpointText", "Milliseconds", "parse_bytes", "parse_milliseconds",
-    "split_endpoint",
+    "EVERY_INTERFACE", "Bytes", "DialledText", "EndpointText", "Milliseconds", "PathText", "parse_bytes",
+    "parse_milliseconds", "split_endpoint",
 ]  # fmt: skip
 
 EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- refused as an advertised address, not bound
 
 _BYTES = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _MILLISECONDS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PATH_BYTES_MAX = 3840
+"""Linux takes 4095; a store's files lie up to 200 below their folder."""
+_NAME_BYTES_MAX = 255
 _NUMBER_AND_UNIT = re.compile(r"(\d{1,18})\s*([A-Za-z]{0,3})")
 _HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
@@ -87,3 +90,18 @@ def _check_dialled(text: str) -> str:
 
 DialledText = Annotated[EndpointText, AfterValidator(_check_dialled)]
 """An address that others connect to."""
+
+
+def _check_path(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("a path holds no NUL byte")
+    data = text.encode()
+    if len(data) > _PATH_BYTES_MAX:
+        raise ValueError(f"a path has at most {_PATH_BYTES_MAX} bytes here, this one has {len(data)}")
+    if (longest := max(map(len, data.split(b"/")))) > _NAME_BYTES_MAX:
+        raise ValueError(f"a name between slashes has at most {_NAME_BYTES_MAX} bytes, one of these has {longest}")
+    return text
+
+
+PathText = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_path)]
+"""What the system can take for a path; whether something is there is not looked at."""

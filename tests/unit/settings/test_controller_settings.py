@@ -205,3 +205,8 @@ def test_times_that_are_accepted_keep_every_invariant_of_the_rooms(
     check_document("controller", content, source="it")
     ship = ShipOptions(heartbeat_ms=heartbeat_ms)
     assert RaftOptions(election_ms=timeout_ms, election_spread_ms=spread_ms, ship=ship).lease_ms < timeout_ms
+
+
+@pytest.mark.parametrize("key", ["dataDir", "adminTokenFile"])
+def test_what_the_system_takes_for_no_path_is_refused(tmp_path: Path, key: str) -> None:
+    assert complaint(tmp_path, document(**{key: "a\0b"})) == f"{key}: 'a\\x00b' is not right: a path holds no NUL byte"

@@ -107,6 +107,32 @@ def test_a_document_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> 
     assert "should hold keys and values" in complaint(tmp_path, text)
 
 
+NO_PATHS = [
+    (r"a\0b", "'a\\x00b' is not right: a path holds no NUL byte"),
+    ("a/" * 2000, "is not right: a path has at most 3840 bytes here, this one has 4000"),
+    ("ü" * 128, "is not right: a name between slashes has at most 255 bytes, one of these has 256"),
+]
+
+
+@pytest.mark.parametrize(("path", "expected"), NO_PATHS)
+@pytest.mark.parametrize("key", ["dataDir", "adminTokenFile", "guardian.stateFile"])
+def test_what_the_system_takes_for_no_path_is_told_with_its_key(
+    tmp_path: Path, key: str, path: str, expected: str
+) -> None:
+    *group, name = key.split(".")
+    line = f'{name}: "{path}"'
+    lines = {"brokerGroup": "brokerGroup: a", "dataDir": "dataDir: data"}
+    lines[name] = f"{group[0]}: {{{line}}}" if group else line
+    said = complaint(tmp_path, "\n".join(lines.values()) + "\n").splitlines()[1]
+    assert said.startswith(f"{key}: ")
+    assert expected in said
+
+
+def test_a_file_without_an_end_is_not_read_to_it() -> None:
+    with pytest.raises(SettingsError, match="/dev/zero: has more than the 1048576 bytes"):
+        load_broker_options(Path("/dev/zero"))
+
+
 def test_a_missing_file_is_told_by_name(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.yaml: cannot be read: No such file"):
         load_broker_options(tmp_path / "nowhere.yaml")

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 
 from logherd.app.classic.side_files import SideFiles
+from logherd.app.data_dir import make_data_dir
 from logherd.app.engine import BrokerFailed
 from logherd.app.opening import open_store
 from logherd.app.option_values import host_of, store_options
@@ -57,10 +57,9 @@ class ForeignLog:
     ) -> "ForeignLog":  # fmt: skip
         """Open and recover the store; a new one begins at `begin`. Blocks.
 
-        Raises: FollowerFileError, StoreError, OSError.
+        Raises: NoDataDir, FollowerFileError, StoreError, OSError.
         """
-        directory = Path(options.data_dir)
-        directory.mkdir(parents=True, exist_ok=True)
+        directory = make_data_dir(options.data_dir)
         SideFiles(OsFiles(), directory).begin(f"{options.cluster_name}/{options.broker_group}")
         if begin and not ForeignLog.exists(options):
             begin_at(directory, OsFiles(), position=begin)

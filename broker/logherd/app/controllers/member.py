@@ -18,6 +18,7 @@ from secrets import randbits
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.controllers.board import Board, Told
 from logherd.app.controllers.decisions import Decisions
+from logherd.app.data_dir import make_data_dir
 from logherd.app.quorum.node import NodeFailed, NodeOptions, RaftNode
 from logherd.app.quorum.outcomes import Outcome, ReadOutcome, Rejected
 from logherd.app.quorum.rest import leave_word, take_word
@@ -62,13 +63,14 @@ class Member:
     def __init__(
         self, options: ControllerOptions, decisions: Decisions, board: Board, *, on_failure: Callable[[], None]
     ) -> None:
-        """Open the identity and the log; blocks. Raises: IdentityError, StoreError, ReplicaDamaged, OSError."""
+        """Open the identity and the log; blocks. Raises: NoDataDir, IdentityError, StoreError, ReplicaDamaged,
+        OSError."""
         self._options = options
         self._decisions = decisions
         self._board = board
         self._on_failure = on_failure
         self._failure: NodeFailed | None = None
-        Path(options.data_dir).mkdir(parents=True, exist_ok=True)
+        make_data_dir(options.data_dir)
         self._log = RaftLog.open(_FILES, f"{options.data_dir}/raft", RaftLogOptions())
         try:
             self._identity = open_identity(
