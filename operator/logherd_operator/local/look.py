@@ -11,7 +11,7 @@ from typing import Any
 from logherd_operator.local.addresses import Addresses
 from logherd_operator.local.admin import ask
 from logherd_operator.local.folder import Folder
-from logherd_operator.local.processes import is_alive, started_ticks
+from logherd_operator.local.processes import child_ticks, is_alive
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.local.words import cannot_start, last_words
 from logherd_operator.observed.brokers import group_of_brokers
@@ -72,8 +72,8 @@ def child_of(place: PlaceState, folder: Folder) -> Process | None:
         pid, guardian = int(told["pid"]), int(told["guardian"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    ticks = started_ticks(pid) if guardian == place.guardian.pid else None
-    # Of an earlier life the file says a pid that may be anybody's now, but nobody's who is older than the guardian.
+    # Of an earlier life the file says a pid that may be anybody's by now. Ours is a child of its guardian, and younger.
+    ticks = child_ticks(pid, guardian) if guardian == place.guardian.pid else None
     return None if ticks is None or ticks < place.guardian.ticks else Process(pid, ticks)
 
 

@@ -8,19 +8,30 @@ from pathlib import Path
 
 from logherd_operator.local.errors import LocalError
 
-__all__ = ["is_alive", "signal_process", "start_process", "started_ticks", "stop_process"]
+__all__ = ["child_ticks", "is_alive", "signal_process", "start_process", "started_ticks", "stop_process"]
 
-_START_TIME_FIELD = 19  # of the fields after the command's closing parenthesis in /proc/PID/stat
+_PARENT_FIELD, _START_TIME_FIELD = 1, 19  # after the command's closing parenthesis in /proc/PID/stat
 
 
 def started_ticks(pid: int) -> int | None:
     """When the process was started, in clock ticks since boot; None if there is none, or only its exit code is left."""
+    fields = _fields(pid)
+    return None if fields is None else int(fields[_START_TIME_FIELD])
+
+
+def child_ticks(pid: int, parent: int) -> int | None:
+    """The same of a process whose parent is `parent`; None for anybody else's."""
+    fields = _fields(pid)
+    return None if fields is None or int(fields[_PARENT_FIELD]) != parent else int(fields[_START_TIME_FIELD])
+
+
+def _fields(pid: int) -> list[bytes] | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()  # a name in it is any bytes, also half a letter
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat.rpartition(b")")[2].split()
-    return None if fields[0] in (b"Z", b"X") else int(fields[_START_TIME_FIELD])
+    return None if fields[0] in (b"Z", b"X") else fields
 
 
 def is_alive(pid: int, ticks: int) -> bool:

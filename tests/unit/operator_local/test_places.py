@@ -130,6 +130,20 @@ def test_the_process_behind_a_guardian_is_the_one_of_its_ready_file(tmp_path: Pa
     assert child_of(place, folder) is None
 
 
+def test_a_stranger_with_the_pid_of_a_ready_file_is_nobodys_child(tmp_path: Path, sleeper: Process) -> None:
+    """A process ended, its pid is somebody else's by now, and its successor serves not yet."""
+    folder = Folder(tmp_path)
+    with subprocess.Popen(["sleep", "600"]) as guardian:
+        place = PlaceState(
+            component="broker", ordinal=0, revision="r",
+            guardian=Process(guardian.pid, min(started_ticks(guardian.pid) or 0, sleeper.ticks)),
+        )  # fmt: skip
+        folder.write_document("broker-1.ready", {"pid": sleeper.pid, "guardian": guardian.pid})
+        found = child_of(place, folder)
+        guardian.kill()
+    assert found is None
+
+
 def test_a_place_whose_process_cannot_start_says_why(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     place = PlaceState(component="broker", ordinal=0, revision="r", guardian=myself())
