@@ -58,7 +58,7 @@ class Nursery:
 
         It is the nursery's child until that is closed, and then ours. Blocks until the nursery has imported.
         """
-        if not self._await_ready():
+        if not self.await_ready():
             return None
         # What was forked and not heard of would never be stopped: no signal may come in between.
         held = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTING)
@@ -75,7 +75,8 @@ class Nursery:
             process.communicate()
             _adopt_orphans(wanted=False)
 
-    def _await_ready(self) -> bool:
+    def await_ready(self) -> bool:
+        """Block until the nursery has imported; False if it is of no use."""
         process = self._process
         if process is not None and process.stdout is not None and not self._is_ready:
             self._is_ready = process.stdout.readline() == _READY

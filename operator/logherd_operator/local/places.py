@@ -17,6 +17,7 @@ from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import child_of
 from logherd_operator.local.nursery import Adopted, Nursery
 from logherd_operator.local.processes import is_alive, signal_process, start_process, started_ticks
+from logherd_operator.local.signals import undivided
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.observed.slots import Component
 from logherd_operator.spec.errors import SpecError
@@ -150,20 +151,23 @@ class Places:
         ready.unlink(missing_ok=True)
         log = self._folder.of(place, ".log")
         begin = self._log_size(place)
-        process = self._forked(place, config, ready, log) or start_process(
-            [
-                sys.executable, "-m", "logherd", place.component, "--guarded", "--config", str(config),
-                "--ready-file", str(ready),
-            ],
-            output=log,
-        )  # fmt: skip
-        self._own[process.pid] = process
-        guardian = Process(process.pid, started_ticks(process.pid) or 0)
         fresh = replace(
-            place, guardian=guardian, started_at=time.time(), log_begin=begin, told=None,
-            starts=0 if lived or ordered else place.starts + 1, revision=files.revision(place.component),
+            place, log_begin=begin, told=None, starts=0 if lived or ordered else place.starts + 1,
+            revision=files.revision(place.component),
         )  # fmt: skip
-        self.remember(self.state.having(fresh))
+        if self._nursery is not None:
+            self._nursery.await_ready()  # not where Ctrl-C has to wait
+        with undivided():  # whom nobody remembers, nobody stops
+            process = self._forked(place, config, ready, log) or start_process(
+                [
+                    sys.executable, "-m", "logherd", place.component, "--guarded", "--config", str(config),
+                    "--ready-file", str(ready),
+                ],
+                output=log,
+            )  # fmt: skip
+            self._own[process.pid] = process
+            guardian = Process(process.pid, started_ticks(process.pid) or 0)
+            self.remember(self.state.having(replace(fresh, guardian=guardian, started_at=time.time())))
 
     def _forked(self, place: PlaceState, config: Path, ready: Path, log: Path) -> Adopted | None:
         order = {"kind": place.component, "config": str(config), "ready_file": str(ready), "output": str(log)}

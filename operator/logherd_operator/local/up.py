@@ -22,7 +22,7 @@ from logherd_operator.local.nursery import Nursery
 from logherd_operator.local.places import Places
 from logherd_operator.local.processes import is_alive, start_process, started_ticks
 from logherd_operator.local.reasons import why_not_served
-from logherd_operator.local.signals import LetGo, finishing
+from logherd_operator.local.signals import LetGo, finishing, undivided
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.local.support import kubernetes_only
 from logherd_operator.local.watching import Watching
@@ -79,14 +79,15 @@ def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watchi
         try:
             turn = _until_it_serves(keeping, places, options.wait_seconds, watching)
             ahead.close()
+            greeting = _greeting(places.state, folder, _notes(group, turn), named=data is not None)
         except LetGo:
             return _let_go(places.state.group, watching)
         except BaseException:
-            watching.close()
-            if not adopted:
-                _give_up(places)
+            with finishing():
+                watching.close()
+                if not adopted:
+                    _give_up(places)
             raise
-        greeting = _greeting(places.state, folder, _notes(group, turn), named=data is not None)
         if options.detach:
             _leave_keeper(folder, places, lock)
             for line in greeting:
@@ -241,16 +242,16 @@ def _why(turn: Turn) -> str:
 
 def _give_up(places: Places) -> None:
     """Nobody is told of these processes, so nobody would stop them."""
-    with finishing():
-        for _ in places.stop(STOP_SECONDS):
-            pass
+    for _ in places.stop(STOP_SECONDS):
+        pass
 
 
 def _leave_keeper(folder: Folder, places: Places, lock: IO[str]) -> None:
     """Start the process that looks after the group from now on, and give it the lock."""
     command = [sys.executable, "-m", _KEEPER, str(folder.path), str(lock.fileno())]
-    process = start_process(command, output=folder.own_log, inherited=(lock.fileno(),))
-    places.remember(replace(places.state, keeper=Process(process.pid, started_ticks(process.pid) or 0)))
+    with undivided():  # a keeper of whom nobody knows has the lock for ever
+        process = start_process(command, output=folder.own_log, inherited=(lock.fileno(),))
+        places.remember(replace(places.state, keeper=Process(process.pid, started_ticks(process.pid) or 0)))
 
 
 def _notes(group: BrokerGroup, turn: Turn) -> list[str]:
@@ -290,9 +291,10 @@ def _stay(keeping: Keeping, places: Places, folder: Folder, watching: Watching, 
     except LetGo:
         return _let_go(places.state.group, watching)
     except KeyboardInterrupt:
-        watching.close()
+        pass
     killed = False
     with finishing():
+        watching.close()
         for sentence in places.stop(STOP_SECONDS):
             killed = killed or "killed" in sentence
             watching.say(f"{places.state.group}: {sentence}")
