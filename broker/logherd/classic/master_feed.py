@@ -114,8 +114,13 @@ class MasterFeed:
         self._told = now
         return FollowOutput(encode_report(self._next))
 
+    def written(self, now: int) -> bytes:
+        """What to report, if anything, when records have reached the disk. Whether the master is silent is for `step`:
+        what it says may wait to be read."""
+        return b"" if self.fault else self._report(now)
+
     def step(self, received: bytes, now: int) -> FollowOutput:
-        """`received` may be empty: records may have reached the disk, or time passed."""
+        """`received` may be empty: time has passed. A fault is told once."""
         if self.fault:
             return FollowOutput()
         runs = list[Run]()

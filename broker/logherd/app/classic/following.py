@@ -182,9 +182,9 @@ class Following:
             raise MasterUnfit(str(error)) from error
 
     def _committed(self) -> None:
-        """Records are on the disk now: say so. A fault is found again, and told, by the task."""
-        if self._feed is not None and self._wire is not None and not self._feed.fault:
-            self._wire.write(self._feed.step(b"", self._clock.monotonic_ms()).report)
+        """Records are on the disk now: say so."""
+        if self._feed is not None and self._wire is not None:
+            self._wire.write(self._feed.written(self._clock.monotonic_ms()))
 
     def _open(self, begin: int) -> ForeignLog:
         log = ForeignLog.open(

@@ -11,6 +11,7 @@ from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
 from logherd.app.classic import following as following_module
 from logherd.app.classic.following import Following
+from logherd.app.classic.foreign_log import ForeignLog
 from logherd.app.classic.port import ClassicPort
 from logherd.app.classic.side_files import SideFiles
 from logherd.app.clock import SystemClock
@@ -19,6 +20,7 @@ from logherd.net.server import Server
 from logherd.net.session import NetSession
 from logherd.settings.load import load_broker_options
 from logherd.settings.options import Endpoint
+from logherd.store import QueueLog
 from logherd.store.files_os import OsFiles
 from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.routes import KVTable
@@ -106,14 +108,16 @@ async def running_master() -> AsyncIterator[FakeMaster]:
 
 
 @asynccontextmanager
-async def running_follower(directory: Path, master: FakeMaster) -> AsyncIterator[Following]:
+async def running_follower(
+    directory: Path, master: FakeMaster, *, clock: SystemClock = CLOCK
+) -> AsyncIterator[Following]:
     path = directory / "broker.yaml"
     path.write_text(
         f"brokerGroup: g\ndataDir: {directory / 'store'}\nstore: {{segmentSize: 8MiB, reservedPercent: 0}}\n"
         f"replication: {{classicHa: {{master: '{master.address}', metadataInterval: 100ms}}}}\n"
     )
     failures: list[BaseException] = []
-    follower = Following(load_broker_options(path), CLOCK, on_failure=failures.append)
+    follower = Following(load_broker_options(path), clock, on_failure=failures.append)
     follower.start()
     try:
         yield follower
@@ -179,6 +183,38 @@ def test_a_master_whose_log_is_another_is_not_followed_and_nothing_is_appended(t
                 other.log = other.log[: len(bare_record(0)) * 25]
                 await until(lambda: "lost its end in a crash" in follower.progress.reason and
                             "log ends at" in follower.progress.reason)  # fmt: skip
+
+    asyncio.run(run())
+
+
+class LateClock(SystemClock):
+    """Its monotonic time may jump, as where a process was stopped."""
+
+    late_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.late_ms
+
+
+def test_a_disk_that_takes_long_does_not_make_a_follower_deaf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flush that outlasts the patience with a silent master: nothing was read meanwhile, and then the flush ends."""
+    clock, committed = LateClock(), ForeignLog._committed
+
+    def slow(log: ForeignLog, touched: list[QueueLog], position: int) -> None:
+        clock.late_ms = 25_000
+        committed(log, touched, position)
+
+    monkeypatch.setattr(ForeignLog, "_committed", slow)
+    monkeypatch.setattr(following_module, "_STEP_SECONDS", 0.01)
+
+    async def run() -> None:
+        async with running_master() as master:
+            master.grow(30)
+            async with running_follower(tmp_path, master, clock=clock) as follower:
+                await until(lambda: has_all(follower, master))
+                assert clock.late_ms
+                master.grow(30)
+                await until(lambda: has_all(follower, master) and follower.follows)
 
     asyncio.run(run())
 
