@@ -52,7 +52,7 @@ class RunReader:
         held, at, start = self._bytes, 0, self._position
         while len(held) - at >= BLANK_SIZE_MIN:
             size, magic = _U32X2.unpack_from(held, at)
-            if magic == BLANK_MAGIC:
+            if magic == BLANK_MAGIC and size >= BLANK_SIZE_MIN:
                 return self._end_segment(runs, at, size)
             self._check(start + at, size, magic)
             if len(held) - at < size:

@@ -133,6 +133,7 @@ def test_garbage_in_place_of_records_is_a_difference_though_our_bytes_are_zeros(
         (encode_head(5000, 3) + b"abc", "sends position 5000, expected was 1"),
         (encode_head(1, -1), "sends -1 bytes"),
         (encode_head(1, 20) + b"\0" * 20, "no record at position 0"),
+        (encode_head(1, 7) + b"\0\0\0\xcb\xd4\x31\x94", "no record at position 0"),
         (encode_head(1, 7) + b"\0\x10\0\xda\xa3\x20\xa7", "record of 4096 bytes"),
         (encode_head(1, 7) + (0x0800).to_bytes(4)[1:] + b"\xcb\xd4\x31\x94", "mappedFileSizeCommitLog"),
     ],
