@@ -135,6 +135,8 @@ class Following:
             cluster=options.cluster_name, group=options.broker_group, segment_bytes=options.store.segment_bytes
         )
         extent = await self._master.extent()
+        if extent.begin % told.segment_bytes:
+            raise MasterUnfit(f"the master's log begins at {extent.begin}, where none of its files can")
         self.progress.master_position = extent.end
         log = self.log or self._open(extent.begin)
         await log.settled()

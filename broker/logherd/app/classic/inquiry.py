@@ -19,6 +19,7 @@ from logherd.wire.headers.names import MemberGroupHeader
 __all__ = ["SEGMENT_SETTING", "JavaSettings", "SlaveInquiry", "ask_settings"]
 
 SEGMENT_SETTING = "mappedFileSizeCommitLog"
+_PORT_MAX = 65_535
 
 
 class JavaSettings(NamedTuple):
@@ -40,9 +41,12 @@ async def ask_settings(peers: Peers, address: str) -> JavaSettings:
     missing = [name for name in ("brokerName", "brokerRole", SEGMENT_SETTING, "haListenPort") if name not in values]
     if missing:
         raise ValueError(f"{address} does not tell {', '.join(missing)}: it is no RocketMQ broker")
+    port = int(values["haListenPort"])
+    if not 0 < port <= _PORT_MAX:
+        raise ValueError(f"{address} has haListenPort={port}, where nobody can listen")
     return JavaSettings(
         values.get("brokerClusterName", ""), values["brokerName"], values["brokerRole"], int(values[SEGMENT_SETTING]),
-        int(values["haListenPort"]),
+        port,
         "true" in (values.get("enableControllerMode"), values.get("enableDLegerCommitLog")),
     )  # fmt: skip
 

@@ -26,6 +26,9 @@ _ASKED = {
 }
 
 
+_POSITION_MAX = (1 << 63) - 1
+
+
 class MasterUnfit(LogHerdError):
     """This master cannot be followed from here, for a reason that a person has to look at."""
 
@@ -67,13 +70,18 @@ class Master:
         missing = [name for name in ("commitLogMinOffset", "commitLogMaxOffset") if name not in table]
         if missing:
             raise ValueError(f"{self.address} does not tell {', '.join(missing)}")
-        return Extent(max(int(table["commitLogMinOffset"]), 0), int(table["commitLogMaxOffset"]))
+        begin, end = max(int(table["commitLogMinOffset"]), 0), int(table["commitLogMaxOffset"])  # -1: it has none yet
+        if not begin <= end <= _POSITION_MAX:
+            raise ValueError(f"{self.address} has its log from {begin} to {end}, which no log has")
+        return Extent(begin, end)
 
     async def config(self) -> dict[str, str]:
         """By file name what RocketMQ keeps beside its log. Raises: AdoptionError for what could not be adopted."""
         found = {}
         for name, code in _ASKED.items():
             answer = await self._peers.ask(self.address, Frame(code, 0))
+            if not answer.body:
+                raise ValueError(f"{self.address} answers {code} with nothing, as if it had no {name}")
             found[name] = bytes(answer.body).decode()
         check_config({name: text.encode() for name, text in found.items() if name != DELAY})
         return found

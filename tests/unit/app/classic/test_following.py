@@ -43,6 +43,10 @@ class FakeMaster:
             "brokerName": "g", "brokerClusterName": "DefaultCluster", "brokerRole": "ASYNC_MASTER",
             "mappedFileSizeCommitLog": str(SEGMENT),
         }  # fmt: skip
+        self.extent: dict[str, str] | None = None
+        self.files = config("T")
+        self.asked = 0
+        """How often for its topics."""
         self.reports: list[int] = []
         self.address = ""
         self.wires: set[asyncio.StreamWriter] = set()
@@ -59,14 +63,16 @@ class FakeMaster:
         pass
 
     def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
-        files = config("T")
+        files = self.files
+        extent = self.extent or {"commitLogMinOffset": "0", "commitLogMaxOffset": str(len(self.log))}
         bodies = {
             26: "".join(f"{name}={value}\n" for name, value in self.settings.items()).encode(),
-            28: encode_body(KVTable(table={"commitLogMinOffset": "0", "commitLogMaxOffset": str(len(self.log))})),
+            28: encode_body(KVTable(table=extent)),
             21: files["topics.json"].encode(), 201: files["subscriptionGroup.json"].encode(),
             43: files["consumerOffset.json"].encode(), 45: files["delayOffset.json"].encode(),
         }  # fmt: skip
         for frame in frames:
+            self.asked += frame.code == 21
             session.send_answer(frame, Frame(0, frame.opaque, flag=Flag.RESPONSE, body=bodies[frame.code]))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -227,6 +233,8 @@ def test_a_disk_that_takes_long_does_not_make_a_follower_deaf(tmp_path: Path, mo
         ("enableControllerMode", "true", "does not speak the classic HA protocol"),
         ("mappedFileSizeCommitLog", "1073741824", "store.segmentSize is 8388608, set it to that"),
         ("haListenPort", None, "does not tell haListenPort"),
+        ("haListenPort", "70000", "haListenPort=70000"),
+        ("mappedFileSizeCommitLog", "none", "invalid literal"),
     ],
 )
 def test_a_master_that_cannot_be_followed_is_refused_by_name(
@@ -241,6 +249,48 @@ def test_a_master_that_cannot_be_followed_is_refused_by_name(
             async with running_follower(tmp_path, master) as follower:
                 await until(lambda: told in follower.progress.reason)
                 assert follower.log is None
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "told"),
+    [
+        ("0", "1" + 30 * "0", "has its log from 0 to 1"),
+        ("16777216", "8388608", "has its log from 16777216 to 8388608"),
+        ("100", "8388608", "begins at 100, where none of its files can"),
+        ("-1", "-8", "has its log from 0 to -8"),
+        ("x", "8388608", "invalid literal"),
+    ],
+)
+def test_positions_that_no_log_has_are_not_gone_by(tmp_path: Path, begin: str, end: str, told: str) -> None:
+    async def run() -> None:
+        async with running_master() as master:
+            master.extent = {"commitLogMinOffset": begin, "commitLogMaxOffset": end}
+            async with running_follower(tmp_path, master) as follower:
+                await until(lambda: told in follower.progress.reason or follower.log is not None)
+                assert follower.log is None
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("text", ["", "[]"])
+def test_metadata_that_is_none_leaves_what_was_taken_and_the_log_goes_on(tmp_path: Path, text: str) -> None:
+    async def run() -> None:
+        async with running_master() as master:
+            master.grow(3)
+            async with running_follower(tmp_path, master) as follower:
+                await until(lambda: follower.progress.metadata_ms > 0)
+                master.files = {**config("T"), "topics.json": text}
+                asked = master.asked
+                await until(lambda: master.asked > asked + 2)
+                assert SideFiles(OsFiles(), tmp_path / "store").pulled() is not None
+                master.grow(3)
+                await master.drop()
+                await until(lambda: has_all(follower, master))
+                pulled = SideFiles(OsFiles(), tmp_path / "store").pulled()
+                assert pulled is not None
+                assert pulled.files == config("T")
 
     asyncio.run(run())
 
