@@ -73,13 +73,14 @@ class MasterFeed:
         "diverged", "fault",
     )  # fmt: skip
 
-    def __init__(self, log: OwnLog, options: FollowOptions, now: int) -> None:
+    def __init__(self, log: OwnLog, options: FollowOptions, now: int, *, master_begin: int = 0) -> None:
+        """`master_begin`: where the master's log begins. Of what it has deleted it would send nothing, for ever."""
         self._log = log
         self._options = options
         self._reader = TransferReader()
         self._end = log.committed_position
         self._runs = RunReader(self._end, options.segment_bytes, options.record_bytes_max)
-        self._next = self._first()
+        self._next = max(self._first(), master_begin)
         self._padding_end = 0
         self._heard = self._told = now
         self._reported = self._end

@@ -79,6 +79,20 @@ def test_a_log_goes_on_where_it_ends_after_an_overlap(begin: int, records: int) 
     assert own.data == master.data
 
 
+def test_a_master_is_asked_for_nothing_that_it_has_deleted() -> None:
+    """Below its begin it would be silent for ever."""
+    master = MemoryLog().fill(60)
+    behind = next(bound for bound in master.bounds[1:] if bound % SEGMENT == 0)
+    own = master.cut(next(bound for bound in master.bounds if bound > behind))
+    assert own.end - OPTIONS.overlap_bytes < behind
+    feed = MasterFeed(own, OPTIONS, 0, master_begin=behind)
+    assert asked(feed.begin(0)) == behind
+    assert not feed.compared
+    take(own, feed.step(sent(master, behind), 1).runs)
+    assert feed.compared
+    assert own.data == master.data
+
+
 def test_nothing_is_appended_to_a_log_that_is_another() -> None:
     master, own = MemoryLog().fill(60), MemoryLog().fill(20, seed=1)
     before = bytes(own.data)

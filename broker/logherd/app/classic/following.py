@@ -145,15 +145,17 @@ class Following:
         async with asyncio.timeout(_CONNECT_SECONDS):
             reader, writer = await asyncio.open_connection(host, told.ha_port, limit=_READ_BYTES)
         try:
-            await self._transfer(log, reader, writer)
+            await self._transfer(log, extent.begin, reader, writer)
         finally:
             self._feed = self._wire = None
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
 
-    async def _transfer(self, log: ForeignLog, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        feed = self._feed = MasterFeed(log.store, log.options, self._clock.monotonic_ms())
+    async def _transfer(
+        self, log: ForeignLog, begin: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        feed = self._feed = MasterFeed(log.store, log.options, self._clock.monotonic_ms(), master_begin=begin)
         self._wire = writer
         self._tell("following" if feed.compared else "comparing")
         self._carry_out(feed.begin(self._clock.monotonic_ms()))
@@ -216,6 +218,11 @@ def _check_extent(log: ForeignLog, extent: Extent) -> None:
     if extent.begin > end:
         raise MasterUnfit(
             f"the master's log begins at {extent.begin}, this one ends at {end}: what lies between was deleted. Begin "
+            "with an empty store"
+        )
+    if extent.begin == end > log.store.min_position:
+        raise MasterUnfit(
+            f"the master's log begins at {extent.begin}, where this one ends: nothing is left to compare. Begin "
             "with an empty store"
         )
 

@@ -16,6 +16,7 @@ from logherd.app.classic.port import ClassicPort
 from logherd.app.classic.side_files import SideFiles
 from logherd.app.clock import SystemClock
 from logherd.classic.frames import TransferReader, encode_head, encode_report
+from logherd.model.record import encode_blank
 from logherd.net.server import Server
 from logherd.net.session import NetSession
 from logherd.settings.load import load_broker_options
@@ -39,6 +40,8 @@ class FakeMaster:
     def __init__(self) -> None:
         self.log = b""
         self.count = 0
+        self.begin = 0
+        """What lies before was deleted: it is neither told of nor sent."""
         self.settings = {
             "brokerName": "g", "brokerClusterName": "DefaultCluster", "brokerRole": "ASYNC_MASTER",
             "mappedFileSizeCommitLog": str(SEGMENT),
@@ -64,10 +67,10 @@ class FakeMaster:
 
     def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
         files = self.files
-        extent = self.extent or {"commitLogMinOffset": "0", "commitLogMaxOffset": str(len(self.log))}
+        here = {"commitLogMinOffset": str(self.begin), "commitLogMaxOffset": str(len(self.log))}
         bodies = {
             26: "".join(f"{name}={value}\n" for name, value in self.settings.items()).encode(),
-            28: encode_body(KVTable(table=extent)),
+            28: encode_body(KVTable(table=self.extent or here)),
             21: files["topics.json"].encode(), 201: files["subscriptionGroup.json"].encode(),
             43: files["consumerOffset.json"].encode(), 45: files["delayOffset.json"].encode(),
         }  # fmt: skip
@@ -82,7 +85,7 @@ class FakeMaster:
             while data := await reader.read(8):
                 self.reports.append(int.from_bytes(data))
                 sent = max(sent, self.reports[-1])
-                while sent < len(self.log):
+                while self.begin <= sent < len(self.log):
                     part = self.log[sent : sent + 500]
                     writer.write(encode_head(sent, len(part)) + part)
                     sent += len(part)
@@ -189,6 +192,30 @@ def test_a_master_whose_log_is_another_is_not_followed_and_nothing_is_appended(t
                 other.log = other.log[: len(bare_record(0)) * 25]
                 await until(lambda: "lost its end in a crash" in follower.progress.reason and
                             "log ends at" in follower.progress.reason)  # fmt: skip
+
+    asyncio.run(run())
+
+
+def test_a_log_goes_on_though_the_master_has_deleted_the_file_before(tmp_path: Path) -> None:
+    """Who is asked for what was deleted is silent for ever."""
+
+    async def run() -> None:
+        async with running_master() as master:
+            master.grow(8, body=b"b" * 1_000_000)
+            left = SEGMENT - len(master.log)
+            master.log += encode_blank(left).ljust(left, b"\0")
+            async with running_follower(tmp_path, master) as follower:
+                await until(lambda: has_all(follower, master))
+            master.begin = SEGMENT
+            async with running_follower(tmp_path, master) as follower:
+                await until(lambda: "nothing is left to compare" in follower.progress.reason)
+                master.begin = 0
+                master.grow(3)
+                await until(lambda: has_all(follower, master))
+            master.begin = SEGMENT
+            master.grow(3)
+            async with running_follower(tmp_path, master) as follower:
+                await until(lambda: has_all(follower, master))
 
     asyncio.run(run())
 
