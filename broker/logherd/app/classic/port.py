@@ -17,6 +17,8 @@ __all__ = ["ClassicPort", "Inquiry", "SlaveView"]
 
 _SLAVES_MAX = 8
 _TICK_SECONDS = 1.0
+_PARTING_SECONDS = 5.0
+"""So long a slave that is sent away may take for what it was still given; one that hangs takes it never."""
 
 _log = Log("logherd.classic")
 
@@ -144,6 +146,7 @@ class _Slave(asyncio.Protocol):
         if output.refusal:
             _log.warning("slave refused", remote=self._remote, reason=output.refusal)
             transport.close()
+            asyncio.get_running_loop().call_later(_PARTING_SECONDS, self.end)
 
     async def _inquire(self) -> None:
         while self._transport is not None:

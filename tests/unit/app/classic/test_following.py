@@ -10,12 +10,14 @@ import pytest
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
 from logherd.app.classic import following as following_module
+from logherd.app.classic import port as port_module
 from logherd.app.classic.following import Following
 from logherd.app.classic.foreign_log import ForeignLog
 from logherd.app.classic.port import ClassicPort
 from logherd.app.classic.side_files import SideFiles
 from logherd.app.clock import SystemClock
 from logherd.classic.frames import TransferReader, encode_head, encode_report
+from logherd.classic.slave_feed import CommittedLog, SlaveOptions
 from logherd.model.record import encode_blank
 from logherd.net.server import Server
 from logherd.net.session import NetSession
@@ -332,13 +334,24 @@ class Verdict:
         return self.said
 
 
+class Zeros:
+    """A log that is larger than what the kernel takes."""
+
+    min_position = 0
+    committed_position = 32 << 20
+
+    def committed_bytes(self, position: int, bytes_max: int) -> bytes:
+        return bytes(min(bytes_max, self.committed_position - position))
+
+
 @asynccontextmanager
 async def connected(
-    log: MemoryLog, verdict: Verdict, *, leads: Callable[[], bool] = lambda: True
+    log: CommittedLog, verdict: Verdict, *, leads: Callable[[], bool] = lambda: True, clock: SystemClock = CLOCK,
+    options: SlaveOptions | None = None,
 ) -> AsyncIterator[tuple[ClassicPort, asyncio.StreamReader]]:
     """A port, and a slave with an empty log that has reported."""
     guard = TaskGuard()
-    port = ClassicPort(lambda: log, verdict, now_ms=CLOCK.monotonic_ms, leads=leads)
+    port = ClassicPort(lambda: log, verdict, now_ms=clock.monotonic_ms, leads=leads, options=options)
     listening = bind(Endpoint(host="127.0.0.1", port=0), "here")
     await port.open(listening, guard)
     reader, writer = await asyncio.open_connection(*listening.getsockname())
@@ -398,5 +411,21 @@ def test_a_slave_waits_until_it_is_known_and_leaves_if_it_is_unfit() -> None:
             verdict.said = "its files have another length"
             assert await reader.read(1) == b""
             await until(lambda: port.views() == [])
+
+    asyncio.run(run())
+
+
+def test_a_slave_that_hangs_keeps_its_place_no_longer_than_it_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kernel takes no more, and so never what is left to be sent before the end."""
+    clock = LateClock()
+    monkeypatch.setattr(port_module, "_TICK_SECONDS", 0.01)
+    monkeypatch.setattr(port_module, "_PARTING_SECONDS", 0.01)
+
+    async def run() -> None:
+        options = SlaveOptions(chunk_bytes=1 << 20, window_bytes=32 << 20)
+        async with connected(Zeros(), Verdict(None), clock=clock, options=options) as (port, _):  # who reads a little
+            await until(lambda: any((view.sent or 0) > 0 for view in port.views()))
+            clock.late_ms = 25_000
+            await until(lambda: not port.views())
 
     asyncio.run(run())
