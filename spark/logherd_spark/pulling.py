@@ -78,8 +78,11 @@ class RangePuller:
         elif offset < header.min_offset:
             self._missing(f"offsets {offset} to {header.min_offset - 1} are gone")
             self._next = header.min_offset
-        elif header.max_offset >= self._end and header.next_begin_offset > offset:
-            self._next = header.next_begin_offset  # nothing between has one of the tags
+        elif answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and header.next_begin_offset > offset:
+            # Nothing between has one of the tags. A consumer group that was reset is "moved", which moves no reader.
+            if self._tags is None:
+                self._missing(f"offsets {offset} to {header.next_begin_offset - 1} are gone")
+            self._next = header.next_begin_offset
         elif not self._retries.pause():
             self._missing(f"the queue ends at {header.max_offset}, offsets up to {self._end - 1} were there before")
             self._next = self._end

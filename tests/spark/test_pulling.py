@@ -1,0 +1,72 @@
+"""What a reader makes of answers that hold no messages: it waits, or says what is gone, and passes nothing over."""
+
+from collections.abc import Callable
+
+import pytest
+
+from logherd.wire.codes import ResponseCode
+from logherd.wire.frame import Frame
+from logherd_spark.cluster import Cluster, QueueRef
+from logherd_spark.connection import Connection, ConnectionLost
+from logherd_spark.errors import DataLost
+from logherd_spark.options import read_options
+from logherd_spark.patience import Patience
+from logherd_spark.pulling import RangePuller
+from logherd_spark.ranges import Range
+from spark.test_encoding import record
+
+QUEUE = QueueRef("Events", "a", 0)
+NAMES = ("offset",)
+
+
+class Told(Cluster):
+    """A queue with messages 0 to 9 that gives these answers first, one to each pull."""
+
+    def __init__(self, *first: Frame) -> None:
+        super().__init__(("names:9876",), Patience(1.0, 0.0))
+        self.first = list(first)
+
+    def connection(self, queue: QueueRef) -> Connection:
+        raise ConnectionLost(f"nothing is asked ahead of {queue}")
+
+    def lost(self, queue: QueueRef) -> None:
+        del queue
+
+    def ask(self, queue: QueueRef, request: Callable[[], Frame], *, good: frozenset[int] = frozenset({0})) -> Frame:
+        del queue, good
+        if self.first:
+            return self.first.pop(0)
+        start = int(request().ext["queueOffset"])
+        body = b"".join(record(offset, b"body", {"TAGS": "A"}) for offset in range(start, 10))
+        return answer(ResponseCode.SUCCESS, 10, body=body)
+
+
+def answer(code: ResponseCode, next_offset: int, *, least: int = 0, body: bytes = b"") -> Frame:
+    ends = {"nextBeginOffset": str(next_offset), "minOffset": str(least), "maxOffset": "10"}
+    return Frame(code, 0, ext={**ends, "suggestWhichBrokerId": "0"}, body=body)
+
+
+def offsets(cluster: Cluster, **options: str) -> list[int]:
+    given = {"bootstrap": "names:9876", "subscribe": "Events", **options}
+    puller = RangePuller(cluster, Range(QUEUE, 0, 10), read_options(given, streaming=False))
+    return [row["offset"] for batch in puller.batches(NAMES) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("tags", ["*", "A"])
+def test_a_reset_of_the_consumer_group_moves_no_reader(tags: str) -> None:
+    """As after `mqadmin resetOffsetByTime` for the group of option groupId: its next pull is told the new offset."""
+    cluster = Told(answer(ResponseCode.PULL_OFFSET_MOVED, 7))
+    cluster.patience = Patience(1.0, 5.0)
+    assert offsets(cluster, groupId="billing", tags=tags) == list(range(10))
+
+
+def test_messages_that_a_broker_passed_over_are_told_where_no_tags_were_asked_for() -> None:
+    """A RocketMQ broker whose log lost a file meanwhile says: go on behind it."""
+    removed = answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 4)
+    with pytest.raises(DataLost, match="offsets 0 to 3 are gone"):
+        offsets(Told(removed))
+    assert offsets(Told(removed), failOnDataLoss="false") == list(range(4, 10))
+
+
+def test_where_tags_were_asked_for_what_has_others_is_passed_over() -> None:
+    assert offsets(Told(answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 4)), tags="A") == list(range(4, 10))
