@@ -5,10 +5,11 @@ task that is run again sends the same chunks, and the broker recognises them.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -37,6 +38,7 @@ __all__ = ["Identity", "Place", "Sent", "close_writer", "confirm", "open_writer"
 _DIGEST_BYTES = 16
 _PRODUCER_GROUP = "logherd_spark"
 _MARK = "LH_UID"
+_NOWHERE: Mapping[str, int] = MappingProxyType({})
 
 
 class Identity(NamedTuple):
@@ -73,11 +75,16 @@ class _Sender(Protocol):
 
 
 def write_rows(
-    batches: Iterable[pa.RecordBatch], cluster: Cluster, options: WriteOptions, identity: Identity, place: Place
-) -> Sent:
-    """Store all rows of a task. Blocks until they are. Raises: SourceError."""
+    batches: Iterable[pa.RecordBatch], cluster: Cluster, options: WriteOptions, identity: Identity, place: Place,
+    *, epochs: Mapping[str, int] = _NOWHERE,
+) -> Sent:  # fmt: skip
+    """Store all rows of a task. Blocks until they are. Raises: SourceError.
+
+    `epochs` are those of the groups in which the job's driver has opened the writer; in others the task does. Where the
+    writer is closed since, a task that is given an epoch is refused, while one that opens would begin at zero again.
+    """
     cluster.any_broker = options.exactly_once
-    sender: _Sender = _Chunks(cluster, identity, place) if options.exactly_once else _Batches(cluster)
+    sender: _Sender = _Chunks(cluster, identity, place, epochs) if options.exactly_once else _Batches(cluster)
     rows_before = 0
     for number, batch in enumerate(batches):
         if not batch.num_rows:
@@ -127,10 +134,11 @@ def _marks(identity: Identity, place: Place, first: int, count: int) -> pa.Array
 class _Chunks:
     """Every chunk is stored once; its number counts in (part, queue, generation)."""
 
-    def __init__(self, cluster: Cluster, identity: Identity, place: Place) -> None:
+    def __init__(self, cluster: Cluster, identity: Identity, place: Place, epochs: Mapping[str, int]) -> None:
         self._cluster = cluster
         self._identity = identity
         self._place = place
+        self._epochs = epochs
         self._lanes: dict[str, Lane] = {}
         self._sequences: dict[QueueRef, int] = {}
         self._sent = Sent()
@@ -138,7 +146,8 @@ class _Chunks:
     def send(self, queue: QueueRef, body: Body) -> None:
         group = queue.group
         if group not in self._lanes:
-            self._sent.epochs[group] = open_writer(self._cluster, queue, self._identity)
+            begun = self._epochs.get(group)
+            self._sent.epochs[group] = open_writer(self._cluster, queue, self._identity) if begun is None else begun
             self._sent.topics[group] = queue.topic
             self._lanes[group] = Lane(self._cluster)
         sequence = self._sequences.get(queue, 0)
@@ -235,7 +244,7 @@ def confirm(
 
 
 def close_writer(cluster: Cluster, identity: Identity, sent: Iterable[Sent]) -> None:
-    """Let the brokers forget a writer that will not come again."""
+    """Let the brokers forget a writer that will not come again, in every group that `sent` names."""
     done: set[str] = set()
     for each in sent:
         for group, epoch in each.epochs.items():

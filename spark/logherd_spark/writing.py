@@ -44,6 +44,7 @@ class LogHerdWriter(DataSourceArrowWriter):
         self._identity = Identity(
             options.write_id or f"spark-{uuid4()}", run=str(uuid4()), lasting=options.write_id is not None
         )
+        self._begun = Sent()
         self._queues = () if options.topic is None else self._begin(options.topic)
 
     def _begin(self, topic: str) -> tuple[QueueRef, ...]:
@@ -53,14 +54,17 @@ class LogHerdWriter(DataSourceArrowWriter):
             queues = tuple({queue.group: queue for queue in cluster.route(topic).writable}.values())
             for queue in queues:
                 if self._options.exactly_once:
-                    open_writer(cluster, queue, self._identity)
+                    self._begun.epochs[queue.group] = open_writer(cluster, queue, self._identity)
+                    self._begun.topics[queue.group] = topic
         return queues
 
     @in_one_sentence
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         part = _context().partitionId()
         with closing(self._cluster()) as cluster:
-            return Written(self._identity, write_rows(iterator, cluster, self._options, self._identity, Place(part, 0)))
+            place, epochs = Place(part, 0), self._begun.epochs
+            sent = write_rows(iterator, cluster, self._options, self._identity, place, epochs=epochs)
+            return Written(self._identity, sent)
 
     @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -70,7 +74,7 @@ class LogHerdWriter(DataSourceArrowWriter):
                 # Those with which it began: a task may have written to a group that the route has lost since.
                 confirm(cluster, self._identity, 0, sent, self._queues)
                 if not self._identity.lasting:
-                    close_writer(cluster, self._identity, sent)
+                    close_writer(cluster, self._identity, [self._begun, *sent])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """The name of this job's own is forgotten when it expires; tasks that still run must find it."""

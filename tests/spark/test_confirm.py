@@ -25,11 +25,15 @@ ROWS = COLUMNS.__class__([COLUMNS["value"]])
 
 
 class Stored(Cluster):
-    """Groups in whose logs stand so many chunks. `expired`: groups that have forgotten the writer."""
+    """Groups in whose logs stand so many chunks. `expired`: groups that have forgotten the writer; `never_close`: those
+    that do not answer when it is closed."""
 
-    def __init__(self, chunks: dict[str, int], expired: tuple[str, ...] = (), lost: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, chunks: dict[str, int], expired: tuple[str, ...] = (), never_close: tuple[str, ...] = ()
+    ) -> None:  # fmt: skip
         super().__init__(("names:9876",), Patience())
-        self.chunks, self.expired, self.lost_groups = chunks, expired, lost
+        self.chunks, self.expired, self.never_close = chunks, expired, never_close
+        self.lost_groups: tuple[str, ...] = ()
         self.asked: list[tuple[str, int]] = []
 
     def route(self, topic: str, *, fresh: bool = False) -> Route:
@@ -42,6 +46,8 @@ class Stored(Cluster):
         self.asked.append((queue.group, code))
         if queue.group in self.expired:
             raise BrokerRefused(ResponseCode.WRITER_UNKNOWN, "it has expired", "host:1")
+        if code == RequestCode.WRITER_CLOSE and queue.group in self.never_close:
+            raise self.gave_up(queue, "host:1 did not answer")
         if code == RequestCode.WRITER_OPEN:
             return Frame(0, 0, ext={"writerEpoch": "2"})
         return Frame(0, 0, ext={"chunks": str(self.chunks[queue.group]), "messages": "0"})
@@ -79,3 +85,18 @@ def test_a_job_asks_the_groups_with_which_it_began_and_a_stream_those_of_the_rou
     stream = LogHerdStreamWriter(write_options(OPTIONS, streaming=True), ROWS)
     with pytest.raises(SourceError, match=r"group b has 1 chunks"):
         stream.commit([Written(ME, TO_A)], 0)
+
+
+def ended(cluster: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job without a writeId stored three chunks in group a, and is committed."""
+    made: Callable[..., Any] = lambda *_, **__: cluster  # noqa: E731
+    monkeypatch.setattr(writing, "Cluster", made)
+    job = LogHerdWriter(write_options(OPTIONS, streaming=False), ROWS)
+    job.commit([Written(job._identity, TO_A)])
+
+
+def test_a_job_that_ends_is_forgotten_in_every_group_in_which_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a job for which a group has no rows leaves a name there for a week, and names are bounded."""
+    cluster = Stored({"a": 3, "b": 0})
+    ended(cluster, monkeypatch)
+    assert [group for group, code in cluster.asked if code == RequestCode.WRITER_CLOSE] == ["a", "b"]

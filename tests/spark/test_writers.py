@@ -5,15 +5,19 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
+from logherd_spark import writing as jobs
 from logherd_spark.cluster import Cluster
 from logherd_spark.errors import BrokerRefused, SourceError, TopicMissing, Unanswered, WriterFenced
 from logherd_spark.options import WriteOptions, write_options
 from logherd_spark.patience import Patience
+from logherd_spark.schema import COLUMNS
 from logherd_spark.writers import Identity, Place, Sent, confirm, write_rows
+from logherd_spark.writing import LogHerdWriter
 from spark.conftest import Site
 from spark.rows import batch, by_value, stored
 
@@ -88,6 +92,19 @@ def test_an_older_driver_is_fenced_by_name_in_the_middle(site: Site, topic: Call
     with pytest.raises(WriterFenced):
         write(site, name, batches, run="run-1")
     assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(400), 1)
+
+
+def test_an_attempt_whose_first_rows_come_after_the_end_of_its_job_stores_nothing(
+    site: Site, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that Spark has given up for lost, or ran beside another one, and that goes on for a while."""
+    name = topic()
+    monkeypatch.setattr(jobs, "_context", lambda: SimpleNamespace(partitionId=lambda: 0))
+    job = LogHerdWriter(writing(site, name), COLUMNS.__class__([COLUMNS["value"]]))
+    job.commit([job.write(iter([batch(range(100))]))])
+    with pytest.raises(BrokerRefused, match="it was never opened, was closed, or expired"):
+        job.write(iter([batch(range(100))]))
+    assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(100), 1)
 
 
 def test_other_rows_in_the_same_place_fail_the_task(site: Site, topic: Callable[..., str]) -> None:
