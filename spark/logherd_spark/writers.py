@@ -6,6 +6,7 @@ task that is run again sends the same chunks, and the broker recognises them.
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -244,7 +245,10 @@ def confirm(
 
 
 def close_writer(cluster: Cluster, identity: Identity, sent: Iterable[Sent]) -> None:
-    """Let the brokers forget a writer that will not come again, in every group that `sent` names."""
+    """Let the brokers forget a writer that will not come again, in every group that `sent` names.
+
+    A group that does not answer, or refuses, is passed over: what was written counts already, and the writer expires.
+    """
     done: set[str] = set()
     for each in sent:
         for group, epoch in each.epochs.items():
@@ -252,7 +256,8 @@ def close_writer(cluster: Cluster, identity: Identity, sent: Iterable[Sent]) -> 
                 done.add(group)
                 header = CloseWriterHeader(writer=identity.writer, epoch=epoch)
                 queue = QueueRef(each.topics[group], group, 0)
-                cluster.ask(queue, partial(Frame, RequestCode.WRITER_CLOSE, 0, ext=encode_header(header)))
+                with suppress(SourceError):
+                    cluster.ask(queue, partial(Frame, RequestCode.WRITER_CLOSE, 0, ext=encode_header(header)))
 
 
 def _now_ms() -> int:

@@ -100,3 +100,12 @@ def test_a_job_that_ends_is_forgotten_in_every_group_in_which_it_began(monkeypat
     cluster = Stored({"a": 3, "b": 0})
     ended(cluster, monkeypatch)
     assert [group for group, code in cluster.asked if code == RequestCode.WRITER_CLOSE] == ["a", "b"]
+
+
+def test_a_job_whose_rows_are_confirmed_does_not_fail_because_it_is_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who runs it again, because it failed, writes all rows a second time."""
+    cluster = Stored({"a": 3, "b": 0}, never_close=("a",))
+    ended(cluster, monkeypatch)
+    assert [group for group, code in cluster.asked if code == RequestCode.WRITER_CLOSE] == ["a", "b"]
