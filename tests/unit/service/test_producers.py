@@ -154,6 +154,21 @@ def test_an_expired_writer_is_refused_and_not_started_at_zero(tmp_path: Path) ->
     assert bodies(rig) == ["a"]
 
 
+def test_a_run_that_asks_again_and_again_does_not_expire_where_it_has_nothing_to_write(tmp_path: Path) -> None:
+    """As a stream whose rows all go to another group for some weeks: every commit asks this one, too."""
+    rig = started(tmp_path, WriterOptions(expire_ms=1000))
+    opened(rig)
+    for _ in range(8):
+        rig.clock.advance(400)
+        assert opened(rig) == 1
+    assert chunk(rig, 0, batch("a")).code == 0
+    end = rig.store.end_position
+    assert opened(rig) == 1
+    assert rig.store.end_position == end, "an answer that changes nothing is not written down"
+    rig.clock.advance(1001)
+    assert rig.ask(OPEN, {"writer": "w", "run": "run-1"}).code == UNKNOWN
+
+
 def test_a_writer_that_will_not_come_again_is_forgotten_when_it_closes(rig: Rig) -> None:
     opened(rig, lasting=False)
     chunk(rig, 0, batch("a"))

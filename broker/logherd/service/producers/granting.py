@@ -10,6 +10,8 @@ from logherd.wire.headers.producers import OpenWriterHeader
 __all__ = ["Granting"]
 
 _SWEEP_INTERVAL_MS = 60_000
+_NOTED_PER_EXPIRY = 4
+"""How often in the time of its expiry it is written down that a run has asked again: this bounds what asking costs."""
 
 
 class Granting:
@@ -42,6 +44,7 @@ class Granting:
             writers.put(WriterPut(name, 1, run, [], header.lasting, expired=False, used_ms=now))
             return 1
         if writer.run == run:
+            self._note_use(name, writer, now)
             return writer.epoch
         if run in writer.earlier_runs:
             raise self._fenced(name, writer)
@@ -91,6 +94,14 @@ class Granting:
                 "cannot be recognised any more; look at what is stored, then write under another name",
             )
         return writer
+
+    def _note_use(self, name: str, writer: Writer, now: int) -> None:
+        """A run that only asks, because its rows go to other groups, is as alive as one that stores."""
+        if (now - writer.used_ms) * _NOTED_PER_EXPIRY > self._options.expire_ms:
+            change = WriterPut(
+                name, writer.epoch, writer.run, list(writer.earlier_runs), writer.lasting, expired=False, used_ms=now
+            )
+            self._metadata.writers.put(change)
 
     def _expire(self, name: str, writer: Writer) -> None:
         if writer.lasting:
