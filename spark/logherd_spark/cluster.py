@@ -72,6 +72,8 @@ class Cluster:
     def route(self, topic: str, *, fresh: bool = False) -> Route:
         """The route of a topic. Blocks and tries again while no name server answers.
 
+        A topic that was there, and of which the name service knows nothing now, is where it was: that is so while all
+        brokers of its group start again. If it is deleted they say so.
         Raises: TopicMissing, Unanswered, BrokerRefused.
         """
         known = self._routes.get(topic)
@@ -87,6 +89,10 @@ class Cluster:
                         f"no name server of {', '.join(sorted(self._names))} answered for "
                         f"{self.patience.total_seconds:.0f} s: {error}"
                     ) from None
+            except TopicMissing:
+                if known is None:
+                    raise
+                return known
             else:
                 return route
 
