@@ -10,9 +10,10 @@ from pyspark.sql.types import StructType
 
 from logherd_spark.bounds import begin_of_new, latest, queues_of, ranges_between, resolve
 from logherd_spark.cluster import Cluster
-from logherd_spark.errors import SourceError, in_one_sentence
+from logherd_spark.errors import DataLost, SourceError, in_one_sentence
 from logherd_spark.filters import Filter, narrowed
 from logherd_spark.options import ReadOptions
+from logherd_spark.patience import Retries
 from logherd_spark.pulling import RangePuller
 from logherd_spark.ranges import Offsets, Range, from_checkpoint, limited, split, to_checkpoint
 from logherd_spark.schema import column_names
@@ -91,6 +92,8 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 begins[queue] = begin_of_new(
                     self._cluster, queue, fail_on_data_loss=self._options.fail_on_data_loss
                 )  # fmt: skip
+        if self._options.fail_on_data_loss:
+            ends = self._reached(begins, ends)
         # A queue that the topic lost, or a leader that has not all yet, must not move a stream back.
         ends = {queue: max(ends.get(queue, 0), begin) for queue, begin in begins.items()}
         if isinstance(limit, ReadMaxRows):
@@ -123,6 +126,25 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._known is not None:
             self._known.close()
             self._known = None
+
+    def _reached(self, begins: Offsets, ends: Offsets) -> Offsets:
+        """The ends, none before the stream's place. Blocks while one is: a replica may not have all yet.
+
+        Raises: DataLost when the patience ends: what will come up to that place would be passed over.
+        """
+        retries = Retries(self._cluster.patience)
+        while short := [queue for queue, begin in begins.items() if ends.get(queue, begin) < begin]:
+            if not retries.pause():
+                queue = short[0]
+                raise DataLost(
+                    f"{queue}: the stream is at offset {begins[queue]}, the queue ends at {ends[queue]}: what was read "
+                    "is gone there, and what comes in its place is not read; to read it: another checkpoint; to go on "
+                    "without it: option failOnDataLoss=false"
+                )
+            ends = self._ends()
+            if self._last is not None:
+                self._last = ends
+        return ends
 
     def _ends(self) -> Offsets:
         # The route is asked anew: a topic may have got more queues.
