@@ -25,7 +25,7 @@ HEAD = """# Settings
 
 This page is generated from the models (`make docs`); a test compares it. Keys that are not here are refused by name.
 
-## A BrokerGroup: what `logherd up -f FILE` reads
+## A BrokerGroup: what `logherd up -f FILE` and the operator read
 
 ```yaml
 apiVersion: logherd.dev/v1alpha1
@@ -36,10 +36,12 @@ spec:
   replicas: 3
 ```
 
-All fields below are checked. What stands in the file is applied when it is saved. On one machine `controllers.ref`,
-`runtime`, `replication.uncleanElection`, `update.strategy` and a `mode` of `replication`, `tls` or `auth` other than
-the default are refused; fields that matter only on Kubernetes are named. What can never be changed there: the name,
-`clusterName`, `replication.mode` and the number of controllers.
+All fields below are checked. What stands in the file is applied when it is saved. What says "not yet" has a place and
+does nothing: on Kubernetes the group says so in its condition `Degraded` (`InvalidSpec`) and nothing of it is made or
+changed. On one machine `controllers.ref`, `runtime`,
+`replication.uncleanElection` and another `update.strategy` than `Automatic` are refused, too; fields that matter only
+on Kubernetes are named. What can never be changed there: the name, `clusterName`, `replication.mode` and the number of
+controllers.
 """
 BROKER = """
 ## The broker's own file: what `logherd broker --config FILE` reads

@@ -178,9 +178,9 @@ def _sentences(command: str) -> Iterator[None]:
 def _site(file: Path, image: str = "", operator_image: str = "") -> "Site":
     """Where a group from a file would be built. Raises: SpecError, OSError."""
     from logherd_operator.resources.site import Site
-    from logherd_operator.spec.document import parse_group
+    from logherd_operator.spec.document import parse_runnable
 
-    group = parse_group(file.read_text(encoding="utf-8"), source=str(file))
+    group = parse_runnable(file.read_text(encoding="utf-8"), source=str(file))
     embedded = group.spec.controllers.embedded
     return Site(
         group=group, namespace=group.metadata.namespace or "default", uid="", image=group.spec.image or image,

@@ -244,6 +244,15 @@ async def test_a_spec_that_cannot_be_read_changes_nothing_but_what_is_said() -> 
     assert drive.condition("Degraded")["status"] == "False"
 
 
+async def test_a_group_that_asks_for_encryption_is_told_that_there_is_none() -> None:
+    drive = await founded()
+    drive.set_spec({**SPEC, "tls": {"mode": "Permissive", "secretName": "cert"}})
+    await drive.steps(30)
+    degraded = drive.condition("Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "InvalidSpec")
+    assert "spec.tls.mode: Permissive is not supported yet; this version knows Disabled" in degraded["message"]
+
+
 async def test_off_means_that_nothing_is_done() -> None:
     drive = await founded()
     drive.set_spec({**SPEC, "image": "logherd:good-2", "reconcile": "Off"})

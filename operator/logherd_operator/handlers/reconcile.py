@@ -26,7 +26,7 @@ from logherd_operator.plan.pace import Pace
 from logherd_operator.plan.planner import plan as make_plan
 from logherd_operator.resources.group_objects import OPERATOR_PEER
 from logherd_operator.resources.site import Site
-from logherd_operator.spec.document import parse_group
+from logherd_operator.spec.document import parse_runnable
 from logherd_operator.spec.errors import SpecError
 from logherd_operator.spec.group import BrokerGroup
 from logherd_operator.status.conditions import Look
@@ -136,7 +136,7 @@ class Reconciler:
                 "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
                 "spec": group.get("spec", {}),
             }  # fmt: skip
-            memory.parsed = Parsed(generation, parse_group(json.dumps(plain), source=f"generation {generation}"))
+            memory.parsed = Parsed(generation, parse_runnable(json.dumps(plain), source=f"generation {generation}"))
         return memory.parsed.group
 
     def _site(self, key: Key, group: Document, parsed: BrokerGroup, memory: Memory) -> Site:

@@ -15,7 +15,7 @@ from logherd_operator.plan.outcome import Plan
 from logherd_operator.plan.planner import plan
 from logherd_operator.plugin.cluster import PodPages, Read
 from logherd_operator.resources.site import Site
-from logherd_operator.spec.document import parse_group
+from logherd_operator.spec.document import parse_runnable
 from logherd_operator.spec.group import BrokerGroup
 
 __all__ = ["look_for", "plan_document", "plan_for", "plan_text"]
@@ -90,4 +90,4 @@ def _parsed(group: Document) -> BrokerGroup:
         "apiVersion": group["apiVersion"], "kind": group["kind"],
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]}, "spec": group.get("spec", {}),
     }  # fmt: skip
-    return parse_group(json.dumps(plain), source=f"{metadata['namespace']}/{metadata['name']}")
+    return parse_runnable(json.dumps(plain), source=f"{metadata['namespace']}/{metadata['name']}")

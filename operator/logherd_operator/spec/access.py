@@ -27,7 +27,7 @@ class Issuance(Model):
 class Tls(Model):
     """Encryption of client connections."""
 
-    mode: Mode = Field(default="Disabled", description="One step per change.")
+    mode: Mode = Field(default="Disabled", description="Not yet: other modes are refused. One step per change.")
     secret_name: DnsName | None = Field(default=None, description="Secret with the certificate.")
     cert_manager: Issuance | None = Field(default=None, description="Or who makes it.")
 
@@ -42,7 +42,7 @@ class Tls(Model):
 class Auth(Model):
     """Authentication of clients."""
 
-    mode: Mode = Field(default="Disabled", description="One step per change.")
+    mode: Mode = Field(default="Disabled", description="Not yet: other modes are refused. One step per change.")
 
 
 class NetworkPolicy(Model):

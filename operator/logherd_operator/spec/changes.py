@@ -48,7 +48,12 @@ class Disruption(Model):
 class Monitoring(Model):
     """Metrics."""
 
-    port: int = Field(default=5557, ge=1024, le=65_535, description="Port of the metrics.")
+    port: int = Field(
+        default=5557,
+        ge=1024,
+        le=65_535,
+        description="Not yet: other values are refused; metrics are on the admin port, 8088.",
+    )
 
 
 class Advertised(Model):

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ValidationError
 
 from logherd_operator.spec.errors import SpecError
 from logherd_operator.spec.group import BrokerGroup
+from logherd_operator.spec.unsupported import not_yet
 
-__all__ = ["parse_group"]
+__all__ = ["parse_group", "parse_runnable"]
 
 _VALUE_LENGTH_MAX = 60
 _TEXT_LENGTH_MAX = 1 << 20
@@ -51,6 +52,15 @@ def parse_group(text: str, *, source: str) -> BrokerGroup:
     except ValidationError as error:
         lines = [_line(fault) for fault in error.errors(include_url=False)]
         raise SpecError("\n".join([f"{source}: the BrokerGroup is wrong", *lines])) from error
+
+
+def parse_runnable(text: str, *, source: str) -> BrokerGroup:
+    """As `parse_group`, for a cluster. Raises: SpecError also for a value that nothing in this version acts on."""
+    group = parse_group(text, source=source)
+    lines = not_yet(group)
+    if lines:
+        raise SpecError("\n".join([f"{source}: this version cannot run it", *lines]))
+    return group
 
 
 def _parse_yaml(text: str, source: str) -> Any:

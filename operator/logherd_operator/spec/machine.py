@@ -69,4 +69,9 @@ class Resources(Model):
 class Runtime(Model):
     """How a broker uses what it has."""
 
-    memory_percent: int = Field(default=60, ge=20, le=80, description="Share of the memory limit for buffers.")
+    memory_percent: int = Field(
+        default=60,
+        ge=20,
+        le=80,
+        description="Not yet: other values are refused. Share of the memory limit for buffers.",
+    )

@@ -33,7 +33,9 @@ class Placement(Model):
 
     host_spread: Spread = Field(default="Preferred", description="Different nodes.")
     zone_spread: Spread = Field(default="Preferred", description="Different zones.")
-    ack_across_zones: bool = Field(default=False, description="A committed message is in two zones.")
+    ack_across_zones: bool = Field(
+        default=False, description="Not yet: true is refused. A committed message is in two zones."
+    )
     node_selector: StringMap = Field(default_factory=dict, max_length=50, description="Labels that a node must have.")
     tolerations: tuple[Fragment, ...] = Field(default=(), max_length=100, description="Taints that are no obstacle.")
     affinity: Fragment = Field(default_factory=dict, description="Kubernetes affinity.")

@@ -60,7 +60,9 @@ class Replication(Model):
     lag_timeout_ms: int = Field(
         default=1500, ge=400, le=60_000, description="Silence after which a follower leaves the set."
     )
-    unclean_election: bool = Field(default=False, description="May a replica lead that lacks committed messages?")
+    unclean_election: bool = Field(
+        default=False, description="Not yet: true is refused. May a replica lead that lacks committed messages?"
+    )
 
     @model_validator(mode="after")
     def _fits_mode(self) -> "Replication":

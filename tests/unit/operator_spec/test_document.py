@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from logherd_operator.spec.document import parse_group
+from logherd_operator.spec.document import parse_group, parse_runnable
 from logherd_operator.spec.errors import SpecError
 from logherd_operator.spec.group import FORBIDDEN_CONFIG, BrokerGroup
 from logherd_operator.spec.machine import quantity_value
@@ -125,3 +125,28 @@ def test_a_group_cannot_be_changed_in_place() -> None:
 )
 def test_quantities_are_numbers(quantity: str, value: str | int) -> None:
     assert float(quantity_value(quantity)) == float(value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("{tls: {mode: Required, secretName: a}}", "spec.tls.mode: Required is not supported yet; this version"),
+        ("{auth: {mode: Permissive}}", "spec.auth.mode: Permissive is not supported yet; this version knows Disabled"),
+        (
+            "{placement: {zoneSpread: Required, ackAcrossZones: true}}",
+            "spec.placement.ackAcrossZones: true is not supported yet; this version knows false",
+        ),
+        ("{replication: {uncleanElection: true}}", "spec.replication.uncleanElection: true is not supported yet"),
+        ("{runtime: {memoryPercent: 70}}", "spec.runtime.memoryPercent: 70 is not supported yet; this version knows"),
+        ("{monitoring: {port: 9000}}", "spec.monitoring.port: 9000 is not supported yet; this version knows 5557"),
+    ],
+)
+def test_what_nobody_would_do_is_refused_and_not_ignored(spec: str, expected: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_runnable(f"{HEAD}spec: {spec}\n", source="group.yaml")
+    assert expected in str(caught.value)
+
+
+def test_the_api_servers_defaults_of_what_is_not_supported_are_no_fault() -> None:
+    spec = "{tls: {mode: Disabled}, monitoring: {port: 5557}, runtime: {memoryPercent: 60}}"
+    assert parse_runnable(f"{HEAD}spec: {spec}\n", source="group.yaml").spec.replicas == 3
