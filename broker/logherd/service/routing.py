@@ -51,7 +51,6 @@ _STATIC = "static topics"
 _HA = "RocketMQ's own HA protocol"
 _ROCKSDB = "RocksDB"
 _COLD = "cold-data flow control"
-_CONTROLLER = "a controller's request; controllers are not part of this version"
 
 _FORWARDED = (
     _C.SEND_MESSAGE, _C.SEND_MESSAGE_V2, _C.SEND_BATCH_MESSAGE, _C.SEND_REPLY_MESSAGE, _C.SEND_REPLY_MESSAGE_V2,
@@ -122,7 +121,8 @@ _REFUSED: Mapping[str, tuple[RequestCode, ...]] = {
     "cleaning by request; retention runs by itself": (
         _C.CLEAN_EXPIRED_CONSUMEQUEUE, _C.CLEAN_UNUSED_TOPIC, _C.DELETE_EXPIRED_COMMITLOG,
     ),
-    _CONTROLLER: (_C.GET_BROKER_EPOCH_CACHE, _C.NOTIFY_BROKER_ROLE_CHANGED),
+    "the table of epochs; GET /status of the admin port tells the epoch": (_C.GET_BROKER_EPOCH_CACHE,),
+    "what controllers tell the brokers of their groups": (_C.NOTIFY_BROKER_ROLE_CHANGED,),
     "it belongs on a connection that began with 27010": (
         _C.FORWARDING_CLOCK, _C.FORWARDING_LEFT, _C.FORWARDING_COMPLETE,
     ),
@@ -143,7 +143,7 @@ def _table() -> dict[int, Route]:
     table.update(dict.fromkeys(map(int, _BOTH), Route(Where.BOTH)))
     table.update(dict.fromkeys(map(int, _NAMES), Route(Where.HERE, Role.NAMES)))
     table.update(dict.fromkeys(map(int, _TO_CLIENTS), Route(Where.REFUSE, Role.CLIENT)))
-    table.update(dict.fromkeys(map(int, _CONTROLLERS), Route(Where.REFUSE, Role.CONTROLLER, _CONTROLLER)))
+    table.update(dict.fromkeys(map(int, _CONTROLLERS), Route(Where.REFUSE, Role.CONTROLLER)))
     for feature, codes in _REFUSED.items():
         table.update(dict.fromkeys(map(int, codes), Route(Where.REFUSE, feature=feature)))
     return table

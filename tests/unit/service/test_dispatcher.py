@@ -59,6 +59,17 @@ def test_what_is_not_there_is_refused_by_its_name(code: int, feature: str) -> No
     assert feature in refusal(code, Role.BROKER)
 
 
+@pytest.mark.parametrize("code", [1001, 1002, 1003, 1005, 1006, 1009, 1011])
+def test_who_asks_a_broker_for_what_controllers_do_hears_whom_to_ask(code: int) -> None:
+    assert refusal(code, Role.BROKER).endswith("is a request to a controller, this is a broker")
+    assert refusal(code, Role.NAMES).endswith("is a request to a controller, this is the name service")
+
+
+@pytest.mark.parametrize("code", list(RequestCode))
+def test_no_refusal_denies_what_this_version_has(code: RequestCode) -> None:
+    assert "not part of this version" not in refusal(code, Role.BROKER)
+
+
 def test_requests_that_read_or_change_the_log_go_to_the_leader() -> None:
     for code in (10, 310, 320, 11, 361, 14, 15, 17, 29, 30, 31, 32, 38, 41, 200, 207, 208, 215, 222):
         assert ROUTES[code].where is Where.FORWARD
