@@ -38,10 +38,9 @@ spec:
 
 All fields below are checked. What stands in the file is applied when it is saved. What says "not yet" has a place and
 does nothing: on Kubernetes the group says so in its condition `Degraded` (`InvalidSpec`) and nothing of it is made or
-changed. On one machine `controllers.ref`, `runtime`,
-`replication.uncleanElection` and another `update.strategy` than `Automatic` are refused, too; fields that matter only
-on Kubernetes are named. What can never be changed there: the name, `clusterName`, `replication.mode` and the number of
-controllers.
+changed. On one machine `controllers.ref`, `runtime`, `replication.uncleanElection`, another `update.strategy` than
+`Automatic` and another mode of `tls` or `auth` than `Disabled` are refused; fields that matter only on Kubernetes are
+named. What can never be changed there: the name, `clusterName`, `replication.mode` and the number of controllers.
 """
 BROKER = """
 ## The broker's own file: what `logherd broker --config FILE` reads

@@ -57,6 +57,18 @@ def test_a_chart_renders_as_reviewed(helm_program: Path, name: str) -> None:
     assert text == path.read_text()
 
 
+def test_who_may_scrape_the_operator_is_let_in_at_that_port_only(helm_program: Path) -> None:
+    asked = 'networkPolicy.metricsSelectors=[{"namespaceSelector":{"matchLabels":{"a":"b"}}}]'
+    done = helm(helm_program, "template", "orders", OPERATOR, "--set", "crds.enabled=false", "--set-json", asked)
+    (policy,) = (each for each in yaml.safe_load_all(done.stdout) if each and each["kind"] == "NetworkPolicy")
+    assert policy["spec"]["ingress"] == [
+        {
+            "from": [{"namespaceSelector": {"matchLabels": {"a": "b"}}}],
+            "ports": [{"port": 8080, "protocol": "TCP"}],
+        }
+    ]
+
+
 @pytest.mark.parametrize("chart", [OPERATOR, GROUP], ids=lambda chart: chart.name)
 def test_a_chart_has_no_lint(helm_program: Path, chart: Path) -> None:
     done = helm(helm_program, "lint", "--strict", chart)

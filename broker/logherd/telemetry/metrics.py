@@ -79,7 +79,7 @@ REQUESTS = _counter(
     "requests", "Requests by their code. At a broker all but sends and pulls, which have counters of their own.", "code"
 )
 REFUSALS = _counter("refusals", "Requests that were answered at once with another code than success.", "code", "answer")
-CONNECTIONS = _gauge("connections", "Open connections by port.", "port")
+CONNECTIONS = _gauge("connections", "Open connections by port: broker, controller or names.", "port")
 ACCEPTED = _counter("connections_accepted", "Connections that were accepted.", "port")
 TURNED_AWAY = _counter("connections_refused", "Connections that were refused because too many were open.", "port")
 RECEIVED = _counter("network_received_bytes", "Bytes that clients have sent.", "port")
@@ -100,9 +100,9 @@ PROCESS: Final = (
 # ---- brokers
 
 MESSAGES_IN = _counter("messages_in", "Messages that were appended for producers.")
-BYTES_IN = _counter("message_in_bytes", "Bytes of these messages as they are stored.")
+BYTES_IN = _counter("message_in_bytes", "Bytes of the messages that were appended for producers, as they are stored.")
 MESSAGES_OUT = _counter("messages_out", "Messages that pulls have taken, counted again for each group.")
-BYTES_OUT = _counter("message_out_bytes", "Bytes of these messages.")
+BYTES_OUT = _counter("message_out_bytes", "Bytes of the messages that pulls have taken.")
 SENDS = _counter("send_requests", "Requests that appended messages.")
 PULLS = _counter("pull_requests", "Pulls by result: found, or missed when nothing was there at first.", "result")
 LONG_POLLS = _gauge("long_polls", "Pulls that wait for messages.")
@@ -124,7 +124,7 @@ DISK_RESERVE = _gauge("disk_reserve_bytes", "Free space below which client write
 
 # ---- brokers with replicas
 
-ROLE = _gauge("replication_role", "1 for the role that this replica has.", "role")
+ROLE = _gauge("replication_role", "1 for the role that this replica has: leader, follower, candidate or none.", "role")
 SERVING = _gauge("replication_serving", "1 while this replica leads, its barrier is committed and its lease runs.")
 EPOCH = _gauge("replication_epoch", "The newest epoch that this replica knows.")
 LEASE = _gauge("replication_lease_seconds", "How long the leader's lease still runs.")
@@ -149,7 +149,7 @@ MENDED = _counter("store_mended_bytes", "While a replica heals: bytes that it ha
 # ---- controllers
 
 RAFT_ROLE = _gauge("raft_role", "1 for the role that this controller has in the quorum.", "role")
-RAFT_TERM = _gauge("raft_term", "Its term.")
+RAFT_TERM = _gauge("raft_term", "Term of this controller in the quorum.")
 RAFT_POSITION = _gauge("raft_position_bytes", "Positions of the controllers' log: applied, committed, end.", "position")
 RAFT_DISK_FULL = _gauge("raft_disk_full", "1 while it takes no records, for want of disk space or of descriptors.")
 RAFT_CANDIDACIES = _counter("raft_candidacies", "How often this controller stood for election.")
@@ -157,12 +157,21 @@ RAFT_LEADERSHIPS = _counter("raft_leaderships", "How often it was elected and be
 RAFT_CONNECTED = _gauge("raft_member_connected", "1 for each other controller that is linked.", "node")
 RAFT_LAG = _gauge("raft_member_lag_bytes", "At the leader: bytes of the log that a member has not flushed.", "node")
 OFFICE = _gauge("controller_serving", "1 at the controller that decides and grants leases.")
-GROUPS = _gauge("controller_groups", "Broker groups; at the deciding controller by state, elsewhere unknown.", "state")
-BROKERS = _gauge("controller_brokers", "Brokers; at the deciding controller by state, elsewhere unknown.", "state")
+GROUPS = _gauge(
+    "controller_groups",
+    "Broker groups; at the deciding controller by state: serving, waiting (a lease may run), leaderless, new (never "
+    "led) or empty; elsewhere unknown.",
+    "state",
+)
+BROKERS = _gauge(
+    "controller_brokers",
+    "Brokers; at the deciding controller by state: alive, silent or exited; elsewhere unknown.",
+    "state",
+)
 LEASES = _gauge("controller_leases", "At the deciding controller: groups whose leader holds a lease that runs.")
 ELECTIONS = _counter("controller_elections", "Leaders of broker groups elected, as applied here since the start.")
 NAMES_BROKERS = _gauge("names_brokers", "Broker names that the name service of this process has routes of.")
-NAMES_TOPICS = _gauge("names_topics", "Topics that it has routes of.")
+NAMES_TOPICS = _gauge("names_topics", "Topics that the name service of this process has routes of.")
 
 SECTIONS: Final[Mapping[str, tuple[Metric, ...]]] = {
     "Every process": (

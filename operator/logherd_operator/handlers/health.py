@@ -8,6 +8,7 @@ from aiohttp import web
 
 from logherd_operator.clients.api import Api
 from logherd_operator.handlers.desk import Desk
+from logherd_operator.handlers.metrics import API_REQUESTS, IS_LEADER, QUEUE_DEPTH, QUEUE_OLDEST, exposed
 
 __all__ = ["Pages", "serving"]
 
@@ -38,16 +39,11 @@ class Pages:
 
 
 def _metrics(desk: Desk, sent: Mapping[tuple[str, str, int], int], *, leads: bool) -> str:
+    counts = [((method, resource, str(code)), float(count)) for (method, resource, code), count in sorted(sent.items())]
     lines = [
-        "# TYPE logherd_operator_is_leader gauge", f"logherd_operator_is_leader {int(leads)}",
-        "# TYPE logherd_operator_queue_depth gauge", f"logherd_operator_queue_depth {desk.waiting}",
-        "# TYPE logherd_operator_queue_oldest_seconds gauge",
-        f"logherd_operator_queue_oldest_seconds {desk.oldest:.3f}",
-        "# TYPE logherd_operator_api_requests_total counter",
+        *exposed(IS_LEADER, ((), float(leads))), *exposed(QUEUE_DEPTH, ((), float(desk.waiting))),
+        *exposed(QUEUE_OLDEST, ((), round(desk.oldest, 3))), *exposed(API_REQUESTS, *counts),
     ]  # fmt: skip
-    for (method, resource, code), count in sorted(sent.items()):
-        marks = f'verb="{method}",resource="{resource}",code="{code}"'
-        lines.append(f"logherd_operator_api_requests_total{{{marks}}} {count}")
     return "\n".join([*lines, ""])
 
 

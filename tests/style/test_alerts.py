@@ -1,0 +1,41 @@
+"""The alert rules that we offer are about metrics that exist, with labels that they have."""
+
+import re
+
+import yaml
+
+from logherd.telemetry.metrics import SECTIONS, Kind
+from logherd_operator.handlers.metrics import METRICS
+from style.tree import ROOT
+
+KNOWN = {each.name: each.labels for section in SECTIONS.values() for each in section}
+KNOWN |= {f"{each.name}_bucket": () for section in SECTIONS.values() for each in section if each.kind is Kind.HISTOGRAM}
+KNOWN |= {each.name: each.labels for each in METRICS} | {"up": ()}
+SCRAPED = {"job", "group", "instance", "le"}
+RULES = [
+    rule for group in yaml.safe_load((ROOT / "examples/alerts.yaml").read_text())["groups"] for rule in group["rules"]
+]
+NAME = re.compile(r"(?<![\w$])((?:logherd|process)_\w+|up\b)(?:\{(\w+)=)?")
+
+
+def test_rules_name_only_metrics_and_labels_that_exist() -> None:
+    unknown = []
+    for rule in RULES:
+        for name, label in NAME.findall(rule["expr"]):
+            if name not in KNOWN or (label and label not in {*KNOWN[name], *SCRAPED}):
+                unknown.append((rule["alert"], name, label))
+    assert unknown == []
+
+
+def test_what_a_rule_prints_is_a_label_of_its_metrics() -> None:
+    for rule in RULES:
+        has = SCRAPED.union(*(KNOWN[name] for name, _ in NAME.findall(rule["expr"])))
+        assert set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))) <= has, rule["alert"]
+
+
+def test_every_rule_says_how_urgent_it_is_and_where_to_look() -> None:
+    assert len({rule["alert"] for rule in RULES}) == len(RULES) > 10
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("page", "ticket"), rule["alert"]
+        assert set(rule["annotations"]) == {"summary", "look"}, rule["alert"]
+        assert NAME.search(rule["expr"]), rule["alert"]
