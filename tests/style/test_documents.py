@@ -109,6 +109,29 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert broken == []
 
 
+def anchors(document: str) -> set[str]:
+    """What the headings of a page are called in links, as GitHub makes it: the second of one name gets `-1`."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", document, flags=re.M | re.S), re.MULTILINE)
+    names = [re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings]
+    found = [f"{name}-{again}" if (again := names[:n].count(name)) else name for n, name in enumerate(names)]
+    return set(found)
+
+
+def test_links_to_a_part_of_a_page_name_a_heading_of_it() -> None:
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "tests/README.md"]
+    broken = [
+        f"{document.name}: {target}#{anchor}"
+        for document in documents
+        for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", document.read_text())
+        if "://" not in target and anchor not in anchors((document.parent / target if target else document).read_text())
+    ]
+    assert broken == []
+
+
+def test_a_heading_is_called_as_in_links() -> None:
+    assert anchors("# A `b` c\n\n```\n# no\n```\n## A b, c\n## Don't\n") == {"a-b-c", "a-b-c-1", "dont"}
+
+
 def test_every_direct_dependency_is_explained() -> None:
     project = (ROOT / "pyproject.toml").read_text().partition("dependencies = [")[2].partition("]")[0]
     names = re.findall(r'"([a-z0-9-]+)', project)
