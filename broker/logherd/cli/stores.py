@@ -17,7 +17,7 @@ store = typer.Typer(add_completion=False, no_args_is_help=True, help="Verify, re
 
 DirectoryArgument = Annotated[
     Path,
-    typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The store, such as .logherd/GROUP/broker-0."),
+    typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The store, such as .logherd/GROUP/broker-1."),
 ]
 
 

@@ -88,6 +88,12 @@ def test_the_straight_way_loads_neither_pydantic_nor_the_command_line_library(tm
     assert answer.stdout == "[]\n"
 
 
+@pytest.mark.parametrize("command", ["verify", "repair", "export", "promote"])
+def test_the_store_that_a_help_text_names_is_one_that_up_makes(command: str) -> None:
+    answer = run("store", command, "--help")
+    assert ".logherd/GROUP/broker-1." in answer.stdout  # the first: brokers of a group count from 1
+
+
 def test_who_forks_others_has_their_code_and_one_thread_and_no_more() -> None:
     code = (
         "import gc, os, sys; from logherd.cli.processes import import_processes; import_processes(); "
