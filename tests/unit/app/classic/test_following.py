@@ -346,7 +346,11 @@ class Zeros:
 
 @asynccontextmanager
 async def connected(
-    log: CommittedLog, verdict: Verdict, *, leads: Callable[[], bool] = lambda: True, clock: SystemClock = CLOCK,
+    log: CommittedLog,
+    verdict: Verdict,
+    *,
+    leads: Callable[[], bool] = lambda: True,
+    clock: SystemClock = CLOCK,
     options: SlaveOptions | None = None,
 ) -> AsyncIterator[tuple[ClassicPort, asyncio.StreamReader]]:
     """A port, and a slave with an empty log that has reported."""
