@@ -4,6 +4,7 @@ import zlib
 
 import pytest
 
+from logherd.client.consumer import Consumer
 from logherd.client.errors import NoRoute, Refused, SendFailed, Unreachable
 from logherd.client.producer import Outgoing, Producer, ProducerOptions
 from logherd.client.unique import UniqueKeys
@@ -137,6 +138,17 @@ async def test_a_batch_is_one_request() -> None:
         assert sent.queue_offset == 0
         assert len(broker.log["T", 0]) == 3
         assert [header.batch for header in broker.sends] == [True]
+
+
+@pytest.mark.parametrize("size", [60_000, 100_000, 3_000_000])
+async def test_a_body_that_shrinks_to_nearly_nothing_can_be_read_again(size: int) -> None:
+    async with running() as broker, Producer([broker.address]) as producer, Consumer([broker.address], "g") as consumer:
+        broker.topics["T"] = 1
+        await producer.send("T", Outgoing(bytes(size)))
+        await consumer.assign("T")
+        (received,) = await consumer.poll(seconds=5)
+        assert received.message.body == bytes(size)
+        assert consumer.faults == {}
 
 
 async def test_a_large_body_is_compressed() -> None:
