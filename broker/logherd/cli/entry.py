@@ -6,6 +6,8 @@ takes the long way.
 """
 
 import gc
+import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -18,7 +20,22 @@ _ALLOCATIONS = 50_000
 
 def main() -> None:
     """Entry point of the `logherd` command and of `python -m logherd`. Ends the process."""
+    _stand_in_for_closed()
     sys.exit(run(sys.argv[1:]))
+
+
+def _stand_in_for_closed() -> None:
+    """Have all three standard streams, where whoever started us has closed one: a file of the store would get its
+    number, and with it what others write there, and Python has nothing to write to."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free, which is this one
+            os.set_inheritable(number, True)  # noqa: FBT003 -- has no name
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 -- as long as the process
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -34,7 +51,9 @@ def run(arguments: Sequence[str]) -> int:
     if heard is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from logherd.cli.umbrella import run_umbrella
+    from logherd.telemetry.log import configure
 
+    configure(sys.stderr, level=logging.WARNING)  # what a client goes on after, with all that it knows of it
     signal.signal(signal.SIGINT, heard)
     return run_umbrella(arguments)
 

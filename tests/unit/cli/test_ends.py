@@ -40,6 +40,40 @@ def test_a_reader_that_goes_away_is_no_error_worth_a_word() -> None:
     assert (process.wait(60), said) == (1, b"")
 
 
+def run_without(stream: int, *arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {stream}>&-', "sh", LOGHERD, *arguments], capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("stream", [0, 1, 2])
+def test_a_closed_standard_stream_costs_nothing_but_itself(stream: int) -> None:
+    said = "" if stream == 2 else "logherd: no name server answers: 127.0.0.1:1\n"
+    assert run_without(stream, "topic", "list", "-n", "127.0.0.1:1") == (1, "", said)
+
+
+def test_a_closed_input_is_an_empty_one_and_a_closed_output_takes_all() -> None:
+    assert run_without(0, "send", "t", "-", "-n", "127.0.0.1:1") == (0, "", "")
+    assert run_without(1, "operator", "crd") == (0, "", "")
+
+
+def test_a_closed_standard_stream_does_not_lend_its_number_to_other_files(tmp_path: Path) -> None:
+    story = """
+import os, sys
+from logherd.cli.entry import _stand_in_for_closed
+
+_stand_in_for_closed()
+with open(sys.argv[1], "w") as file:
+    file.write(f"{file.fileno() > 2} {sys.stdout is not None} {sys.stderr is not None} {sys.stdin.read()!r}")
+"""
+    path = tmp_path / "said"
+    command = ["/bin/sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh", sys.executable, "-c", story, str(path)]
+    subprocess.run(command, timeout=60, check=True)
+    assert path.read_text() == "True True True ''"
+
+
 @pytest.mark.parametrize("file", ["", "missing/ready", "."])
 def test_a_process_that_cannot_write_its_ready_file_ends_in_order_and_says_so(tmp_path: Path, file: str) -> None:
     config = tmp_path / "broker.yaml"
