@@ -73,11 +73,11 @@ def receive_command(
 ) -> None:
     """Print the messages of all queues of a topic and commit the group's progress.
 
-    The exit code is 1 if --count was given and fewer came.
+    The exit code is 1 if --count was given and fewer came, or if a queue could not be read to its end.
     """
     from logherd.client.consumer import Consumer
 
-    async def receive_all() -> int:
+    async def receive_all() -> tuple[int, list[str]]:
         got = 0
         async with Consumer(name_servers(name_server), group, tags=tags) as consumer:
             await consumer.assign(topic, start=start.value)
@@ -90,10 +90,16 @@ def receive_command(
                     show(output, _document(each), _text(each))
                 got += len(received)
                 await consumer.commit()
-        return got
+            return got, [
+                f"queue {each.queue_id} of broker {each.broker_name}, {why}" for each, why in consumer.faults.items()
+            ]
 
-    got = asyncio.run(receive_all())
-    raise typer.Exit(exits.FAILED if count is not None and got < count else exits.OK)
+    got, faults = asyncio.run(receive_all())
+    if count == got:
+        raise typer.Exit(exits.OK)
+    for fault in faults:
+        sys.stderr.write(f"logherd: not read to its end: {fault}\n")
+    raise typer.Exit(exits.FAILED if count is not None or faults else exits.OK)
 
 
 def _texts(bodies: Iterable[str]) -> Iterable[str]:

@@ -83,6 +83,8 @@ class Consumer:
         self._current: list[Received] = []
         self._consumed: dict[MessageQueue, int] = {}
         self._committed: dict[MessageQueue, int] = {}
+        self.faults: dict[MessageQueue, str] = {}
+        """Queues whose last pull has failed, and why: what they hold may be missing from what `poll` gives."""
 
     async def __aenter__(self) -> "Consumer":
         return self
@@ -199,7 +201,9 @@ class Consumer:
             while True:
                 try:
                     offset = await self._pull(queue, offset)
+                    self.faults.pop(queue, None)
                 except (NetError, ClientError, WireError) as error:
+                    self.faults[queue] = f"offset {offset}: {error}"
                     _log.warning("pull failed", queue=_shown(queue), offset=offset, error=error)
                     self._link.routes.forget(queue.topic)
                     await asyncio.sleep(ERROR_PAUSE_SECONDS)

@@ -1,0 +1,55 @@
+"""`logherd receive` does not pass over what it cannot read."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from logherd.model.record import SysFlag
+from unit.cli.terminal import Terminal
+from unit.client.fake_broker import FakeBroker, running
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    """It runs in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    context = running()
+    broker = loop.run_until_complete(context.__aenter__())
+    thread = threading.Thread(target=loop.run_forever, name="broker")
+    thread.start()
+    try:
+        yield broker
+    finally:
+        asyncio.run_coroutine_threadsafe(context.__aexit__(None, None, None), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+@pytest.fixture
+def torn(broker: FakeBroker) -> FakeBroker:
+    """One queue whose message cannot be unpacked, beside one that is whole."""
+    broker.topics["T"] = 2
+    broker.store("T", 0, b"no zlib", sys_flag=SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB)
+    broker.store("T", 1, b"whole")
+    return broker
+
+
+def test_a_queue_that_cannot_be_read_is_told_and_is_no_success(torn: FakeBroker, terminal: Terminal) -> None:
+    assert terminal.run("receive", "T", "-n", torn.address, "--wait", "0.3") == 1
+    assert terminal.printed == "1:0 whole\n"
+    (said,) = [line for line in terminal.said.splitlines() if line.startswith("logherd: ")]
+    assert said.startswith("logherd: not read to its end: queue 0 of broker ")
+    assert "offset 0: message 0 at byte 0: the body of 7 bytes cannot be decompressed" in said
+
+
+def test_as_many_as_were_asked_for_are_a_success(torn: FakeBroker, terminal: Terminal) -> None:
+    assert terminal.run("receive", "T", "-n", torn.address, "--count", "1") == 0
+    assert terminal.printed == "1:0 whole\n"
+
+
+def test_fewer_than_were_asked_for_are_none(torn: FakeBroker, terminal: Terminal) -> None:
+    assert terminal.run("receive", "T", "-n", torn.address, "--count", "2", "--wait", "0.3") == 1
+    assert "not read to its end: queue 0" in terminal.said
