@@ -6,7 +6,7 @@ from struct import pack
 import pytest
 
 from logherd.model.topic import TopicConfig
-from logherd.service.names.compressed import RegistrationBodyError, decode_compressed, inflate
+from logherd.service.names.compressed import RegistrationBodyError, decode_compressed, encode_compressed, inflate
 from logherd.service.names.routes import TableVersion
 
 
@@ -25,6 +25,12 @@ def test_version_and_topics_are_read() -> None:
     assert topics == {
         "T": TopicConfig("T", 4, 8, 6), "U": TopicConfig("U", 1, 1, 4, attributes={"message.type": "FIFO"}),
     }  # fmt: skip
+
+
+def test_what_is_sent_is_what_rocketmq_sends() -> None:
+    topics = [TopicConfig("T", 4, 8, 6), TopicConfig("U", 1, 1, 4, attributes={"message.type": "FIFO"})]
+    body = encode_compressed(TableVersion(3, 2, 1_700_000_000_000), topics)
+    assert zlib.decompress(body) == VERSION + TOPICS + TAIL
 
 
 def test_topics_of_the_oldest_brokers_have_no_attributes() -> None:

@@ -10,6 +10,7 @@ import pytest
 from logherd.model.topic import TopicConfig
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
+from logherd.service.names import registration
 from logherd.service.names.epochs import Expected
 from logherd.service.names.handlers import BrokerNames, TopicNames
 from logherd.service.names.keyvalues import KeyValues
@@ -398,3 +399,25 @@ def test_a_broker_of_another_process_registers_changes_and_deletes_by_requests()
     last = registrar.unregister()
     assert names.desk.ask(last.code, last.header, last.body).code == 0
     assert names.topics() == []
+
+
+@pytest.mark.parametrize("bytes_less", [1, 10_000])
+def test_a_broker_with_more_topics_than_a_frame_holds_plainly_registers_all(
+    bytes_less: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = Names()
+    data = metadata(names.clock)
+    data.topics.put(TopicConfig("U", 1, 3, 4, attributes={"message.type": "FIFO"}))
+    registrar = Registrar(IDENTITY, data, ha_address="127.0.0.1:10912")
+    plain = registrar.register()
+    assert plain is not None
+    assert names.desk.ask(plain.code, plain.header, plain.body).code == 0
+    routes = [bytes(names.route(topic).body) for topic in ("T", "U")]  # type: ignore[arg-type]
+    monkeypatch.setattr(registration, "_PLAIN_BYTES_MAX", len(plain.body) - bytes_less)
+    for topic in ("U", "T"):
+        names.routes.drop_topic(topic, IDENTITY.name)
+    packed = registrar.register()
+    assert packed is not None
+    assert len(packed.body) < len(plain.body)
+    assert names.desk.ask(packed.code, packed.header, packed.body).code == 0
+    assert [bytes(names.route(topic).body) for topic in ("T", "U")] == routes  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
-"""The compressed form of a registration body, which brokers before RocketMQ 5 may send.
+"""The compressed form of a registration body, which brokers before RocketMQ 5 may send, and which name services of
+every release take; ours send it when they have more topics than one frame holds plainly.
 
 One zlib stream, big-endian: data version (length i32, JSON) | number of topics i32, each (length i32, text) | filter
 servers (length i32, JSON list) | from version 5.0 on: number of queue mappings i32, each (length i32, JSON). A topic's
@@ -10,6 +11,7 @@ Source: apache/rocketmq: common/src/main/java/org/apache/rocketmq/common/TopicCo
 
 import struct
 import zlib
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -18,12 +20,15 @@ from logherd.kit.errors import LogHerdError
 from logherd.model.topic import TopicConfig
 from logherd.service.names.routes import TableVersion
 
-__all__ = ["BODY_BYTES_MAX", "RegistrationBodyError", "decode_compressed", "inflate"]
+__all__ = ["BODY_BYTES_MAX", "RegistrationBodyError", "decode_compressed", "encode_compressed", "inflate"]
 
 BODY_BYTES_MAX: Final = 64 << 20
 """Most bytes that a compressed body may grow to: about 300,000 topics."""
 
 _I32 = struct.Struct(">i")
+_NO_MAPPINGS = _I32.pack(0)
+_LEVEL = 1
+"""Names of topics shrink to a seventh and less by it, and the loop waits."""
 
 
 class RegistrationBodyError(LogHerdError):
@@ -71,6 +76,21 @@ def inflate(body: bytes, *, limit: int = BODY_BYTES_MAX) -> bytes:
         more = f"grows beyond {limit} bytes" if stream.unconsumed_tail else "is cut"
         raise RegistrationBodyError(f"compressed registration body {more}")
     return data
+
+
+def encode_compressed(version: TableVersion, topics: Collection[TopicConfig]) -> bytes:
+    """The body of a registration with these topics. Their `system_flag` and `order` have no place in this form."""
+    told = _Version(version.counter, version.state_version, version.timestamp)
+    parts = [_piece(msgspec.json.encode(told)), _I32.pack(len(topics))]
+    for topic in topics:
+        attributes = msgspec.json.encode(dict(topic.attributes)).decode() if topic.attributes else "{}"
+        text = f"{topic.name} {topic.read_queues} {topic.write_queues} {topic.permission:d} SINGLE_TAG {attributes}"
+        parts.append(_piece(text.encode()))
+    return zlib.compress(b"".join((*parts, _piece(b"[]"), _NO_MAPPINGS)), _LEVEL)
+
+
+def _piece(data: bytes) -> bytes:
+    return _I32.pack(len(data)) + data
 
 
 def decode_compressed(body: bytes) -> tuple[TableVersion, dict[str, TopicConfig]]:

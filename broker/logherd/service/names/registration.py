@@ -4,6 +4,7 @@ registers at a name service in another process.
 Source: apache/rocketmq: namesrv/.../processor/DefaultRequestProcessor.java, broker/.../out/BrokerOuterAPI.java
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -15,7 +16,12 @@ from logherd.model.topic import Permission, TopicConfig
 from logherd.service.errors import RequestError
 from logherd.service.identity import LEADER_ID, BrokerIdentity
 from logherd.service.metadata import Metadata, TopicChange
-from logherd.service.names.compressed import BODY_BYTES_MAX, RegistrationBodyError, decode_compressed
+from logherd.service.names.compressed import (
+    BODY_BYTES_MAX,
+    RegistrationBodyError,
+    decode_compressed,
+    encode_compressed,
+)
 from logherd.service.names.routes import (
     EXPIRY_MS,
     BrokerRoute,
@@ -35,6 +41,10 @@ __all__ = ["LocalRegistration", "OutgoingRequest", "Registrar", "broker_data", "
     "route_data"]  # fmt: skip
 
 _CRC_MASK: Final = 0x7FFFFFFF
+_PLAIN_BYTES_MAX: Final = 12 << 20
+"""Longest body that is sent as RocketMQ 5 sends it; a frame has 16 MiB, which are 90,000 topics with short names."""
+_TOPIC_BYTES_MIN: Final = 150
+"""Of one topic in such a body; whoever has too many of them for it need not make it to know, while the loop waits."""
 _VERSION_WITH_WRAPPER: Final = 37
 """V3_0_11: before it, the body was the topic table alone."""
 
@@ -243,7 +253,8 @@ class Registrar:
         self._permission = permission
 
     def register(self) -> OutgoingRequest | None:
-        """103 with all topics, uncompressed as RocketMQ 5 sends it, with a checksum of the body; None if it follows.
+        """103 with all topics, uncompressed as RocketMQ 5 sends it unless they are too many for that, with a checksum
+        of the body; None if it follows.
 
         To be sent when a connection opens, every 30 s, and soon after anything changed. A name service of RocketMQ does
         not take a deleted topic out of its routes by it: there, `mqadmin deleteTopic` does so itself. Nor does it know
@@ -251,23 +262,31 @@ class Registrar:
         """
         if not self._leads:
             return None
-        told = self._metadata.version
-        version = DataVersion(
-            counter=told.counter, state_version=max(told.state_version, self._epoch or 0), timestamp=told.timestamp
-        )
-        topics = {
-            topic.name: TopicConfigBody.from_model(_permitted(topic, self._permission))
-            for topic in self._metadata.topics
-        }
-        body = encode_body(RegisterBroker(topics=TopicConfigTable(version=version, topics=topics)))
+        topics = [_permitted(topic, self._permission) for topic in self._metadata.topics]
+        fits = len(topics) * _TOPIC_BYTES_MIN <= _PLAIN_BYTES_MAX
+        body = self._plain_body(topics) if fits else b""
+        compressed = not fits or len(body) > _PLAIN_BYTES_MAX
+        if compressed:
+            body = encode_compressed(self._version, topics)
         identity = self._identity
         header = RegisterBrokerHeader(
             broker_name=identity.name, broker_address=identity.address, cluster_name=identity.cluster,
             ha_address=self._ha_address, broker_id=identity.broker_id, heartbeat_timeout_ms=EXPIRY_MS,
-            acting_master=False, compressed=False, body_crc=crc32(body) & _CRC_MASK, complete=True,
+            acting_master=False, compressed=compressed, body_crc=crc32(body) & _CRC_MASK, complete=True,
             epoch=self._epoch,
         )  # fmt: skip
         return OutgoingRequest(RequestCode.REGISTER_BROKER, header, body)
+
+    @property
+    def _version(self) -> TableVersion:
+        told = self._metadata.version
+        return TableVersion(told.counter, max(told.state_version, self._epoch or 0), told.timestamp)
+
+    def _plain_body(self, topics: Iterable[TopicConfig]) -> bytes:
+        told = self._version
+        version = DataVersion(counter=told.counter, state_version=told.state_version, timestamp=told.timestamp)
+        bodies = {topic.name: TopicConfigBody.from_model(topic) for topic in topics}
+        return encode_body(RegisterBroker(topics=TopicConfigTable(version=version, topics=bodies)))
 
     def attend(self, follower: BrokerIdentity) -> OutgoingRequest | None:
         """103 of a broker that follows and answers pulls: under its own id and address, without topics, which are the
