@@ -18,6 +18,7 @@ from typer.main import get_command
 from logherd import __version__
 from logherd.cli import exits
 from logherd.kit.errors import LogHerdError
+from logherd.settings.errors import SettingsError
 
 __all__ = ["run_umbrella"]
 
@@ -71,6 +72,9 @@ def run_umbrella(arguments: Sequence[str]) -> int:
         app(args=list(arguments), standalone_mode=True)
     except SystemExit as ending:
         return ending.code if isinstance(ending.code, int) else exits.FAILED
+    except SettingsError as error:
+        sys.stderr.write(f"logherd: {error}\n")
+        return exits.USAGE
     except LogHerdError as error:
         sys.stderr.write(f"logherd: {error}\n")
         return exits.FAILED

@@ -89,6 +89,15 @@ def test_a_process_that_cannot_write_its_ready_file_ends_in_order_and_says_so(tm
     assert "process stops" in said
 
 
+def test_a_wrong_configuration_of_a_first_replica_is_a_usage_error(tmp_path: Path) -> None:
+    config = tmp_path / "broker.yaml"
+    config.write_text("brokerGroup: a\n")
+    code, said = run("store", "found", "--config", str(config))
+    assert (code, said) == (
+        2, f"logherd: {config}: the configuration is wrong\ndataDir: missing; it has no default\n",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("file", ["missing.yaml", "."])
 def test_a_group_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path, file: str) -> None:
     code, said = run("up", "-f", str(tmp_path / file))
