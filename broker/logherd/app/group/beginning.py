@@ -106,4 +106,5 @@ def set_aside(files: Files, file: ReplicaFile, reason: str) -> None:
     for path in sorted(Path(file.directory).iterdir()):
         if path.name not in _KEPT and not path.name.startswith("aside-"):
             path.rename(aside / path.name)
+    files.sync_dir(str(aside))  # first: else a crash of the machine may leave what was moved in neither
     files.sync_dir(file.directory)

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from logherd.app.group import healing
+from logherd.app.group.beginning import set_aside
 from logherd.app.group.healing import Healer
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.group.output import Promise
@@ -214,6 +215,24 @@ async def test_a_leader_with_another_log_means_a_new_beginning(pair: tuple[Path,
     (aside,) = damaged.glob("aside-*")
     assert (aside / "commitlog").is_dir()
     assert content(damaged) == [[], []]
+
+
+def test_what_is_set_aside_is_durable_there_before_it_is_gone_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = filled(tmp_path / "damaged")
+    synced: list[str] = []
+    file = identity(root)
+    sync = OsFiles.sync_dir
+
+    def noted(files: OsFiles, path: str) -> None:
+        synced.append(path)
+        sync(files, path)
+
+    monkeypatch.setattr(OsFiles, "sync_dir", noted)
+    set_aside(FILES, file, "another log leads")
+    (aside,) = root.glob("aside-*")
+    assert synced[-2:] == [str(aside), str(root)]
 
 
 def derive_less(root: Path, *, queues: int, index: int) -> None:
