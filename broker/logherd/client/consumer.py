@@ -213,6 +213,7 @@ class Consumer:
     async def _pull(self, queue: MessageQueue, offset: int) -> int:
         address = (await self._link.routes.get(queue.topic)).address_of(queue)
         connection = await self._link.peers.get(address)
+        self._link.seen(address)  # another one than at the beginning, where the lead has changed
         header = PullMessageHeader(
             consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id, queue_offset=offset,
             messages_max=self._options.messages_max, sys_flag=PullFlag.SUSPEND | PullFlag.SUBSCRIPTION,

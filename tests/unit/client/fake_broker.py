@@ -39,6 +39,8 @@ HOST = bytes((127, 0, 0, 1, 0, 0, 0, 1))
 class FakeBroker:
     def __init__(self) -> None:
         self.address = ""
+        self.leader: str | None = None
+        """Who leads, if it is another one."""
         self.topics: dict[str, int] = {"TBW102": 8}
         self.log: dict[tuple[str, int], list[bytes]] = {}
         self.offsets: dict[tuple[str, str, int], int] = {}
@@ -100,7 +102,7 @@ class FakeBroker:
         return _ok(frame, body=TopicRoute(queues=[data], brokers=[self._broker_data()]))
 
     def _broker_data(self) -> BrokerData:
-        return BrokerData(cluster="c", broker_name=BROKER, addresses={0: self.address})
+        return BrokerData(cluster="c", broker_name=BROKER, addresses={0: self.leader or self.address})
 
     def _clusters(self, _: NetSession, frame: Frame) -> Frame:
         return _ok(frame, body=ClusterInfo(brokers={BROKER: self._broker_data()}, clusters={"c": [BROKER]}))

@@ -148,3 +148,19 @@ async def test_a_closed_consumer_leaves_no_task() -> None:
         assert len(consumer._link.guard) == 0
         with pytest.raises(Unreachable):
             await consumer.queues("Other")
+
+
+async def test_a_consumer_makes_itself_known_to_who_leads_next() -> None:
+    async with running() as broker, running() as next_one:
+        stored(broker, 2)
+        stored(next_one, 3)
+        async with Consumer([broker.address], "g") as consumer:
+            await consumer.assign("T")
+            assert await read(consumer, 2) == [b"0", b"1"]
+            while not broker.parked:
+                await asyncio.sleep(0)
+            broker.leader = next_one.address
+            for session, _ in broker.parked:
+                session.abort()
+            assert await read(consumer, 1) == [b"2"]
+            assert [[each.group for each in beat.consumers] for beat in next_one.heartbeats] == [["g"]]
