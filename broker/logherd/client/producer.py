@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from logherd.client.errors import ClientError, NoRoute, Refused, SendFailed
+from logherd.client.errors import ClientError, NoRoute, Refused, SendFailed, Unreachable
 from logherd.client.link import Link
 from logherd.client.routes import DEFAULT_QUEUES, DEFAULT_TOPIC, Route
 from logherd.client.unique import UniqueKeys
 from logherd.kit.javahash import java_hash
 from logherd.model.properties import Name, format_properties
 from logherd.model.record import SysFlag
+from logherd.net.connection import Connection
 from logherd.net.errors import ConnectFailed, ConnectionLost, NetError
 from logherd.wire.batch import BatchMessage, encode_batch
 from logherd.wire.bodies import MessageQueue
@@ -135,23 +136,29 @@ class Producer:
         connection.oneway(self._frame(parcel, queue))
 
     async def _deliver(self, parcel: _Parcel, key: str | None, fixed: MessageQueue | None) -> Sent:
-        deadline = asyncio.get_running_loop().time() + self._options.seconds
-        unknown = False
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._options.seconds
+        unknown, attempts = False, 0
         last: BaseException | None = None
         avoid: str | None = None
-        for attempt in range(1, self._options.attempts_max + 1):
-            remaining = deadline - asyncio.get_running_loop().time()
-            if remaining <= 0:
-                break
+        while attempts < self._options.attempts_max and loop.time() < deadline:
+            attempts += 1
             try:
-                route = await self._link.routes.get(parcel.topic, may_create=True, fresh=attempt > 1)
-                queue = fixed or self._choose(route, key, avoid=avoid)
-                avoid = queue.broker_name
-                return await self._attempt(route, parcel, queue, remaining)
+                async with asyncio.timeout_at(deadline):
+                    route = await self._link.routes.get(parcel.topic, may_create=True, fresh=attempts > 1)
+                    queue = fixed or self._choose(route, key, avoid=avoid)
+                    avoid = queue.broker_name
+                    address = route.address_of(queue)
+                    connection = await self._link.peers.get(address)
+                self._link.seen(address)
+                return await self._attempt(connection, parcel, queue, deadline - loop.time())
+            except TimeoutError:  # on the way to a broker
+                attempts -= 1
+                break
             except Refused as error:
                 last = error
                 if error.code not in _RETRIABLE:
-                    raise SendFailed(parcel.topic, attempts=attempt, unknown=unknown, last=error) from error
+                    raise SendFailed(parcel.topic, attempts=attempts, unknown=unknown, last=error) from error
                 # "System error" is what a broker says when it does not know either.
                 unknown = unknown or error.code == ResponseCode.SYSTEM_ERROR
             except NetError as error:
@@ -162,18 +169,15 @@ class Producer:
                 if last is None:
                     raise
                 last = error
-            await asyncio.sleep(RETRY_PAUSE_SECONDS * attempt)
+            await asyncio.sleep(RETRY_PAUSE_SECONDS * attempts)
         if last is None:
-            raise NoRoute(f"no attempt fitted into {self._options.seconds:g} s for topic {parcel.topic}")
-        raise SendFailed(parcel.topic, attempts=attempt, unknown=unknown, last=last) from last
+            raise Unreachable(f"no broker of topic {parcel.topic} was reached within {self._options.seconds:g} s")
+        raise SendFailed(parcel.topic, attempts=attempts, unknown=unknown, last=last) from last
 
-    async def _attempt(self, route: Route, parcel: _Parcel, queue: MessageQueue, seconds: float) -> Sent:
-        address = route.address_of(queue)
-        connection = await self._link.peers.get(address)
-        self._link.seen(address)
+    async def _attempt(self, connection: Connection, parcel: _Parcel, queue: MessageQueue, seconds: float) -> Sent:
         answer = await connection.call(self._frame(parcel, queue), seconds=seconds)
         if answer.code not in _STORED:
-            raise Refused(answer.code, answer.remark, address)
+            raise Refused(answer.code, answer.remark, connection.peer)
         response = decode_header(SendMessageResponse, answer.ext)
         placed = MessageQueue(topic=parcel.topic, broker_name=queue.broker_name, queue_id=response.queue_id)
         return Sent(placed, response.queue_offset, parcel.unique_key, response.message_id, answer.code)

@@ -1,5 +1,6 @@
 """Sending: where a message goes, what is repeated, and what a caller learns when it fails."""
 
+import asyncio
 import zlib
 
 import pytest
@@ -129,6 +130,30 @@ async def test_a_send_that_is_never_answered_ends_within_its_time_as_unknown() -
             await producer.send("T", Outgoing(b"x"))
         assert caught.value.unknown
         assert isinstance(caught.value.__cause__, RequestTimeout)
+
+
+async def test_the_time_of_a_send_bounds_the_way_to_the_broker_too() -> None:
+    """A name service that has only just started, and says so for seconds."""
+    options = ProducerOptions(seconds=0.2)
+    async with running() as broker, Producer([broker.address], options=options) as producer:
+        broker.topics["T"] = 1
+        broker.just_started = 1_000_000
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        with pytest.raises(Unreachable, match=r"within 0\.2 s"):
+            await producer.send("T", Outgoing(b"x"))
+        assert loop.time() - begun < 2
+        assert broker.sends == []
+
+
+async def test_an_attempt_for_which_no_time_was_left_is_not_counted() -> None:
+    options = ProducerOptions(seconds=0.2)
+    async with running() as broker, Producer([broker.address], options=options) as producer:
+        broker.topics["T"] = 1
+        broker.faults = ["silent"]
+        with pytest.raises(SendFailed, match="in 1 attempts") as caught:
+            await producer.send("T", Outgoing(b"x"))
+        assert (caught.value.attempts, len(broker.sends)) == (1, 1)
 
 
 async def test_a_batch_is_one_request() -> None:
