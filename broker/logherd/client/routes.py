@@ -71,12 +71,13 @@ class NameService:
         Raises: Refused; Unreachable, with the last error as cause, when none can be.
         """
         last: NetError | None = None
-        for _ in range(len(self._addresses)):
+        for address in tuple(self._addresses):
             try:
-                return await self._peers.ask(self._addresses[0], request)
+                return await self._peers.ask(address, request)
             except NetError as error:
                 last = error
-                self._addresses.append(self._addresses.pop(0))
+                if self._addresses[0] == address:  # else another question has found out already
+                    self._addresses.append(self._addresses.pop(0))
         raise Unreachable(f"no name server answers: {', '.join(sorted(self._addresses))}") from last
 
     async def route(self, topic: str) -> TopicRoute | None:

@@ -1,0 +1,34 @@
+"""Asking name services and brokers by address: who is asked next, and what is left open."""
+
+import asyncio
+
+from logherd.client.peers import Peers
+from logherd.client.routes import NameService
+from logherd.net.errors import ConnectFailed
+from logherd.wire.frame import Frame
+
+
+class OneDead(Peers):
+    """The first name service cannot be reached, the second answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    async def ask(self, address: str, request: Frame, *, seconds: float = 3.0) -> Frame:
+        self.asked.append(address)
+        await asyncio.sleep(0)
+        if address == "dead:1":
+            raise ConnectFailed("nobody is there", address)
+        return request
+
+
+async def test_questions_at_the_same_time_all_reach_the_name_service_that_lives() -> None:
+    peers = OneDead()
+    names = NameService(peers, ["dead:1", "live:2"])
+    questions = [Frame(105, 0) for _ in range(4)]
+    answers = await asyncio.gather(*(names.ask(each) for each in questions), return_exceptions=True)
+    assert answers == questions
+    peers.asked.clear()
+    await names.ask(questions[0])
+    assert peers.asked == ["live:2"]
