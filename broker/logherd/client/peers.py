@@ -39,11 +39,17 @@ class Peers:
         async with self._locks.setdefault(address, asyncio.Lock()):
             connection = self._open.get(address)
             if connection is None or connection.closed:
-                if self._closed:
-                    raise ConnectFailed(f"the client is closed; {address} was not connected", address)
+                self._check_open(address)
                 connection = await connect(host, port, on_request=self._on_request)
+                if self._closed:  # meanwhile
+                    await connection.close()
+                    self._check_open(address)
                 self._open[address] = connection
             return connection
+
+    def _check_open(self, address: str) -> None:
+        if self._closed:
+            raise ConnectFailed(f"the client is closed; {address} was not connected", address)
 
     async def ask(self, address: str, request: Frame, *, seconds: float = REQUEST_SECONDS) -> Frame:
         """Send a request to host:port and return its successful answer.

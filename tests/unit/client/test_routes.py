@@ -1,9 +1,14 @@
 """Asking name services and brokers by address: who is asked next, and what is left open."""
 
 import asyncio
+from typing import cast
 
+import pytest
+
+from logherd.client import peers as peers_module
 from logherd.client.peers import Peers
 from logherd.client.routes import NameService
+from logherd.net.connection import Connection
 from logherd.net.errors import ConnectFailed
 from logherd.wire.frame import Frame
 
@@ -32,3 +37,28 @@ async def test_questions_at_the_same_time_all_reach_the_name_service_that_lives(
     peers.asked.clear()
     await names.ask(questions[0])
     assert peers.asked == ["live:2"]
+
+
+async def test_a_connection_that_is_made_while_the_client_closes_is_not_left_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connecting, let, closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    class Late:
+        async def close(self) -> None:
+            closed.set()
+
+    async def connect(*_: object, **__: object) -> Connection:
+        connecting.set()
+        await let.wait()
+        return cast("Connection", Late())
+
+    monkeypatch.setattr(peers_module, "connect", connect)
+    peers = Peers()
+    getting = asyncio.create_task(peers.get("127.0.0.1:1"))
+    await connecting.wait()
+    await peers.close()
+    let.set()
+    with pytest.raises(ConnectFailed, match="the client is closed"):
+        await getting
+    assert closed.is_set()
