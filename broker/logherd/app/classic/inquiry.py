@@ -78,11 +78,15 @@ class SlaveInquiry:
         return None if addresses else ""
 
     async def _slaves(self) -> list[str]:
+        """Of the first name service that answers with some."""
         identity = self._identity
         header = encode_header(MemberGroupHeader(cluster_name=identity.cluster, broker_name=identity.name))
         for names in self._names():
-            answer = await self._peers.ask(names, Frame(RequestCode.GET_BROKER_MEMBER_GROUP, 0, ext=header))
-            members = decode_body(MemberGroupAnswer, answer.body).group.addresses
+            try:
+                answer = await self._peers.ask(names, Frame(RequestCode.GET_BROKER_MEMBER_GROUP, 0, ext=header))
+                members = decode_body(MemberGroupAnswer, answer.body).group.addresses
+            except (ClientError, NetError, BodyError, ValueError):
+                continue  # the next may answer
             slaves = [address for number, address in members.items() if number != LEADER_ID]
             if slaves:
                 return slaves

@@ -13,20 +13,24 @@ from logherd.app.classic import following as following_module
 from logherd.app.classic import port as port_module
 from logherd.app.classic.following import Following
 from logherd.app.classic.foreign_log import ForeignLog
+from logherd.app.classic.inquiry import SlaveInquiry
 from logherd.app.classic.port import ClassicPort
 from logherd.app.classic.side_files import SideFiles
 from logherd.app.clock import SystemClock
 from logherd.classic.frames import TransferReader, encode_head, encode_report
 from logherd.classic.slave_feed import CommittedLog, SlaveOptions
+from logherd.client.peers import Peers
 from logherd.model.record import encode_blank
 from logherd.net.server import Server
 from logherd.net.session import NetSession
+from logherd.service.identity import BrokerIdentity
 from logherd.settings.load import load_broker_options
 from logherd.settings.options import Endpoint
 from logherd.store import QueueLog
 from logherd.store.files_os import OsFiles
 from logherd.wire.bodies import encode_body
-from logherd.wire.bodies.routes import KVTable
+from logherd.wire.bodies.routes import KVTable, MemberGroup, MemberGroupAnswer
+from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Flag, Frame
 from unit.app.classic.test_promotion import config
 from unit.classic.logs import MemoryLog
@@ -332,6 +336,35 @@ class Verdict:
 
     async def ask(self) -> str | None:
         return self.said
+
+
+def test_a_name_service_that_is_down_keeps_no_slave_from_being_admitted() -> None:
+    class Names(FakeMaster):
+        """Also the name service that knows it as a slave."""
+
+        def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+            for frame in frames:
+                if frame.code != RequestCode.GET_BROKER_MEMBER_GROUP:
+                    super().on_frames(session, [frame])
+                    continue
+                group = MemberGroup(cluster="DefaultCluster", broker_name="g", addresses={1: self.address})
+                body = encode_body(MemberGroupAnswer(group=group))
+                session.send_answer(frame, Frame(0, frame.opaque, flag=Flag.RESPONSE, body=body))
+
+    async def run() -> None:
+        names = Names()
+        names.settings["haListenPort"] = "10912"
+        server = Server(names)
+        host, port = await server.listen("127.0.0.1", 0)
+        names.address = f"{host}:{port}"
+        peers = Peers()
+        identity = BrokerIdentity(cluster="DefaultCluster", name="g", address="127.0.0.1:1", broker_id=0)
+        inquiry = SlaveInquiry(peers, identity, lambda: ["127.0.0.1:1", names.address], SEGMENT)
+        assert await inquiry.ask() is None
+        await peers.close()
+        await server.stop(0)
+
+    asyncio.run(run())
 
 
 class Zeros:
