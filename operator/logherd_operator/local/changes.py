@@ -47,6 +47,10 @@ class GroupFile:
         self.path = path
         self._seen = self._mark() if seen else None
 
+    def read_again(self) -> None:
+        """What stands in it could not be taken over now."""
+        self._seen = None
+
     def _mark(self) -> tuple[int, int, int] | None:
         try:
             found = self.path.stat()

@@ -12,6 +12,7 @@ from logherd_operator.cluster.look import orders_of
 from logherd_operator.local.acting import Acting, worded
 from logherd_operator.local.addresses import Addresses
 from logherd_operator.local.changes import GroupFile, check_change, check_settings, read_group
+from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import Look, look_at
@@ -65,6 +66,7 @@ class Keeping:
 
     def _go_by(self, group: BrokerGroup) -> None:
         state = self._places.state
+        self._folder.write_document("spec.json", group.model_dump(mode="json", by_alias=True, exclude_unset=True))
         self.group = group
         controllers = group.spec.controllers.embedded
         self._files = Files(
@@ -72,7 +74,6 @@ class Keeping:
             controllers=controllers.replicas if controllers is not None else 0, state=self._state,
         )  # fmt: skip
         self._acting = Acting(group, self._folder, self._places, self._files)
-        self._folder.write_document("spec.json", group.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
     def _state(self) -> GroupState:
         return self._places.state
@@ -117,7 +118,14 @@ class Keeping:
     # ---- the file --------------------------------------------------------------------------------------------------
 
     def _read_again(self) -> None:
-        """Take over what the file says now, or say why not."""
+        """Take over what the file says now, or say why not. Raises: LocalError; it is read again then."""
+        try:
+            self._take_over()
+        except LocalError:
+            self._file.read_again()
+            raise
+
+    def _take_over(self) -> None:
         source = str(self._file.path)
         try:
             group = read_group(self._file.path)
@@ -165,8 +173,8 @@ class Keeping:
             "fault": self.fault,
         }  # fmt: skip
         if document != self._published:
-            self._published = document
             self._folder.write_document("now.json", document)
+            self._published = document
 
 
 def _local(spec: BrokerGroupSpec) -> BrokerGroupSpec:

@@ -44,14 +44,16 @@ class Places:
         self._checking = checking
         self._nursery = nursery
         self._own: dict[int, subprocess.Popen[bytes] | Adopted] = {}
+        self._unwritten = False
         self._ending = False
 
     def remember(self, state: GroupState) -> None:
-        """Go on from this state. Raises: LocalError if it cannot be written."""
-        if state != self.state:
-            self.state = state
+        """Go on from this state. Raises: LocalError if it cannot be written, which the next call tries again."""
+        if state != self.state or self._unwritten:
+            self.state, self._unwritten = state, True
             try:
                 self._folder.write(state)
+                self._unwritten = False
             except LocalError:
                 if not self._ending:  # a full disk keeps nobody from stopping
                     raise
@@ -115,6 +117,7 @@ class Places:
     def tend(self, files: Files) -> Iterator[str]:
         """Start what does not run and should; forget what has gone and was to go. Yields a sentence for each start
         that is not a first one. Raises: SpecError if none of the first ones would start as the file says."""
+        self.remember(self.state)
         self._reap()
         self._check_first_starts(files)
         for place in self.state.places:

@@ -35,6 +35,7 @@ _KEEPER = "logherd_operator.local"
 _ALL_SECONDS = 3.0
 """Once the group serves, so long is waited for the rest of it before the greeting."""
 _STARTING_SECONDS = 0.05
+_TRY_AGAIN_SECONDS = 1.0
 _CANNOT_START = (2, 3)
 _STARTS_MAX = 3
 
@@ -284,10 +285,7 @@ def _stay(keeping: Keeping, places: Places, folder: Folder, watching: Watching, 
             watching.say(line)
         if greeting:
             watching.say("Ctrl-C stops it.")
-        while True:
-            turn = keeping.turn()
-            watching.show(turn)
-            time.sleep(turn.again_seconds)
+        _keep(keeping, watching)
     except LetGo:
         return _let_go(places.state.group, watching)
     except KeyboardInterrupt:
@@ -300,6 +298,24 @@ def _stay(keeping: Keeping, places: Places, folder: Folder, watching: Watching, 
             watching.say(f"{places.state.group}: {sentence}")
     watching.say(f"{places.state.group}: data stays in {folder.path}")
     return 1 if killed else 0
+
+
+def _keep(keeping: Keeping, watching: Watching) -> None:
+    """Turn until a signal. What this machine is in the way of, as with a full disk, is tried again: whoever ended here
+    would leave the group to nobody."""
+    told = ""
+    while True:
+        try:
+            turn = keeping.turn()
+        except LocalError as error:
+            if str(error) != told:
+                told = str(error)
+                watching.say(f"{told}; this is tried again")
+            time.sleep(_TRY_AGAIN_SECONDS)
+            continue
+        told = ""
+        watching.show(turn)
+        time.sleep(turn.again_seconds)
 
 
 def _let_go(group: str, watching: Watching) -> int:

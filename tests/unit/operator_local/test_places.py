@@ -257,3 +257,18 @@ def test_a_full_disk_keeps_nobody_from_stopping(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(LocalError, match="no space"):
         list(places.stop(30))
     assert [process.wait(30) for process in processes] == [-15, -15]
+
+
+def test_what_could_not_be_written_down_is_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Folder, state: GroupState) -> None:
+        raise LocalError("no space")
+
+    places = Places(Folder(tmp_path), STATE)
+    with monkeypatch.context() as full:
+        full.setattr(Folder, "write", refuse)
+        with pytest.raises(LocalError, match="no space"):
+            places.remember(replace(STATE, brokers=1))
+    assert list(places.tend(files(tmp_path))) == []
+    remembered = Folder(tmp_path).read()
+    assert remembered is not None
+    assert remembered.brokers == 1

@@ -14,6 +14,7 @@ import pytest
 from logherd_operator.local import up
 from logherd_operator.local.addresses import Addresses, Ports
 from logherd_operator.local.checking import Checking
+from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.keeping import Keeping, Turn
@@ -45,6 +46,19 @@ class Interrupted:
 
     def turn(self) -> Turn:
         raise KeyboardInterrupt
+
+
+class Full:
+    """A keeping that cannot write for a while, and then hears of Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    def turn(self) -> Turn:
+        self.turns += 1
+        if self.turns > 3:
+            raise KeyboardInterrupt
+        raise LocalError("group.json: cannot be written: No space left on device")
 
 
 class Sleepers:
@@ -109,6 +123,23 @@ def test_a_second_ctrl_c_keeps_no_group_from_being_stopped(tmp_path: Path, guard
     with stopping_signals():
         assert up._stay(cast("Keeping", Interrupted()), places, folder, Impatient(), []) == 0
     assert not is_alive(guardian.pid, guardian.ticks)
+
+
+def test_a_full_disk_is_told_once_and_the_group_kept(
+    tmp_path: Path, guardian: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever ended here would leave processes that nobody keeps."""
+    monkeypatch.setattr(up.time, "sleep", lambda seconds: None)
+    said = list[str]()
+    state = GroupState(group="orders", host="127.0.0.1", ports=PORTS, file="group.yaml", controllers=1)
+    folder = Folder(tmp_path)
+    places = Places(folder, replace(state, places=(standing(guardian),)))
+    with stopping_signals():
+        assert up._stay(cast("Keeping", Full()), places, folder, Watching(said.append), []) == 0
+    assert not is_alive(guardian.pid, guardian.ticks)
+    assert [each for each in said if "No space left" in each] == [
+        "group.json: cannot be written: No space left on device; this is tried again"
+    ]
 
 
 def test_a_second_ctrl_c_keeps_nobody_from_giving_up(

@@ -1,0 +1,48 @@
+"""A change of the file while the disk is full: it is neither lost nor half in force."""
+
+from pathlib import Path
+
+import pytest
+
+from logherd_operator.local import keeping as keeping_module
+from logherd_operator.local.addresses import Ports
+from logherd_operator.local.changes import GroupFile, read_group
+from logherd_operator.local.errors import LocalError
+from logherd_operator.local.folder import Folder
+from logherd_operator.local.keeping import Keeping
+from logherd_operator.local.places import Places
+from logherd_operator.local.state import GroupState
+
+TEXT = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: orders}\nspec: {replicas: %d}\n"
+PORTS = Ports(name_service=20_000, broker=21_000, admin=21_002)
+
+
+@pytest.mark.parametrize("name", ["group.json", "spec.json"])
+def test_a_change_that_could_not_be_kept_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(keeping_module, "check_settings", lambda *_, **__: None)
+    path, folder = tmp_path / "group.yaml", Folder(tmp_path)
+    path.write_text(TEXT % 1)
+    state = GroupState(group="orders", host="127.0.0.1", ports=PORTS, file=str(path), brokers=0, controllers=0)
+    keeping = Keeping(read_group(path), GroupFile(path), Places(folder, state), folder, lambda line: None)
+    written = Folder.write_text
+
+    def refuse(self: Folder, path: Path, text: str) -> None:
+        if path.name == name:
+            raise LocalError("no space")
+        written(self, path, text)
+
+    path.write_text(TEXT % 3 + "\n")
+    assert keeping._file.saved()
+    with monkeypatch.context() as full:
+        full.setattr(Folder, "write_text", refuse)
+        with pytest.raises(LocalError, match="no space"):
+            keeping._read_again()
+    assert keeping._file.saved()
+    keeping._read_again()
+    assert keeping.group.spec.replicas == 3
+    assert (folder.document("spec.json") or {})["spec"]["replicas"] == 3
+    remembered = folder.read()
+    assert remembered is not None
+    assert remembered.generation > 1
