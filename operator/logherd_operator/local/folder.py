@@ -52,13 +52,16 @@ class Folder:
         return self.path / "group.json"
 
     def prepare(self) -> None:
-        """Make the folder and the secret. Raises LocalError if that is not possible."""
+        """Make the folder. Raises LocalError if that is not possible."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LocalError(f"{self.path}: cannot be made: {error.strerror}; choose another with --data") from error
         if not os.access(self.path, os.R_OK | os.W_OK | os.X_OK):
             raise LocalError(f"{self.path}: you may not write here; choose another folder with --data")
+
+    def make_token(self) -> None:
+        """Make the secret, if there is none. For who has the lock. Raises LocalError if that is not possible."""
         if not self.token_file.exists():
             fresh = self.token_file.with_suffix(".new")
             self._guarded(fresh, lambda: fresh.unlink(missing_ok=True))

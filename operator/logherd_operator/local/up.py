@@ -74,6 +74,7 @@ def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watchi
     folder.prepare()
     lock = _locked(folder)
     with lock:
+        folder.make_token()
         places = Places(folder, _begin(group, file, folder, options), ahead.checking, ahead.nursery)
         keeping = Keeping(group, group_file, places, folder, watching.say)
         adopted = any(each.guardian is not None for each in places.state.places)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -272,3 +273,28 @@ def test_what_could_not_be_written_down_is_written_later(tmp_path: Path, monkeyp
     remembered = Folder(tmp_path).read()
     assert remembered is not None
     assert remembered.brokers == 1
+
+
+def test_of_two_that_begin_at_once_one_makes_the_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other must not replace what processes were started with, nor leave it open to be read."""
+    folder, made = Folder(tmp_path), secrets.token_urlsafe
+    others: list[str] = []
+
+    def late(size: int) -> str:
+        monkeypatch.setattr("secrets.token_urlsafe", made)
+        other = Folder(tmp_path)
+        other.prepare()
+        if (lock := other.lock()) is not None:
+            with lock:
+                other.make_token()
+                others.append(other.token())
+        return made(size)
+
+    monkeypatch.setattr("secrets.token_urlsafe", late)
+    folder.prepare()
+    lock = folder.lock()
+    assert lock is not None
+    with lock:
+        folder.make_token()
+    assert others in ([], [folder.token()])
+    assert folder.token_file.stat().st_mode & 0o777 == 0o600
