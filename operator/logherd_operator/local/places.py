@@ -44,6 +44,7 @@ class Places:
         self._checking = checking
         self._nursery = nursery
         self._own: dict[int, subprocess.Popen[bytes] | Adopted] = {}
+        self._asked = set[Process]()
         self._unwritten = False
         self._ending = False
 
@@ -123,6 +124,7 @@ class Places:
         for place in self.state.places:
             guardian = place.guardian
             if guardian is not None and is_alive(guardian.pid, guardian.ticks):
+                self._end_again(place)
                 continue
             if place.leaving:
                 self.remember(self.state.without(place))
@@ -131,6 +133,15 @@ class Places:
         if self._nursery is not None and self.state.places:
             self._nursery.close()  # what starts later may be another version, and somebody else's
             self._nursery = None
+
+    def _end_again(self, place: PlaceState) -> None:
+        """That somebody is to end is noted first: the signal may never have been sent. For a child another one changes
+        nothing; a guardian that hears two leaves at once."""
+        if place.leaving:
+            if place.guardian not in self._asked:
+                self._stop_guardian(place)
+        elif place.told is not None:
+            signal_process(place.told.pid, place.told.ticks, signal.SIGTERM)
 
     def _check_first_starts(self, files: Files) -> None:
         """Have the settings of several places checked together: each process would do that for itself, at length."""
@@ -228,7 +239,10 @@ class Places:
 
     def _stop_guardian(self, place: PlaceState) -> bool:
         guardian = place.guardian
-        return guardian is not None and signal_process(guardian.pid, guardian.ticks, signal.SIGTERM)
+        if guardian is None:
+            return False
+        self._asked.add(guardian)
+        return signal_process(guardian.pid, guardian.ticks, signal.SIGTERM)
 
 
 def _await_end(processes: list[Process]) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from logherd_operator.local.files import Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import child_of, look_at
 from logherd_operator.local.places import Places
-from logherd_operator.local.processes import started_ticks
+from logherd_operator.local.processes import is_alive, started_ticks
 from logherd_operator.local.state import Began, GroupState, PlaceState, Process, from_json, to_json
 from logherd_operator.spec.document import parse_group
 from logherd_operator.spec.group import BrokerGroup
@@ -298,3 +299,19 @@ def test_of_two_that_begin_at_once_one_makes_the_secret(tmp_path: Path, monkeypa
         folder.make_token()
     assert others in ([], [folder.token()])
     assert folder.token_file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("leaving", [True, False])
+def test_who_is_to_end_is_told_so_though_the_one_who_noted_it_could_not(
+    tmp_path: Path, sleeper: Process, leaving: bool
+) -> None:
+    """A keeper was killed, or the disk was full, between the note and the signal."""
+    with subprocess.Popen(["sleep", "20"]) as process:
+        ending = Process(process.pid, started_ticks(process.pid) or 0)
+        place = PlaceState(
+            component="broker", ordinal=0, revision="r", guardian=ending if leaving else sleeper, leaving=leaving,
+            told=None if leaving else ending,
+        )  # fmt: skip
+        list(Places(Folder(tmp_path), replace(STATE, brokers=1, places=(place,))).tend(files(tmp_path)))
+        assert process.wait(30) == -signal.SIGTERM
+    assert is_alive(sleeper.pid, sleeper.ticks)
