@@ -9,6 +9,7 @@ import re
 import time
 from array import array
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 from typing import cast
@@ -75,14 +76,13 @@ async def run_send_load(load: SendLoad) -> LoadReport:
         await asyncio.sleep(load.seconds)
         report = run.report()
         run.stopping = True
-        async with asyncio.timeout(DRAIN_SECONDS):
-            await asyncio.gather(*(lane.drained for lane in lanes))
-    except TimeoutError:
-        report = run.report_with_lost(report, sum(lane.in_flight for lane in lanes))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await asyncio.gather(*(lane.drained for lane in lanes))
+        return run.report_with_lost(report, sum(lane.in_flight for lane in lanes))
     finally:
         for lane in lanes:
             lane.close()
-    return report
 
 
 class _Run:
@@ -116,10 +116,11 @@ class _Run:
             refused=dict(self.refused), lost=self.lost, client_cpu_seconds=cpu,
         )  # fmt: skip
 
-    def report_with_lost(self, report: LoadReport, lost: int) -> LoadReport:
+    def report_with_lost(self, report: LoadReport, unanswered: int) -> LoadReport:
+        """The report once nothing more is waited for: connections may have ended since."""
         return LoadReport(
             messages=report.messages, bytes=report.bytes, seconds=report.seconds, latency=report.latency,
-            refused=report.refused, lost=report.lost + lost, client_cpu_seconds=report.client_cpu_seconds,
+            refused=report.refused, lost=self.lost + unanswered, client_cpu_seconds=report.client_cpu_seconds,
         )  # fmt: skip
 
 

@@ -2,10 +2,12 @@
 
 import pytest
 
+from logherd.client import send_load as send_load_module
 from logherd.client.pull_load import PullLoad, run_pull_load
-from logherd.client.report import Latency
+from logherd.client.report import Latency, LoadReport
 from logherd.client.send_load import SendLoad, run_send_load
 from logherd.model.properties import parse_properties
+from logherd.net.session import NetSession
 from logherd.wire.batch import decode_batch
 from unit.client.fake_broker import FakeBroker, running
 
@@ -71,6 +73,25 @@ async def test_a_lost_connection_ends_the_run_and_is_counted() -> None:
         load = SendLoad(host=host, port=port, topic="T", window=4, connections=1, seconds=0.1, warmup_seconds=0)
         report = await run_send_load(load)
         assert report.lost > 0
+
+
+async def test_what_is_lost_after_the_time_is_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker ends when the load does, and with it what was still under way."""
+    sessions: list[NetSession] = []
+    monkeypatch.setattr(FakeBroker, "on_open", lambda _, session: sessions.append(session))
+    made = send_load_module._Run.report
+
+    def report(run: send_load_module._Run) -> LoadReport:
+        for session in sessions:
+            session.abort()
+        return made(run)
+
+    monkeypatch.setattr(send_load_module._Run, "report", report)
+    async with running() as broker:
+        host, port = where(broker)
+        broker.faults = ["silent"] * 4
+        load = SendLoad(host=host, port=port, topic="T", window=4, connections=1, seconds=0.1, warmup_seconds=0)
+        assert (await run_send_load(load)).lost == 4
 
 
 async def test_a_pull_load_counts_the_messages_of_every_queue() -> None:
