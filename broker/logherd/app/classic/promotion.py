@@ -57,8 +57,8 @@ def promote(directory: Path, clock: Clock) -> Promotion:
         )
     store = MessageStore.open(directory, options_of(directory), files, clock=clock)
     try:
-        position = store.end_position
-        side.keep_marker(replace(marker, state="promoting"))
+        position = store.end_position if marker.end is None else marker.end  # known from an earlier try
+        side.keep_marker(replace(marker, state="promoting", end=position))
         adopted = _append(store, pulled, clock)
     finally:
         store.close()

@@ -32,10 +32,11 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Marker(_Kept, frozen=True, kw_only=True):
-    """Whose log it is. `promoting`: records of ours may stand in it already, so that it cannot follow any more."""
+    """Whose log it is. `promoting`: records of ours may stand in it from `end` on, so it can follow no more."""
 
     group: str
     state: Literal["following", "promoting"]
+    end: int | None = None
 
 
 class Pulled(_Kept, frozen=True, kw_only=True):

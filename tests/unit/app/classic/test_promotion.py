@@ -82,6 +82,24 @@ def test_an_offset_beyond_what_has_arrived_is_taken_back_to_the_end_of_the_queue
     store.close()
 
 
+def test_a_promotion_that_is_repeated_tells_the_same_of_the_masters_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = follower(tmp_path / "s", pulled=config("T"))
+
+    def interrupted(_: SideFiles) -> None:
+        raise OSError("no space")
+
+    with monkeypatch.context() as ending:
+        ending.setattr(SideFiles, "end", interrupted)
+        with pytest.raises(OSError, match="no space"):
+            promote(tmp_path / "s", CLOCK)
+    pulled = side.pulled()
+    assert pulled is not None
+    made = promote(tmp_path / "s", CLOCK)
+    assert (made.position, made.missing_bytes) == (pulled.master_end - 10, 10)
+
+
 def test_a_promotion_that_was_interrupted_is_repeated_and_forbids_to_follow(tmp_path: Path) -> None:
     side = follower(tmp_path / "s", pulled=config("OLD"))
     promote(tmp_path / "s", CLOCK)
