@@ -22,9 +22,10 @@ class Caller:
     """A client's connection to this broker, and what of it is on its way.
 
     Invariants: 1. `waiting` is in order of arrival. 2. All `away` ordered requests are on one `link`.
+    `blocked`: it is in the forwarder's queue of those that wait for room.
     """
 
-    __slots__ = ("away", "bytes_waiting", "gone", "link", "session", "waiting")
+    __slots__ = ("away", "blocked", "bytes_waiting", "gone", "link", "session", "waiting")
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -32,6 +33,7 @@ class Caller:
         self.bytes_waiting = 0
         self.away = 0
         self.link = 0
+        self.blocked = False
         self.gone = False
 
     def keep(self, errand: "Errand") -> None:

@@ -148,7 +148,7 @@ class Forwarder:
             return _answer(errand, overloaded(load.held, load.held_bytes))
         self._hold(errand)
         if target is not None and len(caller.waiting) == 1 and caller.free_for(target.number):
-            self._blocked.append(caller)
+            self._block(caller)
         return []
 
     def closed(self, session_id: int) -> None:
@@ -260,7 +260,8 @@ class Forwarder:
         self._target = link
         link.closes_ms = None
         self._retire_others(link, now_ms)
-        self._blocked.clear()
+        while self._blocked:
+            self._blocked.popleft().blocked = False
         effects: list[Effect] = []
         for caller in list(self._waiting.values()):
             effects += self._flush(caller, now_ms)
@@ -385,7 +386,7 @@ class Forwarder:
         while target is not None and done < len(waiting) and caller.free_for(target.number):
             errand = waiting[done]
             if errand.deadline_ms > now_ms and not self._room(errand):
-                self._blocked.append(caller)
+                self._block(caller)
                 break
             done += 1
             caller.bytes_waiting -= errand.size
@@ -399,16 +400,29 @@ class Forwarder:
             self._waiting.pop(caller.session.id, None)
         return effects
 
+    def _block(self, caller: Caller) -> None:
+        """Have a caller wait for room behind those that do already."""
+        if not caller.blocked:
+            caller.blocked = True
+            self._blocked.append(caller)
+
     def _go_on(self, caller: Caller, now_ms: int) -> list[Effect]:
-        """Something came back: what waited for it, or for its room, may go."""
-        effects = self._flush(caller, now_ms) if caller.waiting else []
+        """Something came back: what waited for it, or for its room, may go.
+
+        Room goes round: who gets some and has more that waits is the last one then, and who gets none stays the first.
+        Otherwise a caller with many requests would take all that its own answers free, and others would never get any.
+        """
+        effects: list[Effect] = []
+        if caller.waiting and self._target is not None:
+            self._block(caller)
         for _ in range(len(self._blocked)):
-            if self._target is None:
-                break
-            blocked = self._blocked.popleft()
-            before = len(self._blocked)
-            effects += self._flush(blocked, now_ms)
-            if len(self._blocked) > before:
+            first = self._blocked.popleft()
+            first.blocked = False
+            sent = self._flush(first, now_ms)
+            effects += sent
+            if first.blocked and first.waiting[0].handling.ordered:  # pulls have their own room
+                if not sent:
+                    self._blocked.rotate(1)
                 break
         return effects
 

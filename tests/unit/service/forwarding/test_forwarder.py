@@ -1,10 +1,12 @@
 """Each rule of the forwarder by itself."""
 
+from collections import Counter, deque
 from collections.abc import Sequence
 
 import pytest
 
 from logherd.service.forwarding.effects import Answer, CloseLink, Effect, Execute, Follow, Relay, Transmit
+from logherd.service.forwarding.errand import Errand
 from logherd.service.forwarding.forwarder import Forwarder, ForwarderLimits
 from logherd.service.forwarding.roles import Following
 from logherd.wire.codes import RequestCode
@@ -404,3 +406,33 @@ def test_a_oneway_send_is_sent_again_after_a_refusal_and_never_answered(desk: De
     desk.answer(1, refusal(Refused.NOT_LEADER, epoch=6, leader="b:1"))
     assert sent(desk.forwarder.linked(NEXT, epoch=6, ahead_ms=0, now_ms=NOW), NEXT) == [1]
     assert desk.answer(1, link=NEXT) == []
+
+
+def test_a_client_with_a_request_now_and_then_gets_room_beside_those_that_fill_it() -> None:
+    """Each of three keeps 40 requests on their way, for 64 of which there is room; the leader takes one each ms."""
+    desk = Desk(ForwarderLimits(away_bytes_max=64 * 2048))
+    desk.link()
+    away: deque[Errand] = deque()
+    served: Counter[int] = Counter()
+    sessions = [FakeSession() for _ in range(4)]
+    for number, session in enumerate(sessions):
+        session.id = number
+
+    def carry_out(effects: list[Effect]) -> None:
+        assert not any(isinstance(effect, Answer) for effect in effects), "nobody's time runs out"
+        away.extend(effect.errand for effect in effects if isinstance(effect, Transmit))
+
+    for session in sessions[:3]:
+        for _ in range(40):
+            carry_out(desk.ask(body=bytes(1024), session=session))
+    for now_ms in range(NOW, NOW + 4000):
+        carry_out(desk.forwarder.tick(now_ms=now_ms))
+        if now_ms % 20 == 0:
+            carry_out(desk.ask(session=sessions[3], now_ms=now_ms))
+        errand = away.popleft()
+        served[errand.caller.session.id] += 1
+        carry_out(desk.answer(errand.number, now_ms=now_ms))
+        if errand.caller.session is not sessions[3]:
+            carry_out(desk.ask(body=bytes(1024), session=errand.caller.session, now_ms=now_ms))
+    assert served[3] > 190
+    assert max(served[each] for each in range(3)) < 1.1 * min(served[each] for each in range(3))
