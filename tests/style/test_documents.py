@@ -132,6 +132,31 @@ def test_a_heading_is_called_as_in_links() -> None:
     assert anchors("# A `b` c\n\n```\n# no\n```\n## A b, c\n## Don't\n") == {"a-b-c", "a-b-c-1", "dont"}
 
 
+def wrong_settings(document: str, known: set[str]) -> set[str]:
+    """Dotted names in code marks that begin as a setting does and are none, nor a part above settings."""
+    parts = {key.rsplit(".", n)[0] for key in known for n in range(1, key.count(".") + 1)}
+    owners = {key.partition(".")[0] for key in known if "." in key}
+    said = re.findall(r"`([a-z]\w*(?:\.[a-zA-Z]\w*)+)(?:: [^`]*)?`", document)
+    ours = {name for name in said if name.partition(".")[0] in owners and not name.startswith("spark.sql.")}
+    return {name for name in ours - known - parts if not name.endswith(".json")}
+
+
+def test_every_setting_that_a_page_names_exists() -> None:
+    known = {
+        key.replace("[]", "") for key in re.findall(r"^\| `([^`]+)`", (ROOT / "docs/settings.md").read_text(), re.M)
+    }
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    wrong = {(page.name, name) for page in pages for name in wrong_settings(page.read_text(), known)}
+    assert wrong == {("operations.md", "replication.requests.read")}  # a part of GET /status
+
+
+def test_a_setting_that_does_not_exist_is_noticed() -> None:
+    known = {"store.retention.age", "flush"}
+    assert wrong_settings("`store.retention.ages` `store.retention` `status.x` `flush: Sync`", known) == {
+        "store.retention.ages"
+    }
+
+
 def test_every_direct_dependency_is_explained() -> None:
     project = (ROOT / "pyproject.toml").read_text().partition("dependencies = [")[2].partition("]")[0]
     names = re.findall(r'"([a-z0-9-]+)', project)
