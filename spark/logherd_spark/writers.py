@@ -28,7 +28,7 @@ from logherd.wire.headers.producers import (
     StoreChunkHeader,
 )
 from logherd.wire.headers.send import SendMessageHeaderV2
-from logherd_spark.cluster import Cluster, QueueRef
+from logherd_spark.cluster import Cluster, QueueRef, Route
 from logherd_spark.encoding import Body, encode_rows
 from logherd_spark.errors import BrokerRefused, RowRefused, SourceError
 from logherd_spark.lanes import Lane
@@ -86,6 +86,8 @@ def write_rows(
     """
     cluster.any_broker = options.exactly_once
     sender: _Sender = _Chunks(cluster, identity, place, epochs) if options.exactly_once else _Batches(cluster)
+    # Looked up once: the route changes when the leader moves, and with it would the queues of keys, and all chunks.
+    routes: dict[str, Route] = {}
     rows_before = 0
     for number, batch in enumerate(batches):
         if not batch.num_rows:
@@ -95,7 +97,7 @@ def write_rows(
             marks = _marks(identity, place, rows_before, batch.num_rows)
         rows = pa.Table.from_batches([batch])
         for topic, of_topic, marks_of_topic in _by_topic(rows, options.topic, marks):
-            queues = cluster.route(topic).writable
+            queues = routes.setdefault(topic, cluster.route(topic)).writable
             if not queues:
                 raise SourceError(f"topic {topic} has no queue that may be written")
             bodies = encode_rows(

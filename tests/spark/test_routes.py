@@ -1,11 +1,20 @@
 """What a client makes of a name service that knows less for a while than it did."""
 
+from collections.abc import Iterator
+from typing import cast
+
+import pyarrow as pa
 import pytest
 
+from logherd.wire.frame import Frame
 from logherd_spark.bounds import queues_of
 from logherd_spark.cluster import Cluster, QueueRef, Route
+from logherd_spark.connection import Connection
 from logherd_spark.errors import TopicMissing
+from logherd_spark.options import write_options
 from logherd_spark.patience import Patience
+from logherd_spark.writers import Identity, Place, write_rows
+from spark.rows import batch
 
 QUEUES = (QueueRef("Events", "a", 0), QueueRef("Events", "a", 1))
 ROUTE = Route(QUEUES, QUEUES, {"a": ("host:1",)})
@@ -35,3 +44,50 @@ def test_a_topic_that_the_name_service_forgets_is_looked_for_where_it_was() -> N
 def test_a_topic_that_was_never_there_is_told_at_once() -> None:
     with pytest.raises(TopicMissing, match="topic Events does not exist"):
         queues_of(Forgetful(None), ["Events"], fresh=True)
+
+
+class Taken:
+    """A connection to a group that takes everything."""
+
+    address = "host:1"
+
+    def __init__(self, queues: list[int]) -> None:
+        self.queues = queues
+
+    def send(self, request: Frame, *, seconds: float) -> int:
+        del seconds
+        self.queues.append(int(request.ext["e"]))
+        return len(self.queues)
+
+    def receive(self, opaque: int, *, seconds: float) -> Frame:
+        del opaque, seconds
+        return Frame(0, 0)
+
+
+class Open(Forgetful):
+    """All groups take everything; `queues` are those to which it went."""
+
+    queues: list[int]
+
+    def connection(self, queue: QueueRef) -> Connection:
+        del queue
+        return cast("Connection", Taken(self.queues))
+
+
+def test_a_key_stays_in_its_queue_for_a_whole_task_also_when_the_route_changes() -> None:
+    """As when a queue may not be written any more, or there are new ones, and the leader moves: repeated, the task
+    would else send other chunks than before."""
+    less = Route(QUEUES, QUEUES[:1], ROUTE.brokers)
+    cluster = Open(ROUTE, less)
+    cluster.queues = []
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield batch(range(8), keys=8)
+        cluster.route("Events", fresh=True)
+        yield batch(range(8), keys=8)
+
+    options = write_options(
+        {"bootstrap": "names:9876", "topic": "Events", "guarantee": "at-least-once"}, streaming=False
+    )  # fmt: skip
+    write_rows(rows(), cluster, options, Identity("w", "run", lasting=False), Place(0, 0))
+    assert cluster.queues == [0, 1, 0, 1]
