@@ -5,7 +5,7 @@ import os
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from logherd_spark.errors import in_one_sentence
+from logherd_spark.errors import OptionRefused, in_one_sentence
 from logherd_spark.options import ReadOptions, read_options, write_options
 from logherd_spark.reading import FilteringReader, LogHerdReader, LogHerdStreamReader
 from logherd_spark.schema import COLUMNS
@@ -35,7 +35,9 @@ class LogHerdDataSource(DataSource):
         return LogHerdStreamReader(self._to_read(streaming=True), schema)
 
     @in_one_sentence
-    def writer(self, schema: StructType, overwrite: bool) -> LogHerdWriter:  # noqa: ARG002
+    def writer(self, schema: StructType, overwrite: bool) -> LogHerdWriter:
+        if overwrite:
+            raise OptionRefused("mode overwrite would take messages away, which a topic does not let: use mode append")
         return LogHerdWriter(write_options(self.options, streaming=False, environment=os.environ), schema)
 
     @in_one_sentence
