@@ -123,6 +123,9 @@ def _map(rows: pa.Table) -> pa.Array | None:
     if "properties" not in rows.column_names:
         return None
     maps = _column(rows, "properties")
+    if pa.types.is_null(maps.type):
+        return None
+    maps = _as_map(maps)
     # A null map may have entries behind it in the buffer; a list of none in its place keeps rows and entries together.
     lengths = np.asarray(pc.fill_null(pc.list_value_length(maps.cast(_entries(maps.type))), 0))
     entries = maps.cast(_entries(maps.type)).flatten()
@@ -149,7 +152,7 @@ def _targets(rows: pa.Table, queues: int, sticky: int) -> Any:
         present = np.asarray(keys.is_valid())
         targets[present] = hashes_of(keys.drop_null()) % queues
     if "queue" in rows.column_names:
-        named = _column(rows, "queue").cast(pa.int64())
+        named = _as_numbers(_column(rows, "queue"))
         present = np.asarray(named.is_valid())
         numbers = np.asarray(named.drop_null())
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < queues:
@@ -179,6 +182,21 @@ def _as_text(column: pa.Array, name: str) -> pa.Array:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
         raise RowRefused(f"column {name} has bytes that are no UTF-8: only text can be stored there") from None
+
+
+def _as_map(column: pa.Array) -> pa.Array:
+    kind = column.type
+    texts = pa.types.is_map(kind) and all(any(test(of) for test in _TEXT) for of in (kind.key_type, kind.item_type))
+    if not texts:
+        raise RowRefused(f"column properties is {kind}, it must be a map of strings")
+    return column.cast(pa.map_(pa.string(), pa.string()))
+
+
+def _as_numbers(column: pa.Array) -> pa.Array:
+    try:
+        return column.cast(pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise RowRefused(f"column queue is {column.type}, it must be int: {error}") from None
 
 
 def _refuse_separators(texts: pa.Array, column: str) -> None:

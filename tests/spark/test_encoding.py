@@ -108,11 +108,41 @@ def test_the_column_queue_goes_before_the_key() -> None:
         (pa.table({"value": [1]}), "column value is int64, it must be string or binary"),
         (pa.table({"value": [b"x" * 2000]}), "its message takes 2022 bytes"),
         (table([(None, b"a", None, {"TAGS": "x"})]), "properties has KEYS or TAGS"),
+        (pa.table({"value": [b"a"], "queue": ["first"]}), "column queue is string, it must be int: .*'first'"),
+        (pa.table({"value": [b"a"], "queue": [1.5]}), "column queue is double, it must be int: .*1.5"),
+        (pa.table({"value": [b"a"], "properties": ["x"]}), "column properties is string, it must be a map of strings"),
+        (
+            pa.table({"value": [b"a"], "properties": pa.array([[("n", 1)]], pa.map_(pa.string(), pa.int32()))}),
+            "column properties is map<string, int32>, it must be a map of strings",
+        ),
     ],
 )
 def test_rows_that_cannot_be_messages_are_refused_by_name(rows: pa.Table, said: str) -> None:
     with pytest.raises(RowRefused, match=said):
         encoded(rows, bytes_max=1500)
+
+
+def test_columns_of_nulls_and_of_large_texts_are_written_as_any_other() -> None:
+    """Spark has both: lit(None), and spark.sql.execution.arrow.useLargeVarTypes."""
+    value = pa.array([b"a"])
+    plain = encoded(pa.table({"value": value}))
+    nulls = pa.array([None], pa.null())
+    of_nulls = dict.fromkeys(("key", "tags", "queue", "properties"), nulls)
+    assert encoded(pa.table({"value": value, **of_nulls})) == plain
+    kinds = ((pa.string(), pa.binary()), (pa.large_string(), pa.large_binary()))
+    small, large = (
+        encoded(
+            pa.table(
+                {
+                    "key": pa.array(["k"], text),
+                    "value": pa.array([b"a"], data),
+                    "properties": pa.array([[("n", "1")]], pa.map_(text, text)),
+                }
+            )
+        )
+        for text, data in kinds
+    )
+    assert small == large
 
 
 def test_columns_that_mean_nothing_are_refused_by_name() -> None:
