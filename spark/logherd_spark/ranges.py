@@ -45,7 +45,7 @@ def from_checkpoint(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
 def limited(start: Mapping[QueueRef, int], end: Mapping[QueueRef, int], rows: int) -> Offsets:
     """Ends that are at most `rows` messages from the starts together; the queues share them evenly, so none starves.
 
-    Which queue gets the last ones, when there are fewer rows than queues, turns with what waits: the least goes first.
+    Which queue gets the last ones, when there are fewer rows than queues, turns with what waits: the most goes first.
     """
     waiting = {queue: max(0, last - start.get(queue, 0)) for queue, last in end.items()}
     total = sum(waiting.values())
@@ -55,8 +55,8 @@ def limited(start: Mapping[QueueRef, int], end: Mapping[QueueRef, int], rows: in
     # Small ones first: what is left of their share goes to those with more.
     queues = sorted((queue for queue in end if waiting[queue]), key=lambda each: (waiting[each], each))
     for number, queue in enumerate(queues):
-        fair = -(-rows // (len(queues) - number))
-        share = min(waiting[queue], fair, rows)
+        fair = rows // (len(queues) - number)
+        share = min(waiting[queue], fair)
         rows -= share
         found[queue] = start.get(queue, 0) + share
     return {queue: found.get(queue, start.get(queue, 0)) for queue in end}

@@ -87,6 +87,16 @@ def test_a_limit_is_kept_and_used(waiting: list[tuple[int, int]], rows: int) -> 
         assert all(taken[queue] for queue in end if end[queue] > start[queue])
 
 
+def test_a_queue_with_much_is_not_passed_over_for_queues_with_little_that_get_more_every_time() -> None:
+    """A limit below the number of queues: who waits longest has most."""
+    at, ends = dict.fromkeys(QUEUES[:3], 0), dict.fromkeys(QUEUES[:3], 1)
+    ends[QUEUES[0]] = 50
+    for _ in range(10):
+        at = limited(at, ends, 2)
+        ends = {queue: end + (queue != QUEUES[0]) for queue, end in ends.items()}
+    assert all(at[queue] >= 3 for queue in at), at
+
+
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=5), st.none() | st.integers(1, 20), st.none() | st.integers(1, 20)
 )
