@@ -35,7 +35,7 @@ def resolve(cluster: Cluster, queues: list[QueueRef], bound: Bound, option: str)
     if bound.queues is None:
         numbers = dict.fromkeys(queues, bound.everywhere if bound.everywhere is not None else EARLIEST)
     else:
-        numbers = _per_queue(queues, bound.queues, option)
+        numbers = _per_queue(queues, bound.queues, f"{option}ByTimestamp" if bound.kind == "time" else option)
     return {queue: _offset(cluster, queue, bound.kind, number) for queue, number in numbers.items()}
 
 

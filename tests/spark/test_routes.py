@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from logherd.wire.frame import Frame
-from logherd_spark.bounds import queues_of
+from logherd_spark.bounds import queues_of, resolve
 from logherd_spark.cluster import Cluster, QueueRef, Route
 from logherd_spark.connection import Connection
-from logherd_spark.errors import TopicMissing
-from logherd_spark.options import write_options
+from logherd_spark.errors import OptionRefused, TopicMissing
+from logherd_spark.options import read_options, write_options
 from logherd_spark.patience import Patience
 from logherd_spark.writers import Identity, Place, write_rows
 from spark.rows import batch
@@ -44,6 +44,20 @@ def test_a_topic_that_the_name_service_forgets_is_looked_for_where_it_was() -> N
 def test_a_topic_that_was_never_there_is_told_at_once() -> None:
     with pytest.raises(TopicMissing, match="topic Events does not exist"):
         queues_of(Forgetful(None), ["Events"], fresh=True)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("startingOffsets", "option startingOffsets says nothing about queue 1 "),
+        ("startingOffsetsByTimestamp", "option startingOffsetsByTimestamp says nothing about queue 1 "),
+    ],
+)
+def test_the_option_that_leaves_out_a_queue_is_named(option: str, said: str) -> None:
+    given = {"bootstrap": "names:9876", "subscribe": "Events", option: '{"Events": {"0": 5}}'}
+    options = read_options(given, streaming=False)
+    with pytest.raises(OptionRefused, match=said):
+        resolve(Forgetful(ROUTE), list(QUEUES), options.start, "startingOffsets")
 
 
 class Taken:
