@@ -60,6 +60,7 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._names = column_names(schema)
         self._known: Cluster | None = None
         self._last: Offsets | None = None
+        self._told: Offsets = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": None}
@@ -84,20 +85,15 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
         ends = self._ends() if self._last is None else self._last
-        if start is None:  # before Spark 4.2 there are no limits
-            return to_checkpoint(ends)
-        begins = from_checkpoint(start)
-        for queue in ends:
-            if queue not in begins:
-                begins[queue] = begin_of_new(
-                    self._cluster, queue, fail_on_data_loss=self._options.fail_on_data_loss
-                )  # fmt: skip
+        # Before Spark 4.2 there are no limits, and nobody says where the stream is: it is where it was sent.
+        begins = self._told if start is None else self._begins(from_checkpoint(start), ends)
         if self._options.fail_on_data_loss:
             ends = self._reached(begins, ends)
         # A queue that the topic lost, or a leader that has not all yet, must not move a stream back.
-        ends = {queue: max(ends.get(queue, 0), begin) for queue, begin in begins.items()}
+        ends = {**ends, **{queue: max(ends.get(queue, 0), begin) for queue, begin in begins.items()}}
         if isinstance(limit, ReadMaxRows):
             ends = limited(begins, ends, limit.max_rows)
+        self._told = ends
         return to_checkpoint(ends)
 
     @in_one_sentence
@@ -110,6 +106,7 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_sentence
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        self._told = self._told or from_checkpoint(end)
         ranges = ranges_between(
             self._cluster, from_checkpoint(start), from_checkpoint(end),
             fail_on_data_loss=self._options.fail_on_data_loss,
@@ -126,6 +123,15 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._known is not None:
             self._known.close()
             self._known = None
+
+    def _begins(self, start: Offsets, ends: Offsets) -> Offsets:
+        """The stream's place in each queue; in one that it has not seen before, where that begins."""
+        loss_matters = self._options.fail_on_data_loss
+        new = (queue for queue in ends if queue not in start)
+        return {
+            **start,
+            **{queue: begin_of_new(self._cluster, queue, fail_on_data_loss=loss_matters) for queue in new},
+        }
 
     def _reached(self, begins: Offsets, ends: Offsets) -> Offsets:
         """The ends, none before the stream's place. Blocks while one is: a replica may not have all yet.

@@ -61,3 +61,24 @@ def test_where_loss_is_no_matter_and_where_a_queue_has_no_route_a_stream_stays_w
     lost = Shorter(50)
     lost.kept = {}
     assert at(lost).latestOffset(START, ReadAllAvailable()) == START
+
+
+def test_a_spark_that_does_not_say_where_a_stream_is_gets_no_end_before_what_it_was_told() -> None:
+    """Before 4.2 it asks without a place. A queue that is left out once would be a new one later, and read anew."""
+    other = KNOWN._replace(group="b")
+    cluster = Kept({KNOWN: (0, 10), other: (0, 5)})
+    stream = at(cluster)
+    assert stream.latestOffset() == {"Events": {"a:0": 10, "b:0": 5}}
+    cluster.kept = {KNOWN: (0, 12)}
+    assert stream.latestOffset() == {"Events": {"a:0": 12, "b:0": 5}}
+    again = at(cluster)
+    again.partitions({"Events": {"a:0": 12, "b:0": 5}}, {"Events": {"a:0": 12, "b:0": 5}})  # after a new start
+    assert again.latestOffset() == {"Events": {"a:0": 12, "b:0": 5}}
+    cluster.patience = Patience(1.0, 0.0)
+    cluster.kept = {KNOWN: (0, 3), other: (0, 7)}
+    with pytest.raises(DataLost, match="stream is at offset 12, the queue ends at 3"):
+        stream.latestOffset()
+    forgiving = at(Kept({KNOWN: (0, 10)}), failOnDataLoss="false")
+    forgiving.latestOffset()
+    forgiving._known = Kept({KNOWN: (0, 3)})
+    assert forgiving.latestOffset() == {"Events": {"a:0": 10}}
