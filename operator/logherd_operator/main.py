@@ -59,12 +59,13 @@ def spark_job(
     """Print all that a Spark job needs to write to a group, for `kubectl apply -f -`."""
     from dataclasses import replace
 
+    from logherd_operator.local.given import read_given
     from logherd_operator.resources.spark_template import job_objects, spark_job_of
 
     with _sentences("spark-job"):
         job = spark_job_of(_site(file))
         name = name or job.name
-        text = script.read_text(encoding="utf-8") if script is not None else job.script
+        text = read_given(script) if script is not None else job.script
         job = replace(
             job, name=name, config_map=f"{name}-job", namespace=namespace or job.namespace, image=image or job.image,
             topic=topic, executors=executors, script=text, checkpoint=checkpoint, conf=_properties(conf or ()),
@@ -163,24 +164,18 @@ def _sentences(command: str) -> Iterator[None]:
 
     try:
         yield
-    except OSError as error:
-        said = f"{error.filename}: cannot be read: {error.strerror}"
-    except UnicodeDecodeError as error:
-        said = f"the file is not UTF-8 text: {error.reason} at byte {error.start}"
     except OperatorError as error:
-        said = str(error)
-    else:
-        return
-    typer.echo(f"logherd operator {command}: {said}", err=True)
-    raise typer.Exit(2)
+        typer.echo(f"logherd operator {command}: {error}", err=True)
+        raise typer.Exit(2) from None
 
 
 def _site(file: Path, image: str = "", operator_image: str = "") -> "Site":
-    """Where a group from a file would be built. Raises: SpecError, OSError."""
+    """Where a group from a file would be built. Raises: SpecError."""
+    from logherd_operator.local.given import read_given
     from logherd_operator.resources.site import Site
     from logherd_operator.spec.document import parse_runnable
 
-    group = parse_runnable(file.read_text(encoding="utf-8"), source=str(file))
+    group = parse_runnable(read_given(file), source=str(file))
     embedded = group.spec.controllers.embedded
     return Site(
         group=group, namespace=group.metadata.namespace or "default", uid="", image=group.spec.image or image,

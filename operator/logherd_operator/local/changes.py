@@ -10,6 +10,7 @@ from typing import Any
 
 from logherd_operator.local.files import Files
 from logherd_operator.local.folder import Folder
+from logherd_operator.local.given import read_given
 from logherd_operator.local.state import PlaceState
 from logherd_operator.local.support import refusals
 from logherd_operator.spec.document import parse_group
@@ -26,13 +27,7 @@ def read_group(file: Path) -> BrokerGroup:
 
     Raises: SpecError if it cannot be read, is wrong or asks for more.
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SpecError(f"{file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
-    group = parse_group(text, source=str(file))
+    group = parse_group(read_given(file), source=str(file))
     refused = refusals(group)
     if refused:
         raise SpecError("\n".join([f"{file}: this version cannot run it", *refused]))

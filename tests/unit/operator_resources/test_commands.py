@@ -41,5 +41,21 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, command: str) -> No
     (tmp_path / "group.yaml").write_bytes(b"a: \xff")
     done = CliRunner().invoke(operator, [command, "-f", str(tmp_path / "group.yaml")])
     assert (done.exit_code, done.stderr) == (
-        2, f"logherd operator {command}: the file is not UTF-8 text: invalid start byte at byte 3\n",
+        2, f"logherd operator {command}: {tmp_path}/group.yaml: is not UTF-8 text: invalid start byte at byte 3\n",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [("/dev/zero", "has more than 4194304 bytes"), ("/proc/self/mem", "cannot be read: Input/output error")],
+)
+def test_a_file_without_an_end_or_that_fails_while_it_is_read_is_named(tmp_path: Path, file: str, said: str) -> None:
+    group = tmp_path / "group.yaml"
+    group.write_text(f"{HEAD}spec: {{}}\n")
+    for arguments in (
+        ["render", "-f", file],
+        ["spark-job", "-f", file],
+        ["spark-job", "-f", str(group), "--script", file],
+    ):
+        done = CliRunner().invoke(operator, arguments)
+        assert (done.exit_code, done.stderr) == (2, f"logherd operator {arguments[0]}: {file}: {said}\n")
