@@ -44,10 +44,10 @@ class Link:
         return time.time_ns() // 1_000_000
 
     def seen(self, address: str) -> None:
-        """A broker that this client uses: it gets a heartbeat now and every 30 s from now on."""
+        """A broker that this client uses: it gets a heartbeat now and every 30 s, as long as a route names it."""
         if self._build_heartbeat is not None and address not in self._brokers:
             self._brokers.add(address)
-            self.guard.start(f"heartbeat {address}", self._beat(address, self._build_heartbeat))
+            self.guard.start(f"heartbeat {address}", self._beat(address, self._build_heartbeat), eternal=False)
 
     async def beat_once(self, address: str) -> None:
         """Send a heartbeat and wait for its answer, for a broker that must know the client first.
@@ -64,10 +64,13 @@ class Link:
         await self.peers.close()
 
     async def _beat(self, address: str, build: Callable[[str], Heartbeat]) -> None:
-        while True:
+        named = True
+        while named:
             try:
                 request = Frame(RequestCode.HEART_BEAT, 0, body=encode_body(build(self.client_id)))
                 await self.peers.ask(address, request)
             except (NetError, Refused) as error:
                 _log.warning("heartbeat failed", broker=address, error=error)
             await asyncio.sleep(HEARTBEAT_SECONDS)
+            named = self.routes.name(address)
+        self._brokers.discard(address)

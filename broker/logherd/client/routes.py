@@ -151,6 +151,10 @@ class Routes:
         self._known[topic] = (now, route)
         return route
 
+    def name(self, address: str) -> bool:
+        """Whether a route that is remembered has its writer at host:port."""
+        return any(address in route.addresses.values() for _, route in self._known.values())
+
     def forget(self, topic: str) -> None:
         """Ask again next time."""
         self._known.pop(topic, None)

@@ -5,6 +5,7 @@ import zlib
 
 import pytest
 
+from logherd.client import link
 from logherd.client.consumer import Consumer
 from logherd.client.errors import NoRoute, Refused, SendFailed, Unreachable
 from logherd.client.producer import Outgoing, Producer, ProducerOptions
@@ -218,3 +219,20 @@ def test_unique_keys_are_unique_and_readable_by_rocketmqs_tools() -> None:
     assert len(set(made)) == 10_000
     assert {len(key) for key in made} == {32}
     assert made[0].startswith("7F000001")
+
+
+async def test_a_broker_that_no_route_names_any_more_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "HEARTBEAT_SECONDS", 0.01)
+    async with running() as broker, running() as successor, Producer([broker.address]) as producer:
+        broker.topics["T"] = successor.topics["T"] = 1
+        await producer.send("T", Outgoing(b"x"))
+        broker.address = successor.address  # the name service names another one
+        producer._link.routes.forget("T")
+        await producer.send("T", Outgoing(b"x"))
+        async with asyncio.timeout(5):
+            while len(producer._link.guard) > 1:
+                await asyncio.sleep(0)
+        count = len(successor.heartbeats)
+        async with asyncio.timeout(5):
+            while len(successor.heartbeats) < count + 3:
+                await asyncio.sleep(0)
