@@ -31,11 +31,14 @@ class Peers:
         self._closed = False
 
     async def get(self, address: str) -> Connection:
-        """The open connection to host:port. Raises: ConnectFailed, also after `close`; ValueError for no address."""
+        """The open connection to host:port. Raises: ConnectFailed, also after `close` and for what is no address."""
         connection = self._open.get(address)
         if connection is not None and not connection.closed:
             return connection
-        host, port = parse_address(address)
+        try:
+            host, port = parse_address(address)
+        except ValueError as error:  # as named by a name service, which believes every broker
+            raise ConnectFailed(str(error), address) from error
         async with self._locks.setdefault(address, asyncio.Lock()):
             connection = self._open.get(address)
             if connection is None or connection.closed:

@@ -7,6 +7,7 @@ import pytest
 from logherd.client.consumer import Consumer, ConsumerOptions
 from logherd.client.errors import Unreachable
 from logherd.client.producer import Outgoing, Producer
+from logherd.net.connection import Connection
 from unit.client.fake_broker import FakeBroker, running
 
 
@@ -164,3 +165,31 @@ async def test_a_consumer_makes_itself_known_to_who_leads_next() -> None:
                 session.abort()
             assert await read(consumer, 1) == [b"2"]
             assert [[each.group for each in beat.consumers] for beat in next_one.heartbeats] == [["g"]]
+
+
+async def test_a_consumer_reads_on_when_the_name_service_has_named_what_is_no_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        stored(broker, 1)
+        await consumer.assign("T")
+        assert await read(consumer, 1) == [b"0"]
+        while not broker.parked:
+            await asyncio.sleep(0)
+        peers, used = consumer._link.peers, list[str]()
+        connection_to = peers.get
+
+        async def noted(address: str) -> Connection:
+            used.append(address)
+            return await connection_to(address)
+
+        monkeypatch.setattr(peers, "get", noted)
+        address, broker.address = broker.address, "nowhere"
+        consumer._link.routes.forget("T")
+        broker.wake()
+        async with asyncio.timeout(5):
+            while "nowhere" not in used:
+                await asyncio.sleep(0)
+        broker.address = address
+        stored(broker, 1)
+        assert len(await read(consumer, 1)) == 1
