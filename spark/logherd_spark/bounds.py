@@ -85,7 +85,9 @@ def ranges_between(
         wrong = ""
         if first < kept:
             wrong = f"offsets {first} to {min(kept, last) - 1} are gone, the first that is kept is {kept}"
-        elif last > present or first > last:
+        elif first > last:
+            wrong = f"reading would begin at offset {first} and end before {last}"
+        elif last > present:
             wrong = f"offsets {first} to {last - 1} were asked for, the queue ends at {present}"
         if wrong and fail_on_data_loss:
             raise DataLost(f"{queue}: {wrong}; to go on with what is there: option failOnDataLoss=false")

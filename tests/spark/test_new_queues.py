@@ -6,6 +6,7 @@ import pytest
 
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
+from logherd_spark.bounds import ranges_between
 from logherd_spark.cluster import Cluster, QueueRef, Route
 from logherd_spark.errors import DataLost
 from logherd_spark.options import read_options
@@ -59,3 +60,8 @@ def test_a_new_queue_is_read_from_its_first_message_or_where_loss_is_no_matter_f
         assert end == {"Events": {"a:0": 10, "a:1": kept[0] + 150}}
         (part,) = made.partitions(start, end)
         assert (part.value[0], part.value[1:]) == (NEW, (kept[0], kept[0] + 150))
+
+
+def test_bounds_in_the_wrong_order_are_told_as_such_and_not_as_a_queue_that_is_too_short() -> None:
+    with pytest.raises(DataLost, match=r"reading would begin at offset 30 and end before 20;"):
+        ranges_between(Kept({KNOWN: (0, 50)}), {KNOWN: 30}, {KNOWN: 20}, fail_on_data_loss=True)
