@@ -77,6 +77,23 @@ async def test_a_voting_group_grows_and_shrinks_without_replacing_a_pod() -> Non
     assert drive.kubelet.world.faults == []
 
 
+async def test_voters_whose_places_somebody_took_away_find_files_in_which_they_belong_to_the_group() -> None:
+    drive = await founded()
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{NAME}-broker"
+    found = drive.api.find(path)
+    assert found is not None
+    drive.api.put(path, {
+        **found, "metadata": dict(found["metadata"]), "spec": {**found["spec"], "replicas": 1},
+    })  # fmt: skip
+    drive.set_spec({**SPEC, "failover": {"leaseMs": 6000}})
+    while (drive.api.find(path) or {})["spec"]["replicas"] < 3:
+        drive.kubelet.tick(await drive.look())
+        assert replication(drive, 2)["raft"]["members"] == [1, 2, 3]
+    assert replication(drive, 2)["raft"]["election"]["timeoutMs"] == "2000ms"
+    await drive.settle()
+    assert drive.status["inSync"] == "3/3"
+
+
 async def test_a_new_image_reaches_every_voter_and_the_leader_hands_over_itself() -> None:
     drive = await founded()
     before = pods(drive)

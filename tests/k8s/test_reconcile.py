@@ -179,6 +179,18 @@ async def test_more_brokers_come_as_learners_one_at_a_time_and_go_again() -> Non
     assert drive.kubelet.world.faults == []
 
 
+async def test_a_broker_that_is_added_finds_the_files_of_the_spec_that_its_template_is_of() -> None:
+    """Else nothing would ever tell that it runs with the old ones."""
+    drive = await founded()
+    drive.set_spec({**SPEC, "replicas": 4, "replication": {"flush": "Async"}})
+    while (drive.api.find(BROKERS) or {})["spec"]["replicas"] < 4:
+        drive.kubelet.tick(await drive.look())
+    files = (drive.api.find(CONFIG) or {})["data"]
+    found = json.loads(files["orders-broker-3.json"])
+    assert (found["flush"], found["replication"]["replicas"], found["replication"]["learner"]) == ("async", 4, True)
+    assert len(found["guardian"]["peers"]) == 4
+
+
 async def test_volumes_grow_and_no_pod_is_touched() -> None:
     drive = await founded()
     before = uids(drive)

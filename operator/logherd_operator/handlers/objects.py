@@ -16,7 +16,6 @@ from logherd_operator.handlers.known import Known
 from logherd_operator.handlers.looking import Sight
 from logherd_operator.handlers.memory import Drawn, Memory
 from logherd_operator.handlers.shaping import first_counts, shape_of
-from logherd_operator.plan.actions import SetMembers
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.resources.group_objects import render_group
 from logherd_operator.resources.site import Document, Shape, Site
@@ -61,7 +60,7 @@ class Objects:
         for document in rendered.kept:
             if document["kind"] == "StatefulSet":
                 await self._keep_workload(document, sight, plan, memory)
-            elif not self._unknown_yet(document, sight, plan):
+            elif not self._unknown_yet(document, sight):
                 await self._keep(document, memory)
         await self._prune(drawn.digests.keys(), site, memory)
 
@@ -91,14 +90,13 @@ class Objects:
         await self._api.create(document)
         memory.applied[path] = ("", self._clock())
 
-    def _unknown_yet(self, document: Document, sight: Sight, plan: Plan) -> bool:
-        """Who begins as a learner, and how many there are, stands in the brokers' files: they are not written while no
-        controller can tell, or another number is on its way."""
+    def _unknown_yet(self, document: Document, sight: Sight) -> bool:
+        """Who begins as a learner stands in the brokers' files; it is not written while no controller can tell."""
         config = f"{sight.site.workload('broker')}-config"
-        if document["metadata"]["name"] != config or sight.observed.platform.brokers is None:
-            return False
-        grows = any(isinstance(each, SetMembers) and each.component == "broker" for each in plan.actions)
-        return sight.observed.group is None or grows
+        observed = sight.observed
+        return (
+            document["metadata"]["name"] == config and observed.group is None and observed.platform.brokers is not None
+        )
 
     async def _keep(self, document: Document, memory: Memory) -> None:
         path = path_of(document)

@@ -28,11 +28,19 @@ def shape_of(
     count = first.get("broker", 0) if brokers is None else brokers
     return Shape(
         brokers=count,
+        members=max(count, _coming(plan)),
         controllers=first.get("controller", 0) if controllers is None else controllers,
         first_learner=_first_learner(observed.group),
         broker_claim=_claim(known.workload(key, site.workload("broker"))),
         controller_claim=_claim(known.workload(key, site.workload("controller"))),
         founders=None if site.group.spec.by_controllers else founders or count or None,
+    )
+
+
+def _coming(plan: Plan) -> int:
+    """So many places of brokers the plan lets exist; 0 if it adds none. They start from the files as they are then."""
+    return max(
+        (each.count for each in plan.actions if isinstance(each, SetMembers) and each.component == "broker"), default=0
     )
 
 

@@ -32,7 +32,7 @@ def broker_files(site: Site, shape: Shape) -> dict[str, dict[str, Any]]:
             leader_address=f"{site.leader_host()}:{Ports.CLIENT}",
             learner=shape.first_learner is not None and ordinal >= shape.first_learner,
             founders=shape.founders,
-            brokers=shape.brokers,
+            brokers=shape.members or shape.brokers,
         )
         place = BrokerPlace(
             broker_id=ordinal + 1,

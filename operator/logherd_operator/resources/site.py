@@ -30,7 +30,8 @@ class Shape:
     """How many places there are now. Brokers from `first_learner` on begin as learners; None: all found the group.
 
     The claims: size of the volumes that a StatefulSet makes, if there is one; it cannot be changed in place.
-    `founders`: with so many brokers a group began that leads itself.
+    `founders`: with so many brokers a group began that leads itself. `members`: so many are to belong to it, which is
+    more than there are while places are being added; None: as many as there are.
     """
 
     brokers: int
@@ -39,6 +40,7 @@ class Shape:
     broker_claim: str | None = None
     controller_claim: str | None = None
     founders: int | None = None
+    members: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
