@@ -33,6 +33,10 @@ def _static(refused: str | None = None, **roles: Any) -> Document:
     return Document({"replication": {"mode": "Static", "static": roles}}, refused)
 
 
+def _names(address: str, refused: str | None = None) -> Document:
+    return Document({"nameService": {"mode": "External", "addresses": [address]}}, refused)
+
+
 DOCUMENTS: tuple[Document, ...] = (
     Document({}),
     Document({}, name="a" * 40),
@@ -73,6 +77,9 @@ DOCUMENTS: tuple[Document, ...] = (
     Document({"nameService": {"mode": "External"}}, "at least one address"),
     Document({"nameService": {"addresses": ["a:9876"]}}, "needs no"),
     Document({"nameService": {"mode": "External", "addresses": ["a"]}}, "addresses"),
+    *(_names(f"10.0.0.1:{port}") for port in ("1", "9876", "60000", "65535")),
+    *(_names(f"a:{port}", "addresses") for port in ("0", "65536", "70000", "99999", "100000")),
+    *(_names(f"{host}:9876", "addresses") for host in ("-", ".", "a.", "-a", "a" * 254)),
     Document(_resources({"memory": "1Gi"}, {"memory": "1024Mi"})),
     Document(_resources({"memory": "1Gi"}, {"memory": "1023Mi"}), "requests.memory should not be above limits.memory"),
     Document(_resources({}, {"cpu": "1"}), "limits.memory is required"),
