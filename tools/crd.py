@@ -37,7 +37,7 @@ def of_chart() -> str:
 
 def values() -> str:
     """What the group's chart takes: the whole spec, so that a typo is refused before anything is sent."""
-    name = {"type": "string", "pattern": "^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$", "maxLength": 40}
+    name = {"type": "string", "pattern": "^([a-z]([a-z0-9-]*[a-z0-9])?)?$", "maxLength": 40}
     test = {"type": "object", "additionalProperties": False, "properties": {"image": {"type": "string"}}}
     schema = {
         "$schema": "http://json-schema.org/draft-07/schema#",

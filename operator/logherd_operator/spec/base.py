@@ -72,7 +72,8 @@ class OfPod:
         return dict(self._schema)
 
 
-_LABEL = "[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_LABEL_END = "[a-z0-9-]*[a-z0-9]"
+_LABEL = f"[a-z0-9]({_LABEL_END})?"
 _HOST = "[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
 _PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _CRON_PART = r"(\*|[0-9A-Za-z]+(-[0-9A-Za-z]+)?)(/[0-9]+)?"
@@ -80,8 +81,10 @@ _CRON_FIELD = rf"{_CRON_PART}(,{_CRON_PART})*"
 _QUANTITY = r"[0-9]{1,15}(\.[0-9]{1,3})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?"
 
 DnsLabel = Annotated[str, Matching(_LABEL, "lower-case letters, digits and dashes", length_max=63)]
-ShortDnsLabel = Annotated[str, Matching(_LABEL, "lower-case letters, digits and dashes", length_max=40)]
-"""A group's name: names derived from it must fit the 63 characters of a label."""
+ShortDnsLabel = Annotated[
+    str, Matching(f"[a-z]({_LABEL_END})?", "lower-case letters, digits and dashes, a letter first", length_max=40)
+]
+"""A group's name: names derived from it must fit the 63 characters of a label, and a Service's begins with a letter."""
 DnsName = Annotated[str, Matching("[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "lower-case letters, digits, dashes and dots")]
 Endpoint = Annotated[str, Matching(rf"{_HOST}:{_PORT}", "host:port with a port from 1 to 65535")]
 Quantity = Annotated[str, Matching(_QUANTITY, "an amount such as 20Gi or 500m")]

@@ -77,8 +77,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "",
         f"self.metadata.name.size() <= {GROUP_NAME_LENGTH_MAX} && "
-        "self.metadata.name.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')",
-        f"the name is a DNS label of at most {GROUP_NAME_LENGTH_MAX} characters, because other names derive from it",
+        "self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')",
+        f"the name is a DNS label of at most {GROUP_NAME_LENGTH_MAX} characters that begins with a letter, because "
+        "names of Services and others derive from it",
     ),
     Rule(
         "spec",

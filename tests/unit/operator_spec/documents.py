@@ -42,6 +42,8 @@ DOCUMENTS: tuple[Document, ...] = (
     Document({}, name="a" * 40),
     Document({}, "40 characters", name="a" * 41),
     Document({}, "characters", name="or.ders"),
+    Document({}, "characters", name="1orders"),
+    Document({}, name="o1"),
     Document({"replicas": 7}),
     Document({"replicas": 8}, "less than or equal to 7"),
     Document({"replicas": 2, "replication": {"minInSyncReplicas": 2}}),
