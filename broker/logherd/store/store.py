@@ -308,8 +308,7 @@ class MessageStore:
         log.cut(at)
 
     def uncommitted(self, queue: QueueLog, offset: int = 0) -> Iterator[tuple[int, Buffer]]:
-        """(position, record) of the messages of a queue, from `offset` on, that are appended and not committed, oldest
-        first."""
+        """(position, record) of a queue's messages from `offset` on that are not committed, oldest first."""
         for position, size, _ in UNIT.iter_unpack(queue.uncommitted_units(offset)):
             yield position, self._log.read_raw(position, size)[0]
 
@@ -334,10 +333,8 @@ class MessageStore:
         return self._log.untaken
 
     def background_work(self) -> bool:
-        """One small step of zeroing ahead, derived files, checkpoint, deletions. Writer thread only.
-
-        True if more could be done at once. See LogWriter.background_work.
-        """
+        """One small step of zeroing ahead, derived files, checkpoint, deletions. Writer thread only. True if more could
+        be done at once. See LogWriter.background_work."""
         return self._writer.background_work()
 
     def read(
@@ -487,11 +484,9 @@ class MessageStore:
         self._derived.tick()
 
     def close(self) -> None:
-        """Write what is derived, mark the store as closed in order and let go of it. Blocks; call it when the writer
-        thread has ended. Appended and unwritten records are dropped: nobody was told that they are stored.
-
-        Raises: StoreStopped if the disk fails at that; it is let go of all the same, and the next opening recovers it.
-        """
+        """Write what is derived, mark the store as closed in order and let go of it. Blocks; the writer thread has
+        ended. What is not written is dropped: nobody was told that it is stored. Raises: StoreStopped if the disk fails
+        at that; it is let go of all the same, and the next opening recovers it."""
         writer = self._writer
         try:
             if writer.failure is None:
