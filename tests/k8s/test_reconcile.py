@@ -208,6 +208,25 @@ async def test_volumes_grow_and_no_pod_is_touched() -> None:
     assert uids(drive) == before
 
 
+async def test_volumes_of_controllers_grow_and_no_pod_is_touched() -> None:
+    drive = await founded()
+    before = uids(drive)
+    drive.set_spec({**SPEC, "controllers": {"embedded": {"storage": {"size": "8Gi"}}}})
+    await drive.settle()
+    sizes = {
+        each["metadata"]["name"]: each["spec"]["resources"]["requests"]["storage"]
+        for each in drive.api.of_kind("persistentvolumeclaims")
+    }
+    assert sizes == {
+        **{f"data-orders-controller-{n}": str(8 << 30) for n in range(3)},
+        **{f"data-orders-broker-{n}": str(20 << 30) for n in range(3)},
+    }
+    found = drive.api.find(BROKERS.replace("-broker", "-controller"))
+    assert found is not None
+    assert found["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"] == "8Gi"
+    assert (uids(drive), drive.status["phase"]) == (before, "Running")
+
+
 async def test_hot_settings_reach_running_brokers() -> None:
     drive = await founded()
     before = uids(drive)

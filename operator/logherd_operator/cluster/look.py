@@ -35,6 +35,7 @@ def platform_of(brokers: Object | None, controllers: Object | None) -> Platform:
         broker_revision=_revision(brokers),
         controller_revision=_revision(controllers),
         broker_claim=None if brokers is None else _claim(brokers),
+        controller_claim=None if controllers is None else _claim(controllers),
     )
 
 

@@ -28,7 +28,7 @@ class Orders:
 class Platform:
     """What the platform keeps. Counts are None before anything was made. A revision names what a place is made from.
 
-    `broker_claim`: bytes of a volume that the platform would make for a new broker; None where volumes have no size.
+    The claims: bytes of a volume that the platform would make for a new place; None where volumes have no size.
     `leader_address`: there is one that follows whom the controllers elect, and routes name that.
     """
 
@@ -37,6 +37,7 @@ class Platform:
     broker_revision: str = ""
     controller_revision: str = ""
     broker_claim: int | None = None
+    controller_claim: int | None = None
     leader_address: bool = True
 
 

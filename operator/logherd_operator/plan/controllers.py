@@ -51,7 +51,7 @@ def heal_controllers(situation: Situation) -> Iterator[Step]:
     wanted = situation.observed.platform.controller_revision
     for slot in situation.observed.controllers:
         instance = slot.instance
-        if instance is None or not situation.broken(instance, wanted, situation.observed.controllers):
+        if not wanted or instance is None or not situation.broken(instance, wanted, situation.observed.controllers):
             continue
         yield Act(
             action=Restart(
@@ -64,11 +64,14 @@ def heal_controllers(situation: Situation) -> Iterator[Step]:
 
 
 def roll_controllers(situation: Situation) -> Iterator[Step]:
-    """Restart what was made from another revision: first what is not ready; the one that leads last, handed over."""
-    if situation.spec.controllers.embedded is None:
-        return
+    """Restart what was made from another revision: first what is not ready; the one that leads last, handed over.
+
+    Without their keeper, as while it is replaced by one of larger volumes, nobody says what is wanted.
+    """
     slots, wanted = situation.observed.controllers, situation.observed.platform.controller_revision
-    stale = [each for each in slots if each.instance is not None and _reason(situation, each.instance, wanted)]
+    if situation.spec.controllers.embedded is None or not wanted:
+        return
+    stale = [each for each in slots if _reason(situation, each, wanted)]
     if not stale or held_for_orders(situation, stale):
         return
     yield from _rest(situation, slots, wanted)
@@ -116,7 +119,7 @@ def _take(situation: Situation, victim: Slot, instance: Instance) -> Iterator[St
             operation=_update("Switch", "the controllers' leadership is handed over", victim),
         )
         return
-    why = _reason(situation, instance, situation.observed.platform.controller_revision) or RestartReason.SPEC_CHANGED
+    why = _reason(situation, victim, situation.observed.platform.controller_revision) or RestartReason.SPEC_CHANGED
     yield Act(
         action=Restart(
             component="controller", ordinal=victim.ordinal, uid=instance.uid, why=why, serving=instance.ready,
@@ -131,9 +134,14 @@ def _successor(quorum: Quorum, leaving: str) -> str:
     return min(others, key=lambda each: (each.lag or 0, each.node)).node
 
 
-def _reason(situation: Situation, instance: Instance, wanted: str) -> RestartReason | None:
+def _reason(situation: Situation, slot: Slot, wanted: str) -> RestartReason | None:
+    instance = slot.instance
+    if instance is None:
+        return None
     if instance.revision != wanted:
         return RestartReason.SPEC_CHANGED if instance.ready else RestartReason.STUCK
+    if not instance.terminating and situation.resize_is_due(slot):
+        return RestartReason.VOLUME_RESIZE
     return RestartReason.MANUAL if situation.ordered_anew(instance) else None
 
 

@@ -20,15 +20,14 @@ __all__ = ["heal_stuck", "restart_reason", "roll_brokers"]
 
 def restart_reason(situation: Situation, slot: Slot) -> RestartReason | None:
     """Why this broker has to be restarted, if it has to."""
-    instance, volume = slot.instance, slot.volume
+    instance = slot.instance
     if instance is None or instance.terminating:
         return None
     if situation.stale(slot):
         wanted, siblings = situation.observed.platform.broker_revision, situation.observed.brokers
         broken = situation.broken(instance, wanted, siblings)
         return RestartReason.STUCK if broken else RestartReason.SPEC_CHANGED
-    waits_since = volume.resize_waits_since if volume is not None else None
-    if waits_since is not None and situation.now - waits_since >= situation.pace.resize:
+    if situation.resize_is_due(slot):
         return RestartReason.VOLUME_RESIZE
     return RestartReason.MANUAL if situation.ordered_anew(instance) else None
 

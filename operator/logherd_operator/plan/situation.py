@@ -60,6 +60,11 @@ class Situation:
         ordered = self.observed.orders.restart_at
         return ordered is not None and instance.started_at < ordered <= self.now
 
+    def resize_is_due(self, slot: Slot) -> bool:
+        """Has the volume grown and waited long enough for a restart of what uses it?"""
+        waits_since = slot.volume.resize_waits_since if slot.volume is not None else None
+        return waits_since is not None and self.now - waits_since >= self.pace.resize
+
     def stale(self, slot: Slot) -> bool:
         """Was what stands here made from another revision than the wanted one?"""
         return slot.instance is not None and slot.instance.revision != self.observed.platform.broker_revision

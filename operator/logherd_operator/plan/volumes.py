@@ -1,8 +1,9 @@
 """Chapters: volumes grow before anything is restarted; volumes of removed brokers go if the spec says so."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from logherd_operator.observed.slots import Slot
+from logherd_operator.observed.quorum import controller_name
+from logherd_operator.observed.slots import Component, Slot
 from logherd_operator.plan.actions import DeleteVolume, GrowVolume, RenewClaims
 from logherd_operator.plan.outcome import Act, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation
@@ -12,16 +13,32 @@ __all__ = ["delete_unused", "grow"]
 
 
 def grow(situation: Situation) -> Iterator[Step]:
-    """One volume after the other, the leader's last; then volumes of new brokers begin with the new size.
+    """One volume after the other, the leaders' last; then volumes of new places begin with the new size.
 
     A volume that is larger than the spec says is left alone (OP-72).
     """
-    claim = situation.observed.platform.broker_claim
+    platform, embedded = situation.observed.platform, situation.spec.controllers.embedded
+    group, quorum = situation.group, situation.observed.quorum
+    leader = group.leader - 1 if group is not None and group.leader is not None else None
+    brokers = _last(situation.kept(), leader)
+    yield from _grow("broker", brokers, platform.broker_claim, situation.spec.storage.size)
+    if embedded is None:
+        return
+    leading = quorum.leader if quorum is not None else None
+    ordinal = next((n for n in range(embedded.replicas) if controller_name(n) == leading), None)
+    controllers = _last(situation.observed.controllers[: embedded.replicas], ordinal)
+    yield from _grow("controller", controllers, platform.controller_claim, embedded.storage.size)
+
+
+def _last(slots: Iterable[Slot], leader: int | None) -> list[Slot]:
+    return sorted(slots, key=lambda each: (each.ordinal == leader, each.ordinal))
+
+
+def _grow(component: Component, slots: Iterable[Slot], claim: int | None, wanted: str) -> Iterator[Step]:
+    """Of one component. `claim`: what its keeper makes now; None where volumes have no size."""
     if claim is None:
         return
-    size = int(quantity_value(situation.spec.storage.size))
-    leader = situation.group.leader if situation.group is not None else None
-    slots = sorted(situation.kept(), key=lambda each: (each.broker_id == leader, each.ordinal))
+    size = int(quantity_value(wanted))
     for slot in slots:
         volume = slot.volume
         if volume is None or volume.lost:
@@ -29,27 +46,30 @@ def grow(situation: Situation) -> Iterator[Step]:
         if volume.requested < size:
             yield Act(
                 action=GrowVolume(
-                    component="broker", ordinal=slot.ordinal, uid=volume.uid, size=size,
-                    reason=f"{volume.requested} bytes are less than storage.size",
+                    component=component, ordinal=slot.ordinal, uid=volume.uid, size=size,
+                    reason=f"{volume.requested} bytes are less than {wanted}",
                 ),
-                operation=_operation("Grow", slot, size),
+                operation=_operation("Grow", component, slot, size),
             )  # fmt: skip
-            yield Wait(operation=_operation("Grow", slot, size))
+            yield Wait(operation=_operation("Grow", component, slot, size))
         elif volume.capacity < size and volume.resize_waits_since is None:
-            yield Wait(operation=_operation("Resizing", slot, size))
+            yield Wait(operation=_operation("Resizing", component, slot, size))
     if claim < size:
         yield Act(
-            action=RenewClaims(component="broker", size=size, reason="new brokers should begin with the new size"),
+            action=RenewClaims(
+                component=component, size=size, reason=f"new {component}s should begin with the new size"
+            ),
             operation=Operation(
                 type=OperationType.GROW, state="RenewClaims", message="the template of the volumes is replaced"
             ),
         )  # fmt: skip
 
 
-def _operation(state: str, slot: Slot, size: int) -> Operation:
+def _operation(state: str, component: Component, slot: Slot, size: int) -> Operation:
+    whose = f"broker {slot.broker_id}" if component == "broker" else f"controller {slot.ordinal}"
     return Operation(
         type=OperationType.GROW, state=state, ordinal=slot.ordinal,
-        message=f"the volume of broker {slot.broker_id} grows to {size} bytes",
+        message=f"the volume of {whose} grows to {size} bytes",
     )  # fmt: skip
 
 

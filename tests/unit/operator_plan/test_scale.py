@@ -17,6 +17,7 @@ from logherd_operator.plan.actions import (
     PushConfig,
     RemoveMember,
     RenewClaims,
+    Restart,
     SetMembers,
     SetRules,
     Switchover,
@@ -27,6 +28,7 @@ from unit.operator_plan.looks import (
     NOW,
     WANTED,
     broker,
+    controllers,
     decide,
     group,
     instance,
@@ -225,6 +227,45 @@ def test_volumes_grow_one_by_one_the_leaders_last_and_then_the_claims_of_new_one
     done = with_broker(observed, broker(0, volume=Volume(uid="v0", requested=31 * GIB, capacity=31 * GIB)))
     (claims,) = decide(done, storage={"size": "30Gi"}).actions
     assert isinstance(claims, RenewClaims)
+
+
+LARGER: dict[str, Any] = {"controllers": {"embedded": {"storage": {"size": "8Gi"}}}}
+
+
+def with_controllers(*sizes: int, **fields: Any) -> Observed:
+    slots = tuple(
+        replace(each, volume=Volume(**{"uid": f"c{each.ordinal}", "requested": size, "capacity": size} | fields))
+        for each, size in zip(controllers(), sizes, strict=True)
+    )
+    observed = look(controllers=slots)
+    return replace(observed, platform=replace(observed.platform, controller_claim=5 * GIB))
+
+
+def test_volumes_of_controllers_grow_one_by_one_the_leaders_last() -> None:
+    for sizes, ordinal in (((5, 5, 5), 1), ((5, 8, 5), 2), ((5, 8, 8), 0)):
+        (growing,) = decide(with_controllers(*(each * GIB for each in sizes)), **LARGER).actions
+        assert isinstance(growing, GrowVolume)
+        assert (growing.component, growing.ordinal, growing.size) == ("controller", ordinal, 8 * GIB)
+    (claims,) = decide(with_controllers(*[8 * GIB] * 3), **LARGER).actions
+    assert isinstance(claims, RenewClaims)
+    assert claims.component == "controller"
+    assert decide(with_controllers(*[5 * GIB] * 3)).actions == ()
+
+
+def test_controllers_are_restarted_for_a_file_system_that_does_not_grow_the_leader_last() -> None:
+    observed = with_controllers(*[8 * GIB] * 3, resize_waits_since=NOW - 301)
+    observed = replace(observed, platform=replace(observed.platform, controller_claim=8 * GIB))
+    (restart,) = decide(observed, **LARGER).actions
+    assert isinstance(restart, Restart)
+    assert (restart.component, restart.ordinal, restart.why.value) == ("controller", 2, "VolumeResize")
+
+
+def test_controllers_whose_keeper_is_away_are_not_restarted_for_it() -> None:
+    observed = with_controllers(*[8 * GIB] * 3)
+    away = replace(observed.platform, controllers=None, controller_revision="", controller_claim=None)
+    (made,) = decide(replace(observed, platform=away), **LARGER).actions
+    assert isinstance(made, SetMembers)
+    assert (made.component, made.before) == ("controller", None)
 
 
 def test_before_the_group_is_founded_its_size_is_free() -> None:
