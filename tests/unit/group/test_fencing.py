@@ -9,6 +9,7 @@ from logherd.group.output import Fenced, Following, Promise, Serving, Strange
 from logherd.group.seat import Process, replica_of
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch
+from logherd.raft.memory import MemoryLog
 from logherd.replication.epochs import ORIGIN
 from logherd.replication.messages import (
     AppendAck,
@@ -86,6 +87,37 @@ def test_a_leaders_own_flush_counts() -> None:
     assert leader.committed < end
     leader.flush()
     assert leader.committed == end
+
+
+def test_a_learner_shows_only_what_it_has_flushed_itself() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    stage.nodes[4] = learner = Node(stage, 4, MemoryLog(), learner=True)
+    stage.run(3_000)
+    learner.slow = True
+    end = leader.append()
+    stage.run(400)
+    assert learner.core.ground.commit == leader.committed == end
+    assert learner.committed < end
+    learner.flush()
+    assert learner.committed == end
+
+
+def test_what_is_flushed_and_not_committed_is_not_shown_with_what_is() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    stage.run(500)
+    one, other = followers_of(stage)
+    first = leader.append()
+    stage.run(1)
+    other.slow = True
+    later = leader.append()
+    stage.run(400)
+    assert leader.committed == one.committed == first
+    assert leader.log.end == one.log.end == later
+    other.flush()
+    stage.run(400)
+    assert leader.committed == one.committed == later
 
 
 def test_an_epoch_once_seen_outlives_the_process() -> None:
