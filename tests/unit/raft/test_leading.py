@@ -1,0 +1,235 @@
+"""What a leader may do before its first record is committed, and what it counts."""
+
+from dataclasses import replace
+
+import pytest
+
+from logherd.model.names import Epoch, Position
+from logherd.raft import leader as leader_module
+from logherd.raft.core import RaftCore, found_group
+from logherd.raft.inputs import ChangeMembers, Flushed, Propose, ProposeAll, Read, Received, Tick
+from logherd.raft.leader import Leader
+from logherd.raft.members import Configuration, Goal
+from logherd.raft.memory import MemoryLog
+from logherd.raft.messages import Doubtful, Trusted, VoteAnswer
+from logherd.raft.options import RaftOptions
+from logherd.raft.output import Output, ReadReady, Refusal, Refused, Role, Unknown
+from logherd.raft.record import Kind
+from logherd.raft.store import HardState
+from logherd.replication.epochs import ORIGIN
+from logherd.replication.log import Image
+from logherd.replication.messages import (
+    AppendAck,
+    ClusterId,
+    Envelope,
+    Heartbeat,
+    HeartbeatAck,
+    ReadAsk,
+    ReadGrant,
+    ReplicaId,
+    Stale,
+)
+
+A, B, C, D = ReplicaId("a"), ReplicaId("b"), ReplicaId("c"), ReplicaId("d")
+CLUSTER = ClusterId("test")
+HARD = HardState(CLUSTER, A)
+OPTIONS = RaftOptions()
+
+
+class Led:
+    """A leader of term 1 that has heard nobody since it was elected, and what the test does with it."""
+
+    def __init__(self, *, options: RaftOptions = OPTIONS, members: Configuration | None = None) -> None:
+        self.log = MemoryLog()
+        found_group(self.log, HARD, (A, B, C))
+        if members is not None:
+            self.log.keep_image(Image("founding", ORIGIN, 0, 0, 0, members.encode()), b"")
+        self.core = RaftCore(self.log, options, hard=HARD, seed=1, now=0)
+        self.now = 0
+        while self.core.role is Role.FOLLOWER:
+            self.now += 20
+            self.step(Tick())
+        for answer in (VoteAnswer(granted=True, pre=True), VoteAnswer(granted=True)):
+            for peer in (B, C):
+                self.hear(answer, peer)
+            self.flush()
+
+    def step(self, event: object) -> Output:
+        out = self.core.step(event, self.now)  # type: ignore[arg-type]
+        self.sent = out.messages
+        return out
+
+    def hear(self, body: object, sender: ReplicaId = B) -> Output:
+        return self.step(Received(Envelope(CLUSTER, sender, A, Epoch(1), body)))
+
+    def flush(self) -> None:
+        self.step(Flushed(self.core.ground.durable.token))
+
+    def acked(self, sender: ReplicaId = B) -> AppendAck:
+        """The answer of who has everything, in the exchange that is on."""
+        shipper = self.leading.shipper
+        sent = shipper.sender(sender)
+        assert sent is not None
+        return AppendAck(sent.generation, self.log.end, self.log.end)
+
+    def alive(self, sender: ReplicaId = B) -> HeartbeatAck:
+        """The answer to the newest round."""
+        return HeartbeatAck(self.leading.shipper.rounds.last, self.log.end)
+
+    def get_ready(self) -> None:
+        self.hear(self.acked())
+        assert self.leading.ready
+
+    @property
+    def leading(self) -> Leader:
+        assert self.core.leading is not None
+        return self.core.leading
+
+
+def test_nothing_is_served_before_the_first_record_is_committed() -> None:
+    led = Led(options=replace(OPTIONS, lease_reads=True))
+    led.hear(led.alive())
+    assert led.step(Propose(1, b"x")).answers == (Refused(1, Refusal.NOT_READY, A),)
+    assert led.step(Read(2, lease=True)).answers == (Refused(2, Refusal.NOT_READY, A),)
+    led.hear(ReadAsk(3))
+    assert [each.body for each in led.sent] == [ReadGrant(3, None)]
+    assert not led.leading.leased(led.now)
+    assert led.leading.leased_until == 0
+    led.get_ready()
+    assert led.leading.leased(led.now)
+    assert led.leading.leased_until == led.now + OPTIONS.lease_ms
+
+
+def test_a_change_that_another_leader_began_goes_on_only_after_the_first_record_is_committed() -> None:
+    led = Led(members=Configuration((A, B, C), outgoing=(A, B, D)))
+    kinds = [record.kind for record in led.log.records(Position(0), led.log.end)]
+    assert led.core.role is Role.LEADER
+    assert kinds == [Kind.NOOP]
+
+
+@pytest.mark.parametrize("options", [OPTIONS, replace(OPTIONS, lease_reads=True)], ids=["not allowed", "not asked for"])
+def test_a_read_is_served_from_the_lease_only_if_both_sides_want_that(options: RaftOptions) -> None:
+    led = Led(options=options)
+    led.get_ready()
+    led.hear(led.alive())
+    out = led.step(Read(1, lease=not options.lease_reads))
+    assert out.answers == ()
+    assert [type(each.body) for each in led.sent] == [Heartbeat, Heartbeat]
+    answered = led.hear(led.alive())
+    assert answered.answers == () or [type(each) for each in answered.answers] == [ReadReady]
+
+
+def test_a_read_waits_for_a_round_that_begins_after_it_was_asked() -> None:
+    led = Led()
+    led.get_ready()
+    before = led.alive()
+    led.hear(before, C)
+    out = led.step(Read(1))
+    after = led.alive()
+    assert after.round == before.round + 1
+    led.hear(before)
+    assert led.core.ground.progress.waiting_reads == []
+    led.hear(after)
+    assert [at for at, _ in led.core.ground.progress.waiting_reads] == [led.core.ground.progress.commit]
+    assert out.answers == ()
+
+
+def test_reads_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_module, "_READS_MAX", 2)
+    led = Led()
+    led.get_ready()
+    assert led.step(Read(1)).answers == ()
+    led.hear(ReadAsk(2))
+    assert led.step(Read(3)).answers == (Refused(3, Refusal.BUSY, A),)
+    led.hear(ReadAsk(4))
+    assert [each.body for each in led.sent] == [ReadGrant(4, None)]
+
+
+def refused(out: Output) -> list[int]:
+    return [answer.request for answer in out.answers if isinstance(answer, Refused) and answer.reason is Refusal.BUSY]
+
+
+def test_what_is_proposed_together_is_bounded_as_if_one_by_one() -> None:
+    led = Led(options=replace(OPTIONS, uncommitted_records_max=3, uncommitted_bytes_max=10))
+    led.get_ready()
+    many = tuple(Propose(number, b"x") for number in range(1, 6))
+    assert refused(led.step(ProposeAll(many))) == [4, 5]
+    assert refused(led.step(Propose(6, b"x"))) == [6]
+
+
+def test_bytes_under_way_are_bounded_and_a_large_record_travels_alone() -> None:
+    led = Led(options=replace(OPTIONS, uncommitted_bytes_max=10))
+    led.get_ready()
+    assert refused(led.step(ProposeAll((Propose(1, bytes(6)), Propose(2, bytes(5)), Propose(3, bytes(4)))))) == [2]
+    assert refused(led.step(Propose(4, b"x"))) == [4]
+    led.flush()
+    led.hear(led.acked())
+    assert refused(led.step(ProposeAll((Propose(5, bytes(99)), Propose(6, b""), Propose(7, b"x"))))) == [6, 7]
+    assert refused(led.step(Propose(8, bytes(99)))) == [8]
+
+
+def test_only_a_members_doubt_is_heard() -> None:
+    led = Led()
+    led.get_ready()
+    end = led.log.end
+    led.hear(Doubtful(7, led.alive()), D)
+    assert led.log.end == end
+    led.hear(Doubtful(7, led.alive()), C)
+    assert led.log.end > end
+
+
+def test_whoever_doubts_counts_for_no_record_and_no_read_until_the_record_of_its_doubt_is_committed() -> None:
+    led = Led()
+    led.get_ready()
+    led.hear(Doubtful(7, led.acked(C)), C)
+    record = led.log.end
+    led.flush()
+    led.step(Read(1))
+    for answer in (led.acked(C), led.alive(C)):
+        led.hear(Doubtful(7, answer), C)
+        led.hear(answer, C)  # As if an earlier life had said it.
+    assert led.core.ground.progress.commit < record
+    assert led.core.ground.progress.waiting_reads == []
+    led.hear(led.acked(B))
+    assert led.core.ground.progress.commit == record
+    led.hear(Doubtful(7, led.alive(C)), C)
+    assert Trusted(7, record) in [each.body for each in led.sent]
+    assert led.core.ground.progress.waiting_reads == []
+    led.hear(led.alive(C), C)
+    led.now += OPTIONS.ship.heartbeat_ms
+    led.step(Tick())
+    led.hear(led.alive(C), C)
+    assert len(led.core.ground.progress.waiting_reads) == 1
+
+
+def test_a_leader_that_hears_nobody_leads_for_an_election_time_out_and_no_longer() -> None:
+    led = Led()
+    began = led.now
+    while led.core.role is Role.LEADER:
+        led.now += 1
+        led.step(Tick())
+    assert led.now == began + OPTIONS.election_ms
+
+
+def test_a_change_that_waits_for_a_new_voter_is_given_up_in_time() -> None:
+    led = Led()
+    led.get_ready()
+    led.step(ChangeMembers(5, Goal((A, B, D))))
+    assert led.leading.changing
+    until = led.now + OPTIONS.change_ms_max
+    while led.now < until - 100:
+        led.now += 100
+        assert led.step(Tick()).answers == ()
+        led.flush()
+        led.hear(led.acked())
+        led.hear(led.alive())
+    led.now = until
+    assert led.step(Tick()).answers == (Refused(5, Refusal.BEHIND, A),)
+    assert not led.leading.changing
+
+
+def test_of_a_change_that_a_leader_leaves_behind_nothing_is_known() -> None:
+    led = Led()
+    led.get_ready()
+    led.step(ChangeMembers(5, Goal((A, B, D))))
+    assert led.step(Received(Envelope(CLUSTER, B, A, Epoch(2), Stale()))).answers == (Unknown(5),)
