@@ -7,16 +7,16 @@ import pytest
 from logherd.model.names import Epoch, Position
 from logherd.raft import leader as leader_module
 from logherd.raft.core import RaftCore, found_group
-from logherd.raft.inputs import ChangeMembers, Flushed, Propose, ProposeAll, Read, Received, Tick
+from logherd.raft.inputs import ChangeMembers, DiskFull, Flushed, Propose, ProposeAll, Read, Received, Tick, Transfer
 from logherd.raft.leader import Leader
 from logherd.raft.members import Configuration, Goal
 from logherd.raft.memory import MemoryLog
-from logherd.raft.messages import Doubtful, Trusted, VoteAnswer
+from logherd.raft.messages import Doubtful, Trusted, VoteAnswer, VoteRequest
 from logherd.raft.options import RaftOptions
-from logherd.raft.output import Output, ReadReady, Refusal, Refused, Role, Unknown
+from logherd.raft.output import Decided, Output, ReadReady, Refusal, Refused, Role, Unknown
 from logherd.raft.record import Kind
 from logherd.raft.store import HardState
-from logherd.replication.epochs import ORIGIN
+from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.log import Image
 from logherd.replication.messages import (
     AppendAck,
@@ -233,3 +233,56 @@ def test_of_a_change_that_a_leader_leaves_behind_nothing_is_known() -> None:
     led.get_ready()
     led.step(ChangeMembers(5, Goal((A, B, D))))
     assert led.step(Received(Envelope(CLUSTER, B, A, Epoch(2), Stale()))).answers == (Unknown(5),)
+
+
+def test_members_are_changed_only_by_a_leader_that_has_committed_in_its_term() -> None:
+    led = Led()
+    assert led.step(ChangeMembers(5, Goal((A, B, D)))).answers == (Refused(5, Refusal.NOT_READY, A),)
+    led.get_ready()
+    assert led.step(ChangeMembers(6, Goal((A, B, D)))).answers == ()
+
+
+def test_a_second_change_waits_for_nobody_and_one_that_replaces_the_first_says_so() -> None:
+    led = Led()
+    led.get_ready()
+    led.step(ChangeMembers(5, Goal((A, B, D))))
+    assert led.step(ChangeMembers(6, Goal((A, B)))).answers == (Refused(6, Refusal.RUNNING, A),)
+    assert led.step(ChangeMembers(7, Goal((A, C, D)), instead=True)).answers == (Refused(5, Refusal.BEHIND, A),)
+    assert led.leading.goal == Goal((A, C, D))
+
+
+def test_no_change_begins_while_leadership_is_handed_over() -> None:
+    led = Led()
+    led.get_ready()
+    led.step(Transfer(4, C))
+    assert led.leading.handing_over == C
+    assert led.step(ChangeMembers(5, Goal((A, B, D)))).answers == (Refused(5, Refusal.RUNNING, A),)
+
+
+@pytest.mark.parametrize("goal", [Goal(()), Goal((A, B), learners=(B,))], ids=["nobody votes", "voter and learner"])
+def test_a_goal_that_cannot_be_reached_is_refused(goal: Goal) -> None:
+    led = Led()
+    led.get_ready()
+    assert led.step(ChangeMembers(5, goal)).answers == (Refused(5, Refusal.INVALID, A),)
+    assert not led.leading.changing
+
+
+def test_a_leader_without_room_changes_no_members_but_says_what_is_so_already() -> None:
+    led = Led()
+    led.get_ready()
+    led.step(DiskFull(full=True))
+    assert led.step(ChangeMembers(5, Goal((A, B, D)))).answers == (Refused(5, Refusal.DISK_FULL, A),)
+    assert [type(each) for each in led.step(ChangeMembers(6, Goal((A, B, C)))).answers] == [Decided]
+
+
+@pytest.mark.parametrize("pre", [False, True])
+def test_a_leader_that_hears_a_quorum_is_not_disturbed_by_a_rival(pre: bool) -> None:
+    led = Led()
+    led.get_ready()
+    led.now += OPTIONS.election_ms // 2
+    led.step(Tick())
+    led.hear(led.alive())
+    request = VoteRequest(Point(Epoch(1), led.log.end), pre=pre)
+    out = led.step(Received(Envelope(CLUSTER, C, A, Epoch(2), request)))
+    assert [each.body for each in (*out.messages, *out.held) if isinstance(each.body, VoteAnswer)] == []
+    assert (led.core.role, led.core.ground.term) == (Role.LEADER, 1)
