@@ -2,14 +2,16 @@
 
 import pytest
 
-from logherd.controller.reports import Granted
+from logherd.controller.reports import Granted, RoleView
+from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Flushed, Heard, Noticed, Received, Tick
 from logherd.group.messages import Presence, Summons
-from logherd.group.output import Fenced, Following, Promise, Serving, Strange
+from logherd.group.output import Closed, Fenced, Following, Promise, Serving, Strange
 from logherd.group.seat import Process, replica_of
 from logherd.kit.errors import InvariantError
-from logherd.model.names import Epoch
+from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
+from logherd.raft.record import Kind
 from logherd.replication.epochs import ORIGIN
 from logherd.replication.messages import (
     AppendAck,
@@ -251,3 +253,94 @@ def test_a_summons_of_a_later_epoch_is_answered_at_once() -> None:
     output = follower.feed(Received(Envelope(standing.cluster, leader, standing.identity, Epoch(5), Summons())))
     assert [(envelope.to, type(envelope.body)) for envelope in output.messages] == [(leader, Presence)]
     assert follower.core.ground.epoch == Epoch(5)
+
+
+def test_service_is_over_at_the_end_of_the_lease_though_nothing_has_happened_since() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    until = leader.core.ground.holder.until
+    assert until is not None
+    assert leader.core.serving(until - 1) == Epoch(1)
+    assert leader.core.serving(until) is None
+    assert leader.core.closed(until) is Closed.NOT_SERVING
+
+
+def test_a_replica_is_in_the_epoch_of_its_last_record_at_least() -> None:
+    stage = Stage()
+    log = MemoryLog()
+    log.append(Kind.DATA, Epoch(5), b"record")
+    assert Node(stage, 1, log).core.ground.epoch == Epoch(5)
+
+
+def granted(epoch: int, registration: Registration, *, master: int = 1) -> Granted:
+    view = RoleView(
+        epoch=Epoch(epoch), master=BrokerId(master), master_address="b1:10911", master_registration=registration,
+        version=9, members=(BrokerId(1),), processes=(registration,), learners=(), min_in_sync=1,
+    )  # fmt: skip
+    return Granted(view=view, holder_ms=1_000, hand_over=None)
+
+
+@pytest.mark.parametrize("granted_to", ["this process", "an earlier process", "another broker"])
+def test_only_a_lease_of_this_very_process_is_taken(granted_to: str) -> None:
+    stage = Stage()
+    follower = next(node for node in followers_of(stage) if node.id != 1)
+    mine = stage.registration(follower)
+    registration = Registration(mine - 1) if granted_to == "an earlier process" else mine
+    master = 1 if granted_to == "another broker" else follower.id
+    follower.feed(Heard(granted(7, registration, master=master), stage.now))
+    assert (follower.core.leading is not None) == (granted_to == "this process")
+    assert follower.core.ground.epoch == Epoch(7)
+
+
+def test_a_lease_in_an_epoch_before_one_that_the_others_know_is_not_taken() -> None:
+    stage = Stage()
+    follower = followers_of(stage)[0]
+    follower.feed(heartbeat(follower, "9.0000000000000063", 7))
+    follower.feed(Heard(granted(6, stage.registration(follower), master=follower.id), stage.now))
+    assert follower.core.leading is None
+    assert follower.core.ground.epoch == Epoch(7)
+
+
+def test_a_commit_position_never_falls_and_never_passes_the_end() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    ground = leader.core.ground
+    end = ground.commit
+    for position in (end, Position(0)):
+        assert not ground.commit_to(position)
+        assert ground.commit == end
+    with pytest.raises(InvariantError):
+        ground.commit_to(Position(ground.log.end + 1))
+
+
+def test_what_an_earlier_leader_left_is_committed_only_with_the_barrier() -> None:
+    stage = Stage()
+    first = stage.run_until_served()
+    stage.run(500)
+    others = followers_of(stage)
+    stage.cut |= {(node.id, first.id) for node in others}
+    left = first.append()
+    stage.run(5)
+    assert [node.log.end for node in others] == [left, left]
+    stage.kill(first)
+    while not any(node.core.leading for node in others):
+        stage.run(1)
+    leader, slow = sorted(others, key=lambda node: node.core.leading is None)
+    leading = leader.core.leading
+    assert leading is not None
+    slow.slow = True
+
+    def flushed() -> Position:
+        state = leading.follower_state(BrokerId(slow.id))
+        return state[1] if state is not None else Position(0)
+
+    while flushed() < left:
+        stage.run(1)
+        if slow.log.end == left:
+            slow.flush()
+    assert leader.log.end > left
+    assert leader.core.ground.commit < left
+    slow.slow = False
+    slow.flush()
+    stage.run(400)
+    assert leader.core.ground.commit == leader.log.end

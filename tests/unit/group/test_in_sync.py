@@ -171,3 +171,29 @@ def test_a_follower_whose_reserve_is_touched_goes_on() -> None:
 @pytest.mark.parametrize("name", ["", "1", "x.0000000000000001", "1.1", "01.0000000000000001", "1.000000000000000G"])
 def test_names_of_nobody_are_refused(name: str) -> None:
     assert process_of(ReplicaId(name)) is None
+
+
+def test_an_acceptance_that_comes_late_or_of_nobodys_proposal_changes_nothing() -> None:
+    stage, leader, (silent, _) = settled()
+    stage.isolate(silent)
+    stage.desk.deaf |= {1, 2, 3}
+    stage.run(1_500)
+    assert leader.core.leading is not None
+    command, before = proposals(leader)[-1], leader.core.leading.insync.members
+    accepted = tuple(member.broker_id for member in command.members)
+    end = leader.append()
+    for late in (
+        SetAnswered("somebody else's", accepted, command.version + 1),
+        SetAnswered(command.request, accepted, command.version),
+    ):
+        leader.feed(late)
+        assert leader.core.leading.insync.members == before
+        assert leader.committed < end
+
+
+def test_a_sleep_of_a_leader_that_may_commit_alone_is_not_held_against_the_members() -> None:
+    stage, leader, _ = settled(min_in_sync=1)
+    stage.now += 2_000
+    stage.run(300)
+    assert leader.core.leading is not None
+    assert not proposals(leader)
