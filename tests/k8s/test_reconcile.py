@@ -227,6 +227,26 @@ async def test_volumes_of_controllers_grow_and_no_pod_is_touched() -> None:
     assert (uids(drive), drive.status["phase"]) == (before, "Running")
 
 
+async def test_a_volume_that_may_not_grow_is_said_holds_nothing_up_and_is_tried_again() -> None:
+    drive = await founded()
+    before = uids(drive)
+    drive.api.faults.refuse = {"persistentvolumeclaims": 403}
+    drive.set_spec({**SPEC, "storage": {"size": "40Gi"}, "image": "logherd:good-2"})
+    await drive.steps(550)
+    assert not set(before) & set(uids(drive))
+    assert [each["code"] for each in drive.status["blocked"]] == ["VolumeNotGrown"]
+    assert [drive.condition(each)["reason"] for each in ("StorageReady", "Progressing")] == [
+        "NotGrown", "VolumeNotGrown",
+    ]  # fmt: skip
+    assert 1 <= reasons(drive).count("GrowVolumeRefused") <= 3  # once for each volume that was tried
+    drive.api.faults.refuse = {}
+    await drive.steps(720)
+    sizes = {each["spec"]["resources"]["requests"]["storage"] for each in drive.api.of_kind("persistentvolumeclaims")}
+    assert str(40 << 30) in sizes
+    await drive.settle()
+    assert (drive.status["phase"], drive.condition("StorageReady")["status"]) == ("Running", "True")
+
+
 async def test_hot_settings_reach_running_brokers() -> None:
     drive = await founded()
     before = uids(drive)

@@ -40,6 +40,7 @@ class Code(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     UPDATE_STALLED = "UpdateStalled"
     VOLUME_LOST = "VolumeLost"
+    VOLUME_NOT_GROWN = "VolumeNotGrown"
     WAITING_FOR_APPROVAL = "WaitingForApproval"
     WAITING_FOR_WINDOW = "WaitingForWindow"
     WOULD_STOP_WRITES = "WouldStopWrites"

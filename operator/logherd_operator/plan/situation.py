@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from logherd_operator.observed.observed import Observed
 from logherd_operator.observed.quorum import Group, Replica
-from logherd_operator.observed.slots import Instance, Slot
+from logherd_operator.observed.slots import Component, Instance, Slot
 from logherd_operator.plan.pace import Pace
 from logherd_operator.spec.group import BrokerGroupSpec
 
-__all__ = ["Situation", "held_for_orders", "lasting_facts"]
+__all__ = ["Situation", "growth_fact", "held_for_orders", "lasting_facts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +99,11 @@ def held_for_orders(situation: Situation, stale: Iterable[Slot]) -> bool:
     )
 
 
+def growth_fact(component: Component, slot: Slot) -> str:
+    """That the volume of a place was asked to grow; once it has, that is another fact."""
+    return f"grow:{component}:{slot.ordinal}:{slot.volume.requested if slot.volume is not None else 0}"
+
+
 def lasting_facts(observed: Observed, now: float, pace: Pace) -> dict[str, float]:
     """What is so, and since when it has been seen to be so."""
     return {fact: observed.since.get(fact, now) for fact in _facts(observed, pace)}
@@ -108,6 +113,10 @@ def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
     for slot in observed.brokers:
         if slot.instance is not None and slot.instance.unschedulable:
             yield f"unschedulable:{slot.ordinal}"
+    # What was tried is remembered for as long as it is not so.
+    asked = {growth_fact("broker", each) for each in observed.brokers}
+    asked |= {growth_fact("controller", each) for each in observed.controllers}
+    yield from sorted(asked & observed.since.keys())
     group = observed.group
     if group is None:
         return

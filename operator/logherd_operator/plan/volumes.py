@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from logherd_operator.observed.quorum import controller_name
 from logherd_operator.observed.slots import Component, Slot
 from logherd_operator.plan.actions import DeleteVolume, GrowVolume, RenewClaims
-from logherd_operator.plan.outcome import Act, Operation, OperationType, Step, Wait
-from logherd_operator.plan.situation import Situation
+from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
+from logherd_operator.plan.situation import Situation, growth_fact
 from logherd_operator.spec.machine import quantity_value
 
 __all__ = ["delete_unused", "grow"]
@@ -15,26 +15,29 @@ __all__ = ["delete_unused", "grow"]
 def grow(situation: Situation) -> Iterator[Step]:
     """One volume after the other, the leaders' last; then volumes of new places begin with the new size.
 
-    A volume that is larger than the spec says is left alone (OP-72).
+    A volume that is larger than the spec says is left alone (OP-72). One that is not let grow is tried again now and
+    then, and in between nothing waits for it.
     """
     platform, embedded = situation.observed.platform, situation.spec.controllers.embedded
     group, quorum = situation.group, situation.observed.quorum
     leader = group.leader - 1 if group is not None and group.leader is not None else None
     brokers = _last(situation.kept(), leader)
-    yield from _grow("broker", brokers, platform.broker_claim, situation.spec.storage.size)
+    yield from _grow(situation, "broker", brokers, platform.broker_claim, situation.spec.storage.size)
     if embedded is None:
         return
     leading = quorum.leader if quorum is not None else None
     ordinal = next((n for n in range(embedded.replicas) if controller_name(n) == leading), None)
     controllers = _last(situation.observed.controllers[: embedded.replicas], ordinal)
-    yield from _grow("controller", controllers, platform.controller_claim, embedded.storage.size)
+    yield from _grow(situation, "controller", controllers, platform.controller_claim, embedded.storage.size)
 
 
 def _last(slots: Iterable[Slot], leader: int | None) -> list[Slot]:
     return sorted(slots, key=lambda each: (each.ordinal == leader, each.ordinal))
 
 
-def _grow(component: Component, slots: Iterable[Slot], claim: int | None, wanted: str) -> Iterator[Step]:
+def _grow(
+    situation: Situation, component: Component, slots: Iterable[Slot], claim: int | None, wanted: str
+) -> Iterator[Step]:
     """Of one component. `claim`: what its keeper makes now; None where volumes have no size."""
     if claim is None:
         return
@@ -44,6 +47,9 @@ def _grow(component: Component, slots: Iterable[Slot], claim: int | None, wanted
         if volume is None or volume.lost:
             continue
         if volume.requested < size:
+            yield from _refused(situation, component, slot, wanted)
+            if _rests(situation, component, slot):
+                return
             yield Act(
                 action=GrowVolume(
                     component=component, ordinal=slot.ordinal, uid=volume.uid, size=size,
@@ -65,11 +71,32 @@ def _grow(component: Component, slots: Iterable[Slot], claim: int | None, wanted
         )  # fmt: skip
 
 
+def _refused(situation: Situation, component: Component, slot: Slot, wanted: str) -> Iterator[Step]:
+    """Say that a volume that was asked to grow is still as it was; who never asked remembers that it asks now."""
+    fact = growth_fact(component, slot)
+    situation.since.setdefault(fact, situation.now)
+    if situation.lasting(fact) >= situation.pace.stuck:
+        yield Block(
+            code=Code.VOLUME_NOT_GROWN,
+            message=f"the volume of {_whose(component, slot)} should grow to {wanted}, and is not let",
+            unblocks="a StorageClass with allowVolumeExpansion: true, or what the Event GrowVolumeRefused names",
+        )
+
+
+def _rests(situation: Situation, component: Component, slot: Slot) -> bool:
+    """Is it left alone for a while? It may be refused for ever, and everything else would wait for it."""
+    pace = situation.pace
+    return situation.lasting(growth_fact(component, slot)) % pace.stalled >= pace.stuck
+
+
+def _whose(component: Component, slot: Slot) -> str:
+    return f"broker {slot.broker_id}" if component == "broker" else f"controller {slot.ordinal}"
+
+
 def _operation(state: str, component: Component, slot: Slot, size: int) -> Operation:
-    whose = f"broker {slot.broker_id}" if component == "broker" else f"controller {slot.ordinal}"
     return Operation(
         type=OperationType.GROW, state=state, ordinal=slot.ordinal,
-        message=f"the volume of {whose} grows to {size} bytes",
+        message=f"the volume of {_whose(component, slot)} grows to {size} bytes",
     )  # fmt: skip
 
 

@@ -11,7 +11,10 @@ from logherd_operator.spec.group import BrokerGroupSpec
 __all__ = ["Finding", "Look", "findings"]
 
 Truth = Literal["True", "False", "Unknown"]
-_STALLED = (Code.UPDATE_STALLED, Code.SWITCHOVER_FAILED, Code.WAITING_FOR_WINDOW, Code.WAITING_FOR_APPROVAL)
+_STALLED = (
+    Code.UPDATE_STALLED, Code.SWITCHOVER_FAILED, Code.WAITING_FOR_WINDOW, Code.WAITING_FOR_APPROVAL,
+    Code.VOLUME_NOT_GROWN,
+)  # fmt: skip
 _BROKEN = (
     Code.DATA_LOST, Code.VOLUME_LOST, Code.STORE_DAMAGED, Code.NODE_UNREACHABLE, Code.STUCK_TERMINATING,
 )  # fmt: skip
@@ -116,6 +119,9 @@ def _storage_ready(look: Look) -> Finding:
     known = [each for each in volumes if each is not None]
     if any(each.lost for each in known):
         return Finding("False", "VolumeLost", "a volume is lost")
+    for block in look.plan.blocked:
+        if block.code is Code.VOLUME_NOT_GROWN:
+            return Finding("False", "NotGrown", f"{block.message}; what unblocks it: {block.unblocks}")
     if any(each.resize_waits_since is not None for each in known):
         return Finding("False", "RestartNeeded", "a volume has grown and waits for a restart of its broker")
     if any(each.capacity < each.requested for each in known):
