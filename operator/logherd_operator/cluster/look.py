@@ -134,9 +134,16 @@ def orders_of(metadata: Object) -> Orders:
             )
             if accepted.strip() == generation
         ),
-        rebuild=_number(notes.get(f"{API_GROUP}/rebuild", "")),
+        rebuild=_rebuild(notes.get(f"{API_GROUP}/rebuild", "")),
         switchover=_switchover(notes.get(f"{API_GROUP}/switchover", "")),
     )
+
+
+def _rebuild(text: str) -> tuple[int, str] | None:
+    """Without the volume that is meant it would hold for the next one, too."""
+    ordinal, _, volume = text.partition("@")
+    place = _number(ordinal)
+    return None if place is None or not volume else (place, volume)
 
 
 def _switchover(text: str) -> tuple[int, int] | None:

@@ -14,13 +14,14 @@ class Orders:
     """What people asked for beside the spec; on Kubernetes the object's annotations.
 
     `restart_at`: whatever was started before is to be restarted. `accepted_risks`: codes of refusals that are overruled
-    for this generation of the spec. `rebuild`: ordinal of a broker whose volume is to be given up. `switchover`: the
-    broker that is to lead, and the epoch that this is to end; in another epoch it is done or out of date.
+    for this generation of the spec. `rebuild`: ordinal of a broker, and the uid of its volume that is to be given up;
+    of another volume it is done or out of date. `switchover`: the broker that is to lead, and the epoch that this is
+    to end; in another epoch it is done or out of date.
     """
 
     restart_at: float | None = None
     accepted_risks: frozenset[str] = frozenset()
-    rebuild: int | None = None
+    rebuild: tuple[int, str] | None = None
     switchover: tuple[int, int] | None = None
 
 

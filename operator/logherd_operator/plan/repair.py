@@ -28,7 +28,8 @@ def say_what_is_lost(situation: Situation) -> Iterator[Step]:
 
 def _of_place(situation: Situation, slot: Slot) -> Iterator[Step]:
     instance, report = slot.instance, slot.report
-    rebuild = f"give it an empty one: annotate the group with logherd.dev/rebuild={slot.ordinal}"
+    volume = slot.volume.uid if slot.volume is not None else "UID"
+    rebuild = f"give it an empty one: annotate the group with logherd.dev/rebuild={slot.ordinal}@{volume}"
     if slot.volume is not None and slot.volume.lost:
         yield Block(
             code=Code.VOLUME_LOST, message=f"the volume of broker {slot.broker_id} is lost",
@@ -56,10 +57,13 @@ def _of_place(situation: Situation, slot: Slot) -> Iterator[Step]:
 
 
 def rebuild(situation: Situation) -> Iterator[Step]:
-    """Give up one volume that somebody named, if it is lost or damaged and the others have everything."""
-    ordinal, group = situation.observed.orders.rebuild, situation.group
+    """Give up one volume that somebody named, if it is lost or damaged and the others have everything. The order is
+    about that volume: of what happens to the next one it says nothing.
+    """
+    ordered, group = situation.observed.orders.rebuild, situation.group
+    ordinal, volume = ordered or (None, "")
     slot = next((each for each in situation.kept() if each.ordinal == ordinal), None)
-    if slot is None or slot.volume is None or group is None:
+    if slot is None or slot.volume is None or slot.volume.uid != volume or group is None:
         return
     damaged = slot.report is not None and bool(slot.report.fault)
     if not (slot.volume.lost or damaged):

@@ -118,17 +118,18 @@ def test_volumes_are_read_with_what_they_wait_for() -> None:
 def test_orders_are_annotations_for_this_generation() -> None:
     notes = {
         "logherd.dev/restart-at": CREATED, "logherd.dev/accept-risk": "NotAllInSync@7, BelowMinInSync@6",
-        "logherd.dev/rebuild": "2", "logherd.dev/switchover": "3@12",
+        "logherd.dev/rebuild": "2@uid-2", "logherd.dev/switchover": "3@12",
     }  # fmt: skip
     assert orders_of({"generation": 7, "annotations": notes}) == Orders(
-        restart_at=SECONDS, accepted_risks=frozenset({"NotAllInSync"}), rebuild=2, switchover=(3, 12)
+        restart_at=SECONDS, accepted_risks=frozenset({"NotAllInSync"}), rebuild=(2, "uid-2"), switchover=(3, 12)
     )
 
 
 @pytest.mark.parametrize(
     "notes",
     [None, {}, {"logherd.dev/restart-at": "now"}, {"logherd.dev/restart-at": "2026-11-22T00:00:00"},
-     {"logherd.dev/rebuild": "two"}, {"logherd.dev/switchover": "3"}, {"logherd.dev/accept-risk": "NotAllInSync"}],
+     {"logherd.dev/rebuild": "two@v"}, {"logherd.dev/rebuild": "2"}, {"logherd.dev/rebuild": "2@"},
+     {"logherd.dev/switchover": "3"}, {"logherd.dev/accept-risk": "NotAllInSync"}],
 )  # fmt: skip
 def test_what_cannot_be_read_is_no_order(notes: dict[str, str] | None) -> None:
     assert orders_of({"generation": 7, "annotations": notes}) == Orders()

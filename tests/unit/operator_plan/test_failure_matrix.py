@@ -139,8 +139,8 @@ def test_f8_a_volume_that_is_gone_is_rebuilt_only_on_order_and_if_the_others_hav
     observed = with_broker(look(group=group(in_sync=(1, 2))), gone)
     plan = decide(observed)
     assert (plan.actions, plan.codes) == ((), {Code.VOLUME_LOST})
-    assert "logherd.dev/rebuild=2" in plan.blocked[0].unblocks  # there is no command for it
-    ordered = replace(observed, orders=Orders(rebuild=2))
+    assert "logherd.dev/rebuild=2@v" in plan.blocked[0].unblocks  # there is no command for it
+    ordered = replace(observed, orders=Orders(rebuild=(2, "v")))
     (action,) = decide(ordered).actions
     assert isinstance(action, Rebuild)
     assert (action.ordinal, action.volume_uid) == (2, "v")
@@ -151,7 +151,7 @@ def test_f8_a_volume_that_is_gone_is_rebuilt_only_on_order_and_if_the_others_hav
 def test_f8_the_only_copy_is_not_given_up_even_where_writes_may_pause() -> None:
     """The claim is lost, and the leader goes on over what it has mounted: nobody else is in sync."""
     gone = broker(0, volume=Volume(uid="v", lost=True))
-    ordered = replace(with_broker(look(group=group(in_sync=(1,))), gone), orders=Orders(rebuild=0))
+    ordered = replace(with_broker(look(group=group(in_sync=(1,))), gone), orders=Orders(rebuild=(0, "v")))
     plan = decide(ordered, update={"allowWritePause": True})
     assert (plan.actions, plan.codes) == ((), {Code.VOLUME_LOST, Code.LAST_COPY})
     others = decide(replace(ordered, group=group(in_sync=(1, 2))), update={"allowWritePause": True})
@@ -178,7 +178,17 @@ def test_f11_a_damaged_store_is_reported_and_rebuilt_only_on_order() -> None:
     plan = decide(observed)
     assert (plan.actions, plan.codes) == ((), {Code.STORE_DAMAGED})
     assert "4096" in plan.blocked[0].message
-    assert isinstance(decide(replace(observed, orders=Orders(rebuild=2))).actions[0], Rebuild)
+    ordered = replace(observed, orders=Orders(rebuild=(2, "volume-2")))
+    assert isinstance(decide(ordered).actions[0], Rebuild)
+
+
+def test_f11_an_order_to_rebuild_that_was_carried_out_is_none_for_the_next_volume() -> None:
+    """The annotation may still be there when the new volume is damaged, too, which nobody has seen yet."""
+    report = Report(broker_id=3, role="unknown", epoch=0, fault="checksum at position 4096")
+    volume = Volume(uid="volume-2-b", requested=20 * GIB, capacity=20 * GIB)
+    fresh = broker(2, stands=instance(2, ready=False), report=report, volume=volume)
+    observed = with_broker(look(group=group(in_sync=(1, 2)), orders=Orders(rebuild=(2, "volume-2"))), fresh)
+    assert (decide(observed).actions, decide(observed).codes) == ((), {Code.STORE_DAMAGED})
 
 
 def test_f12_an_operator_that_comes_back_restarts_nothing() -> None:
