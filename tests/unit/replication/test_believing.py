@@ -166,6 +166,8 @@ def test_records_follow_a_copy_only_once_it_is_flushed() -> None:
     out = led.hear(AppendAck(generation, at, Position(0)))
     assert [body for _, body in out.messages if isinstance(body, Append)] == []
     assert led.sender.mode is Mode.COPY
+    assert led.sender.copy is not None
+    assert led.sender.copy.confirmed == 4, "it does not begin again"
     out = led.hear(AppendAck(generation, at, at))
     assert led.sender.mode is Mode.REPLICATE
     assert [body.span.previous for _, body in out.messages if isinstance(body, Append)] == [image.point]
