@@ -5,10 +5,22 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from logherd.controller.commands import Clean, Configure, Elect, Grounds, Register, SetLearner
-from logherd.controller.mastership import elect
+from logherd.controller.commands import (
+    AlterSyncSet,
+    CancelTransfer,
+    Clean,
+    Configure,
+    Elect,
+    Grounds,
+    PlanTransfer,
+    Register,
+    SetLearner,
+    SyncMember,
+)
+from logherd.controller.insync import alter_sync_set
+from logherd.controller.mastership import cancel_transfer, elect, plan_transfer
 from logherd.controller.membership import clean, configure, register, set_learner
-from logherd.controller.values import BrokerId, Group, Registration, Replica, Rules, SyncSet
+from logherd.controller.values import BrokerId, Group, Registration, Replica, Rules, SyncSet, Tenure
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
@@ -172,3 +184,63 @@ def test_a_registration_that_is_refused_makes_no_group() -> None:
     senseless = replace(nameless, store_id="s1", rules=Rules(replicas=1, min_in_sync=2))
     assert desk.machine.apply(senseless).refusal is Refusal.WRONG_RULES
     assert desk.machine.group(KEY) is None
+
+
+def transfer(state: Group, broker: int, *, registration: int = 0) -> PlanTransfer:
+    return PlanTransfer(
+        group=KEY, expected_epoch=state.epoch, broker_id=BrokerId(broker),
+        registration=Registration(registration or broker), request="t",
+    )  # fmt: skip
+
+
+def led(*replicas: Replica, members: Iterable[int] = (1, 2, 3)) -> Group:
+    """Led by broker 1."""
+    state = group(*replicas, members=members)
+    tenure = Tenure(
+        broker_id=BrokerId(1), store_id="s1", incarnation="s1.1", registration=Registration(1), epoch=state.epoch
+    )
+    return replace(state, tenure=tenure)
+
+
+def test_leadership_is_handed_only_to_a_process_that_lives_and_holds_everything() -> None:
+    exited = replace(replica(2), exited=True)
+    for state, command, why in (
+        (led(), transfer(led(), 4), Refusal.UNKNOWN_REPLICA),
+        (group(members=(1, 2, 3)), transfer(group(), 2), Refusal.NOT_MASTER),
+        (led(), transfer(led(), 1), Refusal.UNCHANGED),
+        (led(), transfer(led(), 2, registration=7), Refusal.FENCED_PROCESS),
+        (led(replica(1), exited, replica(3)), transfer(led(), 2), Refusal.FENCED_PROCESS),
+        (led(members=(1, 3)), transfer(led(), 2), Refusal.NOT_IN_SYNC),
+        (led(), replace(transfer(led(), 2), expected_epoch=Epoch(3)), Refusal.FENCED_EPOCH),
+        (led(), transfer(led(), 2), None),
+    ):
+        assert plan_transfer(state, command).refusal is why
+
+
+def test_only_the_very_transfer_that_is_planned_is_given_up() -> None:
+    planned = plan_transfer(led(), transfer(led(), 2)).group
+    assert planned is not None
+    for request, epoch, why in (("u", 4, Refusal.UNCHANGED), ("t", 3, Refusal.UNCHANGED), ("t", 4, None)):
+        command = CancelTransfer(group=KEY, expected_epoch=Epoch(epoch), request=request)
+        assert cancel_transfer(planned, command).refusal is why
+
+
+def test_a_set_names_each_member_once_and_only_brokers_that_registered() -> None:
+    state = led(replica(1), replica(2), replica(3, registered=False), members=(1,))
+
+    def proposed(*brokers: int, request: str = "") -> Refusal | None:
+        named = tuple(
+            SyncMember(broker_id=BrokerId(each), registration=Registration(each), end=point(4, 9)) for each in brokers
+        )
+        return alter_sync_set(
+            state,
+            AlterSyncSet(
+                group=KEY, broker_id=BrokerId(1), registration=Registration(1), epoch=Epoch(4), version=5,
+                members=named, committed=ORIGIN, min_in_sync=2, request=request,
+            ),
+        ).refusal  # fmt: skip
+
+    assert proposed(1, 2, 2) is Refusal.WITHOUT_MASTER
+    assert proposed(2) is Refusal.WITHOUT_MASTER
+    assert proposed(1, 3) is Refusal.UNKNOWN_REPLICA
+    assert proposed(1, 2) is None

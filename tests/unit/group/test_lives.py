@@ -7,7 +7,7 @@ from logherd.controller.reports import Withheld
 from logherd.controller.values import BrokerId, Registration
 from logherd.controller.verdicts import Refusal
 from logherd.group.attendance import Attendance
-from logherd.group.inputs import Heard, Received, Unlinked
+from logherd.group.inputs import Heard, ReadWanted, Received, Unlinked
 from logherd.group.messages import Contradicted, Presence
 from logherd.group.output import Cut, Fenced, Installed, MustRebuild, Strange
 from logherd.group.seat import Process, process_of, replica_of
@@ -15,7 +15,7 @@ from logherd.model.names import Epoch, Position
 from logherd.raft.record import Kind
 from logherd.replication.epochs import Point, Run
 from logherd.replication.log import Image, Span
-from logherd.replication.messages import Append, AppendAck, CopyChunk, Envelope
+from logherd.replication.messages import Append, AppendAck, CopyChunk, Envelope, Heartbeat
 from unit.group.bases import drop_before
 from unit.group.stage import Node, Stage
 
@@ -168,6 +168,33 @@ def test_a_span_that_contradicts_what_is_committed_here_is_refused() -> None:
     output = one.feed(Received(Envelope(standing.cluster, identity, standing.identity, Epoch(1), body)))
     assert [type(event) for event in output.events] == [MustRebuild]
     assert one.log.end == end
+
+
+def test_who_must_be_rebuilt_takes_nothing_answers_nothing_and_lets_nobody_read() -> None:
+    stage, leader, (one, _) = settled()
+    end = leader.append()
+    stage.run(300)
+    one.feed(ReadWanted())
+    stage.run(5)
+    assert one.core.readable(stage.now) == end
+    standing, sender = one.core.ground.standing, leader.core.ground.standing.identity
+
+    def said(body: object) -> list[object]:
+        """What it answers to its leader."""
+        out = one.feed(Received(Envelope(standing.cluster, sender, standing.identity, Epoch(1), body)))
+        return [*out.messages, *out.held]
+
+    assert said(Heartbeat(99, end))
+    said(Contradicted(one.core.ground.known_point(end)))
+    assert one.core.readable(stage.now) is None
+    later = leader.write(Epoch(1), b"later")
+    assert said(Append(99, leader.log.read(end, 1 << 20), later)) == []
+    assert said(Heartbeat(100, later)) == []
+    one.feed(ReadWanted())
+    stage.run(600)
+    assert (one.log.end, one.committed) == (end, end)
+    assert one.core.readable(stage.now) is None
+    assert len(one.heard(MustRebuild)) == 1
 
 
 @pytest.mark.parametrize(("before", "inside"), [(2, 2), (1, 2)], ids=["where it begins", "where it ends"])
