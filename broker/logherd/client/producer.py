@@ -24,7 +24,7 @@ from logherd.wire.batch import BatchMessage, encode_batch
 from logherd.wire.bodies import MessageQueue
 from logherd.wire.bodies.clients import Heartbeat, ProducerData
 from logherd.wire.codes import RequestCode, ResponseCode
-from logherd.wire.compression import DEFAULT_DECOMPRESSION
+from logherd.wire.compression import PLAIN_BYTES_MAX
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header, encode_header
 from logherd.wire.headers.send import SendMessageHeaderV2, SendMessageResponse
@@ -69,7 +69,7 @@ class Sent:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
     """`seconds` bound one send with all its attempts. Bodies from `compress_from` bytes on are sent as zlib level 5,
-    unless they shrink by more than whoever reads them takes back (`wire.compression`)."""
+    unless they are larger than whoever reads them takes back (`wire.compression`)."""
 
     seconds: float = 3.0
     attempts_max: int = 3
@@ -196,10 +196,8 @@ class Producer:
     def _pack(self, topic: str, message: Outgoing) -> _Parcel:
         properties, unique_key = self._properties(message)
         body, sys_flag = message.body, 0
-        if len(body) >= self._options.compress_from:
-            compressed = zlib.compress(body, 5)
-            if len(body) <= DEFAULT_DECOMPRESSION.allowed(len(compressed)):  # else who reads it would refuse it
-                body, sys_flag = compressed, SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB
+        if self._options.compress_from <= len(body) <= PLAIN_BYTES_MAX:  # more would be refused by who reads it
+            body, sys_flag = zlib.compress(body, 5), SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB
         return _Parcel(topic, RequestCode.SEND_MESSAGE_V2, body, properties, sys_flag, unique_key)
 
     def _pack_batch(self, topic: str, messages: Sequence[Outgoing]) -> _Parcel:

@@ -7,7 +7,6 @@ Source: apache/rocketmq: common/src/main/java/org/apache/rocketmq/common/compres
 """
 
 import zlib
-from dataclasses import dataclass
 
 import lz4.frame
 import zstandard
@@ -15,55 +14,38 @@ import zstandard
 from logherd.model.record import SysFlag
 from logherd.wire.errors import BodyError
 
-__all__ = ["DEFAULT_DECOMPRESSION", "DecompressionLimits", "compress_body", "decompress_body"]
+__all__ = ["PLAIN_BYTES_MAX", "compress_body", "decompress_body"]
 
 _ZLIB_LEVEL = 5
 _ZSTD_LEVEL = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecompressionLimits:
-    """At most `bytes_max`, and at most `ratio_max` times the compressed size.
-
-    The ratio does not count below `ratio_free_bytes`: harmless, and ordinary text of one repeated line exceeds it.
-    """
-
-    bytes_max: int = 4 * 1024 * 1024
-    ratio_max: int = 200
-    ratio_free_bytes: int = 64 * 1024
-
-    def allowed(self, compressed: int) -> int:
-        """Bytes that `compressed` bytes may become."""
-        return min(self.bytes_max, max(self.ratio_free_bytes, self.ratio_max * compressed))
+PLAIN_BYTES_MAX = 4 << 20
+"""What a body may become: as many bytes as stock producers send at most unless told otherwise. There is no bound on how
+many times it grows, because zeros or one repeated line, which such a producer may send, grow a thousand times."""
 
 
-DEFAULT_DECOMPRESSION = DecompressionLimits()
-
-
-def decompress_body(
-    body: bytes | memoryview, sys_flag: int, limits: DecompressionLimits = DEFAULT_DECOMPRESSION
-) -> bytes:
+def decompress_body(body: bytes | memoryview, sys_flag: int, bytes_max: int = PLAIN_BYTES_MAX) -> bytes:
     """The body as its producer had it; a copy also when it is not compressed.
 
-    Raises: BodyError for an unknown method, damaged or truncated data, or more bytes than the limits allow.
+    Raises: BodyError for an unknown method, damaged or truncated data, or more than `bytes_max` bytes.
     """
     if not sys_flag & SysFlag.COMPRESSED:
         return bytes(body)
-    allowed = limits.allowed(len(body))
     method = sys_flag & SysFlag.COMPRESSION_MASK
     try:
         if method in (0, SysFlag.COMPRESSION_ZLIB):
-            plain, whole = _inflate(body, allowed)
+            plain, whole = _inflate(body, bytes_max)
         elif method == SysFlag.COMPRESSION_LZ4:
-            plain, whole = _unpack_lz4(body, allowed)
+            plain, whole = _unpack_lz4(body, bytes_max)
         elif method == SysFlag.COMPRESSION_ZSTD:
-            plain, whole = _unpack_zstd(body, allowed)
+            plain, whole = _unpack_zstd(body, bytes_max)
         else:
             raise BodyError(f"the body's compression method is {method:#x}, known are 0x0, 0x100, 0x200 and 0x300")
     except (zlib.error, RuntimeError, zstandard.ZstdError) as error:
         raise BodyError(f"the body of {len(body)} bytes cannot be decompressed: {error}") from error
-    if len(plain) > allowed:
-        raise BodyError(f"the body of {len(body)} bytes decompresses to more than {allowed} bytes")
+    if len(plain) > bytes_max:
+        raise BodyError(f"the body of {len(body)} bytes decompresses to more than {bytes_max} bytes")
     if not whole:
         raise BodyError(f"the compressed body of {len(body)} bytes is cut short")
     return plain

@@ -8,7 +8,7 @@ from msgspec import Struct
 from logherd.model.host import decode_host, format_offset_message_id
 from logherd.model.properties import Name, parse_properties
 from logherd.model.record import RecordError, decode_record
-from logherd.wire.compression import DEFAULT_DECOMPRESSION, DecompressionLimits, decompress_body
+from logherd.wire.compression import PLAIN_BYTES_MAX, decompress_body
 from logherd.wire.errors import BodyError
 
 __all__ = ["Message", "decode_messages"]
@@ -56,11 +56,11 @@ class Message(Struct, frozen=True, gc=False):
 
 
 def decode_messages(
-    body: bytes | memoryview, *, verify: bool = True, limits: DecompressionLimits = DEFAULT_DECOMPRESSION
+    body: bytes | memoryview, *, verify: bool = True, bytes_max: int = PLAIN_BYTES_MAX
 ) -> list[Message]:
     """All messages of a body, decompressed, in the order of the body. Nothing of `body` is kept.
 
-    With `verify` the body checksum and, where present, the whole-record checksum are compared.
+    With `verify` the body checksum and, where present, the whole-record checksum are compared. `bytes_max`: of a body.
 
     Raises: BodyError naming the first record that is damaged or cannot be decompressed.
     """
@@ -70,7 +70,7 @@ def decode_messages(
     while at < len(view):
         try:
             record = decode_record(view, at, verify=verify)
-            plain = decompress_body(record.body, record.sys_flag, limits)
+            plain = decompress_body(record.body, record.sys_flag, bytes_max)
         except (RecordError, BodyError) as error:
             raise BodyError(f"message {len(messages)} at byte {at}: {error}") from error
         # As in Java, a wrong byte in a property must not stop a consumer for good.
