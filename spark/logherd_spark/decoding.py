@@ -4,7 +4,7 @@ Arrow can do. Every record's checksum is compared.
 Layout of a record: `logherd.model.record`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from struct import Struct
 from typing import Any
@@ -26,6 +26,8 @@ _U32 = Struct(">I")
 _Q = Struct(">q")
 _OWN_COLUMNS = ("KEYS", "TAGS", "__CRC32#")
 _RECORD_SIZE_MIN = 91
+_PLAIN_BYTES = 32 << 20
+"""Of decompressed bodies in one batch, before the last: a pull of 4 MiB may hold thousands of times as much."""
 _SIGNED_V1, _SIGNED_V2 = MAGIC_V1 - (1 << 32), MAGIC_V2 - (1 << 32)
 _CHECKSUM_MASK = 0x7FFFFFFF
 _CHECKSUM_NAME = np.frombuffer(b"__CRC32#\x01", np.uint8)
@@ -57,12 +59,11 @@ class Records:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def columns(self, names: tuple[str, ...], *, topic: str, queue_id: int) -> pa.RecordBatch:
-        """One batch with these columns, in this order."""
+    def batches(self, names: tuple[str, ...], *, topic: str, queue_id: int) -> Iterator[pa.RecordBatch]:
+        """All rows with these columns, in this order: one batch, or more where the bodies grow to much."""
         schema = arrow_schema(names)
         makers: dict[str, Callable[[], Any]] = {
             "key": lambda: self._property("KEYS"),
-            "value": self._values,
             "topic": lambda: pa.repeat(topic, len(self)),
             "queue": lambda: pa.array(np.full(len(self), queue_id, np.int32)),
             "offset": lambda: pa.array(self.queue_offsets),
@@ -70,8 +71,14 @@ class Records:
             "tags": lambda: self._property("TAGS"),
             "properties": self._properties,
         }
-        arrays = [makers[field.name]().cast(field.type) for field in schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        made = {name: makers[name]() for name in names if name != "value"}
+        first = 0
+        for values in self._values() if "value" in names else (pa.nulls(len(self)),):
+            arrays = [values if name == "value" else made[name].slice(first, len(values)) for name in schema.names]
+            yield pa.RecordBatch.from_arrays(
+                [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)], schema=schema
+            )
+            first += len(values)
 
     def _measured(self, view: memoryview) -> tuple[Any, Any]:
         """Where each record begins, and where it ends."""
@@ -128,18 +135,28 @@ class Records:
         both = pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), self._buffer])
         return both.take(pa.array(np.arange(0, len(edges), 2)))
 
-    def _values(self) -> pa.Array:
+    def _values(self) -> Iterator[pa.Array]:
+        """The bodies of all rows, some rows at a time where they are compressed."""
         bodies = self._slices(self._body_starts, self._body_ends)
-        packed = np.flatnonzero(self.sys_flags & SysFlag.COMPRESSED)
-        if not len(packed):
-            return bodies
-        plain = bodies.to_pylist()
-        for row in packed:
-            try:
-                plain[row] = decompress_body(plain[row], int(self.sys_flags[row]))
-            except BodyError as error:
-                raise DataLost(f"{self._where}: offset {self.queue_offsets[row]}: {error}") from None
-        return pa.array(plain, pa.binary())
+        packed = (self.sys_flags & SysFlag.COMPRESSED).astype(bool)
+        if not packed.any():
+            yield bodies
+            return
+        plain, size = list[bytes](), 0
+        for row, body in enumerate(bodies.to_pylist()):
+            plain.append(self._plain(row, body) if packed[row] else body)
+            size += len(plain[-1])
+            if size >= _PLAIN_BYTES:
+                yield pa.array(plain, pa.binary())
+                plain, size = [], 0
+        if plain:
+            yield pa.array(plain, pa.binary())
+
+    def _plain(self, row: int, body: bytes) -> bytes:
+        try:
+            return decompress_body(body, int(self.sys_flags[row]))
+        except BodyError as error:
+            raise DataLost(f"{self._where}: offset {self.queue_offsets[row]}: {error}") from None
 
     @cached_property
     def _texts(self) -> tuple[pa.Array, pa.Array]:

@@ -48,10 +48,10 @@ class RangePuller:
                 parts.append(body)
                 size += len(body)
             if parts and (size >= _BATCH_BYTES or self._next >= self._end):
-                yield self._batch(parts, names, first)
+                yield from self._batches(parts, names, first)
                 parts, size, first = [], 0, self._next
 
-    def _batch(self, parts: list[bytes], names: tuple[str, ...], first: int) -> pa.RecordBatch:
+    def _batches(self, parts: list[bytes], names: tuple[str, ...], first: int) -> Iterator[pa.RecordBatch]:
         records = Records(b"".join(parts), str(self._queue))
         offsets = records.queue_offsets
         if self._tags is None and self._options.fail_on_data_loss:
@@ -60,13 +60,17 @@ class RangePuller:
                 row = int(wrong[0])
                 raise DataLost(f"{self._queue}: offset {offsets[row]} came where {expected[row]} should be")
         wanted = names if self._tags is None or "tags" in names else (*names, "tags")
-        batch = records.columns(wanted, topic=self._queue.topic, queue_id=self._queue.queue_id)
-        batch = batch.slice(0, int(np.searchsorted(offsets, self._end)))
-        if self._tags is not None:
-            # The broker compares hashes of tags; two tags may have the same.
-            batch = batch.filter(pc.is_in(batch.column("tags"), value_set=pa.array(sorted(self._tags))))
-            batch = batch.select(list(names))
-        return batch
+        left = int(np.searchsorted(offsets, self._end))
+        for batch in records.batches(wanted, topic=self._queue.topic, queue_id=self._queue.queue_id):
+            yield self._tagged(batch.slice(0, left), names)
+            left = max(0, left - len(batch))
+
+    def _tagged(self, batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
+        """The broker compares hashes of tags; two tags may have the same."""
+        if self._tags is None:
+            return batch
+        value_set = pa.array(sorted(self._tags))
+        return batch.filter(pc.is_in(batch.column("tags"), value_set=value_set)).select(list(names))
 
     def _pull(self) -> bytes:
         """The next messages, b"" if there are none to be had at once; moves on."""

@@ -169,6 +169,11 @@ def record(offset: int, body: bytes, properties: dict[str, str], **fields: Any) 
     return encode_record(body=body, properties=text.encode(), **values)
 
 
+def one(records: Records, names: tuple[str, ...], *, topic: str, queue_id: int) -> pa.RecordBatch:
+    (batch,) = records.batches(names, topic=topic, queue_id=queue_id)
+    return batch
+
+
 ALL = ("key", "value", "topic", "queue", "offset", "timestamp", "tags", "properties")
 
 
@@ -187,7 +192,7 @@ def test_records_become_the_rows_that_they_hold(messages: list[tuple[bytes, dict
         record(5 + n, body, properties, topic=topic.encode(), born_host=HOST_V6 if v6 else HOST)
         for n, (body, properties, v6) in enumerate(messages)
     )
-    rows = Records(data, "here").columns(ALL, topic=topic, queue_id=1).to_pylist()
+    rows = one(Records(data, "here"), ALL, topic=topic, queue_id=1).to_pylist()
     assert [row["value"] for row in rows] == [body for body, _, _ in messages]
     assert [row["offset"] for row in rows] == [5 + n for n in range(len(messages))]
     assert [int(row["timestamp"].timestamp() * 1000) for row in rows] == [
@@ -203,12 +208,27 @@ def test_records_become_the_rows_that_they_hold(messages: list[tuple[bytes, dict
 def test_compressed_bodies_come_out_plain() -> None:
     packed, bits = compress_body(b"squeezed" * 9, SysFlag.COMPRESSION_ZSTD)
     data = record(0, b"plain", {}) + record(1, packed, {}, sys_flag=SysFlag.COMPRESSED | bits)
-    rows = Records(data, "here").columns(("value",), topic="t", queue_id=0)
+    rows = one(Records(data, "here"), ("value",), topic="t", queue_id=0)
     assert rows.column("value").to_pylist() == [b"plain", b"squeezed" * 9]
 
 
+def test_bodies_that_grow_to_much_come_in_several_batches_in_order() -> None:
+    grown = [bytes([n]) * (3 << 20) for n in range(30)]
+    packed = [compress_body(body, SysFlag.COMPRESSION_ZLIB) for body in grown]
+    data = b"".join(
+        record(n, body, {"KEYS": f"k{n}"}, sys_flag=SysFlag.COMPRESSED | bits) for n, (body, bits) in enumerate(packed)
+    ) + record(30, b"plain", {})
+    assert len(data) < 1 << 20
+    batches = list(Records(data, "here").batches(("value", "key", "offset"), topic="t", queue_id=0))
+    assert all(sum(map(len, batch.column("value").to_pylist())) <= 36 << 20 for batch in batches)
+    assert len(batches) > 1
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert [row["value"] for row in rows] == [*grown, b"plain"]
+    assert [(row["key"], row["offset"]) for row in rows[:30]] == [(f"k{n}", n) for n in range(30)]
+
+
 def test_only_the_columns_asked_for_are_made_in_their_order() -> None:
-    batch = Records(record(0, b"x", {}), "here").columns(("offset", "key"), topic="t", queue_id=0)
+    batch = one(Records(record(0, b"x", {}), "here"), ("offset", "key"), topic="t", queue_id=0)
     assert batch.schema.names == ["offset", "key"]
     assert batch.to_pylist() == [{"offset": 0, "key": None}]
 
@@ -238,7 +258,7 @@ def bare(data: bytes) -> bytes:
 def test_records_of_another_broker_are_read_among_ours() -> None:
     ours = [record(n, b"body %d" % n, {"a": "b", "KEYS": "k"}) for n in range(4)]
     data = ours[0] + bare(ours[1]) + ours[2] + bare(ours[3])
-    rows = Records(data, "here").columns(("key", "value", "properties"), topic="t", queue_id=1).to_pylist()
+    rows = one(Records(data, "here"), ("key", "value", "properties"), topic="t", queue_id=1).to_pylist()
     assert rows == [{"key": "k", "value": b"body %d" % n, "properties": [("a", "b")]} for n in range(4)]
     damaged = bytearray(data)
     damaged[len(ours[0]) + 90] ^= 1
@@ -258,4 +278,4 @@ def test_lengths_that_disagree_are_refused_also_under_a_right_checksum(place: in
     digits = b"%010d" % (crc32(data[:-CHECKSUM_SIZE]) & 0x7FFFFFFF)
     data[-11:-1] = digits[::-1]
     with pytest.raises(DataLost, match="here: message 0 of a pull is damaged"):
-        Records(bytes(data), "here").columns(ALL, topic="t", queue_id=1)
+        one(Records(bytes(data), "here"), ALL, topic="t", queue_id=1)

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from logherd.model.record import SysFlag
 from logherd.wire.codes import ResponseCode
+from logherd.wire.compression import compress_body
 from logherd.wire.frame import Frame
 from logherd_spark.cluster import Cluster, QueueRef
 from logherd_spark.connection import Connection, ConnectionLost
@@ -70,3 +72,15 @@ def test_messages_that_a_broker_passed_over_are_told_where_no_tags_were_asked_fo
 
 def test_where_tags_were_asked_for_what_has_others_is_passed_over() -> None:
     assert offsets(Told(answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 4)), tags="A") == list(range(4, 10))
+
+
+@pytest.mark.parametrize("end", [3, 17, 30])
+def test_a_range_ends_where_it_should_also_in_answers_whose_bodies_grow_to_much(end: int) -> None:
+    packed, bits = compress_body(bytes(3 << 20), SysFlag.COMPRESSION_ZLIB)
+    body = b"".join(record(n, packed, {}, sys_flag=SysFlag.COMPRESSED | bits) for n in range(30))
+    told = Told(
+        Frame(ResponseCode.SUCCESS, 0, ext={**answer(ResponseCode.SUCCESS, 30).ext, "maxOffset": "30"}, body=body)
+    )
+    given = read_options({"bootstrap": "names:9876", "subscribe": "Events"}, streaming=False)
+    batches = RangePuller(told, Range(QUEUE, 0, end), given).batches(("value", "offset"))
+    assert [offset for batch in batches for offset in batch.column("offset").to_pylist()] == list(range(end))
