@@ -2,9 +2,10 @@
 
 import pytest
 
+from logherd.controller.commands import Release
 from logherd.controller.reports import Granted, RoleView
 from logherd.controller.values import BrokerId, Registration
-from logherd.group.inputs import Flushed, Heard, Noticed, Received, Tick
+from logherd.group.inputs import Drain, Flushed, Health, Heard, Noticed, Received, Tick
 from logherd.group.messages import Presence, Summons
 from logherd.group.output import Closed, Fenced, Following, Promise, Serving, Strange
 from logherd.group.seat import Process, replica_of
@@ -344,3 +345,18 @@ def test_what_an_earlier_leader_left_is_committed_only_with_the_barrier() -> Non
     slow.flush()
     stage.run(400)
     assert leader.core.ground.commit == leader.log.end
+
+
+@pytest.mark.parametrize("why", [Drain(), Health(healthy=False)], ids=["it is about to stop", "its store is broken"])
+def test_who_cannot_lead_gives_a_lease_back_and_does_not_take_it_when_it_comes_again(why: Drain | Health) -> None:
+    stage = Stage()
+    follower = followers_of(stage)[0]
+    follower.feed(why)
+    grant = granted(7, stage.registration(follower), master=follower.id)
+    follower.feed(Heard(grant, stage.now))
+    assert follower.core.leading is None
+    assert [ask.epoch for ask in follower.asks if isinstance(ask, Release)] == [Epoch(7)]
+    assert follower.core.ground.holder.resigned == Epoch(7)
+    follower.feed(Health())
+    follower.feed(Heard(grant, stage.now))
+    assert follower.core.leading is None
