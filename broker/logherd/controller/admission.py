@@ -119,7 +119,7 @@ def _transfer(group: Group, target: Replica, wanted: ElectionRequest) -> Command
 def _succession(
     office: Office, group: Group, target: Replica, wanted: ElectionRequest, now: int
 ) -> Elect | Refusal:  # fmt: skip
-    if now < office.over_at(group) and (group.founded or group.epoch > 0 or wanted.unclean):
+    if now < office.over_at(group) and (group.epoch > 0 or wanted.unclean):
         return Refusal.LEASE_RUNS
     if not group.founded:
         present = founders(group, lambda replica: office.seen(replica, group.key, now))
