@@ -152,4 +152,6 @@ def _rank(situation: Situation, slot: Slot) -> tuple[bool, bool, int]:
 
 
 def _update(state: str, message: str, slot: Slot) -> Operation:
-    return Operation(type=OperationType.UPDATE, state=state, message=message, ordinal=slot.ordinal)
+    return Operation(
+        type=OperationType.UPDATE, state=state, message=message, ordinal=slot.ordinal, component="controller"
+    )  # fmt: skip

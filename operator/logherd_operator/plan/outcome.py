@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from logherd_operator.observed.slots import Component
 from logherd_operator.plan.actions import Action
 
 __all__ = ["Act", "Block", "Code", "Operation", "OperationType", "Plan", "Step", "Wait"]
@@ -48,12 +49,13 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What is under way: at most one. `ordinal` is the place that it is about."""
+    """What is under way: at most one. `ordinal` is the place of `component` that it is about."""
 
     type: OperationType
     state: str
     message: str
     ordinal: int | None = None
+    component: Component = "broker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,7 +95,7 @@ def _whose(component: Component, slot: Slot) -> str:
 
 def _operation(state: str, component: Component, slot: Slot, size: int) -> Operation:
     return Operation(
-        type=OperationType.GROW, state=state, ordinal=slot.ordinal,
+        type=OperationType.GROW, state=state, ordinal=slot.ordinal, component=component,
         message=f"the volume of {_whose(component, slot)} grows to {size} bytes",
     )  # fmt: skip
 

@@ -142,7 +142,7 @@ def _operation(look: Look, name: str, before: Mapping[str, Any], now: float) -> 
         return {}
     entry: Document = {"type": operation.type.value, "state": operation.state, "message": operation.message}
     if operation.ordinal is not None:
-        entry["pod"] = f"{name}-broker-{operation.ordinal}"
+        entry["pod"] = f"{name}-{operation.component}-{operation.ordinal}"
     old = before.get("operation") or {}
     same = all(old.get(key) == entry.get(key) for key in ("type", "state", "pod"))
     entry["stateSince"] = old["stateSince"] if same and "stateSince" in old else _time(now)

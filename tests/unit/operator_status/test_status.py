@@ -17,6 +17,7 @@ from unit.operator_plan.looks import (
     NOW,
     OLD,
     broker,
+    controllers,
     group,
     instance,
     look,
@@ -48,6 +49,15 @@ def on_volume(**fields: Any) -> Observed:
 
 def report(**fields: Any) -> Report:
     return Report(**{"broker_id": 1, "role": "leader", "epoch": 7} | fields)
+
+
+def test_what_is_under_way_names_the_pod_that_it_is_about() -> None:
+    for observed, pod in (
+        (look(brokers=tuple(broker(n, stands=instance(n, revision=OLD)) for n in range(3))), "orders-broker-2"),
+        (look(controllers=controllers(revision=OLD)), "orders-controller-2"),
+    ):
+        document = status_document(looked(observed), {}, name="orders", generation=1, now=NOW)
+        assert document["operation"]["pod"] == pod
 
 
 ALL_WELL = [
