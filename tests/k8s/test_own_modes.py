@@ -49,6 +49,7 @@ async def test_routes_name_pods_because_nobody_keeps_an_endpoint_of_the_leader()
     assert "leaderAddress" not in replication(drive)
     assert [path for path in drive.api.objects if path.endswith(f"/{NAME}-leader")] == []
     assert "leader" not in config(drive, "client")
+    assert drive.status["endpoints"].keys() == {"bootstrap"}
     (template,) = [
         each["spec"]["template"]["spec"]
         for path, each in drive.api.objects.items()

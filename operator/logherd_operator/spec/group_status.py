@@ -120,7 +120,7 @@ class EndpointsStatus(Model):
     """Where clients connect."""
 
     bootstrap: str = Field(description="The name service.")
-    leader: str = Field(description="The leading broker.")
+    leader: str | None = Field(default=None, description="The leading broker; none where routes name the brokers.")
 
 
 class VersionsStatus(Model):

@@ -18,13 +18,14 @@ def place_document(site: Site, observed: Observed, pins: Mapping[Component, Pinn
     spec = site.group.spec
     domain = f"{site.namespace}.svc.{spec.cluster_domain}"
     names = ";".join(spec.name_service.addresses) or f"{site.controllers_of}-bootstrap.{domain}:{Ports.NAMES}"
+    leader = {"leader": f"{site.name}-leader.{domain}:{Ports.CLIENT}"} if spec.by_controllers else {}
     reports = [each.report for each in observed.brokers if each.report is not None and each.report.version]
     versions: dict[str, Any] = {
         "operator": site.operator_version, "image": site.image, "compatibilityLevel": spec.compatibility_level,
         **({"broker": min(each.version for each in reports)} if reports else {}),
     }  # fmt: skip
     found: dict[str, Any] = {
-        "endpoints": {"bootstrap": names, "leader": f"{site.name}-leader.{domain}:{Ports.CLIENT}"},
+        "endpoints": {"bootstrap": names, **leader},
         "versions": versions,
     }
     pinned = (pins or {}).get("broker")
