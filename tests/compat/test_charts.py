@@ -113,6 +113,22 @@ def test_wrong_values_are_refused_by_their_path(helm_program: Path, chart: Path,
     assert complaint in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("values", "name_servers"),
+    [
+        ([], "orders-bootstrap:9876"),
+        (["--set", "spec.controllers.ref.name=shared"], "shared-bootstrap:9876"),
+        (["--set", "spec.nameService.mode=External,spec.nameService.addresses={a:9876,b:9877}"], "a:9876;b:9877"),
+    ],
+)
+def test_the_chart_s_test_asks_the_name_servers_that_the_group_has(
+    helm_program: Path, values: list[str], name_servers: str
+) -> None:  # fmt: skip
+    done = helm(helm_program, "template", "orders", GROUP, "-s", "templates/tests/send.yaml", *values)
+    assert done.returncode == 0, done.stderr
+    assert yaml.safe_load(done.stdout)["spec"]["containers"][0]["command"][-1] == name_servers
+
+
 NOTES = """apiVersion: v1
 kind: ConfigMap
 data:
