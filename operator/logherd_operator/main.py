@@ -92,7 +92,7 @@ def run(
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", help="Keep groups everywhere.")] = False,
     identity: Annotated[str, typer.Option(envvar="POD_NAME", help="Name of this process.")] = "logherd-operator",
     health_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /healthz, /readyz, /metrics.")] = 8080,
-    log_level: Annotated[str, typer.Option(help="debug, info or warning.")] = "info",
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_format: Annotated[str, typer.Option(help="json or text.")] = "json",
 ) -> None:
     """Keep BrokerGroups as their specs want them, until told to stop."""
@@ -104,6 +104,8 @@ def run(
     namespaces = tuple(watch_namespace or ())
     if bool(namespaces) == all_namespaces:
         raise typer.BadParameter("give --watch-namespace or --all-namespaces, one of them")
+    if log_level not in ("debug", "info", "warning", "error"):
+        raise typer.BadParameter(f"{log_level!r} is none of debug, info, warning and error", param_hint="--log-level")
     raise typer.Exit(start(Started(
         broker_image=broker_image, operator_image=operator_image, lease=lease, namespaces=namespaces,
         identity=identity, health_port=health_port, log_level=log_level, log_format=log_format,

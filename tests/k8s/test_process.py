@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from k8s.kubelet import NAME, NAMESPACE
 from logherd_operator.clients.lease import LeasePlace
 from logherd_operator.handlers.known import EPOCH
 from logherd_operator.handlers.process import LeaseLost, RunOptions, work
+from logherd_operator.handlers.started import Started, start
 from logherd_operator.keeper import decision
 
 PATIENCE = 50.0
@@ -136,3 +138,24 @@ async def test_it_ends_when_it_cannot_renew_its_lease() -> None:
             await until(drive, running(drive))
             drive.api.faults.refuse["leases"] = 503
     assert isinstance(ended.result(), LeaseLost)
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
+def test_each_log_level_that_the_chart_takes_is_one(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, seen = logging.getLogger(), list[int]()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    monkeypatch.setattr(logging.getLogger("asyncio"), "handlers", [])
+    monkeypatch.setattr(logging.getLogger("asyncio"), "propagate", True)
+
+    def run(work: Coroutine[Any, Any, None]) -> None:
+        work.close()
+        seen.append(logging.getLogger("logherd.operator").getEffectiveLevel())
+
+    monkeypatch.setattr(asyncio, "run", run)
+    said = Started(
+        broker_image="a", operator_image="b", lease="shop/lease", namespaces=("shop",), identity="op", health_port=0,
+        log_level=level, log_format="json",
+    )  # fmt: skip
+    assert start(said) == 0
+    assert seen == [getattr(logging, level.upper())]

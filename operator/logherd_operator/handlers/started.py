@@ -35,9 +35,10 @@ class Started:
 def start(said: Started) -> int:
     """Run until a signal; the result is the exit code: 0 after a signal, 1 if it has to begin anew."""
     kopf.configure(
-        debug=said.log_level == "debug", quiet=said.log_level == "warning",
+        debug=said.log_level == "debug",
         log_format=kopf.LogFormat.JSON if said.log_format == "json" else kopf.LogFormat.FULL,
     )  # fmt: skip
+    logging.getLogger().setLevel(said.log_level.upper())  # kopf knows no errors only
     namespace, _, name = said.lease.partition("/")
     # Of two processes with one name, as after a restart in place, each must see that the other is another.
     identity = f"{said.identity}_{secrets.token_hex(4)}"
