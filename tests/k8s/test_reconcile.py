@@ -247,6 +247,22 @@ async def test_a_volume_that_may_not_grow_is_said_holds_nothing_up_and_is_tried_
     assert (drive.status["phase"], drive.condition("StorageReady")["status"]) == ("Running", "True")
 
 
+async def test_a_volume_that_may_not_be_deleted_holds_nothing_up_and_is_tried_again() -> None:
+    """As the chart has it with rbac.allowVolumeDelete: false."""
+    spec = {**SPEC, "storage": {"retention": {"whenScaled": "Delete"}}}
+    drive = await founded(**{**spec, "replicas": 4})
+    before = uids(drive)
+    drive.api.faults.refuse = {"persistentvolumeclaims": 403}
+    drive.set_spec({**spec, "image": "logherd:good-2"})
+    await drive.steps(500)
+    assert not set(before) & set(uids(drive))
+    assert reasons(drive).count("DeleteVolumeRefused") == 1
+    assert len(drive.api.of_kind("persistentvolumeclaims")) == 4 + 3
+    drive.api.faults.refuse = {}
+    await drive.steps(620)
+    assert len(drive.api.of_kind("persistentvolumeclaims")) == 3 + 3
+
+
 async def test_hot_settings_reach_running_brokers() -> None:
     drive = await founded()
     before = uids(drive)

@@ -9,7 +9,7 @@ from logherd_operator.observed.slots import Component, Instance, Slot
 from logherd_operator.plan.pace import Pace
 from logherd_operator.spec.group import BrokerGroupSpec
 
-__all__ = ["Situation", "growth_fact", "held_for_orders", "lasting_facts"]
+__all__ = ["Situation", "deletion_fact", "growth_fact", "held_for_orders", "lasting_facts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +104,11 @@ def growth_fact(component: Component, slot: Slot) -> str:
     return f"grow:{component}:{slot.ordinal}:{slot.volume.requested if slot.volume is not None else 0}"
 
 
+def deletion_fact(slot: Slot) -> str:
+    """That the volume of a place was to be deleted."""
+    return f"delete:{slot.ordinal}:{slot.volume.uid if slot.volume is not None else ''}"
+
+
 def lasting_facts(observed: Observed, now: float, pace: Pace) -> dict[str, float]:
     """What is so, and since when it has been seen to be so."""
     return {fact: observed.since.get(fact, now) for fact in _facts(observed, pace)}
@@ -116,6 +121,7 @@ def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
     # What was tried is remembered for as long as it is not so.
     asked = {growth_fact("broker", each) for each in observed.brokers}
     asked |= {growth_fact("controller", each) for each in observed.controllers}
+    asked |= {deletion_fact(each) for each in observed.brokers}
     yield from sorted(asked & observed.since.keys())
     group = observed.group
     if group is None:

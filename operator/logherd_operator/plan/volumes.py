@@ -6,7 +6,7 @@ from logherd_operator.observed.quorum import controller_name
 from logherd_operator.observed.slots import Component, Slot
 from logherd_operator.plan.actions import DeleteVolume, GrowVolume, RenewClaims
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
-from logherd_operator.plan.situation import Situation, growth_fact
+from logherd_operator.plan.situation import Situation, deletion_fact, growth_fact
 from logherd_operator.spec.machine import quantity_value
 
 __all__ = ["delete_unused", "grow"]
@@ -48,7 +48,7 @@ def _grow(
             continue
         if volume.requested < size:
             yield from _refused(situation, component, slot, wanted)
-            if _rests(situation, component, slot):
+            if _rests(situation, growth_fact(component, slot)):
                 return
             yield Act(
                 action=GrowVolume(
@@ -83,10 +83,9 @@ def _refused(situation: Situation, component: Component, slot: Slot, wanted: str
         )
 
 
-def _rests(situation: Situation, component: Component, slot: Slot) -> bool:
+def _rests(situation: Situation, tried: str) -> bool:
     """Is it left alone for a while? It may be refused for ever, and everything else would wait for it."""
-    pace = situation.pace
-    return situation.lasting(growth_fact(component, slot)) % pace.stalled >= pace.stuck
+    return situation.lasting(tried) % situation.pace.stalled >= situation.pace.stuck
 
 
 def _whose(component: Component, slot: Slot) -> str:
@@ -101,13 +100,19 @@ def _operation(state: str, component: Component, slot: Slot, size: int) -> Opera
 
 
 def delete_unused(situation: Situation) -> Iterator[Step]:
-    """Only of brokers that were removed, have gone, and are forgotten by the controllers."""
+    """Only of brokers that were removed, have gone, and are forgotten by the controllers. Who may delete none, as the
+    chart can have it, tries again now and then, and in between nothing waits for it.
+    """
     group = situation.group
     if group is None or situation.spec.storage.retention.when_scaled != "Delete":
         return
     for slot in situation.removed():
         used = slot.instance is not None or group.replica(slot.broker_id) is not None
         if slot.volume is None or used or slot.ordinal < situation.spec.replicas:
+            continue
+        fact = deletion_fact(slot)
+        situation.since.setdefault(fact, situation.now)
+        if _rests(situation, fact):
             continue
         yield Act(
             action=DeleteVolume(
