@@ -340,6 +340,24 @@ async def test_volumes_have_an_owner_only_where_they_go_with_the_group(when_dele
     assert owners == {owned}
 
 
+@pytest.mark.parametrize("when_deleted", ["Delete", "Retain"])
+async def test_owners_of_volumes_that_somebody_else_has_set_stay(when_deleted: str) -> None:
+    drive = await founded(storage={"retention": {"whenDeleted": "Retain" if when_deleted == "Delete" else "Delete"}})
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "name": "keep", "uid": "theirs"}
+    for claim in drive.api.of_kind("persistentvolumeclaims"):
+        path = f"/api/v1/namespaces/shop/persistentvolumeclaims/{claim['metadata']['name']}"
+        owners = [theirs, *claim["metadata"].get("ownerReferences", ())]
+        drive.api.put(path, {**claim, "metadata": {**claim["metadata"], "ownerReferences": owners}})
+    drive.set_spec({**SPEC, "storage": {"retention": {"whenDeleted": when_deleted}}})
+    await drive.settle()
+    claims = drive.api.of_kind("persistentvolumeclaims")
+    assert claims
+    for claim in claims:
+        first, *rest = claim["metadata"]["ownerReferences"]
+        assert first == theirs
+        assert [each["kind"] for each in rest] == (["BrokerGroup"] if when_deleted == "Delete" else [])
+
+
 async def test_budgets_and_policies_that_nothing_wants_go() -> None:
     drive = await founded()
     assert len(drive.api.of_kind("poddisruptionbudgets")) == 2

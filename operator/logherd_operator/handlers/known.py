@@ -103,8 +103,7 @@ def slim_claim(body: Document) -> dict[str, Any]:
     kept: dict[str, Any] = {name: status[name] for name in ("phase", "capacity") if name in status}
     kept["conditions"] = [dict(each) for each in status.get("conditions") or ()]
     metadata = _metadata(body)
-    owners = body["metadata"].get("ownerReferences") or ()
-    metadata["owners"] = [each["uid"] for each in owners]
+    metadata["ownerReferences"] = [dict(each) for each in body["metadata"].get("ownerReferences") or ()]
     return {
         "metadata": metadata, "spec": {"resources": {"requests": dict(body["spec"]["resources"]["requests"])}},
         "status": kept,

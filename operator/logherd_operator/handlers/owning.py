@@ -9,13 +9,18 @@ __all__ = ["keep_owners"]
 
 
 async def keep_owners(api: Api, sight: Sight) -> None:
-    """Set or remove the owner of each volume claim. Raises: as `Api.call`; Conflict for a claim that was exchanged."""
+    """Set or remove the group as an owner of each volume claim; owners that somebody else has set stay.
+
+    Raises: as `Api.call`; Conflict for a claim that was exchanged or changed meanwhile.
+    """
     site = sight.site
     wanted = site.group.spec.storage.retention.when_deleted == "Delete"
     for claim in sight.claims:
         metadata = claim["metadata"]
-        if (site.uid in metadata.get("owners", ())) == wanted:
+        others = [each for each in metadata["ownerReferences"] if each["uid"] != site.uid]
+        if (len(others) < len(metadata["ownerReferences"])) == wanted:
             continue
-        owners = site.metadata(metadata["name"])["ownerReferences"] if wanted else None
+        ours = site.metadata(metadata["name"])["ownerReferences"] if wanted else []
+        seen = {name: metadata[name] for name in ("uid", "resourceVersion")}
         path = f"/api/v1/namespaces/{sight.key.namespace}/persistentvolumeclaims/{metadata['name']}"
-        await api.merge(path, {"metadata": {"uid": metadata["uid"], "ownerReferences": owners}})
+        await api.merge(path, {"metadata": {**seen, "ownerReferences": [*others, *ours]}})
