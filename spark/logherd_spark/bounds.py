@@ -85,6 +85,8 @@ def ranges_between(
         wrong = ""
         if first < kept:
             wrong = f"offsets {first} to {min(kept, last) - 1} are gone, the first that is kept is {kept}"
+        elif first > present:
+            wrong = f"reading would begin at offset {first}, the queue ends at {present}"
         elif first > last:
             wrong = f"reading would begin at offset {first} and end before {last}"
         elif last > present:

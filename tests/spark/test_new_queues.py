@@ -65,3 +65,8 @@ def test_a_new_queue_is_read_from_its_first_message_or_where_loss_is_no_matter_f
 def test_bounds_in_the_wrong_order_are_told_as_such_and_not_as_a_queue_that_is_too_short() -> None:
     with pytest.raises(DataLost, match=r"reading would begin at offset 30 and end before 20;"):
         ranges_between(Kept({KNOWN: (0, 50)}), {KNOWN: 30}, {KNOWN: 20}, fail_on_data_loss=True)
+
+
+def test_a_begin_behind_the_end_of_the_queue_is_told_with_that_end() -> None:
+    with pytest.raises(DataLost, match=r"reading would begin at offset 70, the queue ends at 50; to go on"):
+        ranges_between(Kept({KNOWN: (0, 50)}), {KNOWN: 70}, {KNOWN: 50}, fail_on_data_loss=True)
