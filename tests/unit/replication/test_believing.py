@@ -20,19 +20,9 @@ from logherd.replication.messages import (
 from logherd.replication.sender import Mode, Sender, ShipOptions
 from logherd.replication.shipper import Shipper
 from logherd.replication.shipping import Beat, Connected, FollowersSet, FromFollower, Grown, RefusedAck, ShipOutput
+from unit.replication.logs import SIZE, even_log
 
 F, G = ReplicaId("f"), ReplicaId("g")
-
-
-def log_of(*epochs: int) -> MemoryLog:
-    """All its records are of one size."""
-    log = MemoryLog()
-    for number, epoch in enumerate(epochs):
-        log.append(Kind.DATA, Epoch(epoch), b"%d of %d" % (number, epoch))
-    return log
-
-
-SIZE = log_of(1).end
 
 
 class Led:
@@ -59,7 +49,7 @@ class Led:
 
 
 def test_a_probe_is_answered_only_by_who_has_compared_what_was_asked() -> None:
-    led = Led(log_of(1, 1, 1))
+    led = Led(even_log(1, 1, 1))
     led.hear(AppendAck(1, Position(SIZE), Position(SIZE)))
     assert led.sender.mode is Mode.PROBE
     assert led.ship.match(F) == SIZE
@@ -68,7 +58,7 @@ def test_a_probe_is_answered_only_by_who_has_compared_what_was_asked() -> None:
 
 
 def test_who_flushed_more_than_it_compared_is_not_believed() -> None:
-    led = Led(log_of(1, 1, 1))
+    led = Led(even_log(1, 1, 1))
     for ack in (AppendAck(1, Position(SIZE), led.log.end), AppendAck(1, Position(9 * SIZE), Position(SIZE))):
         out = led.hear(ack)
         assert out.events == [RefusedAck(F, max(ack.verified, ack.durable), led.log.end)]
@@ -76,7 +66,7 @@ def test_who_flushed_more_than_it_compared_is_not_believed() -> None:
 
 
 def test_an_acknowledgement_of_an_earlier_exchange_counts_but_moves_nothing_in_this_one() -> None:
-    led = Led(log_of(1, 1, 1))
+    led = Led(even_log(1, 1, 1))
     led.ship.step(Connected(F), 0)
     led.hear(AppendAck(1, led.log.end, Position(SIZE)))
     assert led.ship.match(F) == SIZE
@@ -84,7 +74,7 @@ def test_an_acknowledgement_of_an_earlier_exchange_counts_but_moves_nothing_in_t
 
 
 def test_only_the_refusal_of_the_question_that_is_out_is_honoured() -> None:
-    led = Led(log_of(1, 1, 1, 1))
+    led = Led(even_log(1, 1, 1, 1))
     hint = Point(Epoch(1), Position(SIZE))
     for refusal in (AppendReject(0, led.log.end, hint), AppendReject(1, Position(2 * SIZE), hint)):
         led.hear(refusal)
@@ -94,13 +84,13 @@ def test_only_the_refusal_of_the_question_that_is_out_is_honoured() -> None:
 
 
 def test_a_refusal_whose_hint_does_not_lead_down_is_not_believed() -> None:
-    led = Led(log_of(1, 1, 1))
+    led = Led(even_log(1, 1, 1))
     led.hear(AppendReject(1, led.log.end, Point(Epoch(1), led.log.end)))
     assert (led.sender.next, led.sender.generation) == (led.log.end, 1)
 
 
 def test_nobody_is_asked_below_what_it_has_confirmed() -> None:
-    led = Led(log_of(1, 1, 1))
+    led = Led(even_log(1, 1, 1))
     led.hear(AppendAck(1, led.log.end, Position(2 * SIZE)))
     led.sender.become_probe(Position(SIZE))
     assert led.sender.next == 2 * SIZE
@@ -109,7 +99,7 @@ def test_nobody_is_asked_below_what_it_has_confirmed() -> None:
 
 
 def test_caught_up_is_who_had_everything_when_a_round_began_that_it_has_answered() -> None:
-    led = Led(log_of(1, 1))
+    led = Led(even_log(1, 1))
     assert not led.ship.caught_up(F)
     led.hear(AppendAck(1, led.log.end, led.log.end))
     assert not led.ship.caught_up(F), "no round has begun"
@@ -128,7 +118,7 @@ def test_caught_up_is_who_had_everything_when_a_round_began_that_it_has_answered
 
 
 def test_a_follower_that_was_taken_away_has_answered_no_round_when_it_comes_back() -> None:
-    led = Led(log_of(1))
+    led = Led(even_log(1))
     led.hear(HeartbeatAck(led.beat(), led.log.end))
     assert led.ship.rounds.round_of(F) == 1
     led.ship.step(FollowersSet(()), 0)
@@ -139,7 +129,7 @@ def test_a_follower_that_was_taken_away_has_answered_no_round_when_it_comes_back
 
 def copying() -> tuple[Led, Image]:
     """A leader that has dropped what its follower lacks, with an image of 4 bytes."""
-    log = log_of(1, 1, 1)
+    log = even_log(1, 1, 1)
     at = Position(2 * SIZE)
     image = Image("i", log.epochs.point_at(at), log.seal_at(at), crc32(b"data"), 4, b"")
     log.keep_image(image, b"data")

@@ -6,23 +6,12 @@ import pytest
 
 from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
-from logherd.raft.record import Kind
 from logherd.replication.durable import DurableEnd
 from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.log import Image, Span, SpanDamagedError
 from logherd.replication.messages import Append, AppendAck, AppendReject, CopyAck, CopyChunk, Heartbeat
 from logherd.replication.receiver import Flushed, FromLeader, Receiver
-
-
-def log_of(*epochs: int) -> MemoryLog:
-    """All its records are of one size."""
-    log = MemoryLog()
-    for number, epoch in enumerate(epochs):
-        log.append(Kind.DATA, Epoch(epoch), b"%d of %d" % (number, epoch))
-    return log
-
-
-SIZE = log_of(1).end
+from unit.replication.logs import SIZE, even_log
 
 
 class Follower:
@@ -52,7 +41,7 @@ def append(log: MemoryLog, after: int, *, commit: int = 0, generation: int = 1, 
 
 
 def test_what_replaces_a_cut_is_not_durable_because_what_was_cut_had_been() -> None:
-    mine, theirs = Follower(log_of(1, 1, 1)), log_of(1, 2, 2)
+    mine, theirs = Follower(even_log(1, 1, 1)), even_log(1, 2, 2)
     assert mine.take(append(theirs, SIZE)) == []
     assert mine.durable.position == SIZE
     assert mine.take(append(theirs, 0)) == [AppendAck(1, theirs.end, Position(SIZE))]
@@ -60,23 +49,23 @@ def test_what_replaces_a_cut_is_not_durable_because_what_was_cut_had_been() -> N
 
 
 def test_what_is_committed_is_never_cut() -> None:
-    mine, theirs = Follower(log_of(1, 1), commit=2 * SIZE), log_of(1, 2, 2)
+    mine, theirs = Follower(even_log(1, 1), commit=2 * SIZE), even_log(1, 2, 2)
     with pytest.raises(SpanDamagedError):
         mine.take(append(theirs, SIZE))
-    assert mine.log.records(Position(0), mine.log.end) == log_of(1, 1).records(Position(0), mine.log.end)
+    assert mine.log.records(Position(0), mine.log.end) == even_log(1, 1).records(Position(0), mine.log.end)
 
 
 def test_what_is_committed_here_is_not_compared_again() -> None:
-    mine = Follower(log_of(1, 1), commit=2 * SIZE)
+    mine = Follower(even_log(1, 1), commit=2 * SIZE)
     mine.log.keep_image(Image("i", Point(Epoch(1), Position(SIZE)), mine.log.seal_at(Position(SIZE)), 0, 0, b""), b"")
     mine.log.compact(Position(SIZE))
-    theirs = log_of(1, 1, 1)
+    theirs = even_log(1, 1, 1)
     assert mine.take(append(theirs, 0)) == []
     assert mine.flush() == [AppendAck(1, theirs.end, theirs.end)]
 
 
 def test_a_commit_position_is_believed_up_to_what_is_compared_and_never_falls() -> None:
-    mine, theirs = Follower(log_of(1, 1, 1)), log_of(1, 1, 2)
+    mine, theirs = Follower(even_log(1, 1, 1)), even_log(1, 1, 2)
     mine.take(Heartbeat(1, Position(3 * SIZE)))
     assert mine.commit == 0
     mine.take(append(theirs, SIZE, size=SIZE, commit=3 * SIZE))
@@ -86,12 +75,12 @@ def test_a_commit_position_is_believed_up_to_what_is_compared_and_never_falls() 
 
 
 def test_a_restarted_exchange_knows_that_what_is_committed_is_the_leaders() -> None:
-    mine = Follower(log_of(1, 1), commit=2 * SIZE)
+    mine = Follower(even_log(1, 1), commit=2 * SIZE)
     assert mine.receiver.verified == 2 * SIZE
 
 
 def test_a_place_that_is_not_here_is_refused_with_a_hint() -> None:
-    mine, theirs = Follower(log_of(1, 1), commit=SIZE), log_of(1, 1, 1, 1)
+    mine, theirs = Follower(even_log(1, 1), commit=SIZE), even_log(1, 1, 1, 1)
     question = Append(1, Span(theirs.epochs.point_at(theirs.end), theirs.end, (), b""), Position(0))
     assert mine.take(question) == [AppendReject(1, theirs.end, Point(Epoch(1), Position(2 * SIZE)))]
 
@@ -102,7 +91,7 @@ def image(log: MemoryLog, at: int, data: bytes = b"") -> Image:
 
 
 def test_an_image_of_what_is_committed_here_is_not_taken_in() -> None:
-    mine = Follower(log_of(1, 1), commit=2 * SIZE)
+    mine = Follower(even_log(1, 1), commit=2 * SIZE)
     assert mine.take(CopyChunk(1, image(mine.log, 2 * SIZE), 0, b"")) == [
         AppendAck(1, Position(2 * SIZE), Position(2 * SIZE))
     ]
@@ -110,22 +99,22 @@ def test_an_image_of_what_is_committed_here_is_not_taken_in() -> None:
 
 
 def test_after_an_image_only_what_was_committed_before_is_durable_until_it_is_flushed() -> None:
-    theirs = log_of(2, 2, 2)
-    mine = Follower(log_of(1, 1, 1))
+    theirs = even_log(2, 2, 2)
+    mine = Follower(even_log(1, 1, 1))
     mine.take(CopyChunk(1, image(theirs, 2 * SIZE), 0, b""))
     assert (mine.log.end, mine.durable.position) == (2 * SIZE, 0)
     assert mine.flush() == [AppendAck(1, Position(2 * SIZE), Position(2 * SIZE))]
 
 
 def test_an_image_that_the_log_continues_leaves_durable_what_was() -> None:
-    mine = Follower(log_of(1, 1, 1))
+    mine = Follower(even_log(1, 1, 1))
     mine.take(CopyChunk(1, image(mine.log, 2 * SIZE), 0, b""))
     assert (mine.log.end, mine.durable.position) == (3 * SIZE, 3 * SIZE)
 
 
 def test_a_chunk_is_taken_at_its_place_only() -> None:
     data = b"0123456789"
-    mine, wanted = Follower(log_of(1)), image(log_of(2, 2), 2 * SIZE, data)
+    mine, wanted = Follower(even_log(1)), image(even_log(2, 2), 2 * SIZE, data)
     assert mine.take(CopyChunk(1, wanted, 4, data[4:])) == [CopyAck(1, wanted.identity, 0)]
     assert mine.take(CopyChunk(1, wanted, 0, data[:4])) == [CopyAck(1, wanted.identity, 4)]
     assert mine.take(CopyChunk(1, wanted, 0, data[:4])) == [CopyAck(1, wanted.identity, 4)]

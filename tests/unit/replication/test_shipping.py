@@ -37,6 +37,7 @@ from logherd.replication.shipping import (
     RefusedAck,
     ShipperTick,
 )
+from unit.replication.logs import even_log
 
 F, G = ReplicaId("f"), ReplicaId("g")
 SMALL = ShipOptions(
@@ -45,10 +46,7 @@ SMALL = ShipOptions(
 
 
 def log_of(*epochs: int) -> MemoryLog:
-    log = MemoryLog(256)
-    for number, epoch in enumerate(epochs):
-        log.append(Kind.DATA, Epoch(epoch), b"%d of %d" % (number, epoch))
-    return log
+    return even_log(*epochs, segment_bytes=256)
 
 
 def appends(messages: list[tuple[ReplicaId, object]], peer: ReplicaId) -> list[Append]:
