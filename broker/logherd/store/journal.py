@@ -11,11 +11,12 @@ from logherd.kit.errors import ensure
 from logherd.store.errors import ReplicaDamaged, StoreFull
 from logherd.store.files import Buffer, Files
 from logherd.store.segment import Segment, segment_start
+from logherd.store.writer import NO_DESCRIPTOR
 
 __all__ = ["Journal"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_NOT_NOW = (*_FULL, errno.EMFILE, errno.ENFILE)
+_NOT_NOW = (*_FULL, *NO_DESCRIPTOR)
 _ZERO_STEP = 1 << 20
 
 

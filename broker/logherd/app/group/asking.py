@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.client.peers import parse_address
 from logherd.controller.commands import AlterSyncSet, Register, Release
 from logherd.controller.reports import Granted, Report, Withheld
 from logherd.group.output import Ask
@@ -43,7 +44,6 @@ _ANSWER_SECONDS: Final = 1.0
 _CONNECT_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.05
 _RETRY_SECONDS_MAX: Final = 0.5
-_PORT_DIGITS_MAX: Final = 5
 
 Answered = Joined | Granted | Withheld | SetChanged
 """What a question was answered with; a release is answered by silence."""
@@ -250,7 +250,7 @@ def _decode(question: Ask, answer: Frame) -> Answered | Redirected | Refused | N
 
 def named_address(text: str) -> tuple[str, int] | None:
     """Host and port of the controller that another one names as the leader; None if it names nothing of the kind."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or len(port) > _PORT_DIGITS_MAX:
+    try:
+        return parse_address(text)
+    except ValueError:
         return None
-    return host.strip("[]"), int(port)
