@@ -7,7 +7,6 @@ Imports next to nothing, so that it can begin first.
 import ctypes
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,7 +18,6 @@ __all__ = ["Adopted", "Nursery"]
 
 _PR_SET_CHILD_SUBREAPER = 36
 _READY = b"ready\n"
-_INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 _ROOM = 4000
 """For the command line of a fork, which `ps` shows in the place of its parent's."""
 
@@ -56,16 +54,10 @@ class Nursery:
     def fork(self, order: Mapping[str, str]) -> Adopted | None:
         """Start the guardian of this order (`logherd.cli.nursery`); None if it has to be started in another way.
 
-        It is the nursery's child until that is closed, and then ours. Blocks until the nursery has imported.
+        It is the nursery's child until that is closed, and then ours. Blocks until the nursery has imported. To be
+        `undivided`: what was forked and not heard of would never be stopped.
         """
-        if not self.await_ready():
-            return None
-        # What was forked and not heard of would never be stopped: no signal may come in between.
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTING)
-        try:
-            return self._ordered(order)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        return self._ordered(order) if self.await_ready() else None
 
     def close(self) -> None:
         """End the process; what it has forked goes on as children of ours."""
