@@ -91,8 +91,8 @@ class PullHandler:
         self.hold.release_all(self._look_again)
 
     def session_closed(self, session: Session) -> None:
-        """Forget the parked pulls of a connection that is gone."""
-        self.hold.session_closed(session.id)
+        """End the parked pulls of a client that is gone."""
+        self.hold.session_closed(session.id, self._look_again)
 
     # ---- requests
 

@@ -89,17 +89,19 @@ class Hold:
             if not waiter.done:
                 heappush(due, (min(waiter.deadline_ms, now_ms + self._recheck_ms), number))
 
-    def session_closed(self, session_id: int) -> None:
-        """The connection is gone, and with it whoever would read the answer."""
-        for number in tuple(self._by_session.get(session_id, ())):
-            self._remove(number, self._waiters[number])
+    def session_closed(self, session_id: int, last_word: Callable[[Waiter], Reply]) -> None:
+        """The client is gone. A broker that had sent its pulls on keeps count of them until they are answered."""
+        self._release(tuple(self._by_session.get(session_id, ())), last_word)
 
     def release_all(self, last_word: Callable[[Waiter], Reply]) -> None:
         """Answer everybody now."""
-        for number, waiter in tuple(self._waiters.items()):
+        self._release(tuple(self._waiters), last_word)
+
+    def _release(self, numbers: Iterable[int], last_word: Callable[[Waiter], Reply]) -> None:
+        for number in numbers:
+            waiter = self._waiters[number]
             self._remove(number, waiter)
-            if not waiter.session.closed:
-                waiter.session.reply(waiter.request, last_word(waiter))
+            waiter.session.reply(waiter.request, last_word(waiter))
 
     def _try(self, number: int, waiter: Waiter, retry: Retry, *, last: bool) -> None:
         if waiter.session.closed:

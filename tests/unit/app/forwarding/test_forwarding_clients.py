@@ -287,6 +287,10 @@ async def test_a_long_poll_ends_when_its_client_leaves_the_other_broker(tmp_path
         await eventually(lambda: len(hold) == 0, seconds=3)
         await asyncio.wait([poll])
         assert poll.exception() is not None
+        # The connection between the brokers outlives the client: it must not count for ever what nobody waits for.
+        await eventually(lambda: other.broker._forwarding.gate._forwarder.idle, seconds=3)
+        (link,) = (guest.link for guest in leader.broker._forwarding._reception._guests.values())
+        assert (link._intake.parked, link._intake.size) == (0, 0)
 
 
 async def test_h11_offset_commits_go_through_while_there_is_a_leader_and_are_refused_while_there_is_none(
