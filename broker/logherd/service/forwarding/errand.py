@@ -49,10 +49,10 @@ class Caller:
 class Errand:
     """A request that goes to the leader. Ordered by arrival; `number` is unique in this process.
 
-    `held`: it waits here now; `delayed`: it did at any time.
+    `delayed`: it waited here at some time.
     """
 
-    __slots__ = ("arrived_ms", "caller", "deadline_ms", "delayed", "frame", "handling", "held", "number", "size")
+    __slots__ = ("arrived_ms", "caller", "deadline_ms", "delayed", "frame", "handling", "number", "size")
 
     def __init__(self, number: int, caller: Caller, frame: Frame, *, now_ms: int) -> None:
         handling = HANDLING[frame.code]
@@ -63,7 +63,6 @@ class Errand:
         self.arrived_ms = now_ms
         self.deadline_ms = now_ms + (_suspend_ms(frame) if handling.kind is Kind.PULL else handling.hold_ms)
         self.size = len(frame.body) + HEADER_BYTES
-        self.held = False
         self.delayed = False
 
     def __lt__(self, other: "Errand") -> bool:

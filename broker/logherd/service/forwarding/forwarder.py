@@ -54,12 +54,11 @@ class _Link:
 
 
 class _Load:
-    """Counts and bytes of what is held and of what is away."""
+    """Bytes of what is held, and bytes and counts of what is away."""
 
-    __slots__ = ("away_bytes", "held", "held_bytes", "pulls")
+    __slots__ = ("away_bytes", "held_bytes", "pulls")
 
     def __init__(self) -> None:
-        self.held = 0
         self.held_bytes = 0
         self.away_bytes = 0
         self.pulls = 0
@@ -87,7 +86,9 @@ class Forwarder:
         self._links: dict[int, _Link] = {}
         self._target: _Link | None = None
         self._wanted: Following | None = None
-        self._due: list[tuple[int, int, Errand]] = []
+        self._held: dict[int, Errand] = {}
+        self._due: list[tuple[int, int]] = []
+        """When the time of each that is held is over, with its number; and of some that are held no more."""
         self._load = _Load()
         self._last_number = 0
 
@@ -101,7 +102,7 @@ class Forwarder:
     @property
     def held(self) -> int:
         """Number of requests that wait here."""
-        return self._load.held
+        return len(self._held)
 
     @property
     def taken(self) -> int:
@@ -119,7 +120,7 @@ class Forwarder:
 
     def due_ms(self) -> int | None:
         """When `tick` has something to do next; None for not before something else happens."""
-        while self._due and not self._due[0][2].held:
+        while self._due and self._due[0][1] not in self._held:
             heappop(self._due)
         times = [link.closes_ms for link in self._links.values() if link.closes_ms is not None]
         if self._due:
@@ -142,10 +143,10 @@ class Forwarder:
             return _answer(errand, commit_refused())
         load, limits = self._load, self._limits
         if (
-            load.held >= limits.held_max or load.held_bytes + errand.size > limits.held_bytes_max
+            self.held >= limits.held_max or load.held_bytes + errand.size > limits.held_bytes_max
             or caller.bytes_waiting + errand.size > limits.caller_bytes_max
         ):  # fmt: skip
-            return _answer(errand, overloaded(load.held, load.held_bytes))
+            return _answer(errand, overloaded(self.held, load.held_bytes))
         self._hold(errand)
         if target is not None and len(caller.waiting) == 1 and caller.free_for(target.number):
             self._block(caller)
@@ -246,10 +247,9 @@ class Forwarder:
             if link.closes_ms is not None and link.closes_ms <= now_ms:
                 effects += self._give_up(link, now_ms)
         while self._due and self._due[0][0] <= now_ms:
-            errand = heappop(self._due)[2]
-            caller = errand.caller
-            if errand.held:
-                caller.waiting.remove(errand)
+            errand = self._held.get(heappop(self._due)[1])
+            if errand is not None:
+                errand.caller.waiting.remove(errand)
                 self._leave(errand)
                 effects += _answer(errand, expired(errand))
         return effects
@@ -358,16 +358,15 @@ class Forwarder:
 
     def _hold(self, errand: Errand) -> None:
         caller = errand.caller
-        errand.held = errand.delayed = True
+        errand.delayed = True
         caller.keep(errand)
         self._waiting[caller.session.id] = caller
-        self._load.held += 1
+        self._held[errand.number] = errand
         self._load.held_bytes += errand.size
-        heappush(self._due, (errand.deadline_ms, errand.number, errand))
+        heappush(self._due, (errand.deadline_ms, errand.number))
 
     def _release(self, errand: Errand) -> None:
-        errand.held = False
-        self._load.held -= 1
+        del self._held[errand.number]
         self._load.held_bytes -= errand.size
 
     def _leave(self, errand: Errand) -> None:

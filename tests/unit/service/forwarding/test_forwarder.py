@@ -2,12 +2,14 @@
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from weakref import ref
 
 import pytest
 
 from logherd.service.forwarding.effects import Answer, CloseLink, Effect, Execute, Follow, Relay, Transmit
 from logherd.service.forwarding.errand import Errand
 from logherd.service.forwarding.forwarder import Forwarder, ForwarderLimits
+from logherd.service.forwarding.handling import HOLD_MS
 from logherd.service.forwarding.roles import Following
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Flag, Frame
@@ -387,6 +389,23 @@ def test_what_a_client_that_left_had_waiting_is_dropped(desk: Desk) -> None:
     assert desk.forwarder.held == desk.forwarder.held_bytes == 0
     assert desk.forwarder.due_ms() is None
     assert desk.link() == []
+
+
+@pytest.mark.parametrize("sent_on", [True, False])
+def test_nothing_is_kept_of_what_waited_once_it_is_over(desk: Desk, sent_on: bool) -> None:
+    """Memory is bounded by what is held, and not by what was held within the longest time that anything may be."""
+    first = FakeSession(id=1)
+    desk.ask(session=first)
+    if sent_on:
+        desk.link()
+        desk.answer(1)
+        desk.forwarder.wait()
+    desk.ask(session=FakeSession(id=2), now_ms=NOW - 1)  # its time is over before, and it goes on waiting
+    gone = ref(first)
+    desk.forwarder.closed(first.id)
+    del first
+    assert gone() is None
+    assert desk.forwarder.due_ms() == NOW - 1 + HOLD_MS
 
 
 def test_what_a_client_that_left_had_under_way_is_answered_to_nobody_and_not_sent_again(desk: Desk) -> None:
