@@ -59,9 +59,13 @@ class ReceptionHooks(NamedTuple):
 
 
 class _Guest:
-    """A broker that forwards to us, and its clients by their number there."""
+    """A broker that forwards to us, and its clients by their number there.
 
-    __slots__ = ("broker_id", "instance", "link", "lost_ms", "sessions")
+    `over`: we have ceased to lead since, and forgotten who they are. If we lead again they are to be named anew, on
+    another connection, also in the same epoch.
+    """
+
+    __slots__ = ("broker_id", "instance", "link", "lost_ms", "over", "sessions")
 
     def __init__(self, link: NetSession, header: ForwardingOpenHeader) -> None:
         self.link = link
@@ -69,6 +73,7 @@ class _Guest:
         self.instance = header.instance
         self.sessions: dict[int, RemoteSession] = {}
         self.lost_ms: int | None = None
+        self.over = False
 
 
 class Reception:
@@ -166,6 +171,7 @@ class Reception:
             for session in guest.sessions.values():
                 session.leave()
             guest.sessions.clear()
+            guest.over = True
             if guest.lost_ms is not None:
                 del self._guests[link_id]
 
@@ -177,7 +183,8 @@ class Reception:
         try:
             marks = decode_header(ForwardedHeader, frame.ext)
             self._leadership.confirm()
-            refusal = check_forwarded(marks, self._leadership.current, now_ms=now_ms)
+            role = self._leadership.current
+            refusal = not_leader(role) if guest.over else check_forwarded(marks, role, now_ms=now_ms)
             if refusal is not None:
                 return refusal
             session = guest.sessions.get(marks.session)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from logherd.model.host import decode_host
 from logherd.net.connection import Connection, connect
-from logherd.service.forwarding.roles import Leading
+from logherd.service.forwarding.roles import Leading, Nobody
 from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.clients import ConsumerData, ConsumerIds, Heartbeat, Subscription
 from logherd.wire.codec import encode_frame
@@ -168,6 +168,24 @@ async def test_a_new_leader_knows_every_client_of_every_broker_before_it_is_aske
             assert len(leader.broker._forwarding._reception) == 2
         for client in clients:
             await client.close()
+
+
+async def test_a_leader_that_leads_again_in_its_epoch_knows_every_client_of_every_broker(tmp_path: Path) -> None:
+    """As after a hand-over that was given up, or a lease that was over for a moment: no other broker need notice."""
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        group.elect(leader)
+        near, far = Client("near"), Client("far")
+        await near.join(leader)
+        await far.join(other)
+        assert await near.members() == {"near", "far"}
+        leader.leadership.set(Nobody())
+        leader.leadership.set(Leading(group.epoch))
+        assert await far.members() == {"near", "far"}
+        assert registered(leader) == {"near", "far"}
+        await near.close()
+        await until_members(far, {"far"})
+        await far.close()
 
 
 async def test_clients_behind_a_link_that_was_lost_stay_members(tmp_path: Path) -> None:
