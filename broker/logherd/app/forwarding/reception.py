@@ -131,6 +131,7 @@ class Reception:
     def on_frames(self, link: NetSession, frames: list[Frame]) -> None:
         port = self._port
         ensure(port is not None, "a reception is attached before the first connection")
+        self._leadership.confirm()  # once: what is admitted is carried out in the same role
         guest, now_ms = self._guests[link.id], self._clock.monotonic_ms()
         requests: list[tuple[Frame, Session]] = []
         for frame in frames:
@@ -182,7 +183,6 @@ class Reception:
             return Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f"{frame.code} is not forwarded")
         try:
             marks = decode_header(ForwardedHeader, frame.ext)
-            self._leadership.confirm()
             role = self._leadership.current
             refusal = not_leader(role) if guest.over else check_forwarded(marks, role, now_ms=now_ms)
             if refusal is not None:
