@@ -60,9 +60,13 @@ def test_the_incarnation_is_what_was_drawn() -> None:
 
 
 def test_each_call_changes_what_it_says_and_nothing_else(descriptor: int) -> None:
+    os.set_inheritable(descriptor, True)  # noqa: FBT003
     page = LeasePage.inherited(MINE | {"LOGHERD_PAGE_FD": str(descriptor)})
     assert page is not None
+    assert not os.get_inheritable(descriptor)
     page.identify(WHO)
+    first = read(descriptor)
+    assert (first.ready, first.registered, first.epoch, first.lease_end_ms) == (False, False, 0, 0)
     assert read(descriptor) == Page(sequence=1, identity=WHO)
     page.registered()
     page.ready()

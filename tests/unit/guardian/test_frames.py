@@ -56,6 +56,13 @@ def test_a_plain_answer_is_read() -> None:
     assert decode_answer(answer_bytes(0, masterEpoch="3")) == Answer(0)
 
 
+@pytest.mark.parametrize("leader", ['""', "5", "[]"])
+def test_a_leader_without_a_name_is_none(leader: str) -> None:
+    header = b'{"code":2007,"opaque":1,"flag":1,"extFields":{"controllerLeaderAddress":%b}}' % leader.encode()
+    data = (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
+    assert decode_answer(data) == Answer(2007)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -70,6 +77,8 @@ def test_a_plain_answer_is_read() -> None:
         b"\x00\x00\x00\x06\x00\x00\x00\x02[]",
         b"\x00\x00\x00\x31\x00\x00\x00\x2d" + b'{"code":Infinity,"opaque":1,"flag":1,"a":[0]}',
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\x00\x00\x00\x23\x01\x00\x00\x1f" + b'{"code":0,"opaque":1,"flag":1}  ',
+        b"\x00\x00\x00\x23\x00\x00\x00\x20" + b'{"code":0,"opaque":1,"flag":1}  ',
     ],
 )
 def test_what_is_no_answer_is_refused(data: bytes) -> None:

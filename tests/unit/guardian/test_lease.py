@@ -51,6 +51,12 @@ def test_ticks_just_within_the_gap_are_steady() -> None:
     assert [watch.is_overdue(page, now) for now in (GAP_MS, 2 * GAP_MS, 3 * GAP_MS)] == [False, False, True]
 
 
+def test_two_ticks_in_one_millisecond_are_no_gap() -> None:
+    watch, page = LeaseWatch(0), Page(lease_end_ms=100)
+    times = (400, 800, 800, 1_000, 1_100)
+    assert [watch.is_overdue(page, now) for now in times] == [False, False, False, False, True]
+
+
 def test_a_clock_that_goes_back_is_a_gap() -> None:
     watch, page = LeaseWatch(10_000), Page(lease_end_ms=100)
     assert not watch.is_overdue(page, 10_200)

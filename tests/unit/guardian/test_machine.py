@@ -150,6 +150,20 @@ def test_a_child_that_stops_to_accept_is_stood_in_for() -> None:
     assert life(Tick(known())) == [Superseded(), Take(on=False)]
 
 
+def test_its_time_of_service_begins_anew_when_it_accepts_again() -> None:
+    life = Life()
+    life.serve()
+    life.wait(known(), 60_000)
+    life(Tick(known(ready=False)))
+    assert life.machine.phase is Phase.STARTING
+    life(Tick(known()))
+    assert life.machine.phase is Phase.SERVING
+    for milliseconds in (50, 100):  # as one that serves for a moment each time
+        life(Exited(1, known()), TICK)
+        assert life.said[-1] == f"next start in {milliseconds} ms"
+        life.serve()
+
+
 def test_it_never_gives_up() -> None:
     life = Life()
     for _ in range(300):
@@ -293,6 +307,13 @@ def test_a_child_that_does_not_stop_in_time_is_killed() -> None:
     assert life(Exited(-9, None)) == [Leave(137)]
 
 
+def test_a_child_that_outlives_its_kill_is_killed_again_after_as_long() -> None:
+    life = Life()
+    life.serve()
+    life(TERM)
+    assert life.wait(known(), 2 * STOP_MS) == [Kill(signal.SIGKILL)] * 2
+
+
 def test_a_second_stop_is_forwarded_and_does_not_prolong_the_time() -> None:
     life = Life()
     life.serve()
@@ -340,6 +361,20 @@ def test_a_report_that_was_heard_before_the_stop_delays_nothing() -> None:
     life(Exited(-9, known()))
     assert life(Reported()) == []
     assert life(TERM) == [Take(on=False), Leave(137)]
+
+
+def test_a_report_that_the_next_child_made_needless_delays_nothing() -> None:
+    life = Life()
+    life.serve()
+    life(Exited(-9, known()))
+    life.serve()
+    life(TERM)
+    assert life(Exited(0, None)) == [Leave(0)]
+
+
+def test_a_stop_before_the_first_child_ends_with_0() -> None:
+    life = Life(reports=False)
+    assert life(TERM) == [Leave(0)]
 
 
 def test_a_stop_of_a_doomed_child_ends_with_its_death() -> None:

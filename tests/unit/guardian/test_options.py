@@ -51,6 +51,8 @@ def test_thousands_of_digits_are_no_port_whoever_names_them() -> None:
         ("--listen a:70000 -- cat", "HOST:PORT is expected"),
         ("--listen a:²3 -- cat", "HOST:PORT is expected"),
         ("--listen ::1:5 -- cat", r"stands in \[ \]"),
+        ("--listen [::1:5 -- cat", r"stands in \[ \]"),
+        ("--listen ::1]:5 -- cat", r"stands in \[ \]"),
         ("--listen x,y=a:5 -- cat", "a NAME has letters"),
         ("--listen a:1 --peer names=b:2 -- cat", "there is no listener names"),
         ("--listen a:1 --peer b -- cat", "HOST:PORT is expected"),
@@ -69,3 +71,6 @@ def test_addresses() -> None:
     assert parse_address("host:1") == ("host", 1)
     assert parse_address("[fe80::1]:0") == ("fe80::1", 0)
     assert parse_address(":80") == ("", 80)
+    assert parse_address("host:65535") == ("host", 65535)
+    with pytest.raises(UsageError, match="HOST:PORT is expected"):
+        parse_address("host:65536")

@@ -1,5 +1,6 @@
 """The page: what is written is read, whatever is half-written is not."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +73,32 @@ def test_a_sound_slot_with_a_senseless_identity_has_none(text: bytes) -> None:
     assert found is not None
     assert found.ready
     assert found.identity is None
+
+
+def test_the_longest_identity_fills_its_slot_and_not_the_other() -> None:
+    def named(length: int) -> Page:
+        return Page(identity=Identity(cluster="", group="x" * length, broker_id=1, store_id=""))
+
+    room = SLOT_BYTES - len(encode_slot(named(0)))
+    assert len(encode_slot(named(room))) == SLOT_BYTES
+    assert decode_page(encode_slot(named(room)) + bytes(SLOT_BYTES)) == named(room)
+    with pytest.raises(ValueError, match="an identity of 2011 bytes, allowed are 2010"):
+        encode_slot(named(room + 1))
+
+
+@given(st.integers(0, SLOT_BYTES), st.integers(0, (1 << 16) - 1))
+def test_a_slot_that_is_cut_or_names_a_length_beyond_its_end_says_nothing(size: int, length: int) -> None:
+    from logherd_guardian import page as module
+
+    head = module._HEAD.pack(b"LHGP", 1, 1, 1, 1, 1, length)
+    assert decode_page((head + bytes(SLOT_BYTES))[:size]) is None
+
+
+@pytest.mark.parametrize("length", range(IDENTITY_BYTES_MAX - 2, IDENTITY_BYTES_MAX + 8))
+def test_a_checksum_that_would_stand_behind_the_slot_is_none(length: int) -> None:
+    from logherd_guardian import page as module
+
+    assert decode_page(module._HEAD.pack(b"LHGP", 1, 1, 1, 1, 1, length) + bytes(PAGE_BYTES)) is None
 
 
 def test_an_identity_that_does_not_fit_is_refused() -> None:

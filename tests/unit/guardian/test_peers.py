@@ -46,6 +46,12 @@ def test_a_peer_that_hangs_takes_not_all_dials() -> None:
     assert peers.next(100, ["b", "b"]) == "a"
 
 
+def test_a_peer_that_serves_is_dialled_twice_at_a_time() -> None:
+    peers = Peers(("a",))
+    assert peers.next(0, ["a"]) == "a"
+    assert peers.next(0, ["a", "a"]) is None
+
+
 def test_only_a_change_is_news() -> None:
     peers = Peers(("a",))
     assert not peers.greeted("a")
@@ -54,3 +60,4 @@ def test_only_a_change_is_news() -> None:
     assert peers.greeted("a")
     assert not peers.greeted("a")
     assert peers.failed("a", 200)
+    assert peers.greeted("a")

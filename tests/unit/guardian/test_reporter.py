@@ -57,6 +57,14 @@ def test_a_leader_that_is_named_is_asked_at_once() -> None:
     assert reporter.due(1) == [Ask("x:1", FIRST)]
 
 
+def test_who_does_not_lead_and_knows_no_leader_names_nobody() -> None:
+    reporter = Reporter(("a",))
+    reporter.add(FIRST)
+    (ask,) = reporter.due(0)
+    assert reporter.answered(ask, Answer(NOT_LEADER), 0) is None
+    assert reporter.due(1_000) == [Ask("a", FIRST)]
+
+
 def test_two_that_name_each_other_do_not_spin() -> None:
     reporter, asked = Reporter(("a", "b")), 0
     reporter.add(FIRST)
@@ -108,6 +116,16 @@ def test_two_exits_are_reported_in_their_order() -> None:
     assert not reporter.is_done
     reporter.answered(ask, Answer(0), 2)
     assert reporter.is_done
+
+
+def test_after_an_exit_is_settled_everybody_is_asked_about_the_next_at_once() -> None:
+    reporter = Reporter(("a", "b"))
+    reporter.add(FIRST)
+    reporter.add(SECOND)
+    first, silent = reporter.due(0)
+    reporter.unanswered(silent, 1)
+    reporter.answered(first, Answer(0), 2)
+    assert reporter.due(2) == [Ask("a", SECOND), Ask("b", SECOND)]
 
 
 def test_an_answer_about_an_exit_that_is_settled_settles_no_other() -> None:
