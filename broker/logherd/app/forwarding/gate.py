@@ -294,18 +294,19 @@ class Gate:
     def _transmit(self, effect: Transmit) -> None:
         errand, link, now_ms = effect.errand, effect.link, self._clock.monotonic_ms()
         frame = outgoing(errand, epoch=effect.epoch, deadline_ms=effect.deadline_ms, now_ms=now_ms)
+
+        def on_outcome(outcome: Outcome) -> None:
+            self._outcome(link, errand, outcome)
+
         try:
             if frame.flag & Flag.ONEWAY:
                 self._links.tell(link, frame)
-                return
-
-            def on_outcome(outcome: Outcome) -> None:
-                self._outcome(link, errand, outcome)
-
-            self._links.start(link, frame, on_outcome, seconds=errand.answer_ms / 1000)
+            else:
+                self._links.start(link, frame, on_outcome, seconds=errand.answer_ms / 1000)
         except FrameError as error:
             refusal = Frame(ResponseCode.MESSAGE_ILLEGAL, 0, flag=Flag.RESPONSE, remark=str(error))
-            self._carry_out(self._forwarder.answered(link, errand.number, refusal, now_ms=now_ms))
+            # Later, as every outcome: what is to be sent behind it must not be overtaken by what then has room.
+            asyncio.get_running_loop().call_soon(on_outcome, refusal)
 
     def _outcome(self, link: int, errand: Errand, outcome: Outcome) -> None:
         self._leadership.confirm()  # what waited for this may be for this broker itself

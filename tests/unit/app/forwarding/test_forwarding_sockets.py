@@ -11,6 +11,7 @@ import pytest
 
 from logherd.client.producer import Outgoing, Producer
 from logherd.net.connection import Connection
+from logherd.service.forwarding.forwarder import Forwarder, ForwarderLimits
 from logherd.service.forwarding.roles import Following
 from logherd.wire.batch import BatchMessage, encode_batch
 from logherd.wire.frame import Serialize
@@ -64,6 +65,25 @@ async def test_a_header_that_is_too_large_to_be_sent_on_costs_nobody_the_link(
         assert "the limit is" in (answers[0].remark or "")
         await client.close()
         await another.close()
+
+
+async def test_what_cannot_be_sent_on_lets_nothing_overtake_what_came_behind_it(tmp_path: Path) -> None:
+    """Its room is another request's, which is the last of those that wait."""
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        gate = other.broker._forwarding.gate
+        gate._forwarder = Forwarder(ForwarderLimits(away_bytes_max=3 * 1_100))
+        client = await other.connect()
+        large = send_frame(b"large")
+        large.ext |= {f"x{n}": "\x01" * 11_000 for n in range(4)}
+        large.serialize = Serialize.BINARY
+        frames = [large, *(send_frame(b"%d" % n) for n in range(3))]
+        sends = [asyncio.ensure_future(client.call(frame, seconds=5)) for frame in frames]
+        await eventually(lambda: gate.held == 4)
+        group.elect(leader)
+        assert [answer.code for answer in await asyncio.gather(*sends)] == [13, 0, 0, 0]
+        assert [message.body for message in leader.messages()] == [b"0", b"1", b"2"]
+        await client.close()
 
 
 async def test_a_send_is_held_while_nobody_leads_and_stored_once(tmp_path: Path) -> None:
