@@ -3,13 +3,9 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from logherd.model.host import decode_host
 from logherd.net.connection import Connection, connect
-from logherd.net.session import NetSession
-from logherd.service.forwarding.roles import Leading, Nobody, Role
-from logherd.service.ports import Session
+from logherd.service.forwarding.roles import Leading, Nobody
 from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.clients import ConsumerData, ConsumerIds, Heartbeat, Subscription
 from logherd.wire.codec import encode_frame
@@ -232,6 +228,29 @@ async def test_clients_of_a_broker_that_does_not_come_back_are_gone_after_a_whil
         await client.close()
 
 
+async def test_what_a_client_had_waiting_goes_with_it_and_no_leader_hears_its_name(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        group.elect(leader)
+        stays, leaves = Client("stays"), Client("leaves")
+        await stays.join(other)
+        await leaves.join(other)
+        group.depose()
+        gate = other.broker._forwarding.gate
+        send = asyncio.ensure_future(leaves.call(send_frame(b"waits")))
+        await eventually(lambda: gate.held == 1)
+        await leaves.close()
+        await eventually(lambda: gate.held == 0, seconds=2)
+        await asyncio.wait([send])
+        for node in (leader, other):
+            group.elect(node)
+            await until_members(stays, {"stays"})
+            assert registered(node) == {"stays"}
+        assert not group.stored()
+        await stays.close()
+        await eventually(lambda: registered(other) == set())
+
+
 async def test_a_client_that_unregisters_is_not_named_to_the_next_leader(tmp_path: Path) -> None:
     async with group_of(3, tmp_path) as group:
         group.elect(group.nodes[0])
@@ -404,37 +423,6 @@ async def test_h10_a_request_that_waited_too_long_before_the_leader_saw_it_is_re
         leader.leadership.set(Leading(2))
         assert (await forwarded(clock_ms + 60_001)).code == 27010
         await link.close()
-
-
-async def test_requests_that_came_together_are_all_done_under_one_lease(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The lease is over between the looks at the first and at the second."""
-    async with group_of(2, tmp_path) as group:
-        leader, other = group.nodes
-        group.elect(leader)
-        client = await other.connect()
-        assert (await client.call(send_frame(b"0"), seconds=5)).code == 0
-        port = leader.broker._forwarding._reception._port
-        looks, done, on_behalf = 0, list[tuple[int, Role]](), port.on_behalf
-
-        def confirm() -> None:
-            nonlocal looks
-            looks += 1
-            if looks == 2:
-                leader.leadership.set(Nobody())
-
-        def carry_out(link: NetSession, requests: list[tuple[Frame, Session]]) -> None:
-            done.append((len(requests), leader.leadership.current))
-            on_behalf(link, requests)
-
-        monkeypatch.setattr(leader.leadership, "confirm", confirm)
-        monkeypatch.setattr(port, "on_behalf", carry_out)
-        sends = [asyncio.ensure_future(client.call(send_frame(b"%d" % number), seconds=5)) for number in (1, 2)]
-        await sends[0]
-        assert [role for count, role in done if count] == [Leading(group.epoch)]
-        await asyncio.gather(*sends)
-        await client.close()
 
 
 async def test_forwarding_is_refused_by_name_to_another_group_and_by_who_does_not_lead(tmp_path: Path) -> None:
