@@ -15,6 +15,7 @@ from logherd.wire.codes import ResponseCode
 from logherd.wire.errors import FrameError
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import encode_header
+from logherd.wire.limits import DEFAULT_LIMITS
 
 __all__ = ["Body", "NetSession"]
 
@@ -62,13 +63,14 @@ class NetSession(Channel):
     def hand_over(self, handler: FrameHandler, flow: FlowLimits) -> None:
         """From the next slice of requests on this connection belongs to `handler` and has limits of its own.
 
-        Its sends come as ordinary frames, not as SendFrame. `handler` hears `on_close` in place of the one before, and
-        no `on_open`.
+        Its sends come as ordinary frames, not as SendFrame, and its frames may be as large as any that we send: what a
+        broker passes on is larger than what the settings let its client send. `handler` hears `on_close` in place of
+        the one before, and no `on_open`.
         """
         self._handler = handler
         self._own_limits = True
         self._take_flow(flow)
-        self._reader.read_plainly()
+        self._reader.read_plainly(DEFAULT_LIMITS)
 
     def send_away(self, told: Callable[[], None]) -> None:
         """From the next slice of requests on clients that understand it are told to use another connection.

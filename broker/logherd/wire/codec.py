@@ -84,9 +84,11 @@ class FrameReader:
         """Bytes that must at least arrive before the next call can return a frame or learn a frame's length."""
         return self._needed - len(self._buffer)
 
-    def read_plainly(self) -> None:
-        """From now on sends come out as any other frame: for a peer whose sends carry more than the ordinary fields."""
+    def read_plainly(self, limits: WireLimits | None = None) -> None:
+        """From now on sends come out as any other frame: for a peer whose sends carry more than the ordinary fields.
+        With `limits` these hold from the next frame on."""
         self._typed_max = 0
+        self._limits = limits or self._limits
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
         """All frames that these bytes complete. `data` is not kept; bodies are copies.

@@ -93,12 +93,12 @@ class Group:
 
 
 @asynccontextmanager
-async def group_of(count: int, directory: Path) -> AsyncIterator[Group]:
-    """`count` brokers without a leader."""
+async def group_of(count: int, directory: Path, *, limits: dict[str, str] | None = None) -> AsyncIterator[Group]:
+    """`count` brokers without a leader. `limits` are settings."""
     nodes: list[Node] = []
     try:
         for number in range(count):
-            node = await _start(number, directory / str(number))
+            node = await _start(number, directory / str(number), limits or {})
             nodes.append(node)
         yield Group(nodes)
     finally:
@@ -108,23 +108,23 @@ async def group_of(count: int, directory: Path) -> AsyncIterator[Group]:
 
 async def start_alone(directory: Path) -> Broker:
     """A broker without a group, as `logherd broker` runs it."""
-    return await Broker.start(_options(0, directory), on_failure=lambda: None)
+    return await Broker.start(_options(0, directory, {}), on_failure=lambda: None)
 
 
-async def _start(number: int, directory: Path) -> Node:
+async def _start(number: int, directory: Path, limits: dict[str, str]) -> Node:
     leadership = SettableLeadership(Nobody())
-    broker = await Broker.start(_options(number, directory), on_failure=lambda: None, leadership=leadership)
+    broker = await Broker.start(_options(number, directory, limits), on_failure=lambda: None, leadership=leadership)
     return Node(broker, leadership)
 
 
-def _options(number: int, directory: Path) -> BrokerOptions:
+def _options(number: int, directory: Path, limits: dict[str, str]) -> BrokerOptions:
     directory.mkdir()
     path = directory / "broker.json"
     path.write_text(json.dumps({
         "brokerGroup": "g", "clusterName": "C", "listen": "127.0.0.1:0",
         "adminListen": "127.0.0.1:0", "dataDir": str(directory / "data"), "flush": "async",
         "store": {"segmentSize": "8MiB", "indexSlots": 16, "indexEntries": 64},
-        "nameService": {"mode": "embedded", "listen": "127.0.0.1:0"},
+        "nameService": {"mode": "embedded", "listen": "127.0.0.1:0"}, "limits": limits,
     }))  # fmt: skip
     # A configuration knows one broker in a group so far.
     return msgspec.structs.replace(load_broker_options(path), broker_id=number)

@@ -14,6 +14,7 @@ from logherd.net.connection import Connection
 from logherd.service.forwarding.forwarder import Forwarder, ForwarderLimits
 from logherd.service.forwarding.roles import Following
 from logherd.wire.batch import BatchMessage, encode_batch
+from logherd.wire.codec import encode_frame
 from logherd.wire.frame import Serialize
 from unit.app.forwarding.rig import QUEUES, TOPIC, Group, eventually, group_of, routes_to, send_frame
 
@@ -63,6 +64,23 @@ async def test_a_header_that_is_too_large_to_be_sent_on_costs_nobody_the_link(
         )
         assert [answer.code for answer in answers] == [13, *[0] * 5]
         assert "the limit is" in (answers[0].remark or "")
+        await client.close()
+        await another.close()
+
+
+async def test_a_header_as_large_as_the_settings_allow_is_sent_on_with_what_is_added_to_it(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path, limits={"headerSize": "32KiB"}) as group:
+        leader, other = group.nodes
+        group.elect(leader)
+        client, another = await other.connect(), await other.connect()
+        assert (await another.call(send_frame(b"before"), seconds=5)).code == 0
+        large = send_frame(b"large")
+        large.ext["x"] = ""
+        large.ext["x"] = "x" * (32 * 1024 - int.from_bytes(encode_frame(large)[5:8]) - 8)
+        answers = await asyncio.gather(
+            client.call(large, seconds=5), *(another.call(send_frame(b"%d" % n), seconds=5) for n in range(5))
+        )
+        assert [answer.code for answer in answers] == [0] * 6
         await client.close()
         await another.close()
 
