@@ -7,7 +7,7 @@ from logherd.service.pull.options import PullOptions
 from logherd.service.send.options import SendOptions
 from logherd.settings.options import BrokerOptions, LimitOptions, StorageOptions
 from logherd.store import FOLLOWER_CACHED_BYTES, DerivedOptions, LogOptions, RetentionOptions, StoreOptions
-from logherd.wire.limits import WireLimits
+from logherd.wire.limits import DEFAULT_LIMITS, WireLimits
 
 __all__ = [
     "defaults_options", "host_of", "net_limits", "pull_options", "reserve_bytes", "retention_options", "send_options",
@@ -89,7 +89,11 @@ def net_limits(limits: LimitOptions, *, connections: int) -> NetLimits:
             unsent_bytes_max=limits.unsent_bytes_per_connection,
             total_bytes_max=limits.buffered_bytes,
         ),
-        wire=WireLimits(frame_bytes_max=limits.frame_bytes, header_bytes_max=limits.header_bytes),
+        wire=WireLimits(
+            frame_bytes_max=limits.frame_bytes,
+            header_bytes_max=limits.header_bytes,
+            value_bytes_max=min(limits.header_bytes, DEFAULT_LIMITS.value_bytes_max),
+        ),
     )
 
 

@@ -68,15 +68,18 @@ async def test_a_header_that_is_too_large_to_be_sent_on_costs_nobody_the_link(
         await another.close()
 
 
-async def test_a_header_as_large_as_the_settings_allow_is_sent_on_with_what_is_added_to_it(tmp_path: Path) -> None:
-    async with group_of(2, tmp_path, limits={"headerSize": "32KiB"}) as group:
+@pytest.mark.parametrize("header_kib", [4, 32])
+async def test_a_header_as_large_as_the_settings_allow_is_sent_on_with_what_is_added_to_it(
+    tmp_path: Path, header_kib: int
+) -> None:
+    async with group_of(2, tmp_path, limits={"headerSize": f"{header_kib}KiB"}) as group:
         leader, other = group.nodes
         group.elect(leader)
         client, another = await other.connect(), await other.connect()
         assert (await another.call(send_frame(b"before"), seconds=5)).code == 0
         large = send_frame(b"large")
         large.ext["x"] = ""
-        large.ext["x"] = "x" * (32 * 1024 - int.from_bytes(encode_frame(large)[5:8]) - 8)
+        large.ext["x"] = "x" * (header_kib * 1024 - int.from_bytes(encode_frame(large)[5:8]) - 8)
         answers = await asyncio.gather(
             client.call(large, seconds=5), *(another.call(send_frame(b"%d" % n), seconds=5) for n in range(5))
         )
