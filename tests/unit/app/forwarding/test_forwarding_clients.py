@@ -249,6 +249,7 @@ async def test_what_a_client_had_waiting_goes_with_it_and_no_leader_hears_its_na
         assert not group.stored()
         await stays.close()
         await eventually(lambda: registered(other) == set())
+        assert not gate._sessions
 
 
 async def test_a_client_that_unregisters_is_not_named_to_the_next_leader(tmp_path: Path) -> None:

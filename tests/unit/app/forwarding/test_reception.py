@@ -1,16 +1,102 @@
-"""What a leader does for other brokers is done under its lease."""
+"""What a leader does for other brokers is done under its lease, and it keeps account of who they are."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 
+from logherd.net.connection import Connection
 from logherd.net.session import NetSession
 from logherd.service.forwarding.roles import Leading, Nobody, Role
 from logherd.service.ports import Session
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
-from unit.app.forwarding.rig import eventually, group_of, send_frame
+from logherd.wire.headers import encode_header
+from logherd.wire.headers.forwarding import ForwardedHeader
+from logherd.wire.headers.pull import PullMessageHeader
+from unit.app.forwarding.rig import TOPIC, Group, Node, eventually, group_of, send_frame
+
+OPENING = {"cluster": "C", "group": "g", "epoch": "1", "brokerId": "8", "instance": "i"}
+
+
+async def linked(leader: Node) -> Connection:
+    """A connection of broker 8, as far as the leader knows."""
+    link = await leader.connect()
+    assert (await link.call(Frame(RequestCode.FORWARDING_OPEN, 0, ext=dict(OPENING)), seconds=5)).code == 0
+    return link
+
+
+def forwarded(frame: Frame, session: int = 3) -> Frame:
+    marks = ForwardedHeader(session=session, client_ip="10.0.0.1", client_port=9, epoch=1, deadline_ms=1 << 50)
+    frame.ext.update(encode_header(marks))
+    return frame
+
+
+def long_poll() -> Frame:
+    header = PullMessageHeader(
+        consumer_group="readers", topic=TOPIC, queue_id=0, queue_offset=1, messages_max=32, sys_flag=6,
+        commit_offset=-1, suspend_timeout_ms=15_000, subscription_version=0, subscription="*", expression_type="TAG",
+    )  # fmt: skip
+    return Frame(RequestCode.PULL_MESSAGE, 0, ext=encode_header(header))
+
+
+async def led(group: Group) -> Node:
+    (leader,) = group.nodes
+    group.elect(leader)
+    return leader
+
+
+async def test_a_newer_connection_of_a_broker_ends_the_one_before(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        leader = await led(group)
+        older, newer = await linked(leader), await linked(leader)
+        assert (await older.call(forwarded(send_frame(b"0")), seconds=5)).code == 0
+        assert (await newer.call(Frame(RequestCode.FORWARDING_COMPLETE, 0), seconds=5)).code == 0
+        reception = leader.broker._forwarding._reception
+        await eventually(lambda: older.closed and len(reception._guests) == 1)
+        assert (await newer.call(forwarded(send_frame(b"1")), seconds=5)).code == 0
+        assert len(reception) == 1
+        await newer.close()
+
+
+async def test_who_left_without_a_word_or_is_not_named_costs_nobody_the_link(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        leader = await led(group)
+        link = await linked(leader)
+        for ext in ({}, {"logherdSession": "x"}, {"logherdSession": "4"}):
+            link.oneway(Frame(RequestCode.FORWARDING_LEFT, 0, ext=ext))
+        assert (await link.call(Frame(RequestCode.FORWARDING_CLOCK, 0), seconds=5)).code == 0
+        assert not link.closed
+        await link.close()
+
+
+async def test_a_broker_without_clients_is_forgotten_with_its_connection(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        leader = await led(group)
+        link = await linked(leader)
+        guests = leader.broker._forwarding._reception._guests
+        assert len(guests) == 1
+        assert not leader.broker._forwarding.gate._sessions  # it is no client
+        await link.close()
+        await eventually(lambda: not guests, seconds=2)
+
+
+async def test_the_polls_of_clients_out_of_reach_wait_no_more_and_a_new_role_forgets_the_clients(
+    tmp_path: Path,
+) -> None:
+    async with group_of(1, tmp_path) as group:
+        leader = await led(group)
+        link = await linked(leader)
+        assert (await link.call(forwarded(send_frame(b"0")), seconds=5)).code == 0
+        poll = asyncio.ensure_future(link.call(forwarded(long_poll()), seconds=5))
+        reception, hold = leader.broker._forwarding._reception, leader.broker._services.pull.hold
+        await eventually(lambda: len(hold) == 1)
+        await link.close()
+        await asyncio.wait([poll])
+        await eventually(lambda: len(hold) == 0, seconds=2)
+        assert len(reception) == 1  # it may be named again
+        leader.leadership.set(Nobody())
+        assert (len(reception), reception._guests) == (0, {})
 
 
 async def test_a_lease_that_is_over_is_noticed_before_anything_of_another_broker_is_done(
