@@ -179,6 +179,29 @@ def test_a_member_is_reached_over_its_newest_connection_that_is_not_closed() -> 
     assert registry.client_session("c") is new
 
 
+def test_a_connection_of_many_clients_is_forgotten_without_comparing_each_with_all() -> None:
+    """One connection can name as many clients as it likes, and whoever waits for the loop waits for all of this."""
+    compared = 0
+
+    class Counted(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    registry, count = ClientRegistry(), 300
+    for number in range(count):
+        registry.join_producer("p", connection(Counted(f"c{number}")))
+    compared = 0
+    registry.session_closed(1)
+    assert list(registry.producer_groups()) == []
+    assert compared < 20 * count
+
+
 def test_everybody_can_be_forgotten_at_once() -> None:
     registry = ClientRegistry()
     registry.join_consumer("g", PROFILE, connection(), subscriptions=T)

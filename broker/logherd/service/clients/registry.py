@@ -9,6 +9,7 @@ Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/client/
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, NamedTuple
 
 from logherd.kit.javahash import java_hash
@@ -95,13 +96,13 @@ class ClientRegistry:
     """All clients of one broker. Owned by the loop thread; memory only, clients tell it again after a restart.
 
     Invariants: (1) no group and no client without a connection is kept; (2) `_roles` names exactly the places that a
-    session has in groups; (3) `_sessions` has a client's session exactly while it has such a place.
+    session has in groups, by client; (3) `_sessions` has a client's session exactly while it has such a place.
     """
 
     def __init__(self) -> None:
         self._producers: dict[str, _Members] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
-        self._roles: dict[int, set[_Role]] = {}
+        self._roles: dict[int, dict[str, set[_Role]]] = {}
         self._sessions: dict[str, dict[int, Session]] = {}
 
     # -- joining
@@ -140,7 +141,8 @@ class ClientRegistry:
 
     def session_closed(self, session_id: int) -> list[str]:
         """A connection is gone with all its clients; returns the consumer groups that lost a member by it."""
-        return self._remove_all((session_id, role) for role in sorted(self._roles.get(session_id, ())))
+        clients = self._roles.get(session_id, {})
+        return self._remove_all((session_id, role) for role in sorted(chain.from_iterable(clients.values())))
 
     def clear(self) -> None:
         """Forget everybody, and tell nobody: another broker leads the group and knows them."""
@@ -150,8 +152,8 @@ class ClientRegistry:
     def expire(self, now_ms: int) -> list[str]:
         """Drop connections without a heartbeat for CONNECTION_EXPIRY_MS; returns consumer groups that lost a member."""
         stale = []
-        for session_id, roles in self._roles.items():
-            for role in roles:
+        for session_id, clients in self._roles.items():
+            for role in chain.from_iterable(clients.values()):
                 connection = self._members(role)[role.client_id][session_id]
                 if now_ms - connection.seen_ms > CONNECTION_EXPIRY_MS:
                     stale.append((session_id, role))
@@ -188,8 +190,8 @@ class ClientRegistry:
 
     def is_superseded(self, session_id: int) -> bool:
         """Whether a client of this connection has a newer one: what still arrives on the old is out of date."""
-        for role in self._roles.get(session_id, ()):
-            if next(reversed(self._sessions[role.client_id])) != session_id:
+        for client_id in self._roles.get(session_id, ()):
+            if next(reversed(self._sessions[client_id])) != session_id:
                 return True
         return False
 
@@ -197,7 +199,7 @@ class ClientRegistry:
 
     def _note(self, connection: Connection, role: "_Role") -> None:
         session = connection.session
-        self._roles.setdefault(session.id, set()).add(role)
+        self._roles.setdefault(session.id, {}).setdefault(connection.client_id, set()).add(role)
         self._sessions.setdefault(connection.client_id, {})[session.id] = session
 
     def _members(self, role: "_Role") -> _Members:
@@ -227,15 +229,18 @@ class ClientRegistry:
         return True
 
     def _forget_role(self, session_id: int, role: "_Role") -> None:
-        roles = self._roles[session_id]
+        clients = self._roles[session_id]
+        roles = clients[role.client_id]
         roles.discard(role)
-        if not any(other.client_id == role.client_id for other in roles):
-            sessions = self._sessions[role.client_id]
-            del sessions[session_id]
-            if not sessions:
-                del self._sessions[role.client_id]
-        if not roles:
+        if roles:
+            return
+        del clients[role.client_id]
+        if not clients:
             del self._roles[session_id]
+        sessions = self._sessions[role.client_id]
+        del sessions[session_id]
+        if not sessions:
+            del self._sessions[role.client_id]
 
 
 class _Role(NamedTuple):
