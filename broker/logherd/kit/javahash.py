@@ -9,6 +9,8 @@ from operator import mul
 __all__ = ["extend_hash", "hash_ascii", "java_hash", "signed32"]
 
 _MASK = 0xFFFFFFFF
+_CACHED_LENGTH_MAX = 128
+"""Peers choose the texts: a cache bounds their number only."""
 _POWERS_LENGTH = 512
 _MODULUS = 1 << 32
 _POWERS: list[int] = [int(pow(31, n, _MODULUS)) for n in range(_POWERS_LENGTH - 1, -1, -1)]
@@ -45,9 +47,12 @@ def extend_hash(prefix_hash: int, text: bytes) -> int:
     return value
 
 
-@lru_cache(maxsize=65536)
 def java_hash(text: str) -> int:
-    """Signed 32-bit `String.hashCode` of any text. Cached: tags repeat."""
+    """Signed 32-bit `String.hashCode` of any text. Cached if it is short: tags repeat."""
+    return _hash_cached(text) if len(text) <= _CACHED_LENGTH_MAX else _hash(text)
+
+
+def _hash(text: str) -> int:
     if text.isascii():
         return signed32(hash_ascii(text.encode()))
     units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
@@ -55,3 +60,6 @@ def java_hash(text: str) -> int:
     for unit in units:
         value = (value * 31 + unit) & _MASK
     return signed32(value)
+
+
+_hash_cached = lru_cache(maxsize=65536)(_hash)

@@ -100,9 +100,11 @@ class Extractor:
         tags = marked[at:end] if end >= 0 else marked[at:]
         code = self._tag_codes.get(tags)
         if code is None:
-            if len(self._tag_codes) >= _TAG_CODES_MAX:
-                self._tag_codes.clear()
-            code = self._tag_codes[tags] = java_hash(tags.decode(errors="replace"))
+            code = java_hash(tags.decode(errors="replace"))
+            if len(tags) <= _REMEMBERED_LENGTH_MAX:
+                if len(self._tag_codes) >= _TAG_CODES_MAX:
+                    self._tag_codes.clear()
+                self._tag_codes[tags] = code
         return code
 
     def entries(self, topic_hash: int, records: list[bytes], positions: list[int], stored: Iterable[int]) -> bytes:

@@ -1,5 +1,7 @@
 """Hashes are Java's, for every text and however it is cut."""
 
+from sys import getrefcount
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,15 @@ def test_known_values_of_java(text: str, value: int) -> None:
 @given(st.text(max_size=60) | ASCII | st.just("\ud800"))
 def test_every_text_has_the_hash_of_the_definition(text: str) -> None:
     assert java_hash(text) == slow_hash(text)
+
+
+@pytest.mark.parametrize("unit", ["a", "\u6f22"])
+def test_no_long_text_is_kept_for_its_hash(unit: str) -> None:
+    """Peers choose them: 32 KiB each, and of each number that is remembered."""
+    text = unit * 10_000
+    references = getrefcount(text)
+    assert java_hash(text) == slow_hash(text)
+    assert getrefcount(text) == references
 
 
 @given(ASCII, ASCII)

@@ -2,6 +2,7 @@
 
 from errno import EIO
 from pathlib import Path
+from sys import getrefcount
 
 import pytest
 
@@ -11,6 +12,7 @@ from logherd.service.clients.registry import Connection, ConsumerProfile, Subscr
 from logherd.service.metadata import MetadataOptions
 from logherd.service.ports import PARKED, Reply, ReplyAfter
 from logherd.service.pull import PullOptions
+from logherd.service.pull.filters import parse_tags
 from logherd.store import MessageStore, StoreDamaged
 from logherd.wire.frame import Frame
 from unit.service.client_fakes import FakeSession
@@ -237,6 +239,14 @@ def test_the_brokers_own_topic_is_no_topic_to_consumers(rig: Rig) -> None:
 @pytest.mark.parametrize("queue", [-1, 4, 2**31 - 1])
 def test_a_queue_the_topic_does_not_have_is_29(rig: Rig, queue: int) -> None:
     refused(rig, 29, f"queueId is {queue}, topic orders has read queues 0 to 3", queueId=queue)
+
+
+def test_no_long_expression_is_kept() -> None:
+    """As many of the longest as are remembered of ordinary ones would take more memory than a broker has."""
+    expression = "||".join(f"tag{number}" for number in range(3000))
+    references = getrefcount(expression)
+    assert parse_tags(expression) == {java_hash(f"tag{number}") for number in range(3000)}
+    assert getrefcount(expression) == references
 
 
 def test_an_expression_without_tags_is_23(rig: Rig) -> None:

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from logherd.kit.errors import InvariantError
+from logherd.kit.javahash import java_hash
 from logherd.model.record import SysFlag
 from logherd.store import MessageStore
 from logherd.store.append_run import append_batch
@@ -96,6 +97,15 @@ def test_what_is_remembered_of_keys_is_bounded_and_of_one_topic() -> None:
             if n % 1000 == 0:
                 assert found == fresh.entries(topic_hash, [marked] * 2, [n, n + 1], [5, 6])
     assert len(extract._known) <= 8192
+
+
+def test_no_long_tag_is_remembered() -> None:
+    """Its sender chose it, and of each number there is one."""
+    extract = Extractor()
+    for length in (100, 30_000):
+        tag = b"x" * length
+        assert extract.tags_code(b"\x02TAGS\x01" + tag + b"\x02") == java_hash(tag.decode())
+    assert sum(map(len, extract._tag_codes)) == 100
 
 
 def test_the_quick_way_is_the_one_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

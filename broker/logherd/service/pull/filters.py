@@ -20,6 +20,8 @@ __all__ = ["FORBIDDEN_BROADCAST", "ForbiddenError", "find_tag_codes", "parse_tag
 FORBIDDEN_BROADCAST = 4
 _TAG = "TAG"
 _ALL = "*"
+_CACHED_LENGTH_MAX = 256
+"""Characters. What is longer is taken apart each time: each of the longest would keep half a megabyte."""
 
 
 class ForbiddenError(RequestError):
@@ -69,12 +71,15 @@ def find_tag_codes(header: PullMessageHeader, registry: ClientRegistry, metadata
     return subscription.tag_codes
 
 
-@lru_cache(maxsize=4096)
 def parse_tags(expression: str) -> frozenset[int] | None:
     """Hashes of the tags in `a || b`; None for all messages.
 
     Raises: RequestError 23 if separators are all there is.
     """
+    return _parse_cached(expression) if len(expression) <= _CACHED_LENGTH_MAX else _parse(expression)
+
+
+def _parse(expression: str) -> frozenset[int] | None:
     if not expression or expression == _ALL:
         return None
     tags = [tag for tag in map(str.strip, expression.split("||")) if tag]
@@ -84,6 +89,9 @@ def parse_tags(expression: str) -> frozenset[int] | None:
             f"subscription {expression[:64]!a} names no tag; write *, or tags with || between them",
         )
     return frozenset(map(java_hash, tags))
+
+
+_parse_cached = lru_cache(maxsize=4096)(_parse)
 
 
 def _refuse_expression(kind: str) -> NoReturn:
