@@ -17,7 +17,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class UnreadableError(LogHerdError):
-    """What lies at a position is not as it was written. The text is for whoever looks after this broker."""
+    """What lies at a position is damaged, or out of reach. The text is for whoever looks after this broker."""
 
 
 class CommittedLog(Protocol):

@@ -45,10 +45,12 @@ class ComparedLog:
             if not self._from <= position < self._to:
                 start = position if position == self._to else self._record_start(position)
                 self._from, self._to = start, self._store.read_raw(start, bytes_max)[1]
+            return self._store.committed_bytes(position, min(bytes_max, self._to - position))
         except StoreDamaged as error:
             self._on_damage(error)
             raise UnreadableError(f"the log is damaged here, behind position {position}: {error.what}") from error
-        return self._store.committed_bytes(position, min(bytes_max, self._to - position))
+        except OSError as error:  # no descriptor or no memory for a file of the log: no reason to end the broker
+            raise UnreadableError(f"the log cannot be read here, behind position {position}: {error}") from error
 
     def _record_start(self, position: int) -> int:
         """Where the record, or blank record, begins that holds the byte at `position`: a slave may have got the half of

@@ -1,7 +1,11 @@
 """What a RocketMQ slave is given: every byte of the log from wherever it stands, and none of a damaged record."""
 
+import errno
+import os
 import random
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +13,8 @@ from logherd.app.classic.compared_log import ComparedLog
 from logherd.classic.frames import TransferReader, encode_report
 from logherd.classic.slave_feed import SlaveFeed, SlaveOptions, UnreadableError
 from logherd.store import MessageStore, StoreDamaged
-from unit.store.helpers import SimDisk, append, flush, open_store
+from logherd.store.files_os import OsFiles
+from unit.store.helpers import SimClock, SimDisk, append, flush, open_store, small_options
 
 SEGMENT = 8192
 LOG = {"segment_bytes": SEGMENT, "batch_bytes_max": 4000, "record_bytes_max": 4000}
@@ -124,3 +129,30 @@ def test_a_slave_gets_what_lies_before_the_damage_and_is_then_sent_away_with_the
     assert given == content(disk, start)
     assert "damaged here" in output.refusal
     assert "checksum" in output.refusal
+
+
+def test_a_slave_is_sent_away_while_no_descriptor_is_left_and_it_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This is called where commits are told: whatever came out of it would end the broker, or stop it."""
+    options = replace(small_options(), log=replace(small_options().log, **LOG))
+    store = MessageStore.open(tmp_path, options, OsFiles(), clock=SimClock())
+    while store.end_position < 2 * SEGMENT:
+        append(store, body=bytes(500))
+        flush(store)
+    store.advance(store.flushed_position)
+    for segment in store._log.segments:
+        segment.close()
+    told = list[StoreDamaged]()
+    feed = SlaveFeed(ComparedLog(store, told.append), SlaveOptions(), now=0)
+    feed.admit()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", none_left)
+        assert "Too many open files" in feed.step(encode_report(0), 0).refusal
+    assert not told
+    assert read_on(ComparedLog(store, told.append), 0, SEGMENT)[:4] != bytes(4)
+    store.close()
+
+
+def none_left(*_: object, **__: object) -> int:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
