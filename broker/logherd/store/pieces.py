@@ -60,7 +60,8 @@ class Kept(NamedTuple):
 
 def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max: int) -> Piece:
     """Up to `bytes_max` bytes, or one record. Blocks for one read. Raises: StoreDamaged for the checkpoint; OSError."""
-    needed = max(ask.start + 1, ask.end, ask.after.end if ask.after is not None else 0)
+    beside = [each for each in (ask.before, ask.after) if each is not None]
+    needed = max(ask.start + 1, ask.end, *(max(each.start + 1, each.end) for each in beside))
     if ask.start < kept.start:
         return Piece(PieceState.GONE)
     if needed > kept.end:
@@ -68,8 +69,8 @@ def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max:
     bare_end = replica_checkpoint(files, root).bare_end
     segments = open_segments(files, root)
     try:
-        for neighbour in (ask.before, ask.after):
-            if neighbour is not None and neighbour.start >= kept.start:
+        for neighbour in beside:
+            if neighbour.start >= kept.start:
                 found = _compare(segments, neighbour, bare_end)
                 if found.state is not PieceState.WHOLE:
                     return found

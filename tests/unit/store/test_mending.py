@@ -226,6 +226,17 @@ def test_a_sound_log_is_not_damaged_where_another_log_has_a_record(pair: tuple[S
     assert PieceState.DAMAGED in told
 
 
+def test_what_is_not_committed_is_no_damage_whatever_is_said_to_lie_there(pair: tuple[SimDisk, SimDisk]) -> None:
+    """Who finds itself damaged leaves its group to heal: nothing that is asked may bring a sound replica to that."""
+    whole = pair[1]
+    start, end = kept(whole)
+    for place in (end, end + 1, end + 100):
+        for last in (place + 90, 0):
+            beyond = Neighbour(place, last, 0)
+            for ask in (PieceAsk(start=0, end=1, before=beyond), PieceAsk(start=0, end=1, after=beyond)):
+                assert read_piece(whole, ROOT, ask, Kept(start, end), bytes_max=1000).state is PieceState.NOT_YET
+
+
 def test_what_was_met_is_remembered_until_all_is_sound(pair: tuple[SimDisk, SimDisk]) -> None:
     disk = pair[0]
     assert noted_damage(disk, ROOT) == ()
