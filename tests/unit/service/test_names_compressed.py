@@ -51,6 +51,9 @@ def test_a_body_cut_anywhere_is_refused(length: int) -> None:
         zlib.compress(VERSION + pack(">i", 1) + piece(b"T four 8 6 SINGLE_TAG")),
         zlib.compress(VERSION + pack(">i", 1) + piece(b"\xff\xff 1 2 3 4")),
         zlib.compress(VERSION + pack(">i", 1) + pack(">i", -1)),
+        zlib.compress(piece(b'{"x":' + b"[" * 10_000) + TOPICS),
+        zlib.compress(VERSION + pack(">i", 1) + piece(b"T 2147483648 8 6 SINGLE_TAG")),
+        zlib.compress(VERSION + pack(">i", 1) + piece(b"T 4 8 -2147483649 SINGLE_TAG")),
     ],
 )  # fmt: skip
 def test_a_damaged_body_is_refused(body: bytes) -> None:

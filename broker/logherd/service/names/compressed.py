@@ -19,6 +19,7 @@ import msgspec
 from logherd.kit.errors import LogHerdError
 from logherd.model.topic import TopicConfig
 from logherd.service.names.routes import TableVersion
+from logherd.wire.frame import Int32
 
 __all__ = ["BODY_BYTES_MAX", "RegistrationBodyError", "decode_compressed", "encode_compressed", "inflate"]
 
@@ -26,6 +27,8 @@ BODY_BYTES_MAX: Final = 64 << 20
 """Most bytes that a compressed body may grow to: about 300,000 topics."""
 
 _I32 = struct.Struct(">i")
+# RecursionError and UnicodeDecodeError (a ValueError) escape from msgspec's decoder.
+_DECODE_ERRORS = (msgspec.DecodeError, RecursionError, ValueError)
 _NO_MAPPINGS = _I32.pack(0)
 _LEVEL = 1
 """Names of topics shrink to a seventh and less by it, and the loop waits."""
@@ -101,7 +104,7 @@ def decode_compressed(body: bytes) -> tuple[TableVersion, dict[str, TopicConfig]
     cursor = _Cursor(inflate(body))
     try:
         version = msgspec.json.decode(cursor.piece(), type=_Version)
-    except msgspec.DecodeError as error:
+    except _DECODE_ERRORS as error:
         raise RegistrationBodyError(f"data version of the registration body is not understood: {error}") from error
     topics = {}
     for _ in range(cursor.number()):
@@ -114,6 +117,7 @@ def _topic(piece: bytes) -> TopicConfig:
     try:
         parts = piece.decode().split(" ", 5)
         attributes = msgspec.json.decode(parts[5], type=dict[str, str]) if len(parts) > 5 and parts[5] else {}
-        return TopicConfig(parts[0], int(parts[1]), int(parts[2]), int(parts[3]), attributes=attributes)
-    except (ValueError, IndexError, msgspec.DecodeError) as error:
+        read_queues, write_queues, permission = (msgspec.convert(part, Int32, strict=False) for part in parts[1:4])
+        return TopicConfig(parts[0], read_queues, write_queues, permission, attributes=attributes)
+    except _DECODE_ERRORS as error:
         raise RegistrationBodyError(f"topic {piece[:100]!r} of the registration body is not understood") from error
