@@ -88,6 +88,13 @@ def test_progress_has_the_rate_of_the_last_minute(admin: Admin) -> None:
     assert told["consumeTps"] == 3.0
 
 
+def test_a_topic_that_is_named_often_is_told_once(admin: Admin) -> None:
+    """So one request costs no more than all topics do, and no rate counts twice."""
+    admin.stats.count_get("g", "T", 30, 300)
+    admin.stats.tick(10_000, admin.clock.wall)
+    assert admin.progress(topics=";".join(["T"] * 1000)) == admin.progress(topics="T")
+
+
 def test_progress_of_all_groups_sums_the_lag(admin: Admin) -> None:
     told = decoded(admin.desk.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}))
     assert isinstance(told, dict)

@@ -71,7 +71,7 @@ class ProgressAdmin:
         """208. Topics that are named are told in any case, others only while the group subscribes to them."""
         header = header_of(request, ConsumeStatsHeader)
         group = header.consumer_group
-        named = list(filter(None, (header.topics or "").split(";")))
+        named = list(dict.fromkeys(filter(None, (header.topics or "").split(";"))))
         if not named:
             topics = [header.topic] if header.topic else list(self._metadata.offsets.for_group(group))
             named = [topic for topic in topics if self._is_consumed(group, topic)]
