@@ -317,6 +317,15 @@ def test_a_pull_at_the_end_waits_and_is_answered_by_the_next_message(rig: Rig) -
     assert len(rig.pull.hold) == 0
 
 
+def test_a_pull_that_wants_no_answer_does_not_wait(rig: Rig) -> None:
+    """It counts for nothing on its connection, so that nothing but the places of all others would bound it."""
+    header = pull_header(0, sysFlag=SUBSCRIPTION | SUSPEND)
+    assert rig.request(PULL, header, oneway=True) is None
+    assert len(rig.pull.hold) == 0
+    assert rig.request(PULL, header) is None
+    assert len(rig.pull.hold) == 1
+
+
 def test_a_pull_of_an_empty_queue_waits_too(rig: Rig) -> None:
     session = parked(rig, 0)
     send(rig, queue=1)

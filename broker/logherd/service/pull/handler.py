@@ -21,7 +21,7 @@ from logherd.service.pull.hold import Hold, Waiter
 from logherd.service.pull.options import PullOptions
 from logherd.store import MessageStore, QueueLog, ReadResult, ReadStatus, StoreDamaged
 from logherd.wire.codes import RequestCode, ResponseCode
-from logherd.wire.frame import Frame
+from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import decode_header
 from logherd.wire.headers.pull import PullFlag, PullMessageHeader
 
@@ -120,7 +120,7 @@ class PullHandler:
         if result.status is ReadStatus.FOUND:
             found = self._found(result, group, topic.name)
             return found if self.elsewhere is None else self._suggest(found, self.elsewhere(queue, header.queue_offset))
-        if _may_wait(result, header):
+        if _may_wait(result, header) and not frame.flag & Flag.ONEWAY:
             return self._park(frame, session, header, queue, result, tag_codes)
         self._counter.count_get(group, topic.name, 0, 0)
         return _not_found(result, header.queue_offset)
