@@ -426,7 +426,7 @@ def run_replica_history(seed: int) -> Counter[str]:
                     history.step()
         except SimulatedCrash as crash:
             seen["crashed in a cut"] += "_cut" in _functions(crash)
-        history.crash(power=history.stopped or random.random() < 0.8)
+        history.crash(power=random.random() < 0.8)
         history.stopped = False
         history.disk.capacity = 1 << 30
     history.open()

@@ -41,7 +41,7 @@ from logherd.store.recovery_rows import (
 from logherd.store.scan import ScanEnd, scan_records
 from logherd.store.segment import Segment, segment_start
 from logherd.store.segment_survey import SegmentSurvey, carry_out, survey_segments
-from logherd.store.tail import cut_tail, look_behind
+from logherd.store.tail import cut_tail, look_behind, write_again
 from logherd.store.uncommitted import Uncommitted, recover_uncommitted
 from logherd.store.writer import CheckpointFile, LogWriter
 
@@ -212,7 +212,9 @@ def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lo
     # From here on files are changed: every refusal that needs no derived file has been ruled out.
     if found.row.action is StoreAction.CREATE:
         write_format(files, root, wanted_format(options, known, adopted_end=0))
-    segments = _prepare_segments(files, root, options, survey, tail, log_start=checkpoint.log_start)
+    segments = _prepare_segments(
+        files, root, options, survey, tail, log_start=checkpoint.log_start, loose=checkpoint.loose
+    )
     position = tail.position if tail is not None else segments[0].start
     # A replica is told by another one, before it has anything of that.
     bare_end = checkpoint.bare_end if options.replicated else min(checkpoint.bare_end, position)
@@ -268,16 +270,18 @@ def _believed(found: Look, options: StoreOptions) -> Checkpoint:
 
 
 def _prepare_segments(
-    files: Files, root: str, options: StoreOptions, survey: SegmentSurvey, tail: Tail | None, *, log_start: int
-) -> list[Segment]:
+    files: Files, root: str, options: StoreOptions, survey: SegmentSurvey, tail: Tail | None, *, log_start: int,
+    loose: int,
+) -> list[Segment]:  # fmt: skip
     """Carry out what was decided about the log's files; the segments, the last of them with room or a successor."""
     directory = f"{root}/commitlog"
     files.make_directory(directory)
     files.sync_dir(root)
     segments = carry_out(files, root, survey, segment_bytes=options.log.segment_bytes)
     if tail is not None:
-        if tail.row.action is TailAction.CUT:
-            cut_tail(segments, tail.position, tail.behind)
+        # Zeros that are read below `loose` may be in the cache only, of a cut that the process before did not finish.
+        if tail.row.action is TailAction.CUT or tail.position < loose:
+            cut_tail(segments, tail.position, max(tail.behind, loose))
         while len(segments) > 1 and segments[-2].start > tail.position:
             extra = segments.pop()  # prepared ahead of appends that were never written
             extra.close()
@@ -301,6 +305,8 @@ def _make_writer(
     checkpoint: Checkpoint,
 ) -> LogWriter:  # fmt: skip
     """The writer, and a checkpoint that promises what was found: made durable first, for readers see it from now on."""
+    # More than a window was never written and not yet flushed, also where no checkpoint says what was.
+    write_again(segments, max(checkpoint.flushed, position - checkpoint.window), position)
     for segment in segments:  # a killed process leaves bytes, lengths and names that are seen and not yet durable
         if segment.end > checkpoint.flushed:
             segment.file.flush()

@@ -6,7 +6,7 @@ from logherd.store.recovery_rows import Seen
 from logherd.store.scan import Scanned, find_record
 from logherd.store.segment import Segment
 
-__all__ = ["cut_tail", "last_written_byte", "look_behind"]
+__all__ = ["cut_tail", "last_written_byte", "look_behind", "write_again"]
 
 _CHUNK_BYTES = 16 << 20
 
@@ -68,3 +68,16 @@ def cut_tail(segments: list[Segment], position: int, end: int) -> None:
     for segment in segments:
         if segment.end > position and segment.start < end:
             segment.file.flush()
+
+
+def write_again(segments: list[Segment], position: int, end: int) -> None:
+    """Write the log from `position` to `end` once more as it is read, so that a flush has something to write there.
+
+    The process before may have ended at a failed flush: its bytes are then read from the cache, count as clean there,
+    and are not on the disk. The same bytes over the same bytes cannot be torn. Raises OSError.
+    """
+    for segment in segments:
+        first, last = max(position, segment.start), min(end, segment.end)
+        for at in range(first - segment.start, last - segment.start, _CHUNK_BYTES):
+            stop = min(at + _CHUNK_BYTES, last - segment.start)
+            segment.file.write(at, (bytes(segment.view[at:stop]),))
