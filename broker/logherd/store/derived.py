@@ -23,7 +23,7 @@ from logherd.store.options import StoreOptions
 from logherd.store.queue_files import UnitReader, UnitWriter
 from logherd.store.queue_list import QueueEntry, QueueList
 from logherd.store.queues import QueueTable
-from logherd.store.writer import LogWriter, WriteBatch, patiently
+from logherd.store.writer import LogWriter, WriteBatch, patiently, with_descriptor
 
 __all__ = ["Derived"]
 
@@ -191,7 +191,7 @@ class Derived:
         """The queue began anew below what its files hold: first the list says so, then they are shortened."""
         end = min(queue.written, end)
         yield from self._list([(queue, end)])
-        self._units.cut(queue.topic, queue.queue_id, end)
+        yield from with_descriptor(partial(self._units.cut, queue.topic, queue.queue_id, end))
 
     def _trim(self, count: int | None) -> None:
         """Forget units in memory that files hold now: all of queues that had no message since, the oldest of others."""
@@ -226,7 +226,7 @@ class Derived:
     def _remove_queue_files(self, queues: list[QueueLog]) -> Task:
         yield from self._list_deleted(queues)
         for queue in queues:
-            self._units.remove_queue(queue.topic, queue.queue_id)
+            yield from with_descriptor(partial(self._units.remove_queue, queue.topic, queue.queue_id))
             yield None
 
     def empty(self, queue: QueueLog) -> None:
@@ -236,7 +236,7 @@ class Derived:
 
     def _remove_files(self, topic: str, removed: list[QueueLog]) -> Task:
         yield from self._list_deleted(removed)
-        self._units.remove_topic(topic)
+        yield from with_descriptor(partial(self._units.remove_topic, topic))
 
     def _list_deleted(self, removed: list[QueueLog]) -> Task:
         if self._writer.checkpoint.committed is not None:
@@ -255,11 +255,12 @@ class Derived:
 
     def _remove_below(self, queues: list[QueueLog], files: list[IndexFile], min_position: int) -> Task:
         for queue in queues:
-            first = self._units.first_kept(queue.topic, queue.queue_id, min_position)
+            look = partial(self._units.first_kept, queue.topic, queue.queue_id, min_position)
+            first = yield from patiently(self._writer, look)
             if first > queue.first_offset and queue.deleted != DELETED:
                 queue.first_offset = first  # said before files go, so that none counts as missing
                 yield from self._list([(queue, queue.written)])
-                self._units.remove_before(queue.topic, queue.queue_id, first)
+                yield from with_descriptor(partial(self._units.remove_before, queue.topic, queue.queue_id, first))
             yield None
         writer = self._writer
         if files:

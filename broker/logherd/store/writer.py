@@ -71,8 +71,8 @@ def patiently(writer: "LogWriter", action: Callable[[], _T]) -> Generator[NoSpac
 
 
 def with_descriptor(action: Callable[[], None]) -> Task:
-    """Do what opens a file for itself, once there is a descriptor for it: until then nothing of it was done, so this
-    may be a flush of a directory."""
+    """Do what opens files for itself, once it gets descriptors for them: what needs one has done nothing, so this may
+    be a flush of a directory; what came before that is done again."""
     while True:
         try:
             return action()
@@ -413,7 +413,11 @@ class LogWriter:
         self.checkpoint.record(replace(self.checkpoint.value, closed=True))
         self.checkpoint.sync()
         self._files.unlink(f"{self._directory}/abort")
-        self._files.sync_dir(self._directory)
+        try:
+            self._files.sync_dir(self._directory)
+        except OSError as error:  # without a descriptor RocketMQ may find its mark again; all that counts is durable
+            if error.errno not in NO_DESCRIPTOR:
+                raise
 
     def _refuse_after_failure(self) -> None:
         if self.failure is not None:

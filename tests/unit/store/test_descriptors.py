@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from logherd.store import MessageStore, StoreFull
+from logherd.store import MessageStore, RetentionOptions, StoreFull
 from logherd.store.files_os import OsFiles
-from unit.store.helpers import SimClock, append, flush, none_left, settle, small_options
+from unit.store.helpers import SimClock, append, bodies, flush, none_left, settle, small_options
 
 
 @pytest.fixture
@@ -106,3 +106,79 @@ def test_an_index_file_that_waits_for_space_keeps_no_descriptor(
         assert len(os.listdir("/proc/self/fd")) == before
     settle(store)
     assert store.query_index("T", "k", max_count=1, begin=0, end=2000)
+
+
+def no_more(patch: pytest.MonkeyPatch) -> None:
+    for name in ("open", "listdir", "scandir"):
+        patch.setattr(os, name, none_left)
+
+
+def test_a_deleted_topics_files_go_once_there_is_a_descriptor(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    append(store, "deleted")
+    flush(store)
+    settle(store)
+    store.delete_topic("deleted")
+    with monkeypatch.context() as patch:
+        no_more(patch)
+        settle(store)
+        append(store)
+        flush(store)
+    assert (tmp_path / "consumequeue/deleted").exists()
+    settle(store)
+    assert not (tmp_path / "consumequeue/deleted").exists()
+
+
+def test_files_of_a_queue_that_begins_anew_are_shortened_once_there_is_a_descriptor(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for _ in range(40):
+        append(store)
+    flush(store)
+    settle(store)
+    files = tmp_path / "consumequeue/T/0"
+    assert len(list(files.iterdir())) == 3
+    store.forget_deleted({"T": store.end_position})
+    with monkeypatch.context() as patch:
+        no_more(patch)
+        settle(store)
+    settle(store)
+    assert not list(files.iterdir())
+    append(store)
+    flush(store)
+    assert store.queue("T", 0).max_offset == 1
+
+
+def test_retention_looks_at_queues_and_shortens_them_once_there_is_a_descriptor(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    while store.end_position < 3 * 8192:
+        append(store, at=1000)
+        flush(store)
+    settle(store)
+    first = tmp_path / "consumequeue/T/0" / ("0" * 20)
+    store.retention = RetentionOptions(age_ms=1)
+    assert store.apply_retention(1 << 40, 1 << 62)
+    while store._writer.tasks._deletions:  # of segments; what was derived from them comes next
+        store.background_work()
+    with monkeypatch.context() as patch:
+        no_more(patch)
+        patch.setattr(store._derived._units.cache, "_open", {})
+        settle(store)
+    assert first.exists()
+    settle(store)
+    assert not first.exists()
+
+
+def test_a_store_without_a_descriptor_is_closed_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = MessageStore.open(tmp_path, small_options(), OsFiles(), clock=SimClock())
+    append(made)
+    flush(made)
+    settle(made)
+    with monkeypatch.context() as patch:
+        no_more(patch)
+        made.close()
+    again = MessageStore.open(tmp_path, small_options(), OsFiles(), clock=SimClock())
+    assert (bodies(again), again.recovery.derived_records) == ([b"x" * 100], 0)
+    again.close()
