@@ -36,9 +36,9 @@ def name_servers(text: str) -> list[str]:
         for each in found:
             parse_address(each)
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+        raise typer.BadParameter(str(error), param_hint="--name-server") from error
     if not found:
-        raise typer.BadParameter("name at least one name server")
+        raise typer.BadParameter("name at least one name server", param_hint="--name-server")
     return found
 
 

@@ -20,7 +20,7 @@ ROUTE_SECONDS = 10.0
 
 QueuesOption = Annotated[int, typer.Option(min=1, max=1024, help="Queues of the topic.")]
 ConnectionsOption = Annotated[int, typer.Option(min=1, help="Connections.")]
-SecondsOption = Annotated[float, typer.Option(min=0.1, help="Time that is measured.")]
+SecondsOption = Annotated[float, typer.Option(min=0.1, max=86_400, help="Time that is measured; a day at most.")]
 
 
 @bench.command("send")

@@ -11,12 +11,14 @@ from logherd.wire.frame import Frame
 __all__ = ["Peers", "parse_address"]
 
 REQUEST_SECONDS = 3.0
+_PORT_DIGITS = 5
 
 
 def parse_address(address: str) -> tuple[str, int]:
     """Host and port of `host:port`. Raises: ValueError naming what is wrong."""
     host, separator, port = address.rpartition(":")
-    if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:
+    digits = port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS
+    if not separator or not host or not digits or not 0 < int(port) < 65536:
         raise ValueError(f"an address is host:port, not {address!r}")
     return host.strip("[]"), int(port)
 
