@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["NameServerOption", "Output", "OutputOption", "cell", "name_servers", "show", "show_table", "table"]
+__all__ = [
+    "NameServerOption", "Output", "OutputOption", "cell", "name_servers", "show", "show_table", "table", "tag_names",
+    "topic_name",
+]  # fmt: skip
+
+
+_TOPIC_SURELY_FITS = 127
+"""The limit itself is the broker's; what is no longer than this need not load it."""
 
 
 class Output(StrEnum):
@@ -40,6 +47,38 @@ def name_servers(text: str) -> list[str]:
     if not found:
         raise typer.BadParameter("name at least one name server", param_hint="--name-server")
     return found
+
+
+def topic_name(text: str) -> str:
+    """The name of a topic as it was given. Raises: typer.BadParameter if it is none or too long to be one.
+
+    Whoever gets a longer one than fits into a header ends the connection, which says nothing about the name. What
+    characters are right is the broker's to say.
+    """
+    if text and len(text) <= _TOPIC_SURELY_FITS:
+        return text
+    from logherd.service.errors import RequestError
+    from logherd.service.send.targets import check_topic_name
+
+    try:
+        check_topic_name(text)
+    except RequestError as error:
+        raise typer.BadParameter(error.remark) from error
+    return text
+
+
+def tag_names(tags: list[str] | None) -> list[str] | None:
+    """Tags to choose messages by. Raises: typer.BadParameter for what can be the tag of no message that is chosen: a
+    broker reads "||" between tags, and takes no blanks around them."""
+    from logherd.wire.limits import DEFAULT_LIMITS
+
+    for tag in tags or ():
+        if not tag or tag == "*" or "||" in tag or tag.strip() != tag:
+            raise typer.BadParameter(f"{tag!r} is no single tag; give --tag again for each, and leave it out for all")
+    size, limit = len(" || ".join(tags or ()).encode()), DEFAULT_LIMITS.value_bytes_max
+    if size > limit:
+        raise typer.BadParameter(f"the tags take {size} bytes, at most {limit} are allowed")
+    return tags
 
 
 def show(output: Output, document: object, text: str) -> None:

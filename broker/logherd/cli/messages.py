@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from logherd.cli import exits
-from logherd.cli.arguments import NameServerOption, Output, OutputOption, name_servers, show
+from logherd.cli.arguments import NameServerOption, Output, OutputOption, name_servers, show, tag_names, topic_name
 
 if TYPE_CHECKING:
     from logherd.client.consumer import Received
@@ -32,7 +32,9 @@ class Start(StrEnum):
 
 @send.command()
 def send_command(
-    topic: Annotated[str, typer.Argument(help="Topic; made at the first send if the broker allows that.")],
+    topic: Annotated[
+        str, typer.Argument(help="Topic; made at the first send if the broker allows that.", callback=topic_name)
+    ],
     bodies: Annotated[list[str], typer.Argument(metavar="BODY...", help="Texts to send; - reads lines from input.")],
     name_server: NameServerOption = "127.0.0.1:9876",
     tag: Annotated[str | None, typer.Option(help="Tag, which consumers can filter by.")] = None,
@@ -60,10 +62,12 @@ def send_command(
 
 @receive.command()
 def receive_command(
-    topic: Annotated[str, typer.Argument(help="Topic to read.")],
+    topic: Annotated[str, typer.Argument(help="Topic to read.", callback=topic_name)],
     name_server: NameServerOption = "127.0.0.1:9876",
     group: Annotated[str, typer.Option(help="Consumer group, whose progress is kept.")] = "logherd-receive",
-    tags: Annotated[list[str] | None, typer.Option("--tag", help="Only this tag; may be given again.")] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", help="Only this tag; may be given again.", callback=tag_names)
+    ] = None,
     start: Annotated[Start, typer.Option("--from", help="Where to begin.")] = Start.COMMITTED,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
     wait: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="End after so long without one.")] = 2.0,

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from logherd.cli.arguments import NameServerOption, Output, OutputOption, name_servers, show, table
+from logherd.cli.arguments import NameServerOption, Output, OutputOption, name_servers, show, table, topic_name
 
 __all__ = ["topic"]
 
 topic = typer.Typer(add_completion=False, no_args_is_help=True, help="List, show, create and delete topics.")
 
-NameArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.")]
+NameArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.", callback=topic_name)]
 
 
 @topic.command("list")

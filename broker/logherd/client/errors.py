@@ -3,7 +3,7 @@
 from logherd.kit.errors import LogHerdError
 from logherd.wire.codes import ResponseCode
 
-__all__ = ["ClientError", "NoRoute", "Refused", "SendFailed", "Unreachable"]
+__all__ = ["ClientError", "NoRoute", "Refused", "SendFailed", "Unreachable", "Unsendable"]
 
 
 class ClientError(LogHerdError):
@@ -27,6 +27,10 @@ class Refused(ClientError):
         self.code = code
         self.remark = remark
         self.peer = peer
+
+
+class Unsendable(ClientError):
+    """A message cannot be sent as it is; nothing was sent."""
 
 
 class SendFailed(ClientError):

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from logherd.client.errors import ClientError, NoRoute, Refused, SendFailed, Unreachable
+from logherd.client.errors import ClientError, NoRoute, Refused, SendFailed, Unreachable, Unsendable
 from logherd.client.link import Link
 from logherd.client.routes import DEFAULT_QUEUES, DEFAULT_TOPIC, Route
 from logherd.client.unique import UniqueKeys
 from logherd.kit.javahash import java_hash
-from logherd.model.properties import Name, format_properties
+from logherd.model.properties import PAIR, PROPERTIES_BYTES_MAX, Name, format_properties
 from logherd.model.record import SysFlag
 from logherd.net.connection import Connection
 from logherd.net.errors import ConnectFailed, ConnectionLost, NetError
@@ -116,7 +116,7 @@ class Producer:
         """Send one message and wait for its acknowledgement.
 
         Messages with the same `key` go to the same queue, as long as the number of queues stays; `queue` names one.
-        Raises: SendFailed (see its `unknown`), NoRoute, Unreachable.
+        Raises: SendFailed (see its `unknown`), NoRoute, Unreachable, Unsendable.
         """
         return await self._deliver(self._pack(topic, message), key, queue)
 
@@ -218,7 +218,15 @@ class Producer:
             properties[Name.TAGS] = message.tag
         properties[Name.UNIQ_KEY] = unique_key
         properties[Name.WAIT] = "true"
-        return format_properties(properties), unique_key
+        text = format_properties(properties)
+        if text.count(PAIR) != sum(map(bool, properties.values())):
+            raise Unsendable("not sent: a tag, a key or a property has the character 0x02, which ends it")
+        size = len(text.encode())
+        if size > PROPERTIES_BYTES_MAX:  # a broker ends the connection over more
+            raise Unsendable(
+                f"not sent: tag, keys and properties take {size} bytes, at most {PROPERTIES_BYTES_MAX} are allowed"
+            )
+        return text, unique_key
 
     def _frame(self, parcel: _Parcel, queue: MessageQueue) -> Frame:
         header = SendMessageHeaderV2(

@@ -31,3 +31,44 @@ def test_a_port_that_is_none_is_told_as_an_address(terminal: Terminal, port: str
 def test_no_name_server_at_all_is_told(terminal: Terminal, text: str) -> None:
     assert terminal.run("topic", "list", "-n", text) == 2
     assert "Invalid value for --name-server: name at least one name server" in told(terminal)
+
+
+@pytest.mark.parametrize(
+    "command", [("topic", "create"), ("topic", "delete"), ("topic", "show"), ("receive",), ("send",)], ids=" ".join
+)
+def test_a_topic_whose_name_is_too_long_is_told_before_anybody_is_asked(
+    terminal: Terminal, command: tuple[str, ...], nowhere: str
+) -> None:
+    rest = ("body",) if command == ("send",) else ()
+    for name, said in (
+        (LONG, "the topic's name has 40000 characters, at most 127 are allowed"),
+        ("x" * 128, "the topic's name has 128 characters, at most 127 are allowed"),
+        ("%RETRY%" + "x" * 249, "the topic's name has 256 characters, at most 255 are allowed"),
+        ("", "the topic's name is empty"),
+    ):
+        assert terminal.run(*command, name, *rest, "-n", nowhere) == 2
+        assert said in told(terminal)
+    assert terminal.run(*command, "%RETRY%" + "x" * 248, *rest, "-n", nowhere) == 1
+    assert "no name server answers" in terminal.said
+
+
+@pytest.mark.parametrize(
+    ("tag", "said"),
+    [
+        ("a || b", "'a || b'"), ("*", "'*'"), ("", "''"), (" a", "' a'"), ("a\t", "'a\\t'"),
+        (LONG, "the tags take 40005 bytes, at most 32767 are allowed"),
+    ],
+)  # fmt: skip
+def test_a_tag_that_no_message_would_match_is_refused(terminal: Terminal, tag: str, said: str, nowhere: str) -> None:
+    assert terminal.run("receive", "t", "--tag", "c", "--tag", tag, "-n", nowhere) == 2
+    assert "Invalid value for '--tag': " in told(terminal)
+    assert said in told(terminal)
+
+
+@pytest.mark.parametrize("option", ["--tag", "--key"])
+def test_a_message_that_cannot_be_sent_as_it_is_is_not_sent(terminal: Terminal, option: str, nowhere: str) -> None:
+    assert terminal.run("send", "t", "body", option, "a\x02b", "-n", nowhere) == 1
+    assert terminal.said == "logherd: not sent: a tag, a key or a property has the character 0x02, which ends it\n"
+    assert terminal.run("send", "t", "body", option, LONG, "-n", nowhere) == 1
+    assert terminal.said.startswith("logherd: not sent: tag, keys and properties take 40")
+    assert terminal.said.endswith(" bytes, at most 32767 are allowed\n")
