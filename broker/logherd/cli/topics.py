@@ -65,6 +65,7 @@ def create_topic(
     name: NameArgument,
     name_server: NameServerOption = "127.0.0.1:9876",
     queues: Annotated[int, typer.Option(min=1, max=1024, help="Queues on each broker group.")] = 8,
+    output: OutputOption = Output.TEXT,
 ) -> None:
     """Create a topic on all broker groups, or change its number of queues."""
     from logherd.client.admin import Admin
@@ -75,11 +76,14 @@ def create_topic(
             await admin.create_topic(TopicConfig(name=name, read_queues=queues, write_queues=queues))
 
     asyncio.run(order())
-    typer.echo(f"topic {name} has {queues} queue{'' if queues == 1 else 's'} on each broker group")
+    text = f"topic {name} has {queues} queue{'' if queues == 1 else 's'} on each broker group"
+    show(output, {"topic": name, "queues": queues}, text)
 
 
 @topic.command("delete")
-def delete_topic(name: NameArgument, name_server: NameServerOption = "127.0.0.1:9876") -> None:
+def delete_topic(
+    name: NameArgument, name_server: NameServerOption = "127.0.0.1:9876", output: OutputOption = Output.TEXT
+) -> None:
     """Delete a topic and its messages on all broker groups."""
     from logherd.client.admin import Admin
 
@@ -88,4 +92,4 @@ def delete_topic(name: NameArgument, name_server: NameServerOption = "127.0.0.1:
             await admin.delete_topic(name)
 
     asyncio.run(order())
-    typer.echo(f"topic {name} is deleted")
+    show(output, {"topic": name, "deleted": True}, f"topic {name} is deleted")

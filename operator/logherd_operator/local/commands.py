@@ -77,6 +77,7 @@ def _watching(*, detach: bool) -> "Watching":
 def down_command(
     data: DataOption = None,
     wait: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time to stop before they are killed.")] = 30,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print.")] = Output.TEXT,
 ) -> None:
     """Stop the group's processes; its data stays."""
     from logherd_operator.local.down import bring_down
@@ -84,8 +85,15 @@ def down_command(
 
     with _sentences("down"):
         folder, state = find_folder(data)
-        for line in bring_down(folder, state, seconds=wait):
-            typer.echo(line)
+        ended = []
+        for each in bring_down(folder, state, seconds=wait):
+            ended.append(each._asdict())
+            if output is Output.TEXT:
+                typer.echo(f"{state.group}: {each}")
+    if output is Output.JSON:
+        typer.echo(json.dumps({"group": state.group, "processes": ended}))
+    elif not ended:
+        typer.echo(f"{state.group}: nothing is running")
 
 
 @status.command()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from logherd_operator.local.errors import LocalError
 from logherd_operator.local.folder import Folder
-from logherd_operator.local.places import Places
+from logherd_operator.local.places import Ended, Places
 from logherd_operator.local.processes import is_alive, signal_process
 from logherd_operator.local.state import GroupState
 
@@ -15,8 +15,8 @@ __all__ = ["bring_down"]
 _KEEPER_SECONDS = 5.0
 
 
-def bring_down(folder: Folder, state: GroupState, *, seconds: float) -> Iterator[str]:
-    """Stop every process of the group; yields one sentence for each. Stopping twice is not an error.
+def bring_down(folder: Folder, state: GroupState, *, seconds: float) -> Iterator[Ended]:
+    """Stop every process of the group; yields how each has ended. Stopping twice is not an error.
 
     Raises: LocalError if another `up` or `down` is at work, or a process belongs to another user.
     """
@@ -26,12 +26,7 @@ def bring_down(folder: Folder, state: GroupState, *, seconds: float) -> Iterator
         raise LocalError(f"{folder.path}: another logherd up or down is at work here; try again")
     with lock:
         state = folder.read() or state
-        places = Places(folder, state)
-        running = [each for each in state.places if each.guardian is not None]
-        for sentence in places.stop(seconds):
-            yield f"{state.group}: {sentence}"
-        if not running:
-            yield f"{state.group}: nothing is running"
+        yield from Places(folder, state).stop(seconds)
 
 
 def _part_from_keeper(state: GroupState) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from logherd_operator.local.checking import Checking
 from logherd_operator.local.errors import LocalError
@@ -22,7 +23,7 @@ from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.observed.slots import Component
 from logherd_operator.spec.errors import SpecError
 
-__all__ = ["Places"]
+__all__ = ["Ended", "Places"]
 
 _FIRST_SECONDS = 0.5
 _LONGEST_SECONDS = 15.0
@@ -31,6 +32,18 @@ _DOUBLINGS_MAX = 6
 _MANY = 2
 _ADDRESSES = ("listen", "nameService", "guardian")
 """Of a configuration: what the guardian has to know, too."""
+
+
+class Ended(NamedTuple):
+    """How a process that was to stop has ended; as text a sentence."""
+
+    name: str
+    pid: int
+    outcome: Literal["stopped", "killed", "wasNotRunning"]
+
+    def __str__(self) -> str:
+        said = {"killed": "did not stop in time and was killed", "wasNotRunning": "was not running"}
+        return f"{self.name} (pid {self.pid}) {said.get(self.outcome, self.outcome)}"
 
 
 class Places:
@@ -203,9 +216,9 @@ class Places:
 
     # ---- the end ---------------------------------------------------------------------------------------------------
 
-    def stop(self, seconds: float) -> Iterator[str]:
+    def stop(self, seconds: float) -> Iterator[Ended]:
         """Stop everything, in order: brokers at once, so that nobody waits for one that stops, too; then the
-        controllers. Yields a sentence for each process. Raises: LocalError if one is another user's."""
+        controllers. Yields the end of each process. Raises: LocalError if one is another user's."""
         self._ending = True
         for component in ("broker", "controller"):
             places = [each for each in self.state.places if each.component == component]
@@ -215,7 +228,7 @@ class Places:
         ended = tuple(replace(each, guardian=None, told=None, starts=0) for each in staying)
         self.remember(replace(self.state, places=ended, keeper=None))
 
-    def _stop_all(self, places: list[PlaceState], seconds: float) -> Iterator[str]:
+    def _stop_all(self, places: list[PlaceState], seconds: float) -> Iterator[Ended]:
         said = {each.name: child_of(each, self._folder) for each in places}
         asked = {each.name for each in places if self._stop_guardian(each)}
         patience = time.monotonic() + max(seconds, 0)
@@ -225,16 +238,16 @@ class Places:
                 continue
             pid = child.pid if child is not None else guardian.pid
             if place.name not in asked:
-                yield f"{place.name} (pid {pid}) was not running"
+                yield Ended(place.name, pid, "wasNotRunning")
                 continue
             while is_alive(guardian.pid, guardian.ticks) and time.monotonic() < patience:
                 self._reap()
                 time.sleep(0.01)
             if signal_process(guardian.pid, guardian.ticks, signal.SIGKILL):
-                yield f"{place.name} (pid {pid}) did not stop in time and was killed"
+                yield Ended(place.name, pid, "killed")
                 _await_end([guardian, *([child] if child is not None else [])])
             else:
-                yield f"{place.name} (pid {pid}) stopped"
+                yield Ended(place.name, pid, "stopped")
         self._reap()
 
     def _stop_guardian(self, place: PlaceState) -> bool:

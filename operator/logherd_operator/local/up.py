@@ -294,9 +294,9 @@ def _stay(keeping: Keeping, places: Places, folder: Folder, watching: Watching, 
     killed = False
     with finishing():
         watching.close()
-        for sentence in places.stop(STOP_SECONDS):
-            killed = killed or "killed" in sentence
-            watching.say(f"{places.state.group}: {sentence}")
+        for ended in places.stop(STOP_SECONDS):
+            killed = killed or ended.outcome == "killed"
+            watching.say(f"{places.state.group}: {ended}")
     watching.say(f"{places.state.group}: data stays in {folder.path}")
     return 1 if killed else 0
 

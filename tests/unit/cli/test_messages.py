@@ -1,6 +1,7 @@
-"""`logherd receive` does not pass over what it cannot read."""
+"""`logherd receive` does not pass over what it cannot read, and what is made or deleted is told to programs, too."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 
@@ -53,3 +54,10 @@ def test_as_many_as_were_asked_for_are_a_success(torn: FakeBroker, terminal: Ter
 def test_fewer_than_were_asked_for_are_none(torn: FakeBroker, terminal: Terminal) -> None:
     assert terminal.run("receive", "T", "-n", torn.address, "--count", "2", "--wait", "0.3") == 1
     assert "not read to its end: queue 0" in terminal.said
+
+
+def test_a_topic_that_was_made_or_deleted_is_told_to_programs_too(broker: FakeBroker, terminal: Terminal) -> None:
+    assert terminal.run("topic", "create", "T", "--queues", "3", "-n", broker.address, "-o", "json") == 0
+    assert json.loads(terminal.printed) == {"topic": "T", "queues": 3}
+    assert terminal.run("topic", "delete", "T", "-n", broker.address, "-o", "json") == 0
+    assert json.loads(terminal.printed) == {"topic": "T", "deleted": True}

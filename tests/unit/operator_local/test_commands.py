@@ -58,6 +58,19 @@ def test_status_of_a_stopped_group_has_all_keys_and_fails(run: Run, tmp_path: Pa
     assert (document["nameServer"], document["generation"]) == ("127.0.0.1:1", 4)
     assert run("status").stdout.endswith("in sync      none\n\nnothing is running\n")
     assert run("down").stdout == "orders: nothing is running\n"
+    assert json.loads(run("down", "-o", "json").stdout) == {"group": "orders", "processes": []}
+
+
+def test_what_was_stopped_is_told_to_programs_too(run: Run, tmp_path: Path) -> None:
+    gone = {"pid": 1 << 22, "ticks": 7}
+    place = {
+        "component": "broker", "ordinal": 0, "revision": "r", "learner": False, "guardian": gone, "started_at": 0.0,
+        "log_begin": 0, "starts": 1, "ended": None, "told": None, "leaving": False,
+    }  # fmt: skip
+    remember(tmp_path / "a", places=[place])
+    told = {"name": "broker 1", "pid": 1 << 22, "outcome": "wasNotRunning"}
+    answer = run("down", "--data", "a", "-o", "json")
+    assert (answer.returncode, json.loads(answer.stdout)) == (0, {"group": "orders", "processes": [told]})
 
 
 def test_a_folder_of_another_group_is_refused(run: Run, tmp_path: Path) -> None:

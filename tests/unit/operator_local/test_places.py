@@ -221,7 +221,7 @@ def test_what_needs_no_restart_is_written_down_for_the_next_life(tmp_path: Path)
 def test_a_process_that_took_over_a_pid_is_never_stopped(tmp_path: Path, sleeper: Process) -> None:
     forged = PlaceState(component="broker", ordinal=0, revision="r", guardian=replace(sleeper, ticks=sleeper.ticks - 1))
     places = Places(Folder(tmp_path), replace(STATE, brokers=1, places=(forged,)))
-    assert list(places.stop(1)) == [f"broker 1 (pid {sleeper.pid}) was not running"]
+    assert list(map(str, places.stop(1))) == [f"broker 1 (pid {sleeper.pid}) was not running"]
     assert started_ticks(sleeper.pid) == sleeper.ticks
 
 
@@ -234,7 +234,7 @@ def test_a_process_that_does_not_stop_in_time_is_killed(tmp_path: Path) -> None:
         place = PlaceState(component="controller", ordinal=0, revision="r", guardian=guardian)
         places = Places(Folder(tmp_path), replace(STATE, controllers=1, places=(place,)))
         expected = f"controller c0 (pid {process.pid}) did not stop in time and was killed"
-        assert list(places.stop(0)) == [expected]
+        assert list(map(str, places.stop(0))) == [expected]
         assert process.wait(10) < 0
     assert places.state.places[0].guardian is None
 
