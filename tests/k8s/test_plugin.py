@@ -12,9 +12,14 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from k8s.api_http import served
-from k8s.driving import Drive
+from k8s.api_server import ApiServer
+from k8s.driving import GROUP_PATH, Drive
 from k8s.kubelet import NAME, NAMESPACE
+from logherd_operator.clients.api import Api
+from logherd_operator.handlers.known import Key
+from logherd_operator.plugin.cluster import PodPages, Read
 from logherd_operator.plugin.commands import plugin
+from logherd_operator.plugin.planned import plan_for
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -85,6 +90,28 @@ async def test_the_plan_is_the_one_that_the_operator_then_carries_out(tmp_path: 
         await person.drive.settle()
         assert len([path for _, path in person.drive.kubelet.told if path == "/config"]) == 3
         assert (await person.json("plan", NAME))["actions"] == []
+
+
+@pytest.mark.parametrize(("controllers", "count"), [({"embedded": {"replicas": 5}}, 5), ({}, 3), (None, 3)])
+async def test_a_plan_asks_all_controllers_of_the_group_that_is_referred_to(
+    controllers: dict[str, Any] | None, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api, key, asked = ApiServer(lambda: 0.0), Key(NAMESPACE, NAME), list[str]()
+    specs = {NAME: {**SPEC, "controllers": {"ref": {"name": "shared"}}}}
+    if controllers is not None:  # else it is gone
+        specs["shared"] = {**SPEC, "controllers": controllers}
+    for name, spec in specs.items():
+        path = f"/apis/logherd.dev/v1alpha1/namespaces/{NAMESPACE}/brokergroups/{name}"
+        kind = {"apiVersion": "logherd.dev/v1alpha1", "kind": "BrokerGroup"}
+        api.put(path, {**kind, "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec})
+
+    async def nobody(self: PodPages, host: str, path: str) -> None:
+        asked.append(f"{host.partition('.')[0]}{path}")
+
+    monkeypatch.setattr(PodPages, "ask", nobody)
+    objects: dict[str, list[Any]] = {"Pod": [], "PersistentVolumeClaim": [], "StatefulSet": []}
+    await plan_for(Api(api), key, Read(api.find(GROUP_PATH) or {}, objects), 0.0)
+    assert sorted(asked) == [f"shared-controller-{n}/quorum" for n in range(count)]
 
 
 async def test_a_switchover_is_ordered_and_awaited(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 __all__ = [
-    "EPOCH", "KEPT_SLICES", "MANAGED", "Key", "Known", "key_of_child", "key_of_group", "led_anew", "slim_claim",
-    "slim_pod", "slim_slice", "slim_workload",
+    "EPOCH", "KEPT_SLICES", "MANAGED", "Key", "Known", "controllers_in", "key_of_child", "key_of_group", "led_anew",
+    "slim_claim", "slim_pod", "slim_slice", "slim_workload",
 ]  # fmt: skip
 
 Document = Mapping[str, Any]
@@ -48,6 +48,12 @@ class Known(Protocol):
 def key_of_group(body: Document) -> Key:
     """Of a BrokerGroup."""
     return Key(body["metadata"]["namespace"], body["metadata"]["name"])
+
+
+def controllers_in(body: Document) -> int:
+    """How many controllers a BrokerGroup says that it has."""
+    embedded = (body.get("spec", {}).get("controllers") or {}).get("embedded") or {}
+    return int(embedded.get("replicas", 3))
 
 
 def key_of_child(body: Document) -> Key | None:

@@ -14,7 +14,7 @@ from logherd_operator.clients.errors import Conflict, NotNow, Refused
 from logherd_operator.clients.events import Happening, event_document, post
 from logherd_operator.cluster.look import NotSettled
 from logherd_operator.handlers.acting import Hands, NotDone
-from logherd_operator.handlers.known import Key, Known
+from logherd_operator.handlers.known import Key, Known, controllers_in
 from logherd_operator.handlers.looking import Eyes, Sight
 from logherd_operator.handlers.memory import Memory, Parsed, Written
 from logherd_operator.handlers.objects import Objects, Refresh
@@ -154,8 +154,7 @@ class Reconciler:
             return embedded.replicas
         other = self._means.known.group(Key(key.namespace, ref.name)) if ref is not None else None
         if other is not None:
-            wanted = (other.get("spec", {}).get("controllers") or {}).get("embedded") or {}
-            memory.sizes.controllers = int(wanted.get("replicas", 3))
+            memory.sizes.controllers = controllers_in(other)
         return memory.sizes.controllers
 
     def _operator_peer(self, key: Key) -> dict[str, Any]:

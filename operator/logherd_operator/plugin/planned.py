@@ -6,14 +6,14 @@ from typing import Any
 
 from logherd_operator.clients.api import Api
 from logherd_operator.cluster.look import NotSettled
-from logherd_operator.handlers.known import Key
+from logherd_operator.handlers.known import Key, controllers_in
 from logherd_operator.handlers.looking import Eyes
-from logherd_operator.handlers.memory import Memory
+from logherd_operator.handlers.memory import Memory, Sizes
 from logherd_operator.handlers.pins import image_of, read_pins
 from logherd_operator.observed.observed import Observed
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.plan.planner import plan
-from logherd_operator.plugin.cluster import PodPages, Read
+from logherd_operator.plugin.cluster import PodPages, Read, group_path
 from logherd_operator.resources.site import Site
 from logherd_operator.spec.document import parse_runnable
 from logherd_operator.spec.group import BrokerGroup
@@ -37,11 +37,10 @@ async def look_for(api: Api, key: Key, read: Read) -> Observed | None:
     group = read.group(key) or {}
     parsed = _parsed(group)
     pins = await read_pins(api, key)
-    embedded = parsed.spec.controllers.embedded
     site = Site(
         group=parsed, namespace=key.namespace, uid=str(group["metadata"]["uid"]),
         image=parsed.spec.image or image_of(pins) or "", operator_image="", operator_version="",
-        controller_count=embedded.replicas if embedded is not None else 3,
+        controller_count=await _controller_count(api, key, parsed),
     )  # fmt: skip
     eyes = Eyes(read, api, PodPages(api, key.namespace))
     try:
@@ -49,6 +48,16 @@ async def look_for(api: Api, key: Key, read: Read) -> Observed | None:
     except NotSettled:
         return None
     return sight.observed
+
+
+async def _controller_count(api: Api, key: Key, parsed: BrokerGroup) -> int:
+    """Of own controllers, or of those of the group that is referred to; if that is gone, as an operator without memory
+    takes it. Raises: ClusterError."""
+    embedded, ref = parsed.spec.controllers.embedded, parsed.spec.controllers.ref
+    if embedded is not None:
+        return embedded.replicas
+    other = await api.find(group_path(Key(key.namespace, ref.name))) if ref is not None else None
+    return Sizes().controllers if other is None else controllers_in(other)
 
 
 def plan_document(made: Plan | None) -> dict[str, Any]:
