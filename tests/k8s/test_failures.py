@@ -200,6 +200,22 @@ async def test_a_budget_that_holds_an_eviction_back_is_waited_for() -> None:
     assert drive.status["updatedReplicas"] == 3
 
 
+async def test_an_eviction_that_two_budgets_make_impossible_is_told() -> None:
+    """Kubernetes answers that with 500, as if it were its own fault, and for as long as both are there."""
+    drive = await founded()
+    drive.api.evicting = lambda _path, _pod: 500
+    before = pods(drive)
+    drive.set_spec({**SPEC, "image": "logherd:good-2"})
+    await drive.steps(120)
+    assert pods(drive) == before
+    said = [each for each in drive.api.of_kind("events") if each["reason"] == "RestartRefused"]
+    assert [each["type"] for each in said] == ["Warning"]
+    assert "500: a budget holds it back" in said[0]["note"]
+    drive.api.evicting = lambda _path, _pod: 201
+    await drive.settle()
+    assert drive.status["updatedReplicas"] == 3
+
+
 async def test_an_eviction_names_the_pod_that_was_seen() -> None:
     drive = await founded()
     seen: list[str] = []

@@ -4,7 +4,7 @@ from typing import Any
 
 from logherd_operator.spec.errors import OperatorError
 
-__all__ = ["ClusterError", "Conflict", "NotFound", "NotNow", "Refused", "Unreachable", "refusal"]
+__all__ = ["ClusterError", "Conflict", "NotFound", "NotNow", "OwnFault", "Refused", "Unreachable", "refusal"]
 
 
 class ClusterError(OperatorError):
@@ -13,6 +13,10 @@ class ClusterError(OperatorError):
 
 class Unreachable(ClusterError):
     """Nobody answered in time; what was asked for may have been done all the same."""
+
+
+class OwnFault(Unreachable):
+    """The API server answered that it failed (500 and above)."""
 
 
 class Refused(ClusterError):
@@ -43,5 +47,5 @@ def refusal(call: str, status: int, document: dict[str, Any]) -> ClusterError:
     said = str(document.get("message") or document.get("reason") or "no reason was given")
     message = f"{call}: {status}: {said}"
     if status >= 500:
-        return Unreachable(message)
+        return OwnFault(message)
     return _KINDS.get(status, Refused)(status, message)
