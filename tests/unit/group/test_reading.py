@@ -6,11 +6,11 @@ import pytest
 
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import ReadWanted
-from logherd.group.reading import ASK_AGAIN_MS, READ_MS
+from logherd.group.reading import ASK_AGAIN_MS, READ_MS, Reading
 from logherd.group.table import Table
 from logherd.model.names import Position
 from logherd.replication.epochs import Point
-from logherd.replication.messages import ReadAsk
+from logherd.replication.messages import ReadAsk, ReadGrant
 from unit.group.ring import Replica, StaticRing, VotingRing
 from unit.group.stage import Node, Stage
 
@@ -146,3 +146,48 @@ def test_a_later_epoch_begins_without_leave(group: Group) -> None:
 
 def _point_of(node: Member) -> Point:
     return node.log.epochs.point_at(node.committed)
+
+
+# ---- the leader's word, in controller and static mode ---------------------------------------------------------------
+
+
+def reading() -> tuple[int, Node, Reading]:
+    """A follower's, that has asked nothing yet, and the time there."""
+    _, follower = started(Stage())
+    assert isinstance(follower, Node)
+    return follower.core.ground.now, follower, Reading(follower.core.ground)
+
+
+def test_of_two_words_the_one_that_was_asked_for_later_counts_whichever_comes_first() -> None:
+    now, follower, leave = reading()
+    committed = follower.committed
+    leave.on_grant(ReadGrant(now, committed))
+    leave.on_grant(ReadGrant(now - READ_MS // 2, Position(committed + 1)))
+    assert leave.readable(now) == committed
+    assert leave.readable(now + READ_MS - 1) == committed
+    assert leave.readable(now + READ_MS) is None
+
+
+def test_a_leader_that_gives_no_leave_takes_back_what_it_gave() -> None:
+    now, follower, leave = reading()
+    leave.on_grant(ReadGrant(now, follower.committed))
+    leave.on_grant(ReadGrant(now, None))
+    assert leave.readable(now) is None
+
+
+def test_no_word_counts_that_nobody_can_have_asked_for_yet() -> None:
+    now, follower, leave = reading()
+    leave.on_grant(ReadGrant(now + 1, follower.committed))
+    assert leave.readable(now) is None
+
+
+def test_nobody_is_asked_where_nobody_leads_or_the_log_is_another_one() -> None:
+    now, follower, leave = reading()
+    out = follower.core.ground.out
+    leave.want(None)
+    assert not out.messages
+    leave.on_grant(ReadGrant(now, follower.committed))
+    leave.end()
+    leave.want(follower.core.identity)
+    assert not out.messages
+    assert leave.readable(now) is None
