@@ -1,0 +1,216 @@
+"""Static mode: what a replica does not do, whoever says what in which order."""
+
+import pytest
+
+from logherd.controller.values import BrokerId, Registration
+from logherd.group.inputs import Assigned, Drain, Health, Received, Registered, Tick
+from logherd.group.output import Drained, Fenced, Leading, Promise, Strange
+from logherd.group.table import Promotion, Table, first_epoch, next_table
+from logherd.model.names import Epoch, Position
+from logherd.replication.epochs import Point
+from logherd.replication.messages import (
+    AppendAck,
+    ClusterId,
+    Envelope,
+    Heartbeat,
+    HeartbeatAck,
+    ReadAsk,
+    ReadGrant,
+    ReplicaId,
+)
+from unit.group.ring import Replica, StaticReplica, StaticRing
+
+B1, B2, B3 = BrokerId(1), BrokerId(2), BrokerId(3)
+ASYNC = Table(number=1, leader=B1, address="b1:10911")
+SYNC = Table(number=1, leader=B1, synchronous=(B2, B3), copies=3)
+
+
+def end_of(node: Replica) -> Point:
+    return node.log.epochs.point_at(node.log.end)
+
+
+def promoted(ring: StaticRing, node: Replica, *, holds: Point | None = None) -> Table:
+    order = Promotion(after=ring.table.number, leader=BrokerId(node.id), holds=holds or end_of(node), loss=False)
+    return next_table(ring.table, order)
+
+
+def strange(node: Replica) -> list[str]:
+    return [event.reason for event in node.heard(Strange) if isinstance(event, Strange)]
+
+
+class Unnamed(StaticReplica):
+    """A process that has no number yet."""
+
+    def begin(self) -> None:
+        self.feed(Tick())
+        self.feed(Assigned(self.ring.table))
+
+
+def test_a_restart_does_not_shorten_what_the_former_leader_may_rely_on() -> None:
+    """It knows the table that names it, and may have answered the leader of the one before a moment ago."""
+    ring = StaticRing(SYNC)
+    old = ring.until_served()
+    ring.run(500)
+    named = ring.nodes[2]
+    table = promoted(ring, named)
+    ring.isolate(named)
+    ring.assign(table, named)
+    assert named.kept.epoch == first_epoch(table.number)
+    ring.restart(named)
+    began = ring.now
+    while named.serves is None:
+        ring.run(1)
+        assert ring.leader in (old, named, None)
+    assert ring.now - began >= ring.options.bound_ms
+
+
+def test_a_leader_that_meets_what_it_has_lost_serves_no_more() -> None:
+    """It could begin alone, because it waits for no copy."""
+    ring = StaticRing(ASYNC)
+    old = ring.until_served()
+    old.append()
+    ring.run(500)
+    ring.kill(old)
+    old.log = type(old.log)()
+    old.kept, old.committed = Promise(), Position(0)
+    ring.isolate(old)
+    ring.restart(old)
+    ring.until_served(by=old.id)
+    ring.heal()
+    ring.run(1_000)
+    assert old.heard(Fenced)
+    assert old.serves is None
+    ring.run(8_000)
+    assert old.serves is None
+
+
+def test_nobody_leads_without_a_number_of_its_own() -> None:
+    ring = StaticRing(ASYNC)
+    ring.run(500)
+    ring.nodes = {1: Unnamed(ring, 1, ring.nodes[1].log)}
+    ring.nodes[1].start()
+    ring.run(10_000)
+    assert not ring.nodes[1].heard(Leading)
+    ring.nodes[1].feed(Registered(Registration(7)))
+    ring.until_served()
+
+
+def test_who_is_about_to_stop_begins_no_leadership() -> None:
+    ring = StaticRing(ASYNC)
+    ring.until_served()
+    ring.run(500)
+    named = ring.nodes[2]
+    named.feed(Drain())
+    assert named.heard(Drained)
+    ring.assign(promoted(ring, named))
+    ring.run(10_000)
+    assert not named.heard(Leading)
+
+
+def test_who_lacks_what_its_table_says_tells_that_once() -> None:
+    ring = StaticRing(ASYNC)
+    ring.until_served()
+    ring.run(500)
+    named = ring.nodes[2]
+    ring.assign(promoted(ring, named, holds=Point(Epoch(end_of(named).epoch + 1), Position(named.log.end + 100))))
+    ring.run(10_000)
+    assert len([reason for reason in strange(named) if "lacks" in reason]) == 1
+
+
+@pytest.mark.parametrize("what", ["cluster", "process", "name"])
+def test_a_message_that_is_for_somebody_else_is_named_and_changes_nothing(what: str) -> None:
+    ring = StaticRing(ASYNC)
+    leader = ring.until_served()
+    ring.run(500)
+    node = ring.nodes[2]
+    cluster = ClusterId("another") if what == "cluster" else node.core.cluster
+    to = ReplicaId("2.0000000000000009") if what == "process" else node.core.identity
+    sender = ReplicaId("b1") if what == "name" else leader.core.identity
+    before, epoch = len(strange(node)), node.core.epoch
+    out = node.feed(Received(Envelope(cluster, sender, to, Epoch(epoch + 1), Heartbeat(1, Position(0)))))
+    reason = {"cluster": f"of {cluster}", "process": "for another process", "name": "is no process of a broker"}[what]
+    assert strange(node)[before:] == [reason]
+    assert node.core.epoch == epoch
+    assert HeartbeatAck not in [type(envelope.body) for envelope in (*out.messages, *out.held)]
+
+
+def test_a_table_of_the_past_and_one_that_is_told_again_change_nothing() -> None:
+    ring = StaticRing(ASYNC)
+    ring.until_served()
+    ring.run(500)
+    first, named = ring.table, ring.nodes[2]
+    ring.assign(promoted(ring, named))
+    leader = ring.until_served(by=2)
+    epoch, events = leader.core.leads, len(leader.events)
+    for table in (ring.table, first):
+        leader.feed(Assigned(table))
+        ring.run(100)
+    assert leader.core.leads == epoch
+    assert len(leader.events) == events
+
+
+def test_only_a_store_that_does_not_work_ends_a_leadership() -> None:
+    ring = StaticRing(ASYNC)
+    leader = ring.until_served()
+    epoch = leader.core.leads
+    leader.feed(Health(space=False, room=False, barrier=False))
+    leader.feed(Health())
+    assert (leader.serves, leader.heard(Fenced)) == (epoch, [])
+
+
+def test_another_number_ends_the_leadership_of_the_former_one() -> None:
+    ring = StaticRing(ASYNC)
+    leader = ring.until_served()
+    epoch, number = leader.core.leads, Registration(leader.life)
+    leader.feed(Registered(number))
+    assert leader.serves == epoch
+    leader.feed(Registered(Registration(number + 1)))
+    assert leader.core.leads is None
+    assert leader.heard(Fenced) == [Fenced(epoch, "this process is registered anew")]  # type: ignore[arg-type]
+    ring.until_served()
+    assert leader.core.leads is not None
+    assert leader.core.leads > epoch  # type: ignore[operator]
+
+
+def test_answers_of_an_earlier_leadership_count_for_nothing() -> None:
+    ring = StaticRing(SYNC)
+    leader = ring.until_served()
+    earlier = leader.core.epoch
+    leader.feed(Health(healthy=False))
+    leader.feed(Health())
+    ring.until_served()
+    ring.run(500)
+    assert leader.core.epoch > earlier
+    ring.isolate(leader)
+    end = leader.append()
+    for epoch, counts in ((earlier, False), (leader.core.epoch, True)):
+        for follower in (ring.nodes[2], ring.nodes[3]):
+            ask, answer = ReadAsk(1), AppendAck(1, end, end)
+            identity, cluster = leader.core.identity, leader.core.cluster
+            leader.feed(Received(Envelope(cluster, follower.core.identity, identity, epoch, answer)))
+            out = leader.feed(Received(Envelope(cluster, follower.core.identity, identity, epoch, ask)))
+            assert (ReadGrant in [type(envelope.body) for envelope in out.messages]) is counts
+        assert (leader.committed == end) is counts
+
+
+def test_only_the_leader_that_is_followed_gives_leave_to_read() -> None:
+    ring = StaticRing(ASYNC)
+    leader = ring.until_served()
+    ring.run(500)
+    node, grant = ring.nodes[2], ReadGrant(ring.now, Position(0))
+    epoch = node.core.epoch
+    ring.run(40)
+    for sender, told in ((ring.nodes[3].core.identity, False), (leader.core.identity, True)):
+        node.feed(Received(Envelope(node.core.cluster, sender, node.core.identity, epoch, grant)))
+        assert (node.core.readable(ring.now) is not None) is told
+
+
+def test_a_leader_that_hears_of_another_one_in_its_own_epoch_says_so_and_goes_on() -> None:
+    ring = StaticRing(ASYNC)
+    leader = ring.until_served()
+    sender = ReplicaId("1.0000000000000009")
+    epoch = leader.core.epoch
+    beat = Heartbeat(1, Position(0))
+    leader.feed(Received(Envelope(leader.core.cluster, sender, leader.core.identity, epoch, beat)))
+    assert strange(leader) == [f"leads epoch {epoch}, as does this process"]
+    assert leader.serves == epoch
