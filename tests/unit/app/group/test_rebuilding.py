@@ -8,7 +8,7 @@ from logherd.group.seat import cluster_of
 from logherd.service.replica_orders import Rebuild, Survivor, VotesPage
 from unit.group.ring import KEY
 from unit.group.test_rebuilding import five_of_which_two_survive
-from unit.group.test_voting_over_stores import StoreReplica, StoreRing
+from unit.group.test_voting_over_stores import StoreReplica, StoreRing, stored
 
 
 def mode_of(node: StoreReplica) -> Any:
@@ -79,3 +79,30 @@ def test_the_same_order_is_answered_again_where_it_was_carried_out() -> None:
     for _ in range(2):
         assert [status_of(node, order) for node in (longer, shorter)] == [200, 200]
     assert ring.until_served() is longer
+
+
+def test_a_survivor_that_missed_the_order_hears_the_same_words_later_and_belongs_to_the_group() -> None:
+    """Of seven; the two that heard it, the one with most among them, serve meanwhile: they would refuse a new order."""
+    ring = StoreRing(7)
+    ring.until_served().append(b"before")
+    ring.run(500)
+    lost = list(ring.nodes.values())[:4]
+    late, first, second = (stored(node) for node in ring.nodes.values() if node not in lost)
+    for node in lost:
+        ring.kill(node)
+    ring.run(3_000)
+    order = order_for(ring, first, second, late)
+    assert [status_of(node, order) for node in (first, second)] == [200, 200]
+    leader = ring.until_served()
+    end = leader.append(b"meanwhile")
+    ring.run(2_000)
+    assert leader.committed == end
+    assert late.log.end < end
+    assert status_of(stored(leader), order_for(ring, first, second, late)) == 409
+    assert status_of(late, order) == 200
+    ring.run(2_000)
+    assert late.committed == end
+    ring.kill(next(node for node in (first, second) if node is not leader))
+    assert leader.append(b"counts") == leader.log.end
+    ring.run(200)
+    assert leader.committed == late.log.end == leader.log.end
