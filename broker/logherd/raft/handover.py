@@ -52,7 +52,7 @@ class Handover:
         target = transfer.target if transfer.target is not None else self._best()
         if self.running or blocked:
             ground.refuse(transfer.request, Refusal.RUNNING, ground.identity)
-        elif target is None or target == ground.identity or target not in ground.members.current.voters:
+        elif target in (None, ground.identity, *self._doubted) or target not in ground.members.current.voters:
             ground.refuse(transfer.request, Refusal.INVALID, ground.identity)
         else:
             self._hand_to(target, transfer.request)

@@ -11,7 +11,7 @@ from logherd.raft.inputs import ChangeMembers, DiskFull, Flushed, Propose, Propo
 from logherd.raft.leader import Leader
 from logherd.raft.members import Configuration, Goal
 from logherd.raft.memory import MemoryLog
-from logherd.raft.messages import Doubtful, Trusted, VoteAnswer, VoteRequest
+from logherd.raft.messages import Doubtful, TimeoutNow, Trusted, VoteAnswer, VoteRequest
 from logherd.raft.options import RaftOptions
 from logherd.raft.output import Decided, Output, ReadReady, Refusal, Refused, Role, Unknown
 from logherd.raft.record import Kind
@@ -257,6 +257,20 @@ def test_no_change_begins_while_leadership_is_handed_over() -> None:
     led.step(Transfer(4, C))
     assert led.leading.handing_over == C
     assert led.step(ChangeMembers(5, Goal((A, B, D)))).answers == (Refused(5, Refusal.RUNNING, A),)
+
+
+def test_leadership_is_handed_to_nobody_who_doubts_and_the_lease_stays() -> None:
+    """It would not stand, and there would be no lease for the rest of the term."""
+    led = Led(options=replace(OPTIONS, lease_reads=True))
+    led.get_ready()
+    led.hear(Doubtful(7, led.alive(C)), C)
+    led.flush()
+    led.hear(Doubtful(7, led.acked(C)), C)
+    for answer in (led.acked(), led.alive()):
+        led.hear(answer)
+    assert led.step(Transfer(4, C)).answers == (Refused(4, Refusal.INVALID, A),)
+    assert TimeoutNow not in [type(each.body) for each in led.sent]
+    assert led.leading.leased(led.now)
 
 
 @pytest.mark.parametrize("goal", [Goal(()), Goal((A, B), learners=(B,))], ids=["nobody votes", "voter and learner"])
