@@ -488,6 +488,29 @@ def test_r18_a_repeated_election_is_one_election() -> None:
     assert desk.group.epoch == 2
 
 
+def test_a_preferred_broker_that_leads_is_left_alone() -> None:
+    desk = Desk(options=OfficeOptions(prefer_after_ms=5_000))
+    desk.found(1, 2, 3, master=1)
+    desk.submit(Configure(group=KEY, replicas=3, min_in_sync=2, preferred=BrokerId(1)))
+    decided = len(desk.log)
+    desk.wait(12_000, 1, 2, 3)
+    assert len(desk.log) == decided
+
+
+def test_the_time_of_a_preferred_broker_begins_anew_when_it_has_been_out_of_sync() -> None:
+    desk = Desk(options=OfficeOptions(prefer_after_ms=5_000))
+    desk.found(1, 2, 3, master=1)
+    desk.submit(Configure(group=KEY, replicas=3, min_in_sync=2, preferred=BrokerId(2)))
+    desk.wait(4_000, 1, 2, 3)
+    desk.alter(1, 1, 3)
+    desk.wait(500, 1, 2, 3)
+    desk.alter(1, 1, 2, 3)
+    desk.wait(4_000, 1, 2, 3)
+    assert desk.group.transfer is None
+    desk.wait(2_000, 1, 2, 3)
+    assert desk.group.transfer is not None or desk.group.epoch > 1
+
+
 def test_the_preferred_broker_is_given_the_leadership_after_it_was_in_sync_for_a_while() -> None:
     desk = Desk(options=OfficeOptions(prefer_after_ms=5_000))
     desk.found(1, 2, 3, master=1)

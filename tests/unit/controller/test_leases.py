@@ -1,17 +1,20 @@
 """R1, R2: two clocks that nobody has compared never let two leaderships overlap."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from logherd.controller.commands import Release
+from logherd.controller.commands import Elect, Grounds, Move, Release
 from logherd.controller.holder import LeaseHolder
-from logherd.controller.leases import LeaseTerms
+from logherd.controller.leases import LeaseTable, LeaseTerms
 from logherd.controller.office import view_of
 from logherd.controller.reports import Granted, RoleView, Withheld
-from logherd.controller.values import BrokerId, Registration
+from logherd.controller.values import BrokerId, Registration, Tenure
 from logherd.controller.verdicts import Refusal
+from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch
+from logherd.replication.epochs import ORIGIN
 from unit.controller.desk import KEY, Desk
 
 
@@ -69,6 +72,57 @@ def test_answers_that_come_late_or_out_of_order_do_not_shorten_or_revive_a_lease
     assert holder.epoch_at(200) is None
 
 
+def test_r1_each_answer_makes_a_lease_longer() -> None:
+    holder = LeaseHolder()
+    for sent in (0, 40, 80):
+        holder.granted(grant(1), sent=sent)
+        assert holder.until == sent + 100
+
+
+def test_a_later_epoch_counts_also_when_its_heartbeat_was_sent_earlier() -> None:
+    """An answer may overtake another; the epoch before is over, however long its lease would have run."""
+    holder = LeaseHolder()
+    holder.granted(grant(1), sent=100)
+    holder.granted(grant(2), sent=50)
+    assert holder.epoch_at(149) == 2
+    assert holder.epoch_at(150) is None
+
+
+def test_r2_to_resign_an_earlier_epoch_ends_no_later_one() -> None:
+    holder = LeaseHolder()
+    holder.granted(grant(3), sent=0)
+    holder.resign(Epoch(2))
+    assert holder.epoch_at(1) == 3
+    assert holder.resigned == 2
+
+
+def test_r1_the_holder_stops_early_and_the_waiter_waits_longer_by_the_bound_of_the_clocks() -> None:
+    terms = LeaseTerms(lease_ms=3_000, bound_ppm=20_000)
+    assert (terms.holder_ms, terms.waiter_ms) == (2_940, 3_063)
+
+
+@pytest.mark.parametrize(("lease_ms", "bound_ppm"), [(9, 0), (3_000, -1), (3_000, 500_000)])
+def test_terms_that_no_lease_could_keep_are_refused(lease_ms: int, bound_ppm: int) -> None:
+    with pytest.raises(InvariantError):
+        LeaseTerms(lease_ms=lease_ms, bound_ppm=bound_ppm)
+
+
+def test_r2_what_is_known_of_one_leadership_says_nothing_of_another() -> None:
+    """A lease of which this office does not know may have been asked for until it began."""
+    table = LeaseTable(LeaseTerms(), 1_000)
+    first = Tenure(
+        broker_id=BrokerId(1), store_id="s1", incarnation="s1.1", registration=Registration(1), epoch=Epoch(1)
+    )
+    unknown = 1_000 + table.terms.waiter_ms
+    assert not table.serving(KEY, first, 1_000)
+    table.grant(KEY, first, 90_000, heard=90_000)
+    assert table.over_at(KEY, first) == 90_000 + table.terms.waiter_ms
+    for other in (replace(first, epoch=Epoch(2)), replace(first, registration=Registration(2)), None):
+        assert table.over_at(KEY, other) == unknown
+    assert table.serving(KEY, first, 90_000)
+    assert not table.serving(KEY, replace(first, epoch=Epoch(2)), 90_000)
+
+
 def test_r2_nothing_revives_an_epoch_that_was_resigned() -> None:
     holder = LeaseHolder()
     holder.granted(grant(2), sent=0)
@@ -103,7 +157,7 @@ def test_r2_a_released_lease_is_not_waited_out() -> None:
     desk = Desk()
     desk.found(1, 2, 3, master=1)
     assert desk.release(1).refusal is None
-    assert [election.broker_id for election in desk.wait(50, 2, 3)] == [2]
+    assert [(each.broker_id, each.grounds) for each in desk.wait(50, 2, 3)] == [(2, Grounds.RELEASED)]
 
 
 def test_a_new_master_has_one_lease_to_hear_of_its_election() -> None:
@@ -122,6 +176,79 @@ def test_no_lease_is_granted_while_an_election_is_proposed() -> None:
     desk.beat(2, 3)
     (election,) = desk.office.decide(desk.now)
     assert isinstance(desk.beat(1), Withheld)
+    desk.office.dropped(election)
+    assert isinstance(desk.beat(1), Granted)
+
+
+def test_r2_a_leadership_that_was_released_gets_no_lease_whatever_its_process_says() -> None:
+    """Nobody waits for it any more: what was sent before the release and comes after it must bring none."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    before = desk.report(1)
+    assert desk.release(1, exited=False, epoch=desk.group.epoch).refusal is None
+    assert desk.office.hear(before, desk.now) is None
+    assert desk.office.renew(before, desk.now, heard=desk.now) == Withheld(view_of(desk.group), None)
+
+
+def test_a_process_that_was_followed_while_its_heartbeat_was_confirmed_is_told_so() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    report = desk.report(1)
+    assert desk.office.hear(report, desk.now) is None
+    desk.register(1, life=2)
+    fenced = Withheld(None, Refusal.FENCED_PROCESS)
+    assert desk.office.renew(report, desk.now, heard=desk.now) == fenced
+    desk.release(1, life=2)
+    assert desk.office.renew(desk.report(1), desk.now, heard=desk.now) == fenced
+
+
+def test_only_one_proposal_of_the_office_is_under_way_in_a_group() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.release(1)
+    desk.beat(2, 3)
+    (election,) = desk.office.decide(desk.now)
+    for _ in range(5):
+        desk.now += desk.options.retry_ms
+        desk.beat(2, 3)
+        assert desk.office.decide(desk.now) == []
+    desk.office.dropped(election)
+    desk.now += desk.options.retry_ms
+    assert [type(each) for each in desk.office.decide(desk.now)] == [Elect]
+
+
+def test_a_heartbeat_that_says_something_new_is_looked_at_at_once() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.wait(50, 1, 2, 3)
+    assert desk.office.decide(desk.now) == []
+    desk.beat(2, address="b2.other:10911")
+    assert [type(each) for each in desk.decide()] == [Move]
+    desk.decide()
+    desk.beat(1, resigned=desk.group.epoch)
+    assert [type(each) for each in desk.decide()] == [Release]
+
+
+def test_nothing_is_known_to_be_committed_before_a_member_has_reported() -> None:
+    desk = Desk()
+    assert desk.office.committed(KEY) == ORIGIN
+    desk.register(1)
+    assert desk.office.committed(KEY) == ORIGIN
+
+
+def test_no_lease_is_granted_while_the_last_of_several_elections_is_proposed() -> None:
+    """The office's own and an operator's may be under way at once; that one was refused says nothing of the other."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.now += desk.terms.waiter_ms
+    desk.beat(2, 3)
+    (election,) = desk.office.decide(desk.now)
+    asked = replace(election, request="asked")
+    desk.office.submitted(asked)
+    desk.office.dropped(asked)
+    answer = desk.beat(1)
+    assert isinstance(answer, Withheld)
+    assert answer.refusal is Refusal.RUNNING
     desk.office.dropped(election)
     assert isinstance(desk.beat(1), Granted)
 

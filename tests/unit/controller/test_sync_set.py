@@ -1,9 +1,11 @@
 """R9 and the checks of the in-sync set, in RocketMQ's order."""
 
+from msgspec.structs import replace
+
 from logherd.controller.admission import admit_sync_set
 from logherd.controller.commands import AlterSyncSet, Configure, SetLearner, SyncMember
 from logherd.controller.office import view_of
-from logherd.controller.values import BrokerId
+from logherd.controller.values import BrokerId, Registration
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
 from unit.controller.desk import KEY, Desk, point
@@ -85,6 +87,45 @@ def test_r9_a_repeated_change_is_one_change() -> None:
     assert desk.alter(1, 1, 2, version=1, request="r").refusal is None
     assert desk.alter(1, 1, 2, version=1, request="r").refusal is None
     assert desk.group.sync.version == 2
+
+
+def test_r9_a_request_that_was_decided_is_no_answer_to_another_set_under_its_name() -> None:
+    """Else its master would count by a set that nobody has decided."""
+    desk = founded(1, 2, 3, 4)
+    assert desk.alter(1, 1, 2, version=1, request="r").refusal is None
+    assert desk.alter(1, 1, 2, 3, version=1, request="r").refusal is Refusal.FENCED_VERSION
+    assert desk.group.sync.members == (1, 2)
+
+
+def test_r9_only_the_process_that_was_elected_changes_the_set() -> None:
+    desk = founded()
+    command = AlterSyncSet(
+        group=KEY, broker_id=BrokerId(1), registration=Registration(9), epoch=desk.group.epoch,
+        version=desk.group.sync.version, committed=point(0, 0), min_in_sync=2,
+        members=tuple(SyncMember(broker_id=BrokerId(each)) for each in (1, 2)),
+    )  # fmt: skip
+    assert desk.submit(command).refusal is Refusal.NOT_MASTER
+    assert desk.submit(replace(command, registration=desk.registration(1))).refusal is None
+
+
+def test_r9_nobody_changes_the_set_of_a_group_that_never_had_a_master() -> None:
+    desk = Desk()
+    desk.register(1)
+    assert desk.alter(1, 1).refusal is Refusal.NOT_MASTER
+
+
+def test_r9_a_process_that_has_exited_does_not_join() -> None:
+    """What it acknowledged it did acknowledge, but it will never acknowledge what comes after."""
+    desk = founded()
+    desk.alter(1, 1, 2)
+    desk.release(3)
+    assert desk.alter(1, 1, 2, 3).refusal is Refusal.FENCED_PROCESS
+
+
+def test_each_change_is_told_and_a_repeated_one_is_not_told_again() -> None:
+    desk = founded()
+    assert desk.alter(1, 1, 2, version=1, request="r").events != ()
+    assert desk.alter(1, 1, 2, version=1, request="r").events == ()
 
 
 def test_r9_a_deposed_master_changes_nothing() -> None:

@@ -1,0 +1,118 @@
+"""Whom the choice falls on, and who is waited for: the pure functions, from states that the office seldom sees."""
+
+from collections.abc import Iterable, Mapping
+
+import pytest
+from msgspec.structs import replace
+
+from logherd.controller.choosing import SeenOf, absent_members, best_of, choose, founders, unfit
+from logherd.controller.reports import Report, Seen
+from logherd.controller.values import BrokerId, Group, Registration, Replica, Rules, SyncSet, Tenure, Transfer
+from logherd.controller.verdicts import Refusal
+from logherd.model.names import Epoch
+from unit.controller.desk import KEY, point
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(each) for each in brokers)
+
+
+def replica(broker: int, *, learner: bool = False, exited: bool = False) -> Replica:
+    return Replica(
+        broker_id=BrokerId(broker), store_id=f"s{broker}", incarnation=f"s{broker}.1", learner=learner, exited=exited,
+        registration=Registration(broker),
+    )  # fmt: skip
+
+
+def led_by(broker: int, *, ended: bool = False) -> Tenure:
+    return Tenure(
+        broker_id=BrokerId(broker), store_id=f"s{broker}", incarnation=f"s{broker}.1",
+        registration=Registration(broker), epoch=Epoch(4), ended=ended,
+    )  # fmt: skip
+
+
+def group(
+    *replicas: Replica, members: Iterable[int] = (1, 2, 3), tenure: Tenure | None = None, target: int | None = None,
+    preferred: int | None = None,
+) -> Group:  # fmt: skip
+    """Brokers 1, 2 and 3 if nobody is named."""
+    return Group(
+        key=KEY, replicas=replicas or tuple(map(replica, (1, 2, 3))), sync=SyncSet(members=ids(*members)),
+        tenure=tenure, founded=True, epoch=Epoch(4), registrations=9,
+        rules=Rules(replicas=3, min_in_sync=2, preferred=None if preferred is None else BrokerId(preferred)),
+        transfer=None if target is None else Transfer(target=BrokerId(target), request="r"),
+    )  # fmt: skip
+
+
+def reporting(ends: Mapping[int, int], *, full: Iterable[int] = ()) -> SeenOf:
+    """Who reports, with the position at which its log ends; a disk may be `full`."""
+
+    def seen_of(each: Replica) -> Seen | None:
+        if each.broker_id not in ends:
+            return None
+        report = Report(
+            group=KEY, broker_id=each.broker_id, registration=each.registration, address="",
+            end=point(4, ends[each.broker_id]), space=each.broker_id not in full,
+        )  # fmt: skip
+        return Seen(report, 0)
+
+    return seen_of
+
+
+def chosen(state: Group, seen_of: SeenOf) -> int | None:
+    found = choose(state, seen_of)
+    return found.broker_id if found is not None else None
+
+
+def test_who_led_last_is_no_candidate_while_its_leadership_stands_however_long_its_log() -> None:
+    """It could have renewed its lease, and did not: its network or its disk are no better in the next epoch."""
+    assert chosen(group(tenure=led_by(1)), reporting({1: 900, 2: 100, 3: 500})) == 3
+    assert chosen(group(tenure=led_by(1)), reporting({1: 900})) is None
+
+
+def test_who_led_last_may_begin_another_leadership_when_nobody_else_can() -> None:
+    ended = group(tenure=led_by(1, ended=True))
+    assert chosen(ended, reporting({1: 900, 2: 100})) == 2
+    assert chosen(ended, reporting({1: 900})) == 1
+    assert chosen(group(), reporting({1: 900})) == 1
+
+
+def test_a_planned_target_that_cannot_lead_does_not_keep_others_from_it() -> None:
+    state = group(tenure=led_by(1), target=2)
+    assert chosen(state, reporting({2: 100, 3: 500})) == 2
+    assert chosen(state, reporting({2: 100, 3: 500}, full=[2])) == 3
+    assert chosen(state, reporting({3: 500})) == 3
+
+
+def test_of_equal_logs_the_preferred_broker_wins_whatever_its_id() -> None:
+    for preferred in (1, 2, 3):
+        found = best_of(group(preferred=preferred), ids(1, 2, 3), reporting({1: 5, 2: 5, 3: 5}))
+        assert found is not None
+        assert found.broker_id == preferred
+
+
+@pytest.mark.parametrize(
+    ("each", "reason"),
+    [
+        (None, Refusal.UNKNOWN_REPLICA),
+        (replace(replica(1), registration=Registration(0)), Refusal.UNKNOWN_REPLICA),
+        (replica(1, learner=True), Refusal.LEARNER),
+        (replica(1, exited=True), Refusal.NOT_ALIVE),
+        (replica(1), None),
+    ],
+    ids=["nobody", "claimed", "learner", "exited", "fit"],
+)
+def test_what_keeps_a_replica_that_reports_from_leading_is_named(each: Replica | None, reason: Refusal | None) -> None:
+    assert unfit(each, reporting({1: 5})(replica(1))) is reason
+
+
+def test_only_members_that_may_yet_report_are_waited_for() -> None:
+    state = group(replica(1), replica(2), replica(3, exited=True), tenure=led_by(1))
+    assert absent_members(state, reporting({})) == [2]
+    assert absent_members(state, reporting({2: 5})) == []
+    assert absent_members(replace(state, tenure=None), reporting({2: 5})) == [1]
+
+
+def test_a_group_is_founded_by_those_who_report_and_are_no_learners() -> None:
+    state = group(replica(1), replica(2, learner=True), replica(3, exited=True), replica(4), members=())
+    assert founders(state, reporting({1: 5, 2: 5, 3: 5})) == [1]
