@@ -163,12 +163,17 @@ class NetSession(Channel):
         on_answer: Callable[[Frame | None], None],
     ) -> None:  # fmt: skip
         """Send a request to the client; `on_answer` runs once, later, with None after the timeout (up to one sweep
-        late) or when the client is gone."""
+        late), when the client is gone or if no peer would accept the request."""
         if self.closed:
             self._hub.defer(lambda: on_answer(None))
             return
         opaque = self._calls.add(self._hub.now() + timeout_ms / 1000, on_answer)
-        self._send(encode_frame(Frame(code, opaque, ext=_fields(header), body=body)))
+        try:
+            self._send(encode_frame(Frame(code, opaque, ext=_fields(header), body=body)))
+        except FrameError as error:
+            self._hub.log.warning("request cannot be sent", remote=self._remote, code=code, detail=error)
+            self._calls.take(opaque)
+            self._hub.defer(lambda: on_answer(None))
 
     # ---- what the channel needs
 

@@ -9,7 +9,7 @@ from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX
 from logherd.net.limits import FlowLimits, NetLimits
 from logherd.wire.codec import encode_frame
 from logherd.wire.frame import Flag, Frame
-from logherd.wire.limits import WireLimits
+from logherd.wire.limits import DEFAULT_LIMITS, WireLimits
 from unit.net.fakes import Bench, FakeTransport, Recorder, answer_to, request
 
 MIB = 1024 * 1024
@@ -444,6 +444,18 @@ def test_a_call_ends_when_the_client_leaves_or_has_left() -> None:
     session.call(307, None, b"", timeout_ms=1000, on_answer=outcomes.append)
     bench.end_pass()
     assert outcomes == [None, None]
+
+
+def test_a_call_that_no_frame_holds_ends_once_and_without_an_answer() -> None:
+    """A handler that was told by an exception would answer its own client for it, and again when the time is over."""
+    bench = Bench()
+    session, transport = bench.connect()
+    outcomes: list[Frame | None] = []
+    session.call(309, None, bytes(DEFAULT_LIMITS.frame_bytes_max), timeout_ms=1000, on_answer=outcomes.append)
+    assert outcomes == []
+    bench.end_pass()
+    bench.sweep_after(2)
+    assert (outcomes, transport.frames()) == ([None], [])
 
 
 def test_notify_is_oneway() -> None:
