@@ -93,7 +93,7 @@ class Group:
 
 
 @asynccontextmanager
-async def group_of(count: int, directory: Path, *, limits: dict[str, str] | None = None) -> AsyncIterator[Group]:
+async def group_of(count: int, directory: Path, *, limits: dict[str, object] | None = None) -> AsyncIterator[Group]:
     """`count` brokers without a leader. `limits` are settings."""
     nodes: list[Node] = []
     try:
@@ -111,13 +111,13 @@ async def start_alone(directory: Path) -> Broker:
     return await Broker.start(_options(0, directory, {}), on_failure=lambda: None)
 
 
-async def _start(number: int, directory: Path, limits: dict[str, str]) -> Node:
+async def _start(number: int, directory: Path, limits: dict[str, object]) -> Node:
     leadership = SettableLeadership(Nobody())
     broker = await Broker.start(_options(number, directory, limits), on_failure=lambda: None, leadership=leadership)
     return Node(broker, leadership)
 
 
-def _options(number: int, directory: Path, limits: dict[str, str]) -> BrokerOptions:
+def _options(number: int, directory: Path, limits: dict[str, object]) -> BrokerOptions:
     directory.mkdir()
     path = directory / "broker.json"
     path.write_text(json.dumps({

@@ -298,6 +298,20 @@ async def test_a_long_poll_through_another_broker_is_woken_by_a_message(tmp_path
         await client.close()
 
 
+async def test_long_polls_that_are_passed_on_take_no_place_of_requests_that_run(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path, limits={"requestsPerConnection": 2}) as group:
+        leader, other = group.nodes
+        group.elect(leader)
+        client = Client("client")
+        await started(group, client, other)
+        polls = [asyncio.ensure_future(client.call(pull_frame(1))) for _ in range(3)]
+        hold = leader.broker._services.pull.hold
+        await eventually(lambda: len(hold) == 3, seconds=3)
+        assert (await client.call(send_frame(b"second"))).code == 0
+        assert [answer.code for answer in await asyncio.gather(*polls)] == [0] * 3
+        await client.close()
+
+
 async def test_a_long_poll_is_told_to_pull_again_when_the_leader_steps_down(tmp_path: Path) -> None:
     async with group_of(2, tmp_path) as group:
         leader, other = group.nodes
