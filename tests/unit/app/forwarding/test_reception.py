@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from logherd.app.forwarding.leadership import SettableLeadership
 from logherd.net.connection import Connection
 from logherd.net.session import NetSession
 from logherd.service.forwarding.roles import Leading, Nobody, Role
@@ -119,6 +120,29 @@ async def test_a_lease_that_is_over_is_noticed_before_anything_of_another_broker
         assert (await sending).code == 0
         assert (leader.bodies(), other.bodies()) == ({b"0": 1}, {b"1": 1})
         await link.close()
+        await client.close()
+
+
+async def test_a_lease_that_is_over_is_noticed_before_anything_of_an_own_client_is_done_and_that_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SettableLeadership, "leased", True)
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        group.elect(leader)
+        client = await leader.connect()
+        assert (await client.call(send_frame(b"0"), seconds=5)).code == 0
+
+        def confirm() -> None:
+            if isinstance(leader.leadership.current, Leading):
+                leader.leadership.set(Nobody())
+
+        monkeypatch.setattr(leader.leadership, "confirm", confirm)
+        sending = asyncio.ensure_future(client.call(send_frame(b"1"), seconds=5))
+        await eventually(lambda: leader.leadership.current == Nobody())
+        group.elect(other)
+        assert (await sending).code == 0
+        assert (leader.bodies(), other.bodies()) == ({b"0": 1}, {b"1": 1})
         await client.close()
 
 
