@@ -174,6 +174,9 @@ class Controllers:
             except _Unanswered as error:
                 faults.append(f"{admin}: {error}")
                 continue
+            if "brokerId" in status:
+                faults.append(f"{admin}: this is a broker's admin port, not a controller's")
+                continue
             living = living or admin
             told_leader = status.get("leader")
             leader = told_leader if isinstance(told_leader, dict) else {}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from logherd.cli import controllers
+from unit.cli.broker_fake import serving_broker
 from unit.cli.controllers_fake import Quorum
 from unit.cli.terminal import Terminal
 
@@ -217,6 +218,16 @@ def test_a_leader_that_cannot_be_understood_is_none(
     monkeypatch.setattr(Quorum, "status", lambda self, node: {"node": node, "leader": leader})
     assert terminal.run("quorum", "status", "--admin", quorum.admins["c-0"]) == 0
     assert terminal.lines()[1][4] == "-"  # only the leader knows how far the others are
+
+
+def test_a_broker_that_was_taken_for_a_controller_is_told(terminal: Terminal, token: Path) -> None:
+    with serving_broker(status={"brokerId": 1, "cluster": "K", "group": "orders"}) as admin:
+        said = f"{admin}: this is a broker's admin port, not a controller's\n"
+        for command in ("groups list", "groups show orders", "quorum status", "switchover orders"):
+            assert terminal.run(*command.split(), "--admin", admin) == 1
+            assert terminal.said == f"logherd: no controller answers: {said}"
+        assert terminal.run("quorum", "transfer", "--admin", admin, "--token-file", str(token)) == 1
+        assert terminal.said == f"logherd: no leader of the controllers answers, nothing was done: {said}"
 
 
 def test_no_controller_at_all_is_told_at_once(terminal: Terminal, nowhere: str, token: Path) -> None:
