@@ -28,6 +28,8 @@ _OWN_COLUMNS = ("KEYS", "TAGS", "__CRC32#")
 _RECORD_SIZE_MIN = 91
 _PLAIN_BYTES = 32 << 20
 """Of decompressed bodies in one batch, before the last: a pull of 4 MiB may hold thousands of times as much."""
+_BODY_BYTES_MAX = 64 << 20
+"""Of one body: as many bytes as a broker can be told to take (`store.messageSizeMax`)."""
 _SIGNED_V1, _SIGNED_V2 = MAGIC_V1 - (1 << 32), MAGIC_V2 - (1 << 32)
 _CHECKSUM_MASK = 0x7FFFFFFF
 _CHECKSUM_NAME = np.frombuffer(b"__CRC32#\x01", np.uint8)
@@ -154,7 +156,7 @@ class Records:
 
     def _plain(self, row: int, body: bytes) -> bytes:
         try:
-            return decompress_body(body, int(self.sys_flags[row]))
+            return decompress_body(body, int(self.sys_flags[row]), _BODY_BYTES_MAX)
         except BodyError as error:
             raise DataLost(f"{self._where}: offset {self.queue_offsets[row]}: {error}") from None
 

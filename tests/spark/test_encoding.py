@@ -212,6 +212,19 @@ def test_compressed_bodies_come_out_plain() -> None:
     assert rows.column("value").to_pylist() == [b"plain", b"squeezed" * 9]
 
 
+def test_a_body_is_read_that_is_as_large_as_a_broker_can_be_told_to_take() -> None:
+    plain = bytes(64 << 20)
+    for body, said in ((plain, None), (plain + b"x", "offset 0: the body of .* more than 67108864 bytes")):
+        packed, bits = compress_body(body, SysFlag.COMPRESSION_LZ4)
+        records = Records(record(0, packed, {}, sys_flag=SysFlag.COMPRESSED | bits), "here")
+        if said is None:
+            (value,) = one(records, ("value",), topic="t", queue_id=0).column("value")
+            assert value.as_buffer().equals(pa.py_buffer(plain))
+        else:
+            with pytest.raises(DataLost, match=said):
+                one(records, ("value",), topic="t", queue_id=0)
+
+
 def test_bodies_that_grow_to_much_come_in_several_batches_in_order() -> None:
     grown = [bytes([n]) * (3 << 20) for n in range(30)]
     packed = [compress_body(body, SysFlag.COMPRESSION_ZLIB) for body in grown]

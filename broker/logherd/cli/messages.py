@@ -71,6 +71,9 @@ def receive_command(
     start: Annotated[Start, typer.Option("--from", help="Where to begin.")] = Start.COMMITTED,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
     wait: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="End after so long without one.")] = 2.0,
+    body_bytes_max: Annotated[
+        int, typer.Option(min=1, max=1 << 30, metavar="BYTES", help="What a compressed body may become.")
+    ] = 4 << 20,
     output: OutputOption = Output.TEXT,
     *,
     follow: Annotated[bool, typer.Option("--follow", help="Do not end when nothing comes.")] = False,
@@ -79,11 +82,13 @@ def receive_command(
 
     The exit code is 1 if --count was given and fewer came, or if a queue could not be read to its end.
     """
-    from logherd.client.consumer import Consumer
+    from logherd.client.consumer import Consumer, ConsumerOptions
+
+    options = ConsumerOptions(body_bytes_max=body_bytes_max)
 
     async def receive_all() -> tuple[int, list[str]]:
         got = 0
-        async with Consumer(name_servers(name_server), group, tags=tags) as consumer:
+        async with Consumer(name_servers(name_server), group, tags=tags, options=options) as consumer:
             await consumer.assign(topic, start=start.value)
             while count is None or got < count:
                 most = 32 if count is None else min(32, count - got)

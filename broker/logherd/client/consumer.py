@@ -20,7 +20,8 @@ from logherd.telemetry.log import Log
 from logherd.wire.bodies import MessageQueue
 from logherd.wire.bodies.clients import ConsumerData, Heartbeat, Subscription
 from logherd.wire.codes import RequestCode, ResponseCode
-from logherd.wire.errors import WireError
+from logherd.wire.compression import PLAIN_BYTES_MAX
+from logherd.wire.errors import BodyTooLarge, WireError
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header, encode_header
 from logherd.wire.headers.offsets import (
@@ -47,12 +48,14 @@ ERROR_PAUSE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
-    """`poll_ms` is how long a broker may hold a pull; `ahead_bytes` bounds what is pulled before it is asked for."""
+    """`poll_ms` is how long a broker may hold a pull; `ahead_bytes` bounds what is pulled before it is asked for, and
+    `body_bytes_max` what a compressed body may become."""
 
     messages_max: int = 32
     poll_ms: int = 15_000
     answer_seconds: float = 30.0
     ahead_bytes: int = 8 * 1024 * 1024
+    body_bytes_max: int = PLAIN_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +206,8 @@ class Consumer:
                     offset = await self._pull(queue, offset)
                     self.faults.pop(queue, None)
                 except (NetError, ClientError, WireError) as error:
-                    self.faults[queue] = f"offset {offset}: {error}"
+                    setting = " (body_bytes_max)" if isinstance(error, BodyTooLarge) else ""
+                    self.faults[queue] = f"offset {offset}: {error}{setting}"
                     _log.warning("pull failed", queue=_shown(queue), offset=offset, error=error)
                     self._link.routes.forget(queue.topic)
                     await asyncio.sleep(ERROR_PAUSE_SECONDS)
@@ -226,7 +230,9 @@ class Consumer:
             raise Refused(answer.code, answer.remark, address)
         next_offset = decode_header(PullMessageResponse, answer.ext).next_begin_offset
         if answer.code == ResponseCode.SUCCESS:
-            await self._ahead.put((queue, decode_messages(answer.body), next_offset), len(answer.body))
+            messages = decode_messages(answer.body, bytes_max=self._options.body_bytes_max)
+            weight = max(len(answer.body), sum(len(each.body) for each in messages))
+            await self._ahead.put((queue, messages, next_offset), weight)
         elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
             _log.warning("offset moved by the broker", queue=_shown(queue), old=offset, new=next_offset)
         return next_offset

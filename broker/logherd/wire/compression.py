@@ -12,7 +12,7 @@ import lz4.frame
 import zstandard
 
 from logherd.model.record import SysFlag
-from logherd.wire.errors import BodyError
+from logherd.wire.errors import BodyError, BodyTooLarge
 
 __all__ = ["PLAIN_BYTES_MAX", "compress_body", "decompress_body"]
 
@@ -28,7 +28,7 @@ many times it grows, because zeros or one repeated line, which such a producer m
 def decompress_body(body: bytes | memoryview, sys_flag: int, bytes_max: int = PLAIN_BYTES_MAX) -> bytes:
     """The body as its producer had it; a copy also when it is not compressed.
 
-    Raises: BodyError for an unknown method, damaged or truncated data, or more than `bytes_max` bytes.
+    Raises: BodyError for an unknown method, or damaged or truncated data; BodyTooLarge for more than `bytes_max` bytes.
     """
     if not sys_flag & SysFlag.COMPRESSED:
         return bytes(body)
@@ -45,7 +45,7 @@ def decompress_body(body: bytes | memoryview, sys_flag: int, bytes_max: int = PL
     except (zlib.error, RuntimeError, zstandard.ZstdError) as error:
         raise BodyError(f"the body of {len(body)} bytes cannot be decompressed: {error}") from error
     if len(plain) > bytes_max:
-        raise BodyError(f"the body of {len(body)} bytes decompresses to more than {bytes_max} bytes")
+        raise BodyTooLarge(f"the body of {len(body)} bytes decompresses to more than {bytes_max} bytes")
     if not whole:
         raise BodyError(f"the compressed body of {len(body)} bytes is cut short")
     return plain
@@ -67,7 +67,7 @@ def _unpack_zstd(body: bytes | memoryview, allowed: int) -> tuple[bytes, bool]:
     # One call without a window needs no more memory than its result; it refuses truncated data itself. The size that a
     # frame declares is what would be allocated.
     if zstandard.frame_content_size(body) > allowed:
-        raise BodyError(f"the body of {len(body)} bytes says that it decompresses to more than {allowed} bytes")
+        raise BodyTooLarge(f"the body of {len(body)} bytes says that it decompresses to more than {allowed} bytes")
     return zstandard.ZstdDecompressor().decompress(body, max_output_size=allowed), True
 
 

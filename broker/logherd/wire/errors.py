@@ -11,7 +11,7 @@ from logherd.kit.errors import LogHerdError
 if TYPE_CHECKING:
     from logherd.wire.frame import Frame
 
-__all__ = ["BodyError", "FrameError", "HeaderError", "LimitError", "WireError"]
+__all__ = ["BodyError", "BodyTooLarge", "FrameError", "HeaderError", "LimitError", "WireError"]
 
 _SHOWN_MAX = 64
 
@@ -54,6 +54,10 @@ class HeaderError(WireError):
 
 class BodyError(WireError):
     """A body that does not have the form of its request. The message says what and where."""
+
+
+class BodyTooLarge(BodyError):
+    """A compressed body that is larger than its reader takes."""
 
 
 def shorten(value: str | bytes) -> str:

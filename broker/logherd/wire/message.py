@@ -9,7 +9,7 @@ from logherd.model.host import decode_host, format_offset_message_id
 from logherd.model.properties import Name, parse_properties
 from logherd.model.record import RecordError, decode_record
 from logherd.wire.compression import PLAIN_BYTES_MAX, decompress_body
-from logherd.wire.errors import BodyError
+from logherd.wire.errors import BodyError, BodyTooLarge
 
 __all__ = ["Message", "decode_messages"]
 
@@ -62,7 +62,7 @@ def decode_messages(
 
     With `verify` the body checksum and, where present, the whole-record checksum are compared. `bytes_max`: of a body.
 
-    Raises: BodyError naming the first record that is damaged or cannot be decompressed.
+    Raises: BodyError naming the first record that is damaged or cannot be decompressed; BodyTooLarge for its size.
     """
     view = memoryview(body)
     at = 0
@@ -72,7 +72,8 @@ def decode_messages(
             record = decode_record(view, at, verify=verify)
             plain = decompress_body(record.body, record.sys_flag, bytes_max)
         except (RecordError, BodyError) as error:
-            raise BodyError(f"message {len(messages)} at byte {at}: {error}") from error
+            kind = BodyTooLarge if isinstance(error, BodyTooLarge) else BodyError
+            raise kind(f"message {len(messages)} at byte {at}: {error}") from error
         # As in Java, a wrong byte in a property must not stop a consumer for good.
         properties = parse_properties(record.properties.decode(errors="replace"))
         properties.pop(Name.CRC32, None)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from logherd.model.record import SysFlag
+from logherd.wire.compression import compress_body
 from unit.cli.terminal import Terminal
 from unit.client.fake_broker import FakeBroker, running
 
@@ -61,3 +62,17 @@ def test_a_topic_that_was_made_or_deleted_is_told_to_programs_too(broker: FakeBr
     assert json.loads(terminal.printed) == {"topic": "T", "queues": 3}
     assert terminal.run("topic", "delete", "T", "-n", broker.address, "-o", "json") == 0
     assert json.loads(terminal.printed) == {"topic": "T", "deleted": True}
+
+
+def test_a_body_that_grows_beyond_what_is_taken_names_the_option_that_takes_more(
+    broker: FakeBroker, terminal: Terminal
+) -> None:
+    plain = b"a line\n" * (1 << 20)
+    packed, bits = compress_body(plain)
+    broker.topics["T"] = 1
+    broker.store("T", 0, packed, sys_flag=SysFlag.COMPRESSED | bits)
+    assert terminal.run("receive", "T", "-n", broker.address, "--wait", "0.3") == 1
+    assert "decompresses to more than 4194304 bytes (body_bytes_max)\n" in terminal.said
+    more = ("--body-bytes-max", str(len(plain)))
+    assert terminal.run("receive", "T", "-n", broker.address, "--count", "1", *more) == 0
+    assert terminal.printed == f"0:0 {plain.decode()}\n"

@@ -7,7 +7,9 @@ import pytest
 from logherd.client.consumer import Consumer, ConsumerOptions
 from logherd.client.errors import Unreachable
 from logherd.client.producer import Outgoing, Producer
+from logherd.model.record import SysFlag
 from logherd.net.connection import Connection
+from logherd.wire.compression import compress_body
 from unit.client.fake_broker import FakeBroker, running
 
 
@@ -138,6 +140,20 @@ async def test_reading_ahead_is_bounded() -> None:
                 await asyncio.sleep(0)
         assert consumer._ahead.weight <= 2000
         assert len(await read(consumer, 49)) == 49
+
+
+async def test_what_is_read_ahead_weighs_what_its_bodies_have_become() -> None:
+    packed, bits = compress_body(bytes(100_000))
+    async with running() as broker:
+        broker.topics["T"] = 1
+        for _ in range(2):
+            broker.store("T", 0, packed, sys_flag=SysFlag.COMPRESSED | bits)
+        async with Consumer([broker.address], "g", options=ConsumerOptions(messages_max=1)) as consumer:
+            await consumer.assign("T", start="first")
+            async with asyncio.timeout(10):
+                while not consumer._ahead.weight:
+                    await asyncio.sleep(0)
+            assert consumer._ahead.weight >= 100_000
 
 
 async def test_a_closed_consumer_leaves_no_task() -> None:
