@@ -54,6 +54,8 @@ def up_command(
     wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time until clients are answered.")] = 120,
 ) -> None:
     """Run a BrokerGroup on this machine, in the foreground or (--detach) behind it; apply the file when it is saved."""
+    if not host.strip():
+        raise typer.BadParameter("name an address of this machine, such as 127.0.0.1", param_hint="--host")
     from logherd_operator.local.checking import Checking
     from logherd_operator.local.nursery import Nursery
 

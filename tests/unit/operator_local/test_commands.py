@@ -131,6 +131,14 @@ def test_an_address_of_another_machine_is_named_with_its_option(run: Run) -> Non
     assert (answer.returncode, answer.stderr) == (1, f"logherd up: {fault}\n")
 
 
+@pytest.mark.parametrize("host", ["", " "])
+def test_no_address_at_all_is_a_usage_error(run: Run, tmp_path: Path, host: str) -> None:
+    answer = up(run, "--host", host)
+    assert answer.returncode == 2
+    assert "Invalid value for --host: name an address of this machine" in answer.stderr
+    assert not (tmp_path / ".logherd").exists()
+
+
 def test_a_folder_that_cannot_be_made_is_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     answer = up(run, "--data", "file/below")
