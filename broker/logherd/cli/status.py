@@ -46,7 +46,10 @@ def status_command(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show leaders, in-sync sets, lag, and what is pending and why; the exit code is 1 if a group does not serve."""
-    named = [*(admin or []), *(each.strip() for each in (controllers or "").split(",") if each.strip())]
+    listed = [each.strip() for each in (controllers or "").split(",") if each.strip()]
+    if controllers is not None and not listed:
+        raise typer.BadParameter("name at least one controller", param_hint="--controllers")
+    named = [*(admin or []), *listed]
     if data is not None and (controllers is not None or group is not None):
         raise typer.BadParameter("--data is for a group on this machine, which is not asked through controllers")
     if data is None and named:

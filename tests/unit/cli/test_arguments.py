@@ -72,3 +72,9 @@ def test_a_message_that_cannot_be_sent_as_it_is_is_not_sent(terminal: Terminal, 
     assert terminal.run("send", "t", "body", option, LONG, "-n", nowhere) == 1
     assert terminal.said.startswith("logherd: not sent: tag, keys and properties take 40")
     assert terminal.said.endswith(" bytes, at most 32767 are allowed\n")
+
+
+@pytest.mark.parametrize("text", ["", " , "])
+def test_a_list_without_a_controller_does_not_mean_this_machine(terminal: Terminal, text: str) -> None:
+    assert terminal.run("status", "--controllers", text) == 2
+    assert "Invalid value for --controllers: name at least one controller" in told(terminal)
