@@ -305,8 +305,8 @@ def _make_writer(
     checkpoint: Checkpoint,
 ) -> LogWriter:  # fmt: skip
     """The writer, and a checkpoint that promises what was found: made durable first, for readers see it from now on."""
-    # More than a window was never written and not yet flushed, also where no checkpoint says what was.
-    write_again(segments, max(checkpoint.flushed, position - checkpoint.window), position)
+    # Where no checkpoint says what was flushed: all but a window.
+    write_again(segments, checkpoint.flushed if checkpoint.counter else position - checkpoint.window, position)
     for segment in segments:  # a killed process leaves bytes, lengths and names that are seen and not yet durable
         if segment.end > checkpoint.flushed:
             segment.file.flush()

@@ -25,9 +25,7 @@ def opened(disk, *, replicated=False, **log) -> MessageStore:
 
 def sized(store, size: int) -> None:
     """Append a record of so many bytes."""
-    start = store.end_position
     append(store, body=b"x" * (size - OVERHEAD))
-    assert store.end_position == start + size
 
 
 def written(store) -> None:
@@ -35,6 +33,13 @@ def written(store) -> None:
     while (batch := store.take_batch()) is not None:
         batch.write_and_flush()
         store.flushed(batch)
+
+
+def shipped(leader, follower) -> None:
+    """Let a follower have all that its leader has."""
+    while follower.end_position < leader.end_position:
+        data, end = leader.read_raw(follower.end_position, 1 << 20)
+        follower.append_raw(bytes(data), follower.end_position, end=end)
 
 
 def stopped(store, disk, *, flushes: int = 0) -> SimDisk:
@@ -106,3 +111,36 @@ def test_no_record_comes_back_after_a_cut_whose_flush_failed(disk):
     sized(store, 2 * PAGE - size)
     written(store)
     assert opened(disk.crash(Random(2), power=True), replicated=True).end_position == 2 * PAGE
+
+
+def test_a_run_that_ends_a_segment_with_a_long_blank_is_written_once_more_from_where_it_begins(disk):
+    """A leader whose messages may be larger goes on in the next segment early."""
+    leader = opened(SimDisk(), replicated=True)
+    store = opened(disk, replicated=True, record_bytes_max=PAGE)
+    end = 1 << 16
+    while leader.end_position < end - 9 * PAGE:
+        sized(leader, PAGE)
+    shipped(leader, store)
+    written(store)
+    for size in (3 * PAGE, PAGE, 5 * PAGE):
+        sized(leader, size)
+    shipped(leader, store)
+    assert store.end_position > end
+    disk = stopped(store, disk)
+    store = opened(disk, replicated=True, record_bytes_max=PAGE)
+    assert store.end_position == end
+    shipped(leader, store)
+    written(store)
+    assert opened(disk.crash(Random(2), power=True), replicated=True).end_position == leader.end_position
+
+
+def test_without_a_checkpoint_the_last_window_is_written_once_more(disk):
+    store = opened(disk)
+    append(store, body=b"1" * 10)
+    flush(store)
+    append(store, body=b"2" * 3 * PAGE)
+    disk = stopped(store, disk)
+    disk.unlink("/data/checkpoint")
+    store = opened(disk)
+    assert bodies(store) == [b"1" * 10, b"2" * 3 * PAGE]
+    assert bodies(opened(disk.crash(Random(2), power=True))) == [b"1" * 10, b"2" * 3 * PAGE]
