@@ -186,6 +186,22 @@ def test_what_was_found_after_a_kill_outlasts_the_machine(seed: int) -> None:
     assert RaftLog.open(disk, ROOT, OPTIONS).end == found
 
 
+def test_a_cut_that_is_done_hides_no_damage_to_what_is_written_later() -> None:
+    disk = SimDisk()
+    log = made(disk)
+    log.truncate(log.records(Position(0), log.end)[2].end)
+    flush(log)
+    log.keep_hard_state(replace(HARD, term=Epoch(5)))
+    flush(log)
+    at = log.end
+    for _ in range(3):
+        log.append(Kind.DATA, Epoch(5), b"acknowledged")
+    flush(log)
+    damage(disk, f"log/{at - at % 1024:020d}", at % 1024 + 30)
+    again = RaftLog.open(disk.crash(Random(1), power=False), ROOT, OPTIONS)
+    assert (again.end, again.recovered.doubtful) == (at, True)
+
+
 def test_one_bad_slot_costs_nothing_that_was_promised_and_two_refuse_the_start() -> None:
     disk = SimDisk()
     log = made(disk)
