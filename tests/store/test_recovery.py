@@ -1,5 +1,7 @@
 """Each way in which a store can be found: what opening does, what it says, and that nothing promised is cut away."""
 
+from random import Random
+
 import pytest
 
 from logherd.store import StoreDamaged, StoreFull, StoreInUse, StoreVersionError
@@ -332,3 +334,19 @@ def test_opening_does_not_read_history(disk):
         settle(store)
     disk.locks.clear()
     assert open_store(disk).recovery.derived_records <= 2
+
+
+def test_a_loss_of_power_while_segments_are_deleted_leaves_a_log_that_begins_later(disk):
+    store = open_store(disk, retention={"bytes_max": 8192})
+    while store.end_position < 4 * 8192:
+        append(store)
+        flush(store)
+    settle(store)
+    assert store.apply_retention(0, 1 << 62) > 1
+    first = "/data/commitlog/" + "0" * 20
+    disk.trace.clear()
+    while ("unlink", first) not in disk.trace or disk.trace[-1][0] != "sync_dir":
+        store.background_work()
+    store = open_store(disk.crash(Random(1), power=True))
+    assert store.min_position > 0
+    assert bodies(store)

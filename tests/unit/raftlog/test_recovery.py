@@ -186,6 +186,24 @@ def test_what_was_found_after_a_kill_outlasts_the_machine(seed: int) -> None:
     assert RaftLog.open(disk, ROOT, OPTIONS).end == found
 
 
+def test_what_was_found_after_a_failed_flush_outlasts_the_machine() -> None:
+    """The cache calls those bytes clean, so that a further flush alone would write nothing."""
+    disk, options = SimDisk(), replace(OPTIONS, segment_bytes=1 << 16, record_bytes_max=1 << 14, window_bytes=1 << 15)
+    log = RaftLog.open(disk, ROOT, options)
+    log.keep_hard_state(HARD)
+    log.keep_image(FOUNDING, b"")
+    flush(log)
+    for _ in range(3):
+        log.append(Kind.DATA, Epoch(4), bytes(range(1, 101)) * 100)
+    disk.failing_flush, disk.failing_path = 0, "/log/"
+    with pytest.raises(StoreStopped):
+        flush(log)
+    disk = disk.crash(Random(1), power=False)
+    found = RaftLog.open(disk, ROOT, options).end
+    assert found == log.end, "it may be acknowledged from here on"
+    assert RaftLog.open(disk.crash(Random(2), power=True), ROOT, options).end == found
+
+
 def test_a_cut_that_is_done_hides_no_damage_to_what_is_written_later() -> None:
     disk = SimDisk()
     log = made(disk)
