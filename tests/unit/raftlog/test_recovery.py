@@ -204,6 +204,21 @@ def test_what_was_found_after_a_failed_flush_outlasts_the_machine() -> None:
     assert RaftLog.open(disk.crash(Random(2), power=True), ROOT, options).end == found
 
 
+def test_beginning_at_a_copy_may_be_interrupted_however_long_the_old_log_was() -> None:
+    disk = SimDisk()
+    log = made(disk, records=400)
+    copy = Image("copy", Point(Epoch(5), Position(60)), 7, crc32(b"state"), 5, b"members")
+    log.stage(copy, 0, b"state")
+    log.install(copy)
+    for step in ("rename /raft/images", "unlink /raft/log"):
+        disk.crash_after(1, at=step)
+        with pytest.raises(SimulatedCrash):
+            flush(log) if step.startswith("rename") else RaftLog.open(disk, ROOT, OPTIONS)
+        disk = disk.crash(Random(1), power=False)
+    log = RaftLog.open(disk, ROOT, OPTIONS)
+    assert (log.epochs.base, log.end) == (copy.point, copy.point.position)
+
+
 def test_a_cut_that_is_done_hides_no_damage_to_what_is_written_later() -> None:
     disk = SimDisk()
     log = made(disk)

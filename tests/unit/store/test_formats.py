@@ -66,6 +66,11 @@ def test_a_replicas_slot_has_its_golden_bytes_and_says_so():
     assert len(encoded) == 120
 
 
+def test_what_was_never_promised_reaches_a_window_far_or_to_what_a_cut_has_left():
+    value = Checkpoint(window=100, loose=1000)
+    assert (value.reach(500), value.reach(950), value.reach(1200)) == (500, 100, 100)
+
+
 @given(st.integers(0, 2**63), st.integers(0, 2**63))
 def test_a_replicas_checkpoint_comes_back_as_it_was(committed, loose):
     value = Checkpoint(counter=1, committed=committed, loose=loose)
