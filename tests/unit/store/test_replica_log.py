@@ -1,6 +1,7 @@
 """MessageStore as one replica's log: runs in and out, cuts, and what the group has committed."""
 
 from dataclasses import replace
+from random import Random
 from zlib import crc32
 
 import pytest
@@ -346,6 +347,22 @@ def test_what_an_earlier_deletion_says_of_a_name_takes_no_files_of_a_queue_that_
 
 
 # ---- what is committed outlasts the process
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_that_a_deletion_is_committed_outlasts_the_machine_before_files_go(seed):
+    disk = SimDisk()
+    store = open_replica(disk)
+    append(store, "gone")
+    flush(store)
+    settle(store)
+    append(store)
+    store.delete_topic("gone")
+    flush(store)
+    while store.background_work():
+        pass
+    again = open_replica(disk.crash(Random(seed), power=True))
+    assert again.find_queue("gone", 0) is not None or again.committed_position == store.end_position
 
 
 def test_only_what_was_committed_is_readable_after_a_restart_and_the_rest_is_there():
