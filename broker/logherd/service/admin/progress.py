@@ -11,6 +11,7 @@ from logherd.service.admin.queue_figures import QueueFigures
 from logherd.service.clients.connections import subscription_data
 from logherd.service.clients.registry import ClientRegistry
 from logherd.service.errors import RequestError
+from logherd.service.group_names import check_group_name
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
 from logherd.service.ports import Answer, Handler, Request, Session
@@ -133,6 +134,7 @@ class ProgressAdmin:
     def clone(self, request: Request, _session: Session) -> Answer:
         """314: the destination group stands where the source group stands."""
         header = header_of(request, CloneOffsetsHeader)
+        check_group_name(header.destination_group)
         source = header.source_group
         topics = [header.topic] if header.topic else list(self._metadata.offsets.for_group(source))
         for topic in self._existing(topics):
