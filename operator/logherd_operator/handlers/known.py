@@ -118,7 +118,7 @@ def slim_claim(body: Document) -> dict[str, Any]:
 
 def slim_slice(body: Document) -> dict[str, Any]:
     """Of a leader's endpoint only whether it is there is looked at: what is in it is the sidecars'."""
-    return {"metadata": {"name": body["metadata"]["name"]}}
+    return {"metadata": {name: body["metadata"][name] for name in ("name", "uid")}}
 
 
 def led_anew(piece: Document, group: Document) -> bool:

@@ -13,6 +13,7 @@ from logherd_operator.clients.admin import Admins, opened_admins
 from logherd_operator.clients.api import Api
 from logherd_operator.clients.lease import Lease, LeasePlace
 from logherd_operator.clients.session import ClusterAccess, load_access, opened
+from logherd_operator.handlers.audit import Audit, AuditPace, WatchStale
 from logherd_operator.handlers.desk import Desk
 from logherd_operator.handlers.health import Pages, serving
 from logherd_operator.handlers.reconcile import Means, Options, Reconciler
@@ -37,10 +38,13 @@ class RunOptions:
     lease: LeasePlace | None
     namespaces: Sequence[str]
     health_port: int
+    audit: AuditPace | None = None
 
 
 async def run_operator(run: RunOptions) -> None:
-    """Until a signal. Raises: LeaseLost; ClusterError without credentials; OSError if the health port is taken."""
+    """Until a signal. Raises: LeaseLost, WatchStale; ClusterError without credentials; OSError if the health port is
+    taken.
+    """
     access = await load_access()
     async with opened_admins(Ports.ADMIN) as admins:
         await work(run, access, admins)
@@ -54,10 +58,11 @@ async def work(run: RunOptions, access: ClusterAccess, admins: Admins, stop: asy
         lease = Lease(api, run.lease, time.monotonic) if run.lease is not None else None
         means = Means(known=watches, api=api, admins=admins, now=time.time, ticks=time.monotonic)
         desk = Desk(work=Reconciler(means, run.options).reconcile, clock=time.monotonic)
+        audit = Audit(api, watches, run.namespaces, run.audit)
         async with serving(Pages(desk, api, lambda: lease is None or lease.held), run.health_port):
             try:
                 if lease is None or await _acquired(lease, stop):
-                    await _lead(run, desk, watches, access, lease, stop)
+                    await _lead(run, desk, audit, watches, access, lease, stop)
             finally:
                 if lease is not None:
                     await lease.release()
@@ -79,6 +84,7 @@ async def _acquired(lease: Lease, stop: asyncio.Event | None) -> bool:
 async def _lead(
     run: RunOptions,
     desk: Desk,
+    audit: Audit,
     watches: Watches,
     access: ClusterAccess,
     lease: Lease | None,
@@ -87,7 +93,7 @@ async def _lead(
     try:
         async with asyncio.TaskGroup() as group:
             served = group.create_task(_watch(run, desk, watches, access, stop))
-            others = [group.create_task(desk.run())]
+            others = [group.create_task(desk.run()), group.create_task(audit.run())]
             if lease is not None:
                 others.append(group.create_task(hold(lease)))
             await served
@@ -95,6 +101,8 @@ async def _lead(
                 each.cancel()
     except* LeaseLost as lost:
         raise LeaseLost("the lease could not be renewed in time") from lost
+    except* WatchStale as stale:
+        raise WatchStale(str(stale.exceptions[0])) from stale
 
 
 async def hold(lease: Lease) -> None:

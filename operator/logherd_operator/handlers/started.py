@@ -10,6 +10,7 @@ import kopf
 
 from logherd_operator.clients.errors import ClusterError
 from logherd_operator.clients.lease import LeasePlace
+from logherd_operator.handlers.audit import WatchStale
 from logherd_operator.handlers.process import LeaseLost, RunOptions, run_operator
 from logherd_operator.handlers.reconcile import Options
 
@@ -52,7 +53,7 @@ def start(said: Started) -> int:
     )  # fmt: skip
     try:
         asyncio.run(run_operator(run))
-    except (LeaseLost, ClusterError, OSError) as error:
+    except (LeaseLost, WatchStale, ClusterError, OSError) as error:
         _log.error("the operator ends: %s", error)
         return 1
     return 0

@@ -10,6 +10,7 @@ from typing import Any
 import kopf
 
 from logherd_operator.clients.session import ClusterAccess
+from logherd_operator.handlers.audit import Thing
 from logherd_operator.handlers.known import (
     KEPT_SLICES,
     MANAGED,
@@ -70,6 +71,12 @@ class Watches:
     def has_slice(self, key: Key) -> bool:
         """See `Known`."""
         return bool(self._of(_SLICES, key))
+
+    def things(self, kind: str) -> set[Thing]:
+        """See `Shown`."""
+        index = self._indices.get(kind)
+        metadata = [each["metadata"] for key in index for each in index[key]] if index is not None else []
+        return {Thing(kind, str(each["name"]), str(each["uid"])) for each in metadata}
 
     def _of(self, name: str, key: Key) -> list[Document]:
         index = self._indices.get(name)
