@@ -63,8 +63,9 @@ class Site:
             names, port = (each.getsockname()[1] for each in taken)
         self.names = f"127.0.0.1:{names}"
         self.broker = BrokerProcess(
-            directory, store={"segmentSize": "16MiB"}, nameService={"mode": "embedded", "listen": self.names}
-        )
+            directory, store={"segmentSize": "16MiB", "reservedPercent": 0},
+            nameService={"mode": "embedded", "listen": self.names},
+        )  # fmt: skip
         self.broker.port = port
         self.broker.start()
 
