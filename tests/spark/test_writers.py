@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -105,6 +105,24 @@ def test_an_attempt_whose_first_rows_come_after_the_end_of_its_job_stores_nothin
     with pytest.raises(BrokerRefused, match="it was never opened, was closed, or expired"):
         job.write(iter([batch(range(100))]))
     assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(100), 1)
+
+
+@pytest.mark.parametrize("given", ["topic", "writeId"])
+def test_such_an_attempt_doubles_nothing_of_rows_that_name_their_topics_if_the_job_names_a_topic_or_itself(
+    site: Site, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """With neither its driver knows no group in which to open the writer, and each task does it anew."""
+    name = topic()
+    monkeypatch.setattr(jobs, "_context", lambda: SimpleNamespace(partitionId=lambda: 0))
+    options = {"bootstrap": site.names, given: topic()}
+    job = LogHerdWriter(
+        write_options(options, streaming=False), COLUMNS.__class__([COLUMNS["value"], COLUMNS["topic"]])
+    )
+    rows = pa.RecordBatch.from_pydict({"value": [b"value-0", b"value-1"], "topic": [name, name]})
+    job.commit([job.write(iter([rows]))])
+    with suppress(BrokerRefused):
+        job.write(iter([rows]))
+    assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(2), 1)
 
 
 def test_other_rows_in_the_same_place_fail_the_task(site: Site, topic: Callable[..., str]) -> None:
