@@ -1,7 +1,8 @@
 """A child for tests of the guardian: answers lines on the lent socket, and does what it is told on its command line.
 
 `python guarded_child.py NOTES [KEY=VALUE ...]` appends one JSON line about itself to NOTES at each start. Keys:
-ready_after (seconds), lease_ms (renewed while it runs), stray (leave subprocesses behind), deaf (ignore SIGTERM).
+ready_after (seconds), ready_when (a file, once it exists), lease_ms (renewed while it runs), stray (leave subprocesses
+behind), deaf (ignore SIGTERM).
 A line "die N" makes it exit with N; any other is answered with "child PID " before it.
 """
 
@@ -39,13 +40,15 @@ def main() -> None:
     page.identify(Identity(cluster="cluster", group="group", broker_id=3, store_id="store"))
     with open(sys.argv[1], "a") as notes:
         notes.write(json.dumps(note) + "\n")
-    serve(lent["remoting"], page, float(settings.get("ready_after", "0")), int(settings.get("lease_ms", "0")))
+    serve(lent["remoting"], page, settings)
 
 
-def serve(listener: socket.socket, page: LeasePage, ready_after: float, lease_ms: int) -> None:
-    selector, ready_at, ready = DefaultSelector(), time.monotonic() + ready_after, False
+def serve(listener: socket.socket, page: LeasePage, settings: dict[str, str]) -> None:
+    selector, ready = DefaultSelector(), False
+    ready_at = time.monotonic() + float(settings.get("ready_after", "0"))
+    ready_when, lease_ms = settings.get("ready_when", "/"), int(settings.get("lease_ms", "0"))
     while True:
-        if not ready and time.monotonic() >= ready_at:
+        if not ready and time.monotonic() >= ready_at and os.path.exists(ready_when):
             ready = True
             selector.register(listener, EVENT_READ)
             page.registered()

@@ -17,13 +17,13 @@ from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.frame import Flag, Frame
 from logherd_guardian.proxy import GREETING
 
-__all__ = ["Controller", "Guardian", "Peer", "eventually", "flood", "is_alive"]
+__all__ = ["Controller", "Guardian", "Peer", "eventually", "flood", "is_alive", "nobody_at"]
 
 CHILD = Path(__file__).with_name("guarded_child.py")
 _SIGNATURE = bytes.fromhex("0d0a0d0a000d0a515549540a")
 
 
-def eventually(holds: Callable[[], object], what: str, seconds: float = 10.0) -> None:
+def eventually(holds: Callable[[], object], what: str, seconds: float = 40.0) -> None:
     """Wait until it holds. Raises: AssertionError that says what did not."""
     deadline = time.monotonic() + seconds
     while not holds():
@@ -37,6 +37,14 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+@contextmanager
+def nobody_at() -> Iterator[str]:
+    """An address that refuses every connection: it is held, so that nobody else gets it, and nobody listens there."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
 
 
 class Guardian:
@@ -77,16 +85,16 @@ class Guardian:
     def child(self) -> int:
         return int(self.log.rpartition("child started: pid=")[2].split()[0])
 
-    def wait_for(self, text: str, times: int = 1, seconds: float = 10.0) -> None:
+    def wait_for(self, text: str, times: int = 1, seconds: float = 40.0) -> None:
         eventually(lambda: self.log.count(text) >= times, f"{text!r} not said {times} times:\n{self.log}", seconds)
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)
 
-    def connect(self, seconds: float = 5.0) -> socket.socket:
+    def connect(self, seconds: float = 30.0) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=seconds)
 
-    def ask(self, line: bytes = b"hello", seconds: float = 5.0) -> bytes:
+    def ask(self, line: bytes = b"hello", seconds: float = 30.0) -> bytes:
         """One connection, one line, one answer."""
         with self.connect(seconds) as connection:
             connection.sendall(line)
@@ -206,7 +214,7 @@ class Controller(_Server):
                 ext = {} if self.leader is None else {"controllerLeaderAddress": self.leader}
                 connection.sendall(encode_frame(Frame(self.code, frame.opaque, flag=Flag.RESPONSE, ext=ext)))
 
-    def wait_for_reports(self, count: int, seconds: float = 10.0) -> None:
+    def wait_for_reports(self, count: int, seconds: float = 40.0) -> None:
         eventually(lambda: len(self.heard) >= count, f"{len(self.heard)} reports, not {count}", seconds)
 
 
@@ -219,7 +227,7 @@ def flood(guardian: Guardian) -> Iterator[list[str]]:
     def run() -> None:
         while not stop.is_set():
             try:
-                answer = guardian.ask(seconds=10)
+                answer = guardian.ask()
                 answers.append(answer.decode().rpartition(" ")[0] or "cut")
             except ConnectionRefusedError:
                 answers.append("refused")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from logherd_guardian.proxy import GREETING
-from system.guardians import Controller, Guardian, Peer, eventually, flood, is_alive
+from system.guardians import Controller, Guardian, Peer, eventually, flood, is_alive, nobody_at
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
 LEASE = ("lease_ms=500",)
 PSS_KB_MAX = 12 << 10
@@ -32,8 +32,9 @@ def test_a_child_killed_9_costs_a_client_no_refused_connection(tmp_path: Path) -
             for life in range(1, 4):
                 child = f"child {guardian.child}"
                 eventually(lambda child=child: child in answers, f"{child} does not answer")  # type: ignore[misc]
+                seen = len(answers)
                 os.kill(guardian.child, signal.SIGKILL)
-                eventually(lambda: answers[-1:] == ["peer"], "nobody stands in")
+                eventually(lambda seen=seen: answers[seen:].count("peer") > 1, "nobody stands in")  # type: ignore[misc]
                 guardian.wait_for("the child serves", life + 1)
             eventually(lambda: answers[-1] == f"child {guardian.child}", "the last child does not answer")
     assert "refused" not in answers
@@ -43,18 +44,16 @@ def test_a_child_killed_9_costs_a_client_no_refused_connection(tmp_path: Path) -
     first_of = [answers.index(each) for each in dict.fromkeys(answers) if each.startswith("child")]
     assert len(first_of) == 4
     assert all("peer" in answers[begin:end] for begin, end in pairwise(first_of))
-    assert answers.count("peer") > 100
+    assert answers.count("peer") > 20
 
 
 def test_without_a_live_peer_connections_wait_for_the_next_child(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        nobody = f"127.0.0.1:{held.getsockname()[1]}"
-    with Guardian(tmp_path, "--peer", nobody, child=("ready_after=0.5",)) as guardian:
+    with nobody_at() as nobody, Guardian(tmp_path, "--peer", nobody, child=("ready_after=0.5",)) as guardian:
         guardian.wait_for("the child serves")
         first = guardian.child
         os.kill(first, signal.SIGKILL)
         guardian.wait_for("the child has exited")
-        assert guardian.ask(seconds=10).startswith(b"child ")
+        assert guardian.ask().startswith(b"child ")
         assert guardian.child != first
         assert guardian.log.count(f"peer does not serve: {nobody}") == 1, "only a change is said"
         assert "peer serves" not in guardian.log
@@ -82,8 +81,9 @@ def test_the_peer_is_told_whose_connection_it_is_given(tmp_path: Path) -> None:
 def test_names_of_peers_and_controllers_are_resolved(tmp_path: Path) -> None:
     with Peer() as peer, Controller() as controller:
         options = ("--peer", f"localhost:{peer.port}", "--controllers", f"localhost:{controller.port}")
-        with Guardian(tmp_path, *options, child=("ready_after=0.5",)) as guardian:
+        with Guardian(tmp_path, *options, child=(f"ready_when={tmp_path}/go",)) as guardian:
             assert guardian.ask() == b"peer hello"
+            (tmp_path / "go").touch()
             guardian.wait_for("the child serves")
             os.kill(guardian.child, signal.SIGKILL)
             controller.wait_for_reports(1)
@@ -157,9 +157,8 @@ def test_exactly_the_incarnation_that_died_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_report_finds_the_leader_past_a_dead_a_paused_and_a_lost_controller(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        dead = f"127.0.0.1:{held.getsockname()[1]}"
     with ExitStack() as held_open:
+        dead = held_open.enter_context(nobody_at())
         leader, paused = held_open.enter_context(Controller()), held_open.enter_context(Controller(silent=True))
         follower = held_open.enter_context(Controller(2007, leader.address))
         controllers = ",".join([dead, paused.address, follower.address])
@@ -167,7 +166,7 @@ def test_a_report_finds_the_leader_past_a_dead_a_paused_and_a_lost_controller(tm
         guardian = held_open.enter_context(Guardian(tmp_path, *options, child=("ready_after=5",)))
         eventually(lambda: guardian.notes, "no child")
         os.kill(guardian.child, signal.SIGKILL)
-        leader.wait_for_reports(1, 2)
+        leader.wait_for_reports(1)
         guardian.wait_for(f"the controllers know of the exit: {leader.address}")
         assert len(follower.heard) == 1
 
@@ -204,15 +203,18 @@ def test_garbage_from_controllers_and_peers_harms_nobody(tmp_path: Path) -> None
         peers = [held.enter_context(Peer(greeting=greeting)) for greeting in greetings]
         options = ["--controllers", f"{liar.address},{honest.address}"]
         options += [part for peer in peers for part in ("--peer", peer.address)]
-        guardian = held.enter_context(Guardian(tmp_path, *options, child=("ready_after=1",)))
+        guardian = held.enter_context(Guardian(tmp_path, *options, child=(f"ready_when={tmp_path}/go",)))
         assert [guardian.ask() for _ in range(20)] == [b"peer hello"] * 20
+        (tmp_path / "go").touch()
         guardian.wait_for("the child serves")
+        (tmp_path / "go").unlink()
         os.kill(guardian.child, signal.SIGKILL)
         honest.wait_for_reports(1)
         assert [guardian.ask() for _ in range(20)] == [b"peer hello"] * 20
+        (tmp_path / "go").touch()
         guardian.wait_for("the child serves", 2)
-        assert f"peer does not serve: {peers[0].address}: no greeting of a child" in guardian.log
-        assert f"peer does not serve: {peers[1].address}: no greeting in time" in guardian.log
+        guardian.wait_for(f"peer does not serve: {peers[0].address}: no greeting of a child")
+        guardian.wait_for(f"peer does not serve: {peers[1].address}: no greeting in time")
         assert [len(peer.headers) > 0 for peer in peers] == [False, False, False, False, True]
 
 
@@ -225,7 +227,7 @@ def test_a_guardian_never_passes_on_to_a_guardian(tmp_path: Path) -> None:
         wrong = f"127.0.0.1:{first.port}"
         with Guardian(second_path, "--peer", wrong, child=("ready_after=1.5",)) as second:
             second.wait_for(f"peer does not serve: {wrong}")
-            assert second.ask(seconds=10).startswith(b"child ")
+            assert second.ask().startswith(b"child ")
             assert "peer serves" not in second.log
 
 
@@ -237,13 +239,13 @@ def test_what_a_child_leaves_behind_is_killed(tmp_path: Path) -> None:
         assert all(is_alive(pid) for pid in strays)
         os.kill(guardian.child, signal.SIGKILL)
         controller.wait_for_reports(1)
-        eventually(lambda: not any(is_alive(pid) for pid in strays), "strays live", 1)
+        eventually(lambda: not any(is_alive(pid) for pid in strays), "strays live")
         guardian.wait_for("the child serves", 2)
         strays = guardian.notes[1]["strays"]
         assert all(is_alive(pid) for pid in strays)
         guardian.signal(signal.SIGTERM)
-        guardian.process.wait(10)
-        eventually(lambda: not any(is_alive(pid) for pid in strays), "strays live", 1)
+        guardian.process.wait(40)
+        eventually(lambda: not any(is_alive(pid) for pid in strays), "strays live")
 
 
 def test_as_init_it_reaps_strangers_and_kills_none(tmp_path: Path) -> None:
@@ -275,7 +277,7 @@ def test_the_child_dies_with_its_guardian(tmp_path: Path) -> None:
         guardian.wait_for("the child serves")
         child = guardian.child
         guardian.signal(signal.SIGKILL)
-        eventually(lambda: not is_alive(child), "it lives", 2)
+        eventually(lambda: not is_alive(child), "it lives")
 
 
 def test_a_stop_is_forwarded_and_the_exit_code_is_the_childs(tmp_path: Path) -> None:
@@ -285,7 +287,7 @@ def test_a_stop_is_forwarded_and_the_exit_code_is_the_childs(tmp_path: Path) -> 
         guardian.signal(signal.SIGHUP)
         guardian.wait_for("hangup\n")
         guardian.signal(signal.SIGTERM)
-        assert guardian.process.wait(5) == 42
+        assert guardian.process.wait(40) == 42
     with pytest.raises(ConnectionRefusedError):
         guardian.ask()
 
@@ -295,7 +297,7 @@ def test_a_child_that_is_deaf_to_a_stop_is_killed_in_time(tmp_path: Path) -> Non
         guardian.wait_for("the child serves")
         began = time.monotonic()
         guardian.signal(signal.SIGTERM)
-        assert guardian.process.wait(5) == 137
+        assert guardian.process.wait(20) == 137
         assert time.monotonic() - began >= 0.9
 
 
@@ -305,7 +307,7 @@ def test_a_child_that_cannot_start_is_told_and_tried_again_later(tmp_path: Path)
         guardian.wait_for("next start in 1000 ms")
         guardian.wait_for("started\n", 2)
         guardian.signal(signal.SIGTERM)
-        assert guardian.process.wait(5) == 3
+        assert guardian.process.wait(40) == 3
 
 
 def test_a_command_that_does_not_exist_is_told(tmp_path: Path) -> None:
@@ -318,14 +320,14 @@ def test_a_port_that_is_taken_is_told_by_name(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         taken = f"127.0.0.1:{held.getsockname()[1]}"
         with Guardian(tmp_path, "--listen", f"names={taken}", command=("true",)) as guardian:
-            assert guardian.process.wait(10) == 3
+            assert guardian.process.wait(40) == 3
             assert f"cannot start: [Errno 98] names at {taken}: Address already in use" in guardian.log
             assert "child started" not in guardian.log
 
 
 def test_a_wrong_command_line_is_told() -> None:
     command = [Path(sys.executable).with_name("logherd-guardian"), "--wrong", "1", "--", "true"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert answer.returncode == 2
     assert answer.stderr == "logherd-guardian: --wrong is unknown or given twice (--help shows the usage)\n"
 
@@ -335,10 +337,10 @@ def test_nothing_leaks_over_a_hundred_restarts(tmp_path: Path) -> None:
     with Peer() as peer, Controller() as controller:
         options = ("--peer", peer.address, "--controllers", controller.address, "--restart-ms-max", "20")
         with Guardian(tmp_path, *options, command=("sh", "-c", script)) as guardian:
-            guardian.wait_for("child started", 10, 20)
+            guardian.wait_for("child started", 10, 60)
             early = guardian.memory("Anonymous")
             assert [guardian.ask() for _ in range(20)] == [b"peer hello"] * 20
-            guardian.wait_for("child started", 101, 40)
+            guardian.wait_for("child started", 101, 120)
             # Those that are always there, spares and dials under way.
             assert guardian.descriptors() <= 16
             assert guardian.memory("Anonymous") <= early + 1024
@@ -349,12 +351,13 @@ def test_nothing_leaks_over_a_hundred_restarts(tmp_path: Path) -> None:
 
 
 def test_the_guardian_is_small(tmp_path: Path) -> None:
-    with Peer() as peer, Guardian(tmp_path, "--peer", peer.address, child=("ready_after=1",)) as guardian:
+    with Peer() as peer, Guardian(tmp_path, "--peer", peer.address, child=(f"ready_when={tmp_path}/go",)) as guardian:
         assert guardian.ask() == b"peer hello"
         crowd = [guardian.connect() for _ in range(200)]
         for client in crowd:
             client.sendall(b"x")
             assert client.recv(10) == b"peer x"
+        (tmp_path / "go").touch()
         guardian.wait_for("the child serves")
         crowded = guardian.memory("Pss")
         for client in crowd:

@@ -16,7 +16,7 @@ import pytest
 
 from system.guardians import Guardian, Peer, eventually
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
 NEVER = ("ready_after=3600",)
 MUCH = 32 << 20
@@ -29,6 +29,23 @@ def passing(
     """A guardian whose child does not serve, and one peer."""
     with Peer(serve=serve) as peer, Guardian(path, "--peer", peer.address, *options, child=child) as guardian:
         yield peer, guardian
+
+
+def let_serve(go: Path, guardian: Guardian) -> float:
+    """Have the child serve, which waits for this file; the last moment at which the guardian had not said so."""
+    silent = time.monotonic()
+    go.touch()
+
+    def said() -> bool:
+        nonlocal silent
+        now = time.monotonic()
+        if "the child serves" in guardian.log:
+            return True
+        silent = now
+        return False
+
+    eventually(said, "the child does not serve")
+    return silent
 
 
 def serve_echo(connection: socket.socket) -> None:
@@ -57,7 +74,7 @@ def test_bytes_come_back_as_they_went_in_both_directions_with_both_ends(tmp_path
         while at < MUCH:
             at += client.send(data[at : at + draw.choice((1, 100, 5_000, 1_000_000))])
         client.shutdown(socket.SHUT_WR)  # the peer ends its own side when it has read to here
-        reader.join(30)
+        reader.join(120)
         assert counts == [MUCH]
         assert heard.digest() == hashlib.sha256(data).digest()
         eventually(lambda: guardian.descriptors() <= 16, "the relay stays")
@@ -129,7 +146,7 @@ def test_only_so_many_are_passed_on_and_the_next_waits_its_turn(tmp_path: Path) 
             client.settimeout(0.5)
             with pytest.raises(TimeoutError):
                 client.recv(10)
-            client.settimeout(5)
+            client.settimeout(30)
         assert guardian.processor_seconds() - used <= 0.2, "those that wait keep it busy"
         assert len(peer.headers) == 3
         clients[0].close()
@@ -141,15 +158,14 @@ def test_only_so_many_are_passed_on_and_the_next_waits_its_turn(tmp_path: Path) 
 def test_when_the_child_is_back_connections_end_by_themselves_and_none_is_taken(tmp_path: Path) -> None:
     options = ("--linger-seconds", "2")
     with (
-        passing(tmp_path, *options, child=("ready_after=0.5",)) as (peer, guardian),
+        passing(tmp_path, *options, child=(f"ready_when={tmp_path}/go",)) as (peer, guardian),
         guardian.connect() as stays,
         guardian.connect() as leaves,
     ):
         for client in (stays, leaves):
             client.sendall(b"x")
             assert client.recv(10) == b"peer x"
-        guardian.wait_for("the child serves")
-        back = time.monotonic()
+        back = let_serve(tmp_path / "go", guardian)
         assert guardian.ask().startswith(b"child ")
         leaves.sendall(b"y")
         assert leaves.recv(10) == b"peer y"
@@ -168,16 +184,16 @@ def test_when_the_child_is_back_connections_end_by_themselves_and_none_is_taken(
             count += 1
             time.sleep(0.1)
         assert time.monotonic() - back >= 3.8
-        assert count > 20
+        assert count > 5
 
 
 def test_a_quiet_connection_is_ended_when_its_time_is_over(tmp_path: Path) -> None:
     options = ("--linger-seconds", "1")
-    with passing(tmp_path, *options, child=("ready_after=0.5",)) as (_, guardian), guardian.connect() as client:
+    child = (f"ready_when={tmp_path}/go",)
+    with passing(tmp_path, *options, child=child) as (_, guardian), guardian.connect() as client:
         client.sendall(b"x")
         assert client.recv(10) == b"peer x"
-        guardian.wait_for("the child serves")
-        back = time.monotonic()
+        back = let_serve(tmp_path / "go", guardian)
         assert client.recv(10) == b""
         assert time.monotonic() - back >= 0.8
 
@@ -204,7 +220,7 @@ def test_a_lost_peer_ends_its_connections_and_the_next_go_elsewhere(tmp_path: Pa
                     ended += 1
             assert ended == lost
             assert [guardian.ask() for _ in range(10)] == [b"peer hello"] * 10
-            assert f"peer does not serve: {first.address}" in guardian.log
+            guardian.wait_for(f"peer does not serve: {first.address}")
 
 
 def test_a_peer_that_dies_resets_its_clients_and_so_does_a_guardian(tmp_path: Path) -> None:
@@ -214,13 +230,13 @@ def test_a_peer_that_dies_resets_its_clients_and_so_does_a_guardian(tmp_path: Pa
     def dies(connection: socket.socket) -> None:
         connection.recv(10)
         ready.set()
-        go.wait(10)
+        go.wait(30)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # as a broker's is set
         connection.close()
 
     with passing(tmp_path, serve=dies) as (_, guardian), guardian.connect() as first, guardian.connect() as second:
         first.sendall(b"x")
-        assert ready.wait(10)
+        assert ready.wait(30)
         second.sendall(b"x")
         go.set()
         with pytest.raises(ConnectionResetError):
@@ -261,9 +277,11 @@ def test_a_paused_peer_is_given_nobody(tmp_path: Path) -> None:
 
 
 def test_what_was_passed_on_outlives_the_next_deaths(tmp_path: Path) -> None:
-    with passing(tmp_path, child=("ready_after=0.2",)) as (_, guardian), guardian.connect() as client:
+    child = (f"ready_when={tmp_path}/go",)
+    with passing(tmp_path, child=child) as (_, guardian), guardian.connect() as client:
         for life in range(1, 4):
             client.sendall(b"x")
             assert client.recv(10) == b"peer x"
+            (tmp_path / "go").touch()
             guardian.wait_for("the child serves", life)
             os.kill(guardian.child, signal.SIGKILL)
