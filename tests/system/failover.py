@@ -76,10 +76,10 @@ def _kill_leader(group: ReplicatedGroup, leader: str, producer: SteadyProducer) 
     epoch, broker = group.page()["epoch"], group.brokers[leader]
     child = broker.child
     os.kill(child, signal.SIGKILL)
-    prove_within(2, f"{leader} dies", lambda: not is_alive(child))
+    prove_within(20, f"{leader} dies", lambda: not is_alive(child))
     dead = time.time()
     assert group.wait_for_epoch(epoch)["leader"]["brokerId"] != broker.number
-    prove_within(30, f"{leader} lives again", lambda: broker.child != child)
+    prove_within(60, f"{leader} lives again", lambda: broker.child != child)
     return dead
 
 
@@ -92,12 +92,12 @@ def _pause_leader(group: ReplicatedGroup, leader: str, producer: SteadyProducer)
     try:
         paused.prove()
         assert group.wait_for_epoch(epoch)["leader"]["brokerId"] != broker.number
-        prove_within(30, f"the guardian kills {leader}", lambda: not is_alive(child))
+        prove_within(60, f"the guardian kills {leader}", lambda: not is_alive(child))
         dead = time.time()
     finally:
         if is_alive(child):
             paused.heal()
-    prove_within(30, f"{leader} lives again", lambda: broker.child != child)
+    prove_within(60, f"{leader} lives again", lambda: broker.child != child)
     return dead
 
 
@@ -166,8 +166,8 @@ def _restart_all(group: ReplicatedGroup, leader: str, producer: SteadyProducer) 
         broker = group.brokers[name]
         child = broker.child
         os.kill(child, signal.SIGTERM)
-        prove_within(30, f"{name} ends", lambda child=child: not is_alive(child))  # type: ignore[misc]
-        prove_within(30, f"{name} lives again", lambda: broker.child != child)  # noqa: B023
+        prove_within(60, f"{name} ends", lambda child=child: not is_alive(child))  # type: ignore[misc]
+        prove_within(60, f"{name} lives again", lambda: broker.child != child)  # noqa: B023
         group.settle()
     return 0.0
 

@@ -52,13 +52,13 @@ class Paused:
         os.kill(self._pid, signal.SIGSTOP)
 
     def prove(self) -> None:
-        prove_within(2, self.name, lambda: self._state() == "T")
+        prove_within(15, self.name, lambda: self._state() == "T")
 
     def heal(self) -> None:
         os.kill(self._pid, signal.SIGCONT)
 
     def prove_healed(self) -> None:
-        prove_within(2, f"{self.name}, ended", lambda: self._state() != "T")
+        prove_within(15, f"{self.name}, ended", lambda: self._state() != "T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Partition:
                 return not waiting
 
             # A share of drops takes many packets until each direction has lost one.
-            prove_within(3 if self._share >= 100 else 60, self.name, stopped)
+            prove_within(15 if self._share >= 100 else 60, self.name, stopped)
         finally:
             for knock in knocks:
                 knock.close()
@@ -155,7 +155,7 @@ class Partition:
     def prove_healed(self) -> None:
         """Every direction lets a connection through again; a refusal by a dead node's kernel is as good."""
         for block in self._blocks:
-            prove_within(3, f"{self.name}, ended", lambda block=block: self._reaches(block))  # type: ignore[misc]
+            prove_within(15, f"{self.name}, ended", lambda block=block: self._reaches(block))  # type: ignore[misc]
 
     def _reaches(self, block: Block) -> bool:
         try:
@@ -188,12 +188,12 @@ class Slow:
         def waited() -> bool:
             return any(each.get("overlimits", 0) > 0 for each in json.loads(self._qdisc("show")))
 
-        prove_within(3, self.name, waited)
+        prove_within(15, self.name, waited)
 
     def heal(self) -> None:
         self._qdisc("del", "root")
 
     def prove_healed(self) -> None:
         prove_within(
-            2, f"{self.name}, ended", lambda: all(each["kind"] != "tbf" for each in json.loads(self._qdisc("show")))
+            15, f"{self.name}, ended", lambda: all(each["kind"] != "tbf" for each in json.loads(self._qdisc("show")))
         )

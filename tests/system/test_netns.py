@@ -14,6 +14,7 @@ from system.netns import Network, leftovers, why_unavailable
 
 pytestmark = [
     pytest.mark.system,
+    pytest.mark.timeout(180),
     pytest.mark.skipif(bool(why_unavailable()), reason=why_unavailable() or "everything is there"),
 ]
 
@@ -61,38 +62,40 @@ def network() -> Iterator[Network]:
                 echo.end()
 
 
-def talks(network: Network, source: str, target: str, port: int = PORT) -> bool:
+def talks(network: Network, source: str, target: str, port: int = PORT, seconds: float = 0.3) -> bool:
     """Whether a connection from one node to another can be made and carries bytes both ways."""
     try:
-        with network.doorway(source).connect(network.address(target), port, seconds=0.3) as made:
+        with network.doorway(source).connect(network.address(target), port, seconds=seconds) as made:
             made.sendall(b"hello")
             return made.recv(5) == b"hello"
     except OSError:
         return False
 
 
+def reaches(network: Network, source: str, target: str, port: int = PORT) -> bool:
+    """The same where nothing is in the way, and only the machine may be slow."""
+    return talks(network, source, target, port, seconds=20)
+
+
 def test_every_node_reaches_every_other_one(network: Network) -> None:
-    assert all(talks(network, one, other) for one in NODES for other in NODES if one != other)
+    assert all(reaches(network, one, other) for one in NODES for other in NODES if one != other)
 
 
 def test_a_node_that_is_cut_reaches_nobody_and_the_others_go_on(network: Network) -> None:
     fault = Partition(network, cut("a", ["b", "c"]), name="cut a", probe_port=PORT)
     fault.inject()
     fault.prove()
-    assert [talks(network, *pair) for pair in (("a", "b"), ("c", "a"), ("b", "c"), ("c", "b"))] == [
-        False,
-        False,
-        True,
-        True,
-    ]
-    assert talks(network, "a", "a"), "a node that is cut off can still be asked from inside"
+    assert not any(talks(network, *pair) for pair in (("a", "b"), ("c", "a")))
+    assert all(reaches(network, *pair) for pair in (("b", "c"), ("c", "b")))
+    assert reaches(network, "a", "a"), "a node that is cut off can still be asked from inside"
     fault.heal()
     fault.prove_healed()
-    assert all(talks(network, one, other) for one in NODES for other in NODES if one != other)
+    assert all(reaches(network, one, other) for one in NODES for other in NODES if one != other)
 
 
 def test_a_one_way_block_stops_only_one_direction(network: Network) -> None:
-    with network.doorway("a").connect(network.address("b"), PORT, seconds=0.3) as made:
+    with network.doorway("a").connect(network.address("b"), PORT, seconds=20) as made:
+        made.settimeout(0.3)
         fault = Partition(network, [Block("b", "a")], name="b to a", probe_port=PORT)
         fault.inject()
         made.sendall(b"hello")
@@ -101,7 +104,7 @@ def test_a_one_way_block_stops_only_one_direction(network: Network) -> None:
             made.recv(5)  # b heard it and answered; the answer is stopped
         assert fault.stopped().keys() == {(network.address("b"), "a")}
         fault.heal()
-        made.settimeout(5)
+        made.settimeout(20)
         assert made.recv(5) == b"hello"
 
 
@@ -109,8 +112,8 @@ def test_a_bridge_leaves_one_node_that_sees_both(network: Network) -> None:
     fault = Partition(network, both_ways("b", "c"), name="bridge a", probe_port=PORT)
     fault.inject()
     fault.prove()
-    pairs = (("a", "b"), ("a", "c"), ("b", "c"), ("c", "b"))
-    assert [talks(network, *pair) for pair in pairs] == [True, True, False, False]
+    assert all(reaches(network, *pair) for pair in (("a", "b"), ("a", "c")))
+    assert not any(talks(network, *pair) for pair in (("b", "c"), ("c", "b")))
     fault.heal()
 
 
@@ -120,13 +123,13 @@ def test_one_port_can_be_cut_alone(network: Network) -> None:
     fault.prove()
     assert not talks(network, "b", "a", PORT)
     assert not talks(network, "a", "b", PORT)
-    assert talks(network, "b", "a", OTHER_PORT)
+    assert reaches(network, "b", "a", OTHER_PORT)
     fault.heal()
     fault.prove_healed()
 
 
 def test_a_reject_resets_connections_that_stand(network: Network) -> None:
-    with network.doorway("a").connect(network.address("b"), PORT, seconds=3) as made:
+    with network.doorway("a").connect(network.address("b"), PORT, seconds=20) as made:
         fault = Partition(network, both_ways("a", "b"), name="reject", probe_port=PORT, action="reject with tcp reset")
         fault.inject()
         made.sendall(b"hello")
@@ -219,7 +222,7 @@ def test_a_forgotten_process_is_ended_and_reported() -> None:
     forgotten: list[subprocess.Popen[bytes]] = []
     with pytest.raises(RuntimeError, match="still in"):
         forget_inside(forgotten)
-    assert forgotten[0].wait(5) == -signal.SIGKILL
+    assert forgotten[0].wait(30) == -signal.SIGKILL
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
