@@ -28,7 +28,7 @@ class Line:
     """One connection that stays. What the controller pushes on it meanwhile is kept."""
 
     def __init__(self, port: int) -> None:
-        self._stream = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self._stream = socket.create_connection(("127.0.0.1", port), timeout=30)
         self._opaque = 0
         self.pushed: list[dict[str, Any]] = []
 
@@ -163,4 +163,4 @@ def in_sync(controllers: Controllers, *members: int, alive: int) -> None:
         living = sum(row["alive"] for row in rows)
         return living == alive and sorted(row["brokerId"] for row in state["inSyncReplicas"]) == list(members)
 
-    until(reached, seconds=20, what=f"{members} in sync, {alive} alive")
+    until(reached, seconds=60, what=f"{members} in sync, {alive} alive")

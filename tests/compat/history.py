@@ -148,7 +148,7 @@ class Teller:
         self.send(ORDERS, 3, ["late-1"], tags="open")
         call("consumer.received", name="c", count=1, timeoutMs=45_000)
         # The client commits every five seconds; what is looked at afterwards must not depend on when.
-        until(lambda: self.server.committed(GROUP, ORDERS, 3) == 1, seconds=20, what="commit of the late message")
+        until(lambda: self.server.committed(GROUP, ORDERS, 3) == 1, seconds=60, what="commit of the late message")
 
 
 def tell(driver: Driver, server: Server) -> History:

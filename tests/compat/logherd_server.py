@@ -63,7 +63,7 @@ def start_logherd(directory: Path, *, flush: str = "sync", broker_port: int = 0,
     process = Process(command, log=directory / "broker.out")
     server = LogHerd(name_port, broker_port, directory, process)
     try:
-        process.wait_ready(server.is_registered, seconds=20, what="the broker registers")
+        process.wait_ready(server.is_registered, seconds=60, what="the broker registers")
     except BaseException:
         process.kill()
         raise

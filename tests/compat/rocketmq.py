@@ -130,7 +130,7 @@ def start_rocketmq(
         }
         config = write_properties(directory / "broker.properties", settings)
         main = "org.apache.rocketmq.broker.BrokerStartup"
-        name_server.wait_ready(lambda: accepts(name_port), seconds=30, what="the name server listens")
+        name_server.wait_ready(lambda: accepts(name_port), seconds=60, what="the name server listens")
         broker = Process(java_command(class_path, directory, main, config, options), log=directory / "broker.out")
         broker.wait_ready(lambda: registers(Server(name_port, broker_port)), seconds=60, what="the broker registers")
     except BaseException:

@@ -63,7 +63,7 @@ class Server:
         header, _ = ask(self.broker_port, 17, fields)
         if header["code"]:
             raise RuntimeError(f"topic {name} refused: {header}")
-        until(lambda: self.queues_of(name) == queues, seconds=10, what=f"route of {name}")
+        until(lambda: self.queues_of(name) == queues, seconds=60, what=f"route of {name}")
         return name
 
     def create_group(self, name: str) -> None:

@@ -68,7 +68,7 @@ def test_rocketmq_slave_follows_logherd_and_takes_over_from_it(
             assert log_bytes(slave.store, end) == log_bytes(ours.store, end)
             # RocketMQ asks for topics, groups and offsets ten seconds after its start, then once a minute.
             until(lambda: slave.offsets == COMMITTED, seconds=100, what="the slave has the offsets")
-            until(lambda: TOPIC in slave.topics, seconds=10, what="the slave has the topics")
+            until(lambda: TOPIC in slave.topics, seconds=60, what="the slave has the topics")
             written = read(driver, ours)
             assert ours.stop() == 0
             slave.process.stop(seconds=60)

@@ -110,7 +110,7 @@ def test_store_of_rocketmq_is_read_in_full_from_logherd(
         else:
             # RocketMQ writes offsets down every five seconds; what it has not written is not in its store.
             offsets = theirs.store / "config" / "consumerOffset.json"
-            until(lambda: offsets.exists() and GROUP in offsets.read_text(), seconds=20, what="offsets on disk")
+            until(lambda: offsets.exists() and GROUP in offsets.read_text(), seconds=60, what="offsets on disk")
     (tmp_path / "ours").mkdir()
     theirs.store.rename(tmp_path / "ours" / "store")
     with start_logherd(tmp_path / "ours", broker_port=port, **LOGHERD) as ours:

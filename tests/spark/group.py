@@ -94,7 +94,7 @@ class LoopbackGroup:
         """SIGKILL, and proof that it is gone."""
         process = self._processes[str(number)]
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(20)
+        process.wait(60)
 
     def _role(self, port: int) -> str:
         try:
@@ -110,4 +110,4 @@ class LoopbackGroup:
         for process in self._processes.values():
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGKILL)
-            process.wait(20)
+            process.wait(60)

@@ -17,7 +17,7 @@ from system.processes import BrokerProcess
 
 __all__ = ["GuardedBroker", "knocking", "said"]
 
-_START_SECONDS_MAX = 30.0
+_START_SECONDS_MAX = 120.0
 
 
 class GuardedBroker(BrokerProcess):

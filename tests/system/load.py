@@ -72,7 +72,7 @@ class Load:
     def count(self, outcome: Outcome) -> int:
         return sum(send.outcome is outcome for send in self.sends)
 
-    def wait_for(self, outcome: Outcome, more: int, *, seconds: float = 20.0) -> None:
+    def wait_for(self, outcome: Outcome, more: int, *, seconds: float = 60.0) -> None:
         """Wait until `more` further sends ended so. Raises AssertionError when they do not."""
         target = self.count(outcome) + more
         deadline = time.monotonic() + seconds

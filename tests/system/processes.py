@@ -78,7 +78,7 @@ class BrokerProcess:
         return self.process.pid
 
     def status(self) -> dict[str, object]:
-        with urllib.request.urlopen(f"http://{self.host}:{self.admin_port}/status", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{self.host}:{self.admin_port}/status", timeout=20) as answer:
             document = json.load(answer)
         if not isinstance(document, dict):
             raise TypeError(f"/status is {document!r}")
@@ -104,7 +104,7 @@ class BrokerProcess:
         except urllib.error.HTTPError as refusal:
             return refusal.code, json.load(refusal)
 
-    def wait_for_line(self, text: str, seconds: float = 10.0) -> None:
+    def wait_for_line(self, text: str, seconds: float = 60.0) -> None:
         """Return once the log has this text. Raises TimeoutError."""
         deadline = time.monotonic() + seconds
         while text not in self.log_path.read_text():
@@ -126,7 +126,7 @@ class BrokerProcess:
         if self.process.poll() is None:
             os.kill(self.process.pid, number)
         try:
-            return self.process.wait(20)
+            return self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait(20)

@@ -11,12 +11,12 @@ from compat.controllers import Controllers, start_logherd_controllers
 from compat.processes import until
 from system.processes import BrokerProcess
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 
 def logherd(*arguments: str) -> str:
     command = [sys.executable, "-m", "logherd", *arguments]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
 
@@ -67,5 +67,5 @@ def lose_a_minority(controllers: Controllers) -> tuple[str, ...]:
         said = {controllers.metadata(node).get("controllerLeaderId") for node in left}
         return len(said) == 1 and said <= set(left)
 
-    until(led, seconds=20, what="another leader")
+    until(led, seconds=60, what="another leader")
     return left

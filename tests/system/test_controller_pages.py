@@ -15,7 +15,7 @@ from compat.fake_broker import FakeBroker, in_sync
 from compat.processes import Process, until
 from compat.server import BROKER, CLUSTER
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 TOKEN = "a-secret-of-this-test-only"
 GROUP = f"/groups/{CLUSTER}/{BROKER}"
@@ -39,7 +39,7 @@ class Running:
             headers={"authorization": f"Bearer {token}", "content-type": "application/json"},
         )  # fmt: skip
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=30) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as refusal:
             return refusal.code, json.load(refusal)
@@ -104,12 +104,12 @@ def test_a_controller_that_comes_back_wiped_is_replaced_by_name(running: Running
         peers = running.call(running.leader, "/status")[1]["peers"]
         return any(peer["node"] == lost and peer["connected"] for peer in peers)
 
-    until(heard_of, seconds=20, what="the wiped controller says hello")
+    until(heard_of, seconds=60, what="the wiped controller says hello")
     status, page = running.call(running.leader, "/quorum/members", voters=["n0", "n1", "n2"])
     assert (status, page["changed"]) == (200, True)
     after = {each["node"]: each["identity"] for each in page["quorum"]["members"]}
     assert {node for node in before if before[node] != after[node]} == {lost}
     assert set(after) == {"n0", "n1", "n2"}
-    until(lambda: running.call(lost, "/ready")[0] == 200, seconds=20, what="the new member hears its leader")
+    until(lambda: running.call(lost, "/ready")[0] == 200, seconds=60, what="the new member hears its leader")
     status, page = running.call(running.leader, "/quorum/members", voters=["n0", "n1", "n2"])
     assert (status, page["changed"]) == (200, False)

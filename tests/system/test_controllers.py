@@ -187,7 +187,7 @@ def test_faults_leave_one_leader_per_term_and_every_decision(tmp_path: Path, cha
     program = build_judge()
     rounds = sum(count for _, count in CHAPTERS[chapter])
     with three_controllers(tmp_path) as bench:
-        bench.quorum.agree(seconds=60)
+        bench.quorum.agree(seconds=120)
         with Traffic(bench.network, tmp_path) as traffic:
             log = run_rounds(bench, CHAPTERS[chapter])
         traffic.drain()

@@ -9,7 +9,7 @@ import pytest
 from system.blocking import BlockingClient, drain_queue
 from system.processes import BrokerProcess
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 TOPIC = "Reborn"
 SEND_COUNT = 40

@@ -11,7 +11,7 @@ import pytest
 from system.blocking import BlockingClient, drain_queue
 from system.processes import BrokerProcess
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 LIMIT = 64
 TOPICS = 60
@@ -32,7 +32,7 @@ def test_with_64_descriptors_and_100_clients_every_topic_is_stored(tmp_path: Pat
         for number in range(3 * TOPICS):
             sent = client.send(f"topic-{number % TOPICS}", 0, f"value-{number}", padding=20_000)
             assert sent.offset == number // TOPICS, broker.log_path.read_text()[-2000:]
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         queues = tmp_path / "data" / "consumequeue"
         while len(list(queues.glob("topic-*/0/*"))) < TOPICS:  # their files are written in spite of the crowd
             assert time.monotonic() < deadline, broker.log_path.read_text()[-2000:]
@@ -41,7 +41,7 @@ def test_with_64_descriptors_and_100_clients_every_topic_is_stored(tmp_path: Pat
             first, entries = drain_queue(client, f"topic-{number}", 0)
             assert (first, len(entries)) == (0, 3)
         client.close()
-        assert "connections are open" in broker.log_path.read_text()
+        broker.wait_for_line("connections are open")
         assert broker.stop() == 0
     finally:
         for each in crowd:

@@ -14,7 +14,7 @@ from system.disks import MIB, FailingDisk, LoopDisk
 from system.load import TOPIC, Load, drained_history
 from system.processes import BrokerProcess
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 SERVICE_NOT_AVAILABLE = 14
 EXIT_STORE_FAILED = 4
@@ -104,7 +104,7 @@ def test_after_a_failed_flush_the_broker_acknowledges_nothing_and_stops_by_name(
                 disk.lose_power()
                 assert disk.is_dead()
                 assert broker.process is not None
-                assert broker.process.wait(30) == EXIT_STORE_FAILED
+                assert broker.process.wait(60) == EXIT_STORE_FAILED
                 assert "its store failed" in broker.log_path.read_text()
                 disk.unmount()
                 disk.mount()

@@ -15,12 +15,12 @@ from compat.processes import until
 from logherd.telemetry.metrics import SECTIONS
 from system.processes import BrokerProcess
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 
 def scrape(admin: str) -> dict[str, float]:
     """Values by name and labels."""
-    with urllib.request.urlopen(f"http://{admin}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{admin}/metrics", timeout=30) as answer:
         assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         text = answer.read().decode()
     return {
@@ -41,7 +41,7 @@ def metrics_in(found: dict[str, float]) -> set[str]:
 def send(name_server: str, *texts: str) -> None:
     for text in texts:
         command = [sys.executable, "-m", "logherd", "send", "t", text, "--name-server", name_server]
-        subprocess.run(command, check=True, capture_output=True, timeout=30)
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
 def test_a_broker_tells_every_metric_that_is_listed_for_it(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_broker_tells_every_metric_that_is_listed_for_it(tmp_path: Path) -> No
     broker.start()
     try:
         admin = f"127.0.0.1:{broker.admin_port}"
-        with urllib.request.urlopen(f"http://{admin}/status", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{admin}/status", timeout=30) as answer:
             status = json.load(answer)
         before = scrape(admin)
         send(status["nameServer"], "one", "two")
@@ -80,7 +80,7 @@ def led_group(controllers: Controllers) -> list[FakeBroker]:
 
 
 def leased(admin: str) -> None:
-    until(lambda: scrape(admin)["logherd_controller_leases"] == 1, seconds=20, what="a lease")
+    until(lambda: scrape(admin)["logherd_controller_leases"] == 1, seconds=60, what="a lease")
 
 
 def test_controllers_tell_every_metric_that_is_listed_for_them(tmp_path: Path) -> None:
@@ -89,7 +89,19 @@ def test_controllers_tell_every_metric_that_is_listed_for_them(tmp_path: Path) -
         try:
             leader = controllers.leader
             leased(admin_of(tmp_path, leader))
-            found = {node: scrape(admin_of(tmp_path, node)) for node in controllers.ports}
+            found: dict[str, dict[str, float]] = {}
+
+            def known_to_all() -> bool:
+                """Followers hear of a decision, and of each other, a little later than their leader."""
+                found.update({node: scrape(admin_of(tmp_path, node)) for node in controllers.ports})
+                return all(knows_all(node, values) for node, values in found.items())
+
+            def knows_all(node: str, values: dict[str, float]) -> bool:
+                linked = sum(values[f"logherd_raft_member_connected[{peer}]"] for peer in found if peer != node) == 2
+                brokers = sum(values.get(f"logherd_controller_brokers[{each}]", 0) for each in ("alive", "unknown"))
+                return bool(linked and brokers == 3)
+
+            until(known_to_all, seconds=60, what="all that the leader decided, everywhere")
         finally:
             for broker in brokers:
                 broker.stop()
