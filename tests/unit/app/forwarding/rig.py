@@ -123,7 +123,7 @@ def _options(number: int, directory: Path, limits: dict[str, object]) -> BrokerO
     path.write_text(json.dumps({
         "brokerGroup": "g", "clusterName": "C", "listen": "127.0.0.1:0",
         "adminListen": "127.0.0.1:0", "dataDir": str(directory / "data"), "flush": "async",
-        "store": {"segmentSize": "8MiB", "indexSlots": 16, "indexEntries": 64},
+        "store": {"segmentSize": "8MiB", "indexSlots": 16, "indexEntries": 64, "reservedPercent": 0},
         "nameService": {"mode": "embedded", "listen": "127.0.0.1:0"}, "limits": limits,
     }))  # fmt: skip
     # A configuration knows one broker in a group so far.
