@@ -102,11 +102,11 @@ def test_who_led_for_a_while_gives_back_what_was_appended_then_as_well():
 
 def test_what_was_given_back_is_compared_when_it_is_read_and_what_stayed_is_not():
     disk = SimDisk()
-    log = {**LOG, "segment_bytes": 16 * PIECE}
+    log = {**LOG, "segment_bytes": 7 * PIECE}
     leader, follower = open_store(SimDisk(), log=log), open_store(disk, log=log)
-    replicate(leader, follower, 8 * PIECE)
+    replicate(leader, follower, 5 * PIECE)
     _, end = uncached(disk)
-    assert 0 < end < follower.end_position < 16 * PIECE
+    assert 0 < end < follower.end_position < 7 * PIECE
     queue = follower.find_queue("T", 0)
     places = [follower.unit(queue, offset)[0] for offset in range(queue.max_offset)]
     old = max(offset for offset, position in enumerate(places) if position + 100_000 < end)
