@@ -31,6 +31,14 @@ TEXT = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: or
 ANY = Ports(name_service=0, broker=0, admin=0)
 
 
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Ctrl-C, also where a shell started the tests without waiting for them: then it is ignored, and stays so."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Impatient(Watching):
     """Somebody presses Ctrl-C again when the first one shows."""
 
