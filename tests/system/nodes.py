@@ -182,7 +182,7 @@ class Quorum:
             self.sightings.add(Sighting(int(said["term"]), str(said["leader"]), f"{name} as a {said['role']}"))
         return said
 
-    def leader(self, *, among: Sequence[str] | None = None, seconds: float = 60.0) -> str:
+    def leader(self, *, among: Sequence[str] | None = None, seconds: float = 10.0) -> str:
         """Who leads, and may serve, of these members, by asking them now. Raises NotSettled."""
         names = list(among or self.nodes)
         deadline = time.monotonic() + seconds
@@ -196,7 +196,7 @@ class Quorum:
             time.sleep(0.01)
         raise NotSettled(f"none of {names} leads after {seconds:g} s: {said}")
 
-    def agree(self, *, seconds: float = 60.0) -> str:
+    def agree(self, *, seconds: float = 10.0) -> str:
         """Wait until every running member follows one leader that serves; its name. Raises NotSettled."""
         names = [name for name, node in self.nodes.items() if node.running]
         deadline = time.monotonic() + seconds
@@ -222,7 +222,7 @@ class Quorum:
             if event.get("leader") != "none"
         }
 
-    def converge(self, *, seconds: float = 60.0) -> None:
+    def converge(self, *, seconds: float = 10.0) -> None:
         """Wait until all members have applied the same. Raises NotSettled."""
         deadline = time.monotonic() + seconds
         while True:

@@ -44,7 +44,7 @@ def test_a_child_killed_9_costs_a_client_no_refused_connection(tmp_path: Path) -
     first_of = [answers.index(each) for each in dict.fromkeys(answers) if each.startswith("child")]
     assert len(first_of) == 4
     assert all("peer" in answers[begin:end] for begin, end in pairwise(first_of))
-    assert answers.count("peer") > 20
+    assert answers.count("peer") > 100
 
 
 def test_without_a_live_peer_connections_wait_for_the_next_child(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_report_finds_the_leader_past_a_dead_a_paused_and_a_lost_controller(tm
         guardian = held_open.enter_context(Guardian(tmp_path, *options, child=("ready_after=5",)))
         eventually(lambda: guardian.notes, "no child")
         os.kill(guardian.child, signal.SIGKILL)
-        leader.wait_for_reports(1)
+        leader.wait_for_reports(1, 2)
         guardian.wait_for(f"the controllers know of the exit: {leader.address}")
         assert len(follower.heard) == 1
 
@@ -239,13 +239,13 @@ def test_what_a_child_leaves_behind_is_killed(tmp_path: Path) -> None:
         assert all(is_alive(pid) for pid in strays)
         os.kill(guardian.child, signal.SIGKILL)
         controller.wait_for_reports(1)
-        eventually(lambda: not any(is_alive(pid) for pid in strays), "strays live")
+        eventually(lambda: not any(is_alive(pid) for pid in strays), "strays live", 1)
         guardian.wait_for("the child serves", 2)
         strays = guardian.notes[1]["strays"]
         assert all(is_alive(pid) for pid in strays)
         guardian.signal(signal.SIGTERM)
         guardian.process.wait(40)
-        eventually(lambda: not any(is_alive(pid) for pid in strays), "strays live")
+        eventually(lambda: not any(is_alive(pid) for pid in strays), "strays live", 1)
 
 
 def test_as_init_it_reaps_strangers_and_kills_none(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_the_child_dies_with_its_guardian(tmp_path: Path) -> None:
         guardian.wait_for("the child serves")
         child = guardian.child
         guardian.signal(signal.SIGKILL)
-        eventually(lambda: not is_alive(child), "it lives")
+        eventually(lambda: not is_alive(child), "it lives", 2)
 
 
 def test_a_stop_is_forwarded_and_the_exit_code_is_the_childs(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_a_child_that_is_deaf_to_a_stop_is_killed_in_time(tmp_path: Path) -> Non
         guardian.wait_for("the child serves")
         began = time.monotonic()
         guardian.signal(signal.SIGTERM)
-        assert guardian.process.wait(20) == 137
+        assert guardian.process.wait(5) == 137
         assert time.monotonic() - began >= 0.9
 
 

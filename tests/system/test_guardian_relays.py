@@ -184,7 +184,7 @@ def test_when_the_child_is_back_connections_end_by_themselves_and_none_is_taken(
             count += 1
             time.sleep(0.1)
         assert time.monotonic() - back >= 3.8
-        assert count > 5
+        assert count > 20
 
 
 def test_a_quiet_connection_is_ended_when_its_time_is_over(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_sigterm_under_load_loses_nothing_and_leaves_nobody_waiting(tmp_path: Pa
                     ask_for_ever(idle)
                 idle.close()
                 assert broker.process.wait(60) == 0
-                assert time.monotonic() - began < 20
+                assert time.monotonic() - began < 10
                 broker.start()
         verdict = check_log(drained_history(broker, load), ok_sends_min=600)
         assert verdict.name == "valid", verdict
