@@ -35,16 +35,17 @@ from logherd.wire.headers.forwarding import (
     Refused,
 )
 
-__all__ = ["GRACE_MS", "Reception", "ReceptionHooks"]
+__all__ = ["GRACE_MS", "LINK_FLOW", "Reception", "ReceptionHooks"]
 
 GRACE_MS: Final = 5_000
 
 _MIB = 1024 * 1024
-_LINK_FLOW = FlowLimits(
-    running_max=65_536, parked_max=65_536, request_bytes_max=128 * _MIB, unsent_bytes_soft=32 * _MIB,
+LINK_FLOW = FlowLimits(
+    running_max=131_072, parked_max=131_072, request_bytes_max=128 * _MIB, unsent_bytes_soft=32 * _MIB,
     unsent_bytes_max=256 * _MIB,
 )  # fmt: skip
-"""One such connection carries the requests of all clients of a broker, which bounds them itself."""
+"""One such connection carries the requests of all clients of a broker, which bounds them itself (`ForwarderLimits`)
+and below this: if we ceased to read it, the broker would take us for silent and give up all that is on it."""
 
 _log = Log("logherd.app.forwarding")
 
@@ -118,7 +119,7 @@ class Reception:
         if not isinstance(session, NetSession):
             raise RequestError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "a forwarded request opens no forwarding")
         self._hooks.on_guest(session)
-        session.hand_over(self, _LINK_FLOW)
+        session.hand_over(self, LINK_FLOW)
         self._guests[session.id] = _Guest(session, header)
         _log.info("broker forwards its clients to us", broker_id=header.broker_id, remote=session.remote_ip)
         return Reply(header=ForwardingClock(clock_ms=self._clock.monotonic_ms()))

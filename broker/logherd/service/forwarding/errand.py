@@ -13,7 +13,11 @@ from logherd.wire.send_frame import SendFrame
 __all__ = ["HEADER_BYTES", "Caller", "Errand", "at_home", "outgoing"]
 
 HEADER_BYTES = 1024
-"""What a request counts for beside its body, as in `net`."""
+"""What an ordinary header counts for, as in `net`."""
+
+_FIELD_BYTES = 128
+_SEPARATORS_BYTES = 8
+_MARKS_BYTES = 1024
 
 _SUSPEND_MS_MAX = 30_000
 
@@ -62,7 +66,7 @@ class Errand:
         self.handling: Handling = handling
         self.arrived_ms = now_ms
         self.deadline_ms = now_ms + (_suspend_ms(frame) if handling.kind is Kind.PULL else handling.hold_ms)
-        self.size = len(frame.body) + HEADER_BYTES
+        self.size = len(frame.body) + _header_size(frame)
         self.delayed = False
 
     def __lt__(self, other: "Errand") -> bool:
@@ -109,6 +113,15 @@ def at_home(errand: Errand, *, now_ms: int) -> Frame:
     if errand.delayed and errand.handling.kind is Kind.PULL:
         _shorten_pull(errand.frame.ext, errand.deadline_ms - now_ms)
     return errand.frame
+
+
+def _header_size(frame: Frame) -> int:
+    """What a header counts for: where it is larger than an ordinary one never less than in `net`, here and with what is
+    added to it at the leader. Otherwise the leader would hold back a link whose bounds seem to be kept."""
+    texts = len(frame.remark or "") + sum(len(key) + len(value) for key, value in frame.ext.items())
+    if texts + _SEPARATORS_BYTES * len(frame.ext) <= HEADER_BYTES:
+        return HEADER_BYTES
+    return HEADER_BYTES + texts + _FIELD_BYTES * len(frame.ext) + _MARKS_BYTES
 
 
 def _suspend_ms(frame: Frame) -> int:

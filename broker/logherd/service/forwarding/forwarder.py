@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from logherd.service.forwarding.effects import Answer, CloseLink, Effect, Execute, Follow, Relay, Transmit
-from logherd.service.forwarding.errand import Caller, Errand
+from logherd.service.forwarding.errand import HEADER_BYTES, Caller, Errand
 from logherd.service.forwarding.handling import Kind
 from logherd.service.forwarding.replies import commit_refused, expired, overloaded, unknown
 from logherd.service.forwarding.roles import Following
@@ -25,9 +25,11 @@ _HERE = -1
 
 @dataclass(frozen=True, slots=True)
 class ForwarderLimits:
-    """Bounds of what is held and of what is on its way. A request counts as its body and 1 KiB.
+    """Bounds of what is held and of what is on its way. A request counts as its body and its header, 1 KiB at least.
 
-    Beyond the first three a request is refused; beyond the next two it is held. After a change of leader the old one
+    Beyond the first three a request is refused; beyond the next two it is held. These two, the second of what waits at
+    the leader or for a client, together stay below what a leader takes on one link (`app/forwarding/reception`): it
+    reads no further then, and would be given up as silent. After a change of leader the old one
     has `settle_ms` to say what became of requests that it has.
     """
 
@@ -35,7 +37,7 @@ class ForwarderLimits:
     held_bytes_max: int = 128 * _MIB
     caller_bytes_max: int = 32 * _MIB
     away_bytes_max: int = 64 * _MIB
-    pulls_max: int = 50_000
+    pull_bytes_max: int = 50_000 * HEADER_BYTES
     settle_ms: int = 500
 
 
@@ -54,14 +56,14 @@ class _Link:
 
 
 class _Load:
-    """Bytes of what is held, and bytes and counts of what is away."""
+    """Bytes of what is held and of what is away."""
 
-    __slots__ = ("away_bytes", "held_bytes", "pulls")
+    __slots__ = ("away_bytes", "held_bytes", "pull_bytes")
 
     def __init__(self) -> None:
         self.held_bytes = 0
         self.away_bytes = 0
-        self.pulls = 0
+        self.pull_bytes = 0
 
 
 class Forwarder:
@@ -310,9 +312,10 @@ class Forwarder:
         if self._target is not None and self._target.number == _HERE:
             return True
         load, limits = self._load, self._limits
+        away, most = load.away_bytes, limits.away_bytes_max
         if not errand.handling.ordered:
-            return load.pulls < limits.pulls_max
-        return not load.away_bytes or load.away_bytes + errand.size <= limits.away_bytes_max
+            away, most = load.pull_bytes, limits.pull_bytes_max
+        return not away or away + errand.size <= most
 
     def _dispatch(self, errand: Errand, target: _Link) -> Effect:
         if target.number == _HERE:
@@ -325,7 +328,7 @@ class Forwarder:
                 errand.caller.link = target.number
                 self._load.away_bytes += errand.size
             else:
-                self._load.pulls += 1
+                self._load.pull_bytes += errand.size
         return Transmit(errand, target.number, target.epoch, errand.deadline_ms + target.ahead_ms)
 
     def _settle(self, link_number: int, number: int) -> Errand | None:
@@ -338,7 +341,7 @@ class Forwarder:
             errand.caller.away -= 1
             self._load.away_bytes -= errand.size
         else:
-            self._load.pulls -= 1
+            self._load.pull_bytes -= errand.size
         if not link.open and link.closes_ms is not None:
             link.closes_ms = 0  # whatever it was kept for has come
         elif not link.open and link.spent:

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from logherd.app.forwarding.leadership import SettableLeadership
+from logherd.app.forwarding.reception import LINK_FLOW
 from logherd.net.connection import Connection
 from logherd.net.session import NetSession
+from logherd.service.forwarding.errand import HEADER_BYTES
+from logherd.service.forwarding.forwarder import ForwarderLimits
 from logherd.service.forwarding.roles import Leading, Nobody, Role
 from logherd.service.ports import Session
 from logherd.wire.codes import RequestCode
@@ -175,3 +178,13 @@ async def test_requests_that_came_together_are_all_done_under_one_lease(
         assert [role for count, role in done if count] == [Leading(group.epoch)]
         await asyncio.gather(*sends)
         await client.close()
+
+
+def test_a_leader_reads_a_link_on_which_is_as_much_as_a_broker_lets_be() -> None:
+    """If it did not, it would answer no beat either, and be given up with all that it has."""
+    limits = ForwarderLimits()
+    beats = 1024
+    sent_on, asked = limits.away_bytes_max // HEADER_BYTES, limits.pull_bytes_max // HEADER_BYTES
+    assert LINK_FLOW.running_max > sent_on + beats
+    assert LINK_FLOW.parked_max > asked
+    assert LINK_FLOW.request_bytes_max > limits.away_bytes_max + limits.pull_bytes_max + beats * HEADER_BYTES

@@ -2,6 +2,7 @@
 
 import pytest
 
+from logherd.net.intake import exact_size
 from logherd.service.forwarding.errand import Caller, Errand, at_home, outgoing
 from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.codes import RequestCode
@@ -88,3 +89,22 @@ def test_h11_a_delayed_pull_that_is_carried_out_here_commits_nothing_either() ->
 def test_a_delayed_pull_with_nonsense_in_it_is_left_for_the_leader_to_refuse(field: str) -> None:
     frame = sent(Frame(RequestCode.LITE_PULL_MESSAGE, 5, ext={**PULL_EXT, field: "what"}), delayed=True)
     assert frame.ext[field] == "what"
+
+
+@pytest.mark.parametrize(
+    "ext",
+    [
+        {**PULL_EXT, "subscription": "x" * 30_000},
+        {f"k{number}": "" for number in range(120)},
+        {**PULL_EXT, **{f"f{number}": "v" * 60 for number in range(16)}},
+    ],
+    ids=["long", "many", "a little larger than ordinary"],
+)
+def test_a_large_header_counts_as_what_it_takes_here_and_at_the_leader(ext: dict[str, str]) -> None:
+    frame = Frame(11, 5, ext=ext, body=b"body")
+    size, there = errand_of(frame).size, exact_size(sent(frame))
+    assert exact_size(frame) < there <= size < 2 * there
+
+
+def test_an_ordinary_header_counts_for_1_kib() -> None:
+    assert errand_of(Frame(11, 5, ext=dict(PULL_EXT), body=b"body")).size == 1024 + 4

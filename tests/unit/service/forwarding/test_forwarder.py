@@ -351,6 +351,14 @@ def test_what_is_held_is_bounded(limits: ForwarderLimits) -> None:
     assert (desk.forwarder.held, desk.forwarder.held_bytes) == (2, 2 * 1024)
 
 
+def test_a_large_header_counts_towards_what_is_held() -> None:
+    desk = Desk(ForwarderLimits(held_bytes_max=100_000))
+    assert desk.ask(ext={"properties": "x" * 30_000}) == []
+    assert desk.forwarder.held_bytes > 30_000
+    assert code_of(desk.ask(ext={"properties": "x" * 80_000})) == 14
+    assert desk.ask() == []
+
+
 def test_what_is_on_its_way_is_bounded_and_the_rest_follows_as_answers_come(desk: Desk) -> None:
     desk = Desk(ForwarderLimits(away_bytes_max=2 * 1024))
     desk.link()
@@ -376,11 +384,23 @@ def test_a_request_larger_than_the_bound_goes_alone(desk: Desk) -> None:
 
 
 def test_pulls_have_a_bound_of_their_own(desk: Desk) -> None:
-    desk = Desk(ForwarderLimits(pulls_max=1))
+    desk = Desk(ForwarderLimits(pull_bytes_max=2048))
     desk.link()
     assert sent(desk.ask(PULL)) == [1]
+    assert sent(desk.ask(PULL)) == [2]
     assert desk.ask(PULL) == []
-    assert sent(desk.ask(session=FakeSession(id=2))) == [3]
+    assert sent(desk.ask(session=FakeSession(id=2))) == [4]
+    relay, *rest = desk.answer(1)
+    assert isinstance(relay, Relay)
+    assert sent(rest) == [3]
+
+
+def test_pulls_that_are_large_have_less_room() -> None:
+    desk = Desk(ForwarderLimits(pull_bytes_max=100_000))
+    desk.link()
+    assert sent(desk.ask(PULL, ext={"subscription": "x" * 60_000})) == [1]
+    assert desk.ask(PULL, body=b"x" * 60_000) == []
+    assert sent(desk.answer(1)[1:]) == [2]
 
 
 def test_what_a_client_that_left_had_waiting_is_dropped(desk: Desk) -> None:

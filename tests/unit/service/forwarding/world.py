@@ -22,7 +22,12 @@ SEND, PULL, COMMIT = int(RequestCode.SEND_MESSAGE), int(RequestCode.PULL_MESSAGE
 HELD_MAX_MS = 2_500
 TICK_MS = 20
 LIMITS = ForwarderLimits(
-    held_max=40, held_bytes_max=60_000, caller_bytes_max=30_000, away_bytes_max=12_000, pulls_max=6, settle_ms=300
+    held_max=40,
+    held_bytes_max=60_000,
+    caller_bytes_max=30_000,
+    away_bytes_max=12_000,
+    pull_bytes_max=6 * 1024,
+    settle_ms=300,
 )
 
 
@@ -265,7 +270,7 @@ class World:
     def check_bounds(self) -> None:
         forwarder = self.forwarder
         # What comes back from a leader is taken in any case.
-        assert forwarder.held <= LIMITS.held_max + LIMITS.away_bytes_max // 1024 + LIMITS.pulls_max
+        assert forwarder.held <= LIMITS.held_max + LIMITS.away_bytes_max // 1024 + LIMITS.pull_bytes_max // 1024
         for caller in forwarder._callers.values():
             numbers = [errand.number for errand in caller.waiting]
             assert numbers == sorted(numbers)
