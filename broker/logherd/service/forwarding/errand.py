@@ -26,7 +26,7 @@ class Caller:
     """A client's connection to this broker, and what of it is on its way.
 
     Invariants: 1. `waiting` is in order of arrival. 2. All `away` ordered requests are on one `link`.
-    `blocked`: it is in the forwarder's queue of those that wait for room.
+    `blocked`: for which room it waits in the forwarder, of ordered requests or of others; None if for none.
     """
 
     __slots__ = ("away", "blocked", "bytes_waiting", "gone", "link", "session", "waiting")
@@ -37,7 +37,7 @@ class Caller:
         self.bytes_waiting = 0
         self.away = 0
         self.link = 0
-        self.blocked = False
+        self.blocked: bool | None = None
         self.gone = False
 
     def keep(self, errand: "Errand") -> None:

@@ -84,7 +84,9 @@ class Forwarder:
         self._limits = limits or ForwarderLimits()
         self._callers: dict[int, Caller] = {}
         self._waiting: dict[int, Caller] = {}
-        self._blocked: deque[Caller] = deque()
+        self._blocked: dict[bool, deque[Caller]] = {True: deque(), False: deque()}
+        """Who waits for the room of what is ordered, and of what is not: an answer frees one of the two, and who waits
+        for the other is not looked at. Where `blocked` of a caller is not the same, the entry is out of date."""
         self._links: dict[int, _Link] = {}
         self._target: _Link | None = None
         self._wanted: Following | None = None
@@ -151,7 +153,7 @@ class Forwarder:
             return _answer(errand, overloaded(self.held, load.held_bytes))
         self._hold(errand)
         if target is not None and len(caller.waiting) == 1 and caller.free_for(target.number):
-            self._block(caller)
+            self._block(errand)
         return []
 
     def closed(self, session_id: int) -> None:
@@ -254,6 +256,7 @@ class Forwarder:
                 errand.caller.waiting.remove(errand)
                 self._leave(errand)
                 effects += _answer(errand, expired(errand))
+                effects += self._flush(errand.caller, now_ms)  # what stood behind it may need other room
         return effects
 
     # ---- inside: leaders
@@ -262,8 +265,9 @@ class Forwarder:
         self._target = link
         link.closes_ms = None
         self._retire_others(link, now_ms)
-        while self._blocked:
-            self._blocked.popleft().blocked = False
+        for blocked in self._blocked.values():
+            while blocked:
+                blocked.popleft().blocked = None
         effects: list[Effect] = []
         for caller in list(self._waiting.values()):
             effects += self._flush(caller, now_ms)
@@ -388,7 +392,7 @@ class Forwarder:
         while target is not None and done < len(waiting) and caller.free_for(target.number):
             errand = waiting[done]
             if errand.deadline_ms > now_ms and not self._room(errand):
-                self._block(caller)
+                self._block(errand)
                 break
             done += 1
             caller.bytes_waiting -= errand.size
@@ -402,11 +406,12 @@ class Forwarder:
             self._waiting.pop(caller.session.id, None)
         return effects
 
-    def _block(self, caller: Caller) -> None:
-        """Have a caller wait for room behind those that do already."""
-        if not caller.blocked:
-            caller.blocked = True
-            self._blocked.append(caller)
+    def _block(self, errand: Errand) -> None:
+        """Have a caller wait for the room that its next errand needs, behind those that do already."""
+        caller, ordered = errand.caller, errand.handling.ordered
+        if caller.blocked is not ordered:
+            caller.blocked = ordered
+            self._blocked[ordered].append(caller)
 
     def _go_on(self, caller: Caller, now_ms: int) -> list[Effect]:
         """Something came back: what waited for it, or for its room, may go.
@@ -416,16 +421,19 @@ class Forwarder:
         """
         effects: list[Effect] = []
         if caller.waiting and self._target is not None:
-            self._block(caller)
-        for _ in range(len(self._blocked)):
-            first = self._blocked.popleft()
-            first.blocked = False
-            sent = self._flush(first, now_ms)
-            effects += sent
-            if first.blocked and first.waiting[0].handling.ordered:  # pulls have their own room
-                if not sent:
-                    self._blocked.rotate(1)
-                break
+            self._block(caller.waiting[0])
+        for ordered, blocked in self._blocked.items():
+            for _ in range(len(blocked)):
+                first = blocked.popleft()
+                if first.blocked is not ordered:
+                    continue
+                first.blocked = None
+                sent = self._flush(first, now_ms)
+                effects += sent
+                if first.blocked is ordered:
+                    if not sent:
+                        blocked.rotate(1)
+                    break
         return effects
 
 

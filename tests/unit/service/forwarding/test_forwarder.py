@@ -1,82 +1,37 @@
 """Each rule of the forwarder by itself."""
 
-from collections import Counter, deque
-from collections.abc import Sequence
 from weakref import ref
 
 import pytest
 
-from logherd.service.forwarding.effects import Answer, CloseLink, Effect, Execute, Follow, Relay, Transmit
-from logherd.service.forwarding.errand import Errand
+from logherd.service.forwarding.effects import CloseLink, Execute, Follow, Relay, Transmit
 from logherd.service.forwarding.forwarder import Forwarder, ForwarderLimits
 from logherd.service.forwarding.handling import HOLD_MS
 from logherd.service.forwarding.roles import Following
-from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Flag, Frame
-from logherd.wire.headers import encode_header
-from logherd.wire.headers.forwarding import ForwardingRefusal, Refused
+from logherd.wire.headers.forwarding import Refused
 from unit.service.client_fakes import FakeSession
-
-SEND, PULL, COMMIT, LOCK = (
-    int(RequestCode.SEND_MESSAGE), int(RequestCode.PULL_MESSAGE), int(RequestCode.UPDATE_CONSUMER_OFFSET),
-    int(RequestCode.LOCK_BATCH_MQ),
-)  # fmt: skip
-NOW = 10_000
-A = Following("a:1", 5)
-B = Following("b:1", 6)
-LINK, NEXT = 1, 2
-OK = Frame(0, 0, flag=Flag.RESPONSE)
-
-
-def refusal(reason: str, *, epoch: int = 0, leader: str | None = None) -> Frame:
-    header = ForwardingRefusal(reason=reason, epoch=epoch, leader=leader)
-    return Frame(27010, 0, flag=Flag.RESPONSE, ext=encode_header(header))
-
-
-class Desk:
-    """A forwarder with one client, and the numbers of what the client asked."""
-
-    def __init__(self, limits: ForwarderLimits | None = None) -> None:
-        self.forwarder = Forwarder(limits)
-        self.session = FakeSession()
-        self.opaque = 0
-
-    def ask(
-        self, code: int = SEND, *, body: bytes = b"", now_ms: int = NOW, flag: int = 0,
-        session: FakeSession | None = None, ext: dict[str, str] | None = None,
-    ) -> list[Effect]:  # fmt: skip
-        self.opaque += 1
-        frame = Frame(code, self.opaque, flag=flag, ext=ext or {}, body=body)
-        return self.forwarder.take(session or self.session, frame, now_ms=now_ms)
-
-    def link(self, number: int = LINK, leader: Following = A, *, now_ms: int = NOW, ahead_ms: int = 0) -> list[Effect]:
-        followed = self.forwarder.follow(leader, now_ms=now_ms)
-        assert followed == [Follow(leader.address, leader.epoch)]
-        return self.forwarder.linked(number, epoch=leader.epoch, ahead_ms=ahead_ms, now_ms=now_ms)
-
-    def answer(self, number: int, answer: Frame = OK, *, link: int = LINK, now_ms: int = NOW) -> list[Effect]:
-        return self.forwarder.answered(link, number, answer, now_ms=now_ms)
-
-    def lose(self, number: int, *, written: bool, link: int = LINK, now_ms: int = NOW) -> list[Effect]:
-        self.forwarder.lost(link)
-        return self.forwarder.unanswered(link, number, written=written, why="gone", now_ms=now_ms)
+from unit.service.forwarding.desk import (
+    COMMIT,
+    LINK,
+    LOCK,
+    NEXT,
+    NOW,
+    OK,
+    PULL,
+    SEND,
+    A,
+    B,
+    Desk,
+    code_of,
+    refusal,
+    sent,
+)
 
 
 @pytest.fixture
 def desk() -> Desk:
     return Desk()
-
-
-def sent(effects: Sequence[Effect], link: int = LINK) -> list[int]:
-    """The opaques of what goes to the leader; all effects must be such."""
-    assert all(isinstance(effect, Transmit) and effect.link == link for effect in effects), effects
-    return [effect.errand.frame.opaque for effect in effects if isinstance(effect, Transmit)]
-
-
-def code_of(effects: Sequence[Effect]) -> int:
-    (effect,) = effects
-    assert isinstance(effect, Answer), effect
-    return effect.reply.code
 
 
 def test_a_request_goes_to_the_leader_and_its_answer_to_the_client(desk: Desk) -> None:
@@ -337,72 +292,6 @@ def test_when_this_broker_leads_a_client_still_waits_for_the_old_leaders_word(de
     assert desk.forwarder.idle
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [ForwarderLimits(held_max=2), ForwarderLimits(held_bytes_max=3_000), ForwarderLimits(caller_bytes_max=3_000)],
-    ids=["count", "bytes", "bytes of one client"],
-)
-def test_what_is_held_is_bounded(limits: ForwarderLimits) -> None:
-    desk = Desk(limits)
-    assert desk.ask() == []
-    assert desk.ask() == []
-    assert code_of(desk.ask()) == 14
-    assert desk.ask(flag=Flag.ONEWAY) == []
-    assert (desk.forwarder.held, desk.forwarder.held_bytes) == (2, 2 * 1024)
-
-
-def test_a_large_header_counts_towards_what_is_held() -> None:
-    desk = Desk(ForwarderLimits(held_bytes_max=100_000))
-    assert desk.ask(ext={"properties": "x" * 30_000}) == []
-    assert desk.forwarder.held_bytes > 30_000
-    assert code_of(desk.ask(ext={"properties": "x" * 80_000})) == 14
-    assert desk.ask() == []
-
-
-def test_what_is_on_its_way_is_bounded_and_the_rest_follows_as_answers_come(desk: Desk) -> None:
-    desk = Desk(ForwarderLimits(away_bytes_max=2 * 1024))
-    desk.link()
-    other = FakeSession(id=2)
-    assert sent(desk.ask()) == [1]
-    assert sent(desk.ask(session=other)) == [2]
-    assert desk.ask() == []
-    assert desk.ask(session=other) == []
-    relay, *rest = desk.answer(1)
-    assert isinstance(relay, Relay)
-    assert sent(rest) == [3]
-    relay, *rest = desk.answer(2)
-    assert isinstance(relay, Relay)
-    assert sent(rest) == [4]
-
-
-def test_a_request_larger_than_the_bound_goes_alone(desk: Desk) -> None:
-    desk = Desk(ForwarderLimits(away_bytes_max=10))
-    desk.link()
-    assert sent(desk.ask(body=b"x" * 100)) == [1]
-    assert desk.ask() == []
-    assert sent(desk.answer(1)[1:]) == [2]
-
-
-def test_pulls_have_a_bound_of_their_own(desk: Desk) -> None:
-    desk = Desk(ForwarderLimits(pull_bytes_max=2048))
-    desk.link()
-    assert sent(desk.ask(PULL)) == [1]
-    assert sent(desk.ask(PULL)) == [2]
-    assert desk.ask(PULL) == []
-    assert sent(desk.ask(session=FakeSession(id=2))) == [4]
-    relay, *rest = desk.answer(1)
-    assert isinstance(relay, Relay)
-    assert sent(rest) == [3]
-
-
-def test_pulls_that_are_large_have_less_room() -> None:
-    desk = Desk(ForwarderLimits(pull_bytes_max=100_000))
-    desk.link()
-    assert sent(desk.ask(PULL, ext={"subscription": "x" * 60_000})) == [1]
-    assert desk.ask(PULL, body=b"x" * 60_000) == []
-    assert sent(desk.answer(1)[1:]) == [2]
-
-
 def test_what_a_client_that_left_had_waiting_is_dropped(desk: Desk) -> None:
     desk.ask()
     desk.forwarder.closed(desk.session.id)
@@ -445,33 +334,3 @@ def test_a_oneway_send_is_sent_again_after_a_refusal_and_never_answered(desk: De
     desk.answer(1, refusal(Refused.NOT_LEADER, epoch=6, leader="b:1"))
     assert sent(desk.forwarder.linked(NEXT, epoch=6, ahead_ms=0, now_ms=NOW), NEXT) == [1]
     assert desk.answer(1, link=NEXT) == []
-
-
-def test_a_client_with_a_request_now_and_then_gets_room_beside_those_that_fill_it() -> None:
-    """Each of three keeps 40 requests on their way, for 64 of which there is room; the leader takes one each ms."""
-    desk = Desk(ForwarderLimits(away_bytes_max=64 * 2048))
-    desk.link()
-    away: deque[Errand] = deque()
-    served: Counter[int] = Counter()
-    sessions = [FakeSession() for _ in range(4)]
-    for number, session in enumerate(sessions):
-        session.id = number
-
-    def carry_out(effects: list[Effect]) -> None:
-        assert not any(isinstance(effect, Answer) for effect in effects), "nobody's time runs out"
-        away.extend(effect.errand for effect in effects if isinstance(effect, Transmit))
-
-    for session in sessions[:3]:
-        for _ in range(40):
-            carry_out(desk.ask(body=bytes(1024), session=session))
-    for now_ms in range(NOW, NOW + 4000):
-        carry_out(desk.forwarder.tick(now_ms=now_ms))
-        if now_ms % 20 == 0:
-            carry_out(desk.ask(session=sessions[3], now_ms=now_ms))
-        errand = away.popleft()
-        served[errand.caller.session.id] += 1
-        carry_out(desk.answer(errand.number, now_ms=now_ms))
-        if errand.caller.session is not sessions[3]:
-            carry_out(desk.ask(body=bytes(1024), session=errand.caller.session, now_ms=now_ms))
-    assert served[3] > 190
-    assert max(served[each] for each in range(3)) < 1.1 * min(served[each] for each in range(3))

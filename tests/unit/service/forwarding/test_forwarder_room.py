@@ -1,0 +1,165 @@
+"""What is held and what is on its way is bounded, and whoever waits for room gets it in turn."""
+
+from collections import Counter, deque
+from itertools import count
+
+import pytest
+
+from logherd.service.forwarding.effects import Answer, Effect, Relay, Transmit
+from logherd.service.forwarding.errand import Caller, Errand
+from logherd.service.forwarding.forwarder import Forwarder, ForwarderLimits
+from logherd.service.forwarding.handling import HOLD_MS
+from logherd.wire.frame import Flag
+from unit.service.client_fakes import FakeSession
+from unit.service.forwarding.desk import (
+    NOW,
+    PULL,
+    Desk,
+    code_of,
+    sent,
+)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [ForwarderLimits(held_max=2), ForwarderLimits(held_bytes_max=3_000), ForwarderLimits(caller_bytes_max=3_000)],
+    ids=["count", "bytes", "bytes of one client"],
+)
+def test_what_is_held_is_bounded(limits: ForwarderLimits) -> None:
+    desk = Desk(limits)
+    assert desk.ask() == []
+    assert desk.ask() == []
+    assert code_of(desk.ask()) == 14
+    assert desk.ask(flag=Flag.ONEWAY) == []
+    assert (desk.forwarder.held, desk.forwarder.held_bytes) == (2, 2 * 1024)
+
+
+def test_a_large_header_counts_towards_what_is_held() -> None:
+    desk = Desk(ForwarderLimits(held_bytes_max=100_000))
+    assert desk.ask(ext={"properties": "x" * 30_000}) == []
+    assert desk.forwarder.held_bytes > 30_000
+    assert code_of(desk.ask(ext={"properties": "x" * 80_000})) == 14
+    assert desk.ask() == []
+
+
+def test_what_is_on_its_way_is_bounded_and_the_rest_follows_as_answers_come(desk: Desk) -> None:
+    desk = Desk(ForwarderLimits(away_bytes_max=2 * 1024))
+    desk.link()
+    other = FakeSession(id=2)
+    assert sent(desk.ask()) == [1]
+    assert sent(desk.ask(session=other)) == [2]
+    assert desk.ask() == []
+    assert desk.ask(session=other) == []
+    relay, *rest = desk.answer(1)
+    assert isinstance(relay, Relay)
+    assert sent(rest) == [3]
+    relay, *rest = desk.answer(2)
+    assert isinstance(relay, Relay)
+    assert sent(rest) == [4]
+
+
+def test_a_request_larger_than_the_bound_goes_alone(desk: Desk) -> None:
+    desk = Desk(ForwarderLimits(away_bytes_max=10))
+    desk.link()
+    assert sent(desk.ask(body=b"x" * 100)) == [1]
+    assert desk.ask() == []
+    assert sent(desk.answer(1)[1:]) == [2]
+
+
+def test_pulls_have_a_bound_of_their_own(desk: Desk) -> None:
+    desk = Desk(ForwarderLimits(pull_bytes_max=2048))
+    desk.link()
+    assert sent(desk.ask(PULL)) == [1]
+    assert sent(desk.ask(PULL)) == [2]
+    assert desk.ask(PULL) == []
+    assert sent(desk.ask(session=FakeSession(id=2))) == [4]
+    relay, *rest = desk.answer(1)
+    assert isinstance(relay, Relay)
+    assert sent(rest) == [3]
+
+
+def test_pulls_that_wait_for_room_cost_other_requests_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(ForwarderLimits(pull_bytes_max=1024))
+    desk.link()
+    for number in range(2, 50):
+        desk.ask(PULL, session=FakeSession(id=number))
+    looked: list[int] = []
+    flush = Forwarder._flush
+
+    def counted(forwarder: Forwarder, caller: Caller, now_ms: int) -> list[Effect]:
+        looked.append(caller.session.id)
+        return flush(forwarder, caller, now_ms)
+
+    monkeypatch.setattr(Forwarder, "_flush", counted)
+    (request,) = sent(desk.ask())
+    desk.answer(request)
+    assert len(looked) <= 1
+    for _, number in zip(range(2, 49), count(1), strict=False):
+        relay, *rest = desk.answer(number)
+        assert isinstance(relay, Relay)
+        assert sent(rest) == [number + 1]
+    assert len(looked) < 3 * 48
+
+
+def test_what_stands_behind_a_pull_goes_when_that_ones_time_is_over(desk: Desk) -> None:
+    desk = Desk(ForwarderLimits(pull_bytes_max=1024))
+    desk.link()
+    assert sent(desk.ask(PULL, session=FakeSession(id=2))) == [1]
+    assert desk.ask(PULL) == []
+    assert desk.ask(now_ms=NOW + 1) == []
+    answer, go = desk.forwarder.tick(now_ms=NOW + HOLD_MS)
+    assert code_of([answer]) == 215
+    assert sent([go]) == [3]
+
+
+def test_what_has_room_does_not_overtake_what_waits_for_it(desk: Desk) -> None:
+    desk = Desk(ForwarderLimits(away_bytes_max=3 * 1024))
+    desk.link()
+    assert sent(desk.ask()) == [1]
+    assert desk.ask(body=b"x" * 2048) == []
+    assert desk.ask() == []
+    assert sent(desk.answer(1)[1:]) == [2]
+    assert sent(desk.answer(2)[1:]) == [3]
+
+
+def test_pulls_that_are_large_have_less_room() -> None:
+    desk = Desk(ForwarderLimits(pull_bytes_max=100_000))
+    desk.link()
+    assert sent(desk.ask(PULL, ext={"subscription": "x" * 60_000})) == [1]
+    assert desk.ask(PULL, body=b"x" * 60_000) == []
+    assert sent(desk.answer(1)[1:]) == [2]
+
+
+def test_a_client_with_a_request_now_and_then_gets_room_beside_those_that_fill_it() -> None:
+    """Each of three keeps 40 requests on their way, for 64 of which there is room; the leader takes one each ms."""
+    desk = Desk(ForwarderLimits(away_bytes_max=64 * 2048))
+    desk.link()
+    away: deque[Errand] = deque()
+    served: Counter[int] = Counter()
+    sessions = [FakeSession() for _ in range(4)]
+    for number, session in enumerate(sessions):
+        session.id = number
+
+    def carry_out(effects: list[Effect]) -> None:
+        assert not any(isinstance(effect, Answer) for effect in effects), "nobody's time runs out"
+        away.extend(effect.errand for effect in effects if isinstance(effect, Transmit))
+
+    for session in sessions[:3]:
+        for _ in range(40):
+            carry_out(desk.ask(body=bytes(1024), session=session))
+    for now_ms in range(NOW, NOW + 4000):
+        carry_out(desk.forwarder.tick(now_ms=now_ms))
+        if now_ms % 20 == 0:
+            carry_out(desk.ask(session=sessions[3], now_ms=now_ms))
+        errand = away.popleft()
+        served[errand.caller.session.id] += 1
+        carry_out(desk.answer(errand.number, now_ms=now_ms))
+        if errand.caller.session is not sessions[3]:
+            carry_out(desk.ask(body=bytes(1024), session=errand.caller.session, now_ms=now_ms))
+    assert served[3] > 190
+    assert max(served[each] for each in range(3)) < 1.1 * min(served[each] for each in range(3))
