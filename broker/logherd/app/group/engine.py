@@ -213,7 +213,7 @@ class GroupEngine:
     def fail(self, error: BaseException) -> None:
         """End the writing life of this process."""
         self.replica.fail(error)
-        self._settle_failure()
+        self._settle_failure(self.replica.failure)
 
     def tick(self) -> None:
         """About once a second: what follows time instead of traffic."""
@@ -249,7 +249,10 @@ class GroupEngine:
                 _log.warning("stopping although the group has not let this replica go", seconds=seconds)
 
     async def close(self, *, orderly: bool, seconds: float) -> None:
-        """End the writer; with `orderly` flush everything first and mark the store as closed in order."""
+        """End the writer; with `orderly` flush everything first and mark the store as closed in order.
+
+        A disk that fails at that is told by `check`.
+        """
         await self._links.stop()
         flushed = False
         if orderly and self.replica.failure is None:
@@ -261,11 +264,12 @@ class GroupEngine:
                 _log.warning("stopping although not everything here is flushed", seconds=seconds)
         self.standing.keeper.release()
         ended = await self.replica.stop(seconds)
+        self._settle_failure(self.replica.disk.failure)  # the replica, which was stopped, did not hear of it
         again = self._failure if isinstance(self._failure, MustStartAgain | MustAcceptBare) else None
         if ended and (orderly or again is not None):
             try:
                 self.store.close()
-                if flushed:
+                if flushed and self._failure is None:
                     here = process_of(self.replica.machine.identity)
                     self._kept.unflushed.end(registered=here is not None and here.registration != 0)
                 if isinstance(again, MustAcceptBare):
@@ -341,7 +345,7 @@ class GroupEngine:
     def settle(self) -> None:
         """See Duties: the role of which the step told, once what it stands on is in place."""
         if self.replica.failure is not None:
-            self._settle_failure()
+            self._settle_failure(self.replica.failure)
             return
         self.standing.settle()
 
@@ -371,8 +375,7 @@ class GroupEngine:
         if not self.may_answer():
             self.replica.look()
 
-    def _settle_failure(self) -> None:
-        error = self.replica.failure
+    def _settle_failure(self, error: BaseException | None) -> None:
         if self._failure is not None or error is None:
             return
         if isinstance(error, StoreDamaged):

@@ -94,9 +94,9 @@ class Flushing:
         self._stopped = False
 
     @property
-    def failed(self) -> bool:
-        """Whether nothing is written any more."""
-        return self._writer.failure is not None
+    def failure(self) -> BaseException | None:
+        """Why nothing is written any more."""
+        return self._writer.failure
 
     @property
     def promises(self) -> bool:

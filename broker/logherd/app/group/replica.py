@@ -240,7 +240,7 @@ class Replica:
     def _look_at_disk(self) -> None:
         store = self.log.store
         health = Health(
-            space=store.accepts_messages, room=store.has_room, healthy=not self.disk.failed,
+            space=store.accepts_messages, room=store.has_room, healthy=self.disk.failure is None,
             barrier=store.has_room_to_lead,
         )  # fmt: skip
         if health != self._health:

@@ -1,11 +1,16 @@
-"""A replica's log and metadata when its machine says that it leads, and there is no room."""
+"""A replica's log and metadata when its machine says that it leads and there is no room, and when its disk fails."""
 
+import asyncio
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from logherd.app.clock import SystemClock
+from logherd.app.engine import BrokerFailed
 from logherd.app.group.engine import GroupEngine
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.guarded.keeper import Unguarded
@@ -15,6 +20,7 @@ from logherd.model.names import Epoch, Position
 from logherd.service.metadata import Metadata, StoreLog
 from logherd.store import MessageStore, StoreFull
 from logherd.store.files_os import OsFiles
+from logherd.store.writer import LogWriter
 from unit.app.group.test_from_alone import REPLICA, options_of
 from unit.store.helpers import HOST, SimClock, append, flush
 
@@ -40,12 +46,16 @@ def filled(root: Path) -> None:
         store.close()
 
 
+def engine_of(root: Path) -> GroupEngine:
+    return GroupEngine.open(
+        options_of(root, **STATIC), address="a:1", store_host=HOST, clock=SystemClock(),
+        cached_files=8, keeper=Unguarded(), on_commit=lambda *_: None, on_failure=lambda: None,
+    )  # fmt: skip
+
+
 @contextmanager
 def opened(root: Path) -> Iterator[GroupEngine]:
-    engine = GroupEngine.open(
-        options_of(root, **STATIC), address="a:1", store_host=HOST, clock=SimClock(), cached_files=8,
-        keeper=Unguarded(), on_commit=lambda *_: None, on_failure=lambda: None,
-    )  # fmt: skip
+    engine = engine_of(root)
     try:
         yield engine
     finally:
@@ -72,3 +82,21 @@ async def test_a_leadership_whose_barrier_finds_no_room_does_not_end_the_process
         engine.take(Leading(Epoch(3), Position(end)))
         assert engine.replica.log.epochs.last_epoch == 3
         assert engine.metadata.leading
+
+
+async def test_a_disk_that_fails_while_the_broker_stops_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_of(tmp_path)
+    engine.replica.start()
+
+    async def fail() -> None:
+        monkeypatch.setattr(LogWriter, "_step", Mock(side_effect=OSError(errno.EIO, "the disk is gone")))
+        while engine.store.disk.stopped is None:
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(engine.mode, "stop", fail)
+    await engine.close(orderly=True, seconds=30)
+    with pytest.raises(BrokerFailed, match="the disk is gone"):
+        engine.check()
+    assert (tmp_path / "data" / "abort").exists(), "it is not marked as closed in order"

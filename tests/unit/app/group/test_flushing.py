@@ -249,7 +249,7 @@ async def test_after_a_failed_write_nothing_is_sent() -> None:
         await bench.until(lambda: bool(bench.failures))
         bench.flushing.submit()
         assert bench.disk.happened == []
-        assert bench.flushing.failed
+        assert bench.flushing.failure is not None
 
 
 @pytest.fixture
@@ -294,4 +294,4 @@ async def test_after_a_failed_write_here_nothing_is_sent() -> None:
         bench.flushing.submit(here=True)
         assert len(bench.failures) == 1
         assert bench.disk.happened == []
-        assert bench.flushing.failed
+        assert bench.flushing.failure is not None
