@@ -236,6 +236,8 @@ class Replica:
         self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
         self._look_at_disk()
         self.step(Tick())
+        if self._idle:
+            self.schedule()  # what is flushed later is flushed without a word
 
     def _look_at_disk(self) -> None:
         store = self.log.store

@@ -5,13 +5,17 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 from unittest.mock import Mock
 
 import pytest
+from msgspec.structs import replace
 
+from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import SystemClock
 from logherd.app.engine import BrokerFailed
 from logherd.app.group.engine import GroupEngine
+from logherd.app.group.mode import Host
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.guarded.keeper import Unguarded
 from logherd.controller.values import GroupKey
@@ -46,9 +50,9 @@ def filled(root: Path) -> None:
         store.close()
 
 
-def engine_of(root: Path) -> GroupEngine:
+def engine_of(root: Path, *, flush: Literal["sync", "async"] = "sync") -> GroupEngine:
     return GroupEngine.open(
-        options_of(root, **STATIC), address="a:1", store_host=HOST, clock=SystemClock(),
+        replace(options_of(root, **STATIC), flush=flush), address="a:1", store_host=HOST, clock=SystemClock(),
         cached_files=8, keeper=Unguarded(), on_commit=lambda *_: None, on_failure=lambda: None,
     )  # fmt: skip
 
@@ -100,3 +104,19 @@ async def test_a_disk_that_fails_while_the_broker_stops_is_told(
     with pytest.raises(BrokerFailed, match="the disk is gone"):
         engine.check()
     assert (tmp_path / "data" / "abort").exists(), "it is not marked as closed in order"
+
+
+async def test_a_stop_waits_for_what_is_flushed_later_and_leaves_no_mark_of_it(tmp_path: Path) -> None:
+    engine = engine_of(tmp_path, flush="async")
+    engine.store.flush_every(1)
+    replica = engine.replica
+    replica.start()
+    host = Host(replica.step, replica.fail, lambda _: None, lambda: None, lambda: ())
+    engine.mode.start(host, TaskGuard(on_end=lambda _: None))
+    while not engine.may_answer():
+        await asyncio.sleep(0)
+    append(engine.store)
+    assert (mark := tmp_path / "data" / "unflushed.json").exists()
+    await engine.close(orderly=True, seconds=30)
+    engine.check()
+    assert not mark.exists()
