@@ -29,7 +29,7 @@ from logherd.kit.errors import InvariantError, ensure
 from logherd.model.names import Epoch, Position
 from logherd.peers.hello import Hello
 from logherd.replica import ReplicaStore
-from logherd.replication.epochs import NOWHERE
+from logherd.replication.epochs import NOWHERE, Point
 from logherd.replication.messages import Append, Envelope, Heartbeat
 from logherd.service.replica_orders import Promote as PromoteShape
 from logherd.service.replica_view import InSyncView, PendingView
@@ -208,16 +208,21 @@ class ByRoles:
             self._roles.record(theirs)
 
     def received(self, envelope: Envelope) -> None:
-        """Whoever has had all that its leader has committed is complete, for the leader commits nothing without it."""
+        """Whoever has had all that its leader has committed is complete, for the leader commits nothing without it; but
+        not before a record of this very leadership: what was acknowledged in an earlier one, to which this broker's
+        former store belonged, may be more than the leader knew when it began."""
         body = envelope.body
         if self._roles.complete or not isinstance(body, (Append, Heartbeat)) or self._host is None:
             return
         table = self.recorded.table
         of_table = envelope.epoch == self.machine.epoch and table_number(envelope.epoch) == table.number
         awaited = table.everybody and self.seat.broker_id in table.synchronous
-        here = min(self.machine.commit, self._log.store.flushed_position)
-        if of_table and awaited and 0 < body.commit <= here:
-            self._be_complete()
+        here = min(self.machine.commit, Position(self._log.store.flushed_position))
+        if of_table and awaited and self._log.epochs.matches(Point(envelope.epoch, body.commit), here):
+            try:
+                self._be_complete()
+            except Exception as error:  # the file could not be written: the process ends and says why
+                self._host.fail(error)
 
     def told(self, event: Event) -> None:
         """See Mode: who serves has everything, and whoever it waits for has had its barrier."""

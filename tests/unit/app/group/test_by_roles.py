@@ -1,5 +1,8 @@
 """Static mode in the shell: which table of roles is in force here, and who may be promoted."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from logherd.aiokit.tasks import TaskGuard
@@ -9,11 +12,12 @@ from logherd.app.group.roles_file import RolesFile
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Assigned, Registered
 from logherd.group.output import Serving
-from logherd.group.table import PromotionRefusedError, Recorded, Table, first_epoch
-from logherd.model.names import Epoch
+from logherd.group.table import PromotionRefusedError, Recorded, Table, first_epoch, next_epoch
+from logherd.model.names import Epoch, Position
+from logherd.replication.messages import AppendAck, Envelope, Heartbeat, ReplicaId
 from logherd.service.replica_orders import Promote
 from unit.app.group.stand import Stand, options_of, seat_of
-from unit.store.helpers import ROOT
+from unit.store.helpers import ROOT, append, flush
 
 GUARD = TaskGuard(on_end=lambda _: None)
 OPTIONS = options_of("static", static={"leader": 1, "synchronous": [2]})
@@ -123,3 +127,87 @@ def test_a_leader_that_serves_says_who_has_everything() -> None:
     assert mode.recorded.eligible == (2, 3)
     assert stand.announced == 1
     assert roles_of(stand).complete
+
+
+FIRST = next_epoch(1, Epoch(0), "its leader's first process")
+SECOND = next_epoch(1, FIRST, "and the one after a crash")
+
+
+class Following:
+    """Broker 2, for which its leader waits, with a log of two leaderships; and what its machine knows."""
+
+    def __init__(self, table: Table | None = None) -> None:
+        self.stand = Stand("static")
+        self.roles = roles_of(self.stand)
+        if table is not None:
+            self.roles.record(Recorded(table, ()))
+        self.mode = started(self.stand, self.roles)
+        self.earlier, self.present = self.appended(FIRST), self.appended(SECOND)
+        flush(self.stand.store)
+        self.knows(SECOND, self.present)
+
+    def appended(self, epoch: Epoch) -> Position:
+        self.stand.log.begin_epoch(epoch)
+        return self.grown()
+
+    def grown(self) -> Position:
+        append(self.stand.store)
+        return self.stand.log.end
+
+    def knows(self, epoch: Epoch, commit: Position) -> None:
+        machine: Any = SimpleNamespace(epoch=epoch, commit=commit)
+        self.mode.machine = machine
+
+    def hears(self, commit: Position, *, epoch: Epoch = SECOND, body: object = None) -> bool:
+        """Whether it is complete after this message."""
+        name = ReplicaId(PROCESS)
+        self.mode.received(Envelope(self.stand.hello(PROCESS, About(mode="static", address="")).cluster, name, name,
+                                    epoch, body or Heartbeat(1, commit)))  # fmt: skip
+        return self.roles.complete
+
+
+def test_a_follower_is_complete_with_what_its_leader_has_committed_since_it_leads() -> None:
+    """Before that the leader may know of less than was acknowledged: its former process told it, and it crashed."""
+    node = Following()
+    assert not node.hears(node.earlier)
+    assert node.hears(node.present)
+    assert roles_of(node.stand).complete
+
+
+def test_only_what_is_committed_and_flushed_here_makes_complete() -> None:
+    node = Following()
+    assert not node.hears(Position(node.present + 1))
+    node.knows(SECOND, node.earlier)
+    assert not node.hears(node.present)
+    later = node.grown()
+    node.knows(SECOND, later)
+    assert not node.hears(later)
+    assert node.hears(node.present)
+
+
+def test_only_the_present_leadership_of_the_table_in_force_makes_complete() -> None:
+    node = Following()
+    node.knows(Epoch(SECOND + 1), node.present)
+    assert not node.hears(node.present)
+    node = Following()
+    node.mode.enforce(Recorded(Table(number=2, leader=BrokerId(1), synchronous=(BrokerId(2),), copies=2), ()))
+    assert not node.hears(node.present)
+    assert not Following().hears(node.present, body=AppendAck(1, node.present, node.present))
+
+
+@pytest.mark.parametrize(("synchronous", "copies"), [((3,), 2), ((2, 3), 2)])
+def test_whom_the_leader_need_not_wait_for_is_not_complete(synchronous: tuple[int, ...], copies: int) -> None:
+    followers = tuple(map(BrokerId, synchronous))
+    node = Following(Table(number=1, leader=BrokerId(1), synchronous=followers, copies=copies))
+    assert not node.hears(node.present)
+
+
+def test_a_replica_that_cannot_keep_that_it_is_complete_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, gone = Following(), OSError("the disk is gone")
+
+    def fail() -> None:
+        raise gone
+
+    monkeypatch.setattr(node.roles, "_write", fail)
+    node.hears(node.present)
+    assert node.stand.failures == [gone]
