@@ -56,6 +56,7 @@ class Table:
 
     def __post_init__(self) -> None:
         ensure(0 < self.number < 1 << _TABLE_BITS, "tables are numbered from 1", self)
+        ensure(len({*self.synchronous}) == len(self.synchronous), "a table names each follower once", self)
         ensure(self.leader not in self.synchronous, "a leader does not follow itself", self)
         ensure(1 <= self.copies <= len(self.synchronous) + 1, "as many can have a copy as must", self)
         ensure(len(self.synchronous) == 0 or self.copies > 1, "a follower that nobody waits for is asynchronous", self)

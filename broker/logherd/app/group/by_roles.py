@@ -146,15 +146,15 @@ class ByRoles:
         me, recorded, after, loss = self.seat.broker_id, self.recorded, wanted.after, wanted.loss
         if after == recorded.table.number and not loss and self.why_not:
             raise PromotionRefusedError(self.why_not)
-        if loss and after > recorded.table.number:
-            # Of the tables between nothing is known here, so of what was committed under them neither.
-            recorded = Recorded(replace(recorded.table, number=after), ())
         copies = len(wanted.synchronous) + 1 if wanted.copies is UNSET else wanted.copies
         order = Promotion(
             after=after, leader=me, synchronous=tuple(map(BrokerId, wanted.synchronous)), copies=copies, loss=loss,
             holds=self._log.epochs.point_at(Position(self._log.store.flushed_position)),
         )  # fmt: skip
         try:
+            if loss and after > recorded.table.number:
+                # Of the tables between nothing is known here, so of what was committed under them neither.
+                recorded = Recorded(replace(recorded.table, number=after), ())
             return promote(recorded, order)
         except InvariantError as error:
             raise PromotionRefusedError(f"these roles do not fit together: {error}") from error

@@ -211,3 +211,14 @@ def test_a_replica_that_cannot_keep_that_it_is_complete_ends(monkeypatch: pytest
     monkeypatch.setattr(node.roles, "_write", fail)
     node.hears(node.present)
     assert node.stand.failures == [gone]
+
+
+@pytest.mark.parametrize("after", [1 << 20, 1 << 40])
+def test_an_order_beyond_all_tables_is_refused(after: int) -> None:
+    with pytest.raises(PromotionRefusedError, match="do not fit together"):
+        started(Stand("static")).prepare(Promote(after=after, loss=True))
+
+
+def test_a_follower_that_is_named_twice_is_one_copy_and_the_order_is_refused() -> None:
+    with pytest.raises(PromotionRefusedError, match="each follower once"):
+        started(Stand("static")).prepare(Promote(after=1, synchronous=(3, 3), loss=True))
