@@ -66,7 +66,8 @@ def run_server(kind: str, start: Start, log: LogOptions, *, ready_file: Path | N
 
     A guardian, if there is one, hears when the server accepts connections and when it is about to stop.
     Returns 0 after an orderly stop, 3 if it cannot start (one line says why), 4 if the store failed while it ran, 5
-    if it only has to be started again: its guardian does so; without one this process becomes the next by `exec`.
+    if it only has to be started again: its guardian does so; without one this process becomes the next by `exec`, if
+    nobody has told it to stop.
     """
     configure(sys.stderr, style=log.format, level=logging.getLevelNamesMapping()[log.level.upper()])
     # The writer thread needs the interpreter for a moment after each flush; the default of 5 ms would be the latency.
@@ -79,9 +80,14 @@ def run_server(kind: str, start: Start, log: LogOptions, *, ready_file: Path | N
 
 async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
+    stop, signalled = asyncio.Event(), asyncio.Event()
+
+    def end() -> None:
+        signalled.set()
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, end)
     try:
         lent = inherit()
         server = await start(lent, stop.set)
@@ -108,7 +114,8 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
             _log.error("process stops, its store failed", process=kind, reason=error)
         await server.abandon()
         if error.starts_again:
-            return EXIT_STARTS_AGAIN if lent.keeper.guardian is not None else _EXEC
+            ends = signalled.is_set() or lent.keeper.guardian is not None
+            return EXIT_STARTS_AGAIN if ends else _EXEC
         return EXIT_STORE_FAILED
     return EXIT_OK if told else EXIT_CANNOT_START
 
