@@ -1,9 +1,10 @@
 """The life of a guardian's child: started, served, watched, killed, reported, started again, stopped. Pure.
 
-    WAITING --due--> STARTING <--ready / not ready--> SERVING        STARTING, SERVING, DOOMED --asked--> STOPPING
+    WAITING --due--> STARTING <--ready / not ready--> SERVING        STARTING, SERVING --asked--> STOPPING
        ^                |                                |           WAITING --asked--> LEAVING
-       |                +--------- lease overdue --------+           STOPPING --exited--> LEAVING
-       +--- exited --- any of these three, and DOOMED <--+           LEAVING --reported, in time--> ENDED
+       |                +--------- lease overdue --------+           STOPPING --lease overdue--> DOOMED
+       +--- exited --- any of these three, and DOOMED <--+           STOPPING, DOOMED if asked --exited--> LEAVING
+                                                                     LEAVING --reported, in time--> ENDED
 
 Invariants: (1) an exit is reported only after it was seen, and only of a child that said who it is; (2) at most one
 child at a time; (3) connections are taken exactly while no child says that it accepts them, also in its orderly stop;
@@ -58,9 +59,8 @@ class Phase(Enum):
 
 
 _ALIVE = frozenset({Phase.STARTING, Phase.SERVING, Phase.DOOMED, Phase.STOPPING})
-_DUTIFUL = frozenset({Phase.STARTING, Phase.SERVING})
-_HEARD = _DUTIFUL | {Phase.STOPPING}
-"""A doomed child is not believed any more."""
+_BELIEVED = _ALIVE - {Phase.DOOMED}
+"""What a doomed child has said counts no more, whoever wants it to stop: it may hang in the kernel for long."""
 
 
 class Duties(Value):
@@ -95,6 +95,7 @@ class Machine:
         self._registered = False
         self._taking = False
         self._unreported = False
+        self._stopping = False
         self._code = 0
 
     @property
@@ -120,8 +121,8 @@ class Machine:
 
     def _tick(self, event: Tick, now: int) -> list[Action]:
         overdue = self._watch.is_overdue(event.page, now)
-        actions = self._heard(event.page, now) if self.phase in _HEARD and event.page is not None else []
-        if overdue and self.phase in _DUTIFUL:
+        actions = self._heard(event.page, now) if self.phase in _BELIEVED and event.page is not None else []
+        if overdue and self.phase in _BELIEVED:
             self.phase = Phase.DOOMED
             epoch = 0 if event.page is None else event.page.epoch
             return [
@@ -177,7 +178,7 @@ class Machine:
         if self._duties.reports and event.page is not None and event.page.identity is not None:
             self._unreported = True
             actions.append(Report(Exit(event.page.identity, self._incarnation)))
-        if self.phase is Phase.STOPPING:
+        if self._stopping:
             return actions + self._wind_up(now)
         served_ms = 0 if self._ready_since is None else now - self._ready_since
         return actions + self._wait(event.status, served_ms, now)
@@ -196,9 +197,10 @@ class Machine:
             return self._wind_up(now)
         if not self.has_child:
             return []
-        if self.phase is not Phase.STOPPING:
-            self._due = now + self._duties.stop_ms
-        self.phase = Phase.STOPPING
+        if not self._stopping:
+            self._stopping, self._due = True, now + self._duties.stop_ms
+        if self.phase is not Phase.DOOMED:
+            self.phase = Phase.STOPPING
         return [Kill(event.number)]
 
     def _reported(self) -> list[Action]:

@@ -1,14 +1,10 @@
 """Every order of death, restart, election, report and signal in the life of a child."""
 
 import signal
-from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from logherd_guardian.events import (
-    Action,
     Asked,
     Event,
     Exited,
@@ -16,7 +12,6 @@ from logherd_guardian.events import (
     Leave,
     Report,
     Reported,
-    Say,
     Spawn,
     Spawned,
     SpawnFailed,
@@ -25,55 +20,9 @@ from logherd_guardian.events import (
     Tick,
 )
 from logherd_guardian.frames import Exit
-from logherd_guardian.machine import PARTING_MS, Duties, Machine, Phase, exit_code
-from logherd_guardian.page import Identity, Page
-
-WHO = Identity(cluster="c", group="g", broker_id=1, store_id="s")
-STOP_MS = 5_000
-TERM = Asked(signal.SIGTERM, stop=True)
-TICK = 200
-
-
-class Life:
-    """A machine, its clock, and what it said to do (without what it said to people)."""
-
-    def __init__(self, *, reports: bool = True, passes: bool = False) -> None:
-        self.now = 1_000_000
-        self.machine = Machine(Duties(stop_ms=STOP_MS, reports=reports, passes=passes), self.now)
-        self.said: list[str] = []
-        self.spawned = 0
-
-    def __call__(self, event: Event, after: int = 0) -> list[Action]:
-        self.now += after
-        actions = self.machine.step(event, self.now)
-        self.said += [action.text for action in actions if isinstance(action, Say)]
-        return [action for action in actions if not isinstance(action, Say)]
-
-    def spawn(self) -> str:
-        """Tick until the child is wanted, and give it."""
-        actions: Sequence[Action] = ()
-        for _ in range(1_000):
-            actions = self(Tick(), TICK)
-            if Spawn() in actions:
-                break
-        assert Spawn() in actions
-        self.spawned += 1
-        name = f"{self.spawned:032x}"
-        assert self(Spawned(name)) == []
-        return name
-
-    def serve(self, **page: object) -> str:
-        """A child that is registered and serves."""
-        name = self.spawn()
-        assert self(Tick(known(**page))) == [Superseded(), Take(on=False)]
-        return name
-
-    def wait(self, page: Page | None, milliseconds: int) -> list[Action]:
-        return [action for _ in range(0, milliseconds, TICK) for action in self(Tick(page), TICK)]
-
-
-def known(**fields: object) -> Page:
-    return Page(**{"identity": WHO, "registered": True, "ready": True, **fields})  # type: ignore[arg-type]
+from logherd_guardian.machine import PARTING_MS, Phase, exit_code
+from logherd_guardian.page import Page
+from unit.guardian.life import STOP_MS, TERM, TICK, WHO, Life, known
 
 
 def test_the_first_tick_starts_a_child_and_takes_connections_until_it_serves() -> None:
@@ -386,6 +335,27 @@ def test_a_stop_of_a_doomed_child_ends_with_its_death() -> None:
     assert life(Reported()) == [Take(on=False), Leave(137)]
 
 
+def test_a_doomed_child_is_not_believed_after_a_stop_either() -> None:
+    """It hangs in the kernel, and its page still says that it accepts: nobody would."""
+    life = Life()
+    life.serve()
+    life.wait(known(lease_end_ms=life.now), 1_200)
+    assert life(TERM) == [Kill(signal.SIGTERM)]
+    assert life.wait(known(), 2 * STOP_MS) == []
+
+
+def test_a_lease_kept_too_long_is_a_kill_in_a_stop_too_and_no_other_child_follows() -> None:
+    """A child that is paused gets no longer because somebody wants it to stop."""
+    life = Life()
+    name = life.serve()
+    over = known(lease_end_ms=life.now)
+    assert life(TERM) == [Kill(signal.SIGTERM)]
+    assert life.wait(over, 1_200) == [Kill(signal.SIGKILL), Take(on=True)]
+    assert life(TERM) == [Kill(signal.SIGTERM)]
+    assert life(Exited(-9, over)) == [Report(Exit(WHO, name))]
+    assert life(Reported()) == [Take(on=False), Leave(137)]
+
+
 def test_other_signals_are_forwarded_while_there_is_a_child() -> None:
     life = Life()
     hangup = Asked(signal.SIGHUP, stop=False)
@@ -407,89 +377,3 @@ def test_after_its_end_nothing_is_done() -> None:
 @pytest.mark.parametrize(("status", "code"), [(0, 0), (3, 3), (-9, 137), (-15, 143)])
 def test_exit_codes_are_what_a_shell_makes_of_them(status: int, code: int) -> None:
     assert exit_code(status) == code
-
-
-# ---- any order
-
-
-PAGES = st.none() | st.builds(
-    known, ready=st.booleans(), registered=st.booleans(), identity=st.sampled_from([None, WHO]),
-    lease_end_ms=st.sampled_from([0, 1_000_001, 1_002_000, 1 << 50]),
-)  # fmt: skip
-WISHES = st.one_of(
-    st.builds(Tick, PAGES), st.builds(Exited, st.sampled_from([0, 1, 3, -9]), PAGES), st.just(TERM),
-    st.sampled_from([Reported(), Asked(1, stop=False), SpawnFailed("the next one")]),
-)  # fmt: skip
-
-
-class World:
-    """Keeps the invariants' books while anything happens in any order."""
-
-    def __init__(self, *, passes: bool = False) -> None:
-        self.life = Life(passes=passes)
-        self.alive = False
-        self.incarnation = ""
-        self.reported: set[str] = set()
-        self.taking = False
-        self.left = False
-        self.stopped = False
-        self.refused = False
-
-    def happen(self, event: Event, after: int) -> None:
-        if isinstance(event, Exited):
-            if not self.alive:
-                return
-            self.alive = False
-        if isinstance(event, SpawnFailed):
-            self.refused = True
-            return
-        if isinstance(event, Tick) and not self.alive:
-            event = Tick()
-        self.stopped = self.stopped or event == TERM
-        for action in self.life(event, after):
-            self.act(action)
-
-    def act(self, action: Action) -> None:
-        assert not self.left, "nothing is done after the end"
-        match action:
-            case Spawn():
-                assert not self.alive, "one child at a time"
-                assert not self.stopped, "no child is started after a stop"
-                if self.refused:
-                    self.refused = False
-                    assert [each for each in self.life(SpawnFailed("no")) if isinstance(each, Take)] == []
-                    return
-                self.alive, self.incarnation = True, f"{self.life.spawned:032x}"
-                self.life.spawned += 1
-                self.life(Spawned(self.incarnation))
-            case Kill():
-                assert self.alive, "only a child is sent signals"
-            case Report():
-                assert not self.alive, "an exit is reported after it was seen"
-                assert action.exit == Exit(WHO, self.incarnation)
-                assert self.incarnation not in self.reported
-                self.reported.add(self.incarnation)
-            case Take():
-                assert action.on != self.taking, "only a change is said"
-                self.taking = action.on
-            case Leave():
-                assert self.stopped, "only a stop from outside ends the guardian"
-                assert not self.alive, "no child is left behind"
-                self.left = True
-
-
-@given(st.lists(st.tuples(WISHES, st.sampled_from([0, 20, 200, 900, 20_000])), max_size=80), st.booleans())
-def test_whatever_happens_in_any_order_the_invariants_hold(history: list[tuple[Event, int]], passes: bool) -> None:
-    world = World(passes=passes)
-    for event, after in history:
-        world.happen(event, after)
-    machine = world.life.machine
-    assert machine.has_child == world.alive
-    if machine.phase is not Phase.STOPPING and world.life.spawned:
-        assert world.taking == (machine.phase not in {Phase.SERVING, Phase.ENDED})
-    if not world.stopped:
-        for _ in range(3_000):  # it is always on the way to a child that serves
-            world.happen(Tick(known()), 200)
-            if machine.phase in {Phase.SERVING, Phase.DOOMED}:
-                break
-        assert machine.phase in {Phase.SERVING, Phase.DOOMED}
