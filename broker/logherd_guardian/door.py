@@ -10,7 +10,7 @@ import socket
 from logherd_guardian.clock import clock_ms
 from logherd_guardian.peers import Peers
 from logherd_guardian.proxy import proxy_header
-from logherd_guardian.relay import Relay
+from logherd_guardian.relay import RESET, Relay
 from logherd_guardian.resolver import Resolver
 from logherd_guardian.sayings import say
 from logherd_guardian.spare import Spare, keep_alive
@@ -79,7 +79,7 @@ class Door:
                 spare.close()
                 self._spares.remove(spare)
         for relay in [each for each in self._relays if self._is_over(each, now)]:
-            relay.close(reset=now - relay.moved_at < _QUIET_MS)
+            relay.close()
             self._forget(relay)
         self._arrange(now)
 
@@ -153,6 +153,7 @@ class Door:
         client.settimeout(0)
         try:
             keep_alive(client)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)  # also if nobody is left to serve it
             header = proxy_header(source, client.getsockname()[:2], self._name)
         except OSError:  # gone already
             client.close()

@@ -15,14 +15,14 @@ from struct import Struct
 
 from logherd_guardian.clock import clock_ms
 
-__all__ = ["BUFFER_BYTES", "Relay"]
+__all__ = ["BUFFER_BYTES", "RESET", "Relay"]
 
 BUFFER_BYTES = 64 << 10
 _ROUNDS_MAX = 4
 """So many buffers are moved before others have their turn."""
 _LINGER = Struct("ii")
-_RESET, _FIN = _LINGER.pack(1, 0), _LINGER.pack(0, 0)
-"""How the kernel ends a connection: see tcp_close in Linux."""
+RESET, _FIN = _LINGER.pack(1, 0), _LINGER.pack(0, 0)
+"""Values of SO_LINGER: how the kernel ends a connection, see tcp_close in Linux."""
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
@@ -53,7 +53,7 @@ class Relay:
         self._buffer = buffer
         self._ended = ended
         for side in self._sides:
-            side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._watch()
 
     @property
@@ -63,7 +63,7 @@ class Relay:
     def close(self, *, reset: bool = True) -> None:
         """End both connections: with a reset, so that a client looks at once for what was on its way, or with FIN."""
         for side in self._sides:
-            side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET if reset else _FIN)
+            side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET if reset else _FIN)
             if side.fileno() >= 0 and side in self._selector.get_map():
                 self._selector.unregister(side)
             side.close()
