@@ -87,6 +87,8 @@ def parse_address(text: str) -> Address:
         host = host[1:-1]
     elif ":" in host:
         raise UsageError(f"{text}: an IPv6 address stands in [ ]")
+    if not host.isprintable():
+        raise UsageError(f"{text!a}: a host of characters that none can have")
     digits = port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS_MAX
     if not colon or not digits or int(port) > _PORT_MAX:
         raise UsageError(f"{text}: HOST:PORT is expected")

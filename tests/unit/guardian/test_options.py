@@ -36,6 +36,13 @@ def test_thousands_of_digits_are_no_port_whoever_names_them() -> None:
         parse_address("a:" + "9" * 5000)
 
 
+@pytest.mark.parametrize("host", ["a\0b", "\ud800", "a\nb"])
+def test_a_host_of_characters_that_none_can_have_is_refused_whoever_names_it(host: str) -> None:
+    """The system's own functions would take some for a programmer's mistake, which ends a guardian."""
+    with pytest.raises(UsageError, match="a host of characters that none can have"):
+        parse_address(f"{host}:1")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
