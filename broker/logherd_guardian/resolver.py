@@ -19,6 +19,8 @@ _SECONDS_MAX = 10
 _FRESH_MS = 1_000
 _ANSWER_BYTES_MAX = 64 << 10
 _NAMES_MAX = 256
+_DESCRIPTORS_MAX = 1 << 18
+"""Above every number that a guardian uses. The system's limit may be a thousand million; some close one by one."""
 
 
 def literal(host: str) -> bool:
@@ -44,9 +46,13 @@ class Resolver:
         self._asked_at: int | None = None
 
     def learn(self, addresses: Iterable[str]) -> None:
-        """Ask for these before they matter."""
+        """Ask for these before they matter. Raises: UsageError."""
         for address in addresses:
-            self.find(address, 0)
+            host, _ = parse_address(address)
+            if not literal(host):
+                self._remember(host)
+        if self._names:
+            self._ask(0)
         self._asked_at = None
 
     def find(self, address: str, now: int) -> Address | None:
@@ -57,12 +63,15 @@ class Resolver:
             return None
         if literal(host):
             return host, port
-        if host not in self._names and len(self._names) < _NAMES_MAX:
-            self._names[host] = None
-            self._asked_at = None
+        self._remember(host)
         self._ask(now)
         found = self._names.get(host)
         return None if found is None else (found, port)
+
+    def _remember(self, host: str) -> None:
+        if host not in self._names and len(self._names) < _NAMES_MAX:
+            self._names[host] = None
+            self._asked_at = None
 
     def _ask(self, now: int) -> None:
         if self._pipe is not None or (self._asked_at is not None and now - self._asked_at < _FRESH_MS):
@@ -112,7 +121,7 @@ def _answer(names: Iterable[str], writer: int) -> None:
             signal.signal(number, signal.SIG_DFL)
         signal.alarm(_SECONDS_MAX)
         os.closerange(3, writer)
-        os.closerange(writer + 1, os.sysconf("SC_OPEN_MAX"))
+        os.closerange(writer + 1, _DESCRIPTORS_MAX)
         for name in names:
             try:
                 # As bytes: text would load the tables of international names.

@@ -1,0 +1,134 @@
+"""Names are asked for in a fork. It is real here, and what the system knows is not."""
+
+import os
+import selectors
+import socket
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import pytest
+
+from logherd_guardian.brood import Brood
+from logherd_guardian.resolver import Resolver
+from logherd_guardian.shell import dispatch
+
+Known = Callable[[str], str]
+FRESH_MS = 1_000
+
+
+class Forks:
+    """A brood that only remembers whom it must spare."""
+
+    def __init__(self) -> None:
+        self.spared: set[int] = set()
+
+
+class Asking:
+    """A resolver, and the end of its forks."""
+
+    def __init__(self) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.forks = Forks()
+        self.resolver = Resolver(self.selector, cast("Brood", self.forks))
+
+    def hear(self) -> None:
+        """Until the answer of the fork under way has been taken."""
+        (fork,) = self.forks.spared
+        while self.selector.get_map():
+            dispatch(self.selector, 15_000)
+        self.forks.spared.remove(fork)
+        os.waitpid(fork, 0)
+
+
+@pytest.fixture
+def asking() -> Iterator[Asking]:
+    made = Asking()
+    yield made
+    assert not made.forks.spared
+    made.selector.close()
+
+
+@pytest.fixture
+def know(monkeypatch: pytest.MonkeyPatch) -> Callable[[Known], None]:
+    """Let the system know addresses of names."""
+
+    def use(known: Known) -> None:
+        def getaddrinfo(name: bytes, *_: object, **__: object) -> list[tuple[object, ...]]:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (known(name.decode()), 0))]
+
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+    return use
+
+
+def test_a_name_is_known_once_the_fork_has_answered_and_asked_for_again_after_a_second(
+    asking: Asking, know: Callable[[Known], None]
+) -> None:
+    know(lambda _: "10.0.0.1")
+    find = asking.resolver.find
+    assert find("a:7", 5_000) is None
+    asking.hear()
+    know(lambda _: "10.0.0.2")
+    assert find("a:7", 5_000 + FRESH_MS - 1) == ("10.0.0.1", 7)
+    assert not asking.forks.spared
+    assert find("a:7", 5_000 + FRESH_MS) == ("10.0.0.1", 7)
+    asking.hear()
+    assert find("a:8", 5_000 + FRESH_MS) == ("10.0.0.2", 8)
+
+
+def test_a_name_without_an_address_hides_no_other_and_keeps_what_it_had(
+    asking: Asking, know: Callable[[Known], None]
+) -> None:
+    def gone(name: str) -> str:
+        if name == "a":
+            raise socket.gaierror(socket.EAI_NONAME, "not known")
+        return {"b": "10.0.0.2", "c": "no address"}[name]
+
+    know(lambda _: "10.0.0.1")
+    asking.resolver.learn(("a:7", "b:7", "c:7"))
+    asking.hear()
+    know(gone)
+    find = asking.resolver.find
+    assert find("a:7", 0) == ("10.0.0.1", 7)
+    asking.hear()
+    assert [find(f"{name}:7", 1) for name in "abc"] == [("10.0.0.1", 7), ("10.0.0.2", 7), ("10.0.0.1", 7)]
+
+
+def test_what_is_learned_is_known_before_it_matters(asking: Asking, know: Callable[[Known], None]) -> None:
+    know(lambda _: "10.0.0.1")
+    asking.resolver.learn(("10.0.0.9:7", "a:7", "b:7", "c:7"))
+    asking.hear()
+    know(lambda _: "10.0.0.2")
+    assert [asking.resolver.find(f"{name}:7", 0) for name in "abc"] == [("10.0.0.1", 7)] * 3
+    asking.hear()
+
+
+def test_an_address_is_nobodys_name_and_what_is_no_address_is_never_asked_for(asking: Asking) -> None:
+    find = asking.resolver.find
+    assert [find(text, 0) for text in ("10.0.0.1:7", "[::1]:7", "a", "a\0b:7")] == [
+        ("10.0.0.1", 7), ("::1", 7), None, None,
+    ]  # fmt: skip
+    asking.resolver.learn(("10.0.0.1:7", "[::1]:7"))
+    assert not asking.forks.spared
+
+
+def test_the_fork_holds_nothing_open_however_many_descriptors_there_may_be(
+    asking: Asking, know: Callable[[Known], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system without close_range closes them one by one; a container may have a thousand million."""
+
+    def one_by_one(low: int, high: int) -> None:
+        assert high - low <= 1 << 20, "this takes minutes"
+        for number in range(low, min(high, 1 << 10)):
+            try:
+                os.close(number)
+            except OSError:
+                continue
+
+    monkeypatch.setattr(os, "sysconf", lambda _: (1 << 30) - 1)
+    monkeypatch.setattr(os, "closerange", one_by_one)
+    know(lambda _: f"10.0.0.{sum(os.path.exists(f'/proc/self/fd/{number}') for number in range(1 << 10))}")
+    with socket.create_server(("127.0.0.1", 0)):
+        asking.resolver.find("a:7", 0)
+        asking.hear()
+    assert asking.resolver.find("a:7", 1) == ("10.0.0.4", 7), "the standard ones and the way back"
