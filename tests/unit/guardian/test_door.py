@@ -1,5 +1,6 @@
 """A listening socket while no child accepts on it. Client and peer are real sockets, and the test is both."""
 
+import errno
 import selectors
 import socket
 from collections.abc import Iterator
@@ -17,6 +18,19 @@ from logherd_guardian.shell import dispatch
 
 SPARES = 4
 LINGER_MS = 60_000
+HALF_ENDED_MS = 30_000
+PLACES = 8
+
+
+class Listener(socket.socket):
+    """Accepts nobody while a test says why."""
+
+    number = 0
+
+    def accept(self) -> tuple[socket.socket, tuple[str, int]]:
+        if self.number:
+            raise OSError(self.number, "no more")
+        return super().accept()
 
 
 class Place:
@@ -27,8 +41,10 @@ class Place:
         self.peer = socket.create_server(("127.0.0.1", 0), backlog=16)
         self.dialled: list[socket.socket] = []
         self.clients: list[socket.socket] = []
-        self.allowance = Allowance(8, LINGER_MS)
-        listener = socket.create_server(("127.0.0.1", 0))
+        self.allowance = Allowance(PLACES, LINGER_MS)
+        self.listener = listener = Listener()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
         listener.settimeout(0)
         address = f"127.0.0.1:{self.peer.getsockname()[1]}"
         resolver = Resolver(self.selector, cast("Brood", None))  # it is asked for no name
@@ -45,6 +61,19 @@ class Place:
                 self.dialled.append(self.peer.accept()[0])
                 self.dialled[-1].sendall(GREETING)
             dispatch(self.selector, 5_000)
+
+    def passed_on(self) -> socket.socket:
+        """A client that has been given to the peer."""
+        self.greet()
+        left = self.allowance.left
+        client = self.connect()
+        self.accept()
+        assert self.allowance.left == left - 1
+        return client
+
+    @property
+    def is_watched(self) -> bool:
+        return self.listener in self.selector.get_map()
 
     def connect(self) -> socket.socket:
         self.clients.append(socket.create_connection(self.door.listener.getsockname(), timeout=5))
@@ -75,21 +104,114 @@ def test_a_client_for_whom_every_proven_peer_has_just_gone_is_reset(place: Place
     place.accept()
     with pytest.raises(ConnectionResetError):
         client.recv(1)
-    assert place.allowance.left == 8
+    assert place.allowance.left == PLACES
 
 
 def test_a_quiet_client_whose_time_is_over_is_reset_because_its_request_may_wait_at_the_peer(place: Place) -> None:
     """A pull that waits for messages, a send that is held while nobody leads: nothing moves meanwhile."""
-    place.greet()
-    client = place.connect()
-    place.accept()
+    client = place.passed_on()
     client.sendall(b"x")
     dispatch(place.selector, 5_000)
     began = clock_ms()
     place.door.take(began, on=False)
     place.door.tick(began + LINGER_MS - 1)
-    assert place.allowance.left == 7
+    assert place.allowance.left == PLACES - 1
     place.door.tick(began + LINGER_MS)
-    assert place.allowance.left == 8
+    assert place.allowance.left == PLACES
     with pytest.raises(ConnectionResetError):
         client.recv(1)
+
+
+def test_a_connection_that_has_half_ended_takes_no_place_for_ever(place: Place) -> None:
+    client = place.passed_on()
+    client.shutdown(socket.SHUT_WR)
+    dispatch(place.selector, 5_000)
+    ended = clock_ms()
+    place.door.tick(ended + HALF_ENDED_MS - 1_000)
+    assert place.allowance.left == PLACES - 1
+    place.door.tick(ended + HALF_ENDED_MS)
+    assert place.allowance.left == PLACES
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+
+
+def test_whoever_is_passed_on_during_an_outage_is_not_ended_in_it(place: Place) -> None:
+    place.passed_on()
+    place.door.tick(clock_ms() + 10 * LINGER_MS)
+    assert place.allowance.left == PLACES - 1
+
+
+def test_one_who_keeps_talking_stays_for_twice_the_time(place: Place) -> None:
+    client = place.passed_on()
+    began = clock_ms() - LINGER_MS - 1_000
+    place.door.take(began, on=False)
+    client.sendall(b"x")
+    dispatch(place.selector, 5_000)
+    place.door.tick(clock_ms())
+    assert place.allowance.left == PLACES - 1
+    place.door.tick(began + 2 * LINGER_MS)
+    assert place.allowance.left == PLACES
+
+
+def test_a_proof_is_as_old_as_a_second_at_most(place: Place) -> None:
+    place.greet()
+    proven = list(place.door._spares)
+    place.door.tick(max(spare.since for spare in proven) + 1_000)
+    assert not set(proven) & set(place.door._spares)
+    assert not place.is_watched
+    for each in place.dialled:
+        assert each.recv(1) == b""
+
+
+def test_a_peer_that_says_more_than_its_greeting_is_lost(place: Place) -> None:
+    place.greet()
+    for each in place.dialled:
+        each.sendall(b"?")
+    while any(spare.greeted for spare in place.door._spares):
+        dispatch(place.selector, 5_000)
+    assert not place.is_watched
+
+
+def test_a_socket_that_cannot_be_accepted_from_is_left_alone_for_a_moment(place: Place) -> None:
+    """As without free descriptors: whoever asks at once again would do nothing else."""
+    place.greet()
+    place.connect()
+    place.listener.number = errno.EMFILE
+    place.accept()
+    assert not place.is_watched
+    place.listener.number = 0
+    place.door.tick(place.door._rest_until - 1)
+    assert not place.is_watched
+    place.door.tick(place.door._rest_until)
+    assert place.is_watched
+    place.accept()
+    assert place.allowance.left == PLACES - 1
+
+
+def test_nobody_is_taken_without_room(place: Place) -> None:
+    place.allowance.left = 1
+    place.passed_on()
+    assert not place.is_watched
+    place.connect()
+    place.accept()
+    assert len(place.door._relays) == 1
+
+
+def test_a_door_that_is_left_to_the_child_keeps_no_proven_connection(place: Place) -> None:
+    place.greet()
+    place.door.take(clock_ms(), on=False)
+    assert not place.is_watched
+    for each in place.dialled:
+        assert each.recv(1) == b""
+    place.door.tick(clock_ms())
+    assert len(place.selector.get_map()) == 0
+
+
+def test_nothing_is_asked_of_a_side_from_which_nothing_is_awaited(place: Place) -> None:
+    """The end of a connection stays readable for ever: who looks again and again does nothing else."""
+    client = place.passed_on()
+    place.door.take(clock_ms(), on=False)
+    before = len(place.selector.get_map())
+    client.shutdown(socket.SHUT_WR)
+    dispatch(place.selector, 5_000)
+    assert len(place.selector.get_map()) == before - 1
