@@ -3,7 +3,7 @@
 from collections import Counter
 from random import Random
 
-from logherd.store.errors import StoreDamaged
+from logherd.store.errors import StoreDamaged, StoreStopped
 from sim.disk import SimulatedCrash
 from sim.history import History
 
@@ -21,6 +21,9 @@ def run_history(seed: int) -> Counter[str]:
         _refuse_rot(history, random, seen)
         while True:  # open, perhaps crashing on the way, again and again
             history.disk.crash_after(random.choice([None, random.randrange(1, 40)]))
+            if random.random() < 0.1:
+                history.disk.failing_flush = random.randrange(8)
+                history.disk.failing_path = random.choice(["", "/commitlog/"])
             seen["states"] += 1
             try:
                 recovery = history.open().recovery
@@ -28,10 +31,15 @@ def run_history(seed: int) -> Counter[str]:
                 seen["crashed while recovering"] += 1
                 history.crash(power=random.random() < 0.8)
                 continue
+            except (OSError, StoreStopped):
+                seen["a flush failed while recovering"] += 1
+                history.crash(power=random.random() < 0.3)
+                continue
             except StoreDamaged as error:
                 raise AssertionError(f"refused after an honest crash: {error}") from error
             break
         history.disk.crash_after(None)
+        history.disk.failing_flush = None
         seen.update((f"store: {recovery.store}", f"tail: {recovery.tail}", f"derived: {recovery.derived}"))
         history.check()
         seen["some of the log was deleted"] += history.store.min_position > 0

@@ -405,6 +405,9 @@ def run_replica_history(seed: int) -> Counter[str]:
     for _ in range(_LIVES):
         while True:
             history.disk.crash_after(random.choice([None, random.randrange(1, 40)]))
+            if random.random() < 0.1:
+                history.disk.failing_flush = random.randrange(8)
+                history.disk.failing_path = random.choice(["", "/commitlog/"])
             seen["states"] += 1
             try:
                 recovery = history.open().recovery
@@ -412,10 +415,15 @@ def run_replica_history(seed: int) -> Counter[str]:
                 seen["crashed while recovering"] += 1
                 history.crash(power=random.random() < 0.8)
                 continue
+            except (OSError, StoreStopped):
+                seen["a flush failed while recovering"] += 1
+                history.crash(power=random.random() < 0.3)
+                continue
             except StoreDamaged as error:
                 raise AssertionError(f"refused after an honest crash: {error}") from error
             break
         history.disk.crash_after(None)
+        history.disk.failing_flush = None
         seen.update((f"tail: {recovery.tail}", f"derived: {recovery.derived}"))
         seen["opened with an uncommitted end"] += history.store.committed_position < history.store.end_position
         history.check()

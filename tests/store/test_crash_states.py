@@ -10,7 +10,8 @@ from sim.lives import run_history
 
 STATES = int(os.environ.get("LOGHERD_CRASH_STATES", "5000")) * 8 // 10  # others: test_replica_crash_states.py
 MARKS = (
-    "crashed while recovering", "refused rot", "stopped by a failed flush", "refused for want of space",
+    "crashed while recovering", "a flush failed while recovering", "refused rot", "stopped by a failed flush",
+    "refused for want of space",
     "some of the log was deleted", "derived files equal those derived anew", "store: new", "store: checkpoint lost",
     "store: ours", "tail: end", "tail: torn", "tail: torn, head lost", "derived: whole", "derived: files damaged",
 )  # fmt: skip

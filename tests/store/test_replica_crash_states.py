@@ -10,7 +10,8 @@ from sim.replica_lives import run_replica_history
 
 STATES = int(os.environ.get("LOGHERD_CRASH_STATES", "5000")) * 3 // 10
 MARKS = (
-    "crashed while recovering", "crashed in a cut", "cut", "committed", "deletion committed",
+    "crashed while recovering", "a flush failed while recovering", "crashed in a cut", "cut", "committed",
+    "deletion committed",
     "refused damage on the way", "shipped with an outline",
     "opened with an uncommitted end", "stopped by a failed flush", "refused for want of space", "tail: new",
     "tail: end", "tail: torn", "tail: torn, head lost", "derived: whole", "derived: files damaged",

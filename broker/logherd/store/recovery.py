@@ -212,9 +212,7 @@ def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lo
     # From here on files are changed: every refusal that needs no derived file has been ruled out.
     if found.row.action is StoreAction.CREATE:
         write_format(files, root, wanted_format(options, known, adopted_end=0))
-    segments = _prepare_segments(
-        files, root, options, survey, tail, log_start=checkpoint.log_start, loose=checkpoint.loose
-    )
+    segments = _prepare_segments(files, root, options, survey, tail, checkpoint)
     position = tail.position if tail is not None else segments[0].start
     # A replica is told by another one, before it has anything of that.
     bare_end = checkpoint.bare_end if options.replicated else min(checkpoint.bare_end, position)
@@ -270,18 +268,17 @@ def _believed(found: Look, options: StoreOptions) -> Checkpoint:
 
 
 def _prepare_segments(
-    files: Files, root: str, options: StoreOptions, survey: SegmentSurvey, tail: Tail | None, *, log_start: int,
-    loose: int,
-) -> list[Segment]:  # fmt: skip
+    files: Files, root: str, options: StoreOptions, survey: SegmentSurvey, tail: Tail | None, checkpoint: Checkpoint
+) -> list[Segment]:
     """Carry out what was decided about the log's files; the segments, the last of them with room or a successor."""
     directory = f"{root}/commitlog"
     files.make_directory(directory)
     files.sync_dir(root)
     segments = carry_out(files, root, survey, segment_bytes=options.log.segment_bytes)
     if tail is not None:
-        # Zeros that are read below `loose` may be in the cache only, of a cut that the process before did not finish.
-        if tail.row.action is TailAction.CUT or tail.position < loose:
-            cut_tail(segments, tail.position, max(tail.behind, loose))
+        # Zeros may be in the cache only, of a cut that the process before did not finish: all that it can have reached.
+        if tail.row.action is TailAction.CUT or tail.position < checkpoint.loose:
+            cut_tail(segments, tail.position, max(tail.behind, tail.position + checkpoint.reach(tail.position)))
         while len(segments) > 1 and segments[-2].start > tail.position:
             extra = segments.pop()  # prepared ahead of appends that were never written
             extra.close()
@@ -291,7 +288,7 @@ def _prepare_segments(
             return segments
     elif segments:
         return segments
-    start = segments[-1].end if segments else log_start
+    start = segments[-1].end if segments else checkpoint.log_start
     try:
         segments.append(Segment.create(files, directory, start, options.log.segment_bytes))
     except OSError as error:

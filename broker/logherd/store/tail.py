@@ -9,6 +9,8 @@ from logherd.store.segment import Segment
 __all__ = ["cut_tail", "last_written_byte", "look_behind", "write_again"]
 
 _CHUNK_BYTES = 16 << 20
+_NO_RECORD = b"\xff" * 8
+"""Length and magic number of nothing."""
 
 
 def _parts(segments: list[Segment], position: int, end: int) -> Iterator[tuple[Segment, int, int]]:
@@ -54,20 +56,25 @@ def look_behind(segments: list[Segment], position: int, window: int, *, bare_end
 
 
 def cut_tail(segments: list[Segment], position: int, end: int) -> None:
-    """Zero the log from `position` to `end`: first, durably, the header that would begin a record there, then the rest.
+    """Zero the log from `position` to `end`. First, durably, no record begins at `position` any more, which is the cut;
+    then the rest becomes zeros; only when these are durable, what tells that they may not be goes.
 
-    A crash in between leaves a log that ends at `position` all the same. Raises OSError.
+    After a crash, or a failed flush whose zeros are in the cache only, the log ends at `position` all the same, and as
+    that is no end in order, it is cut again when it is opened. Raises OSError.
     """
-    for segment in segments:
-        if segment.start <= position < segment.end:
-            size = min(8, segment.end - position)
-            segment.file.write(position - segment.start, (bytes(size),))
-            segment.file.flush()
-    for segment, first, last in list(_parts(segments, position, end)):
-        segment.file.write(first, (bytes(last - first),))
-    for segment in segments:
-        if segment.end > position and segment.start < end:
-            segment.file.flush()
+    segment = next((each for each in segments if each.start <= position < each.end), None)
+    if segment is None:
+        return
+    at, size = position - segment.start, min(len(_NO_RECORD), segment.end - position)
+    segment.file.write(at, (_NO_RECORD[:size],))
+    segment.file.flush()
+    for each, first, last in list(_parts(segments, position + size, end)):
+        each.file.write(first, (bytes(last - first),))
+    for each in segments:
+        if each.end > position and each.start < end:
+            each.file.flush()
+    segment.file.write(at, (bytes(size),))
+    segment.file.flush()
 
 
 def write_again(segments: list[Segment], position: int, end: int) -> None:

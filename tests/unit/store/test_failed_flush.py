@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from logherd.store import MessageStore, StoreStopped
+from sim.disk import SimulatedCrash
 from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, small_options
 
 PAGE = 4096
@@ -111,6 +112,31 @@ def test_no_record_comes_back_after_a_cut_whose_flush_failed(disk):
     sized(store, 2 * PAGE - size)
     written(store)
     assert opened(disk.crash(Random(2), power=True), replicated=True).end_position == 2 * PAGE
+
+
+@pytest.mark.parametrize("replicated", [False, True])
+@pytest.mark.parametrize("flushes", [0, 1, 2])
+def test_no_record_comes_back_behind_a_torn_one_when_a_flush_of_its_cut_failed(disk, flushes, replicated):
+    store = opened(disk, replicated=replicated)
+    sized(store, 2 * PAGE)
+    sized(store, 300)
+    disk.crash_after(1, at="write /data/commitlog/")
+    with pytest.raises(SimulatedCrash):
+        written(store)
+    disk.crash_after(None)
+    log = disk.open("/data/commitlog/" + "0" * 20)
+    log.write(0, (bytes(512),))
+    log.flush()  # power was lost: all but the first sector had reached the disk
+    disk = disk.crash(Random(1), power=True)
+    disk.failing_flush, disk.failing_path = flushes, "/commitlog/"
+    with pytest.raises(OSError, match="simulated"):
+        opened(disk, replicated=replicated)
+    disk = disk.crash(Random(1), power=False)
+    store = opened(disk, replicated=replicated)
+    assert store.end_position == 0
+    sized(store, 2 * PAGE)
+    written(store)
+    assert opened(disk.crash(Random(2), power=True), replicated=replicated).end_position == 2 * PAGE
 
 
 def test_a_run_that_ends_a_segment_with_a_long_blank_is_written_once_more_from_where_it_begins(disk):
