@@ -4,7 +4,8 @@ import pytest
 
 from logherd.model.record import CHECKSUM_SIZE, encode_blank, encode_record
 from logherd.store import StoreDamaged
-from unit.store.helpers import HOST, SimDisk, append, bodies, flush, open_store, settle
+from logherd.store.tools import repair
+from unit.store.helpers import HOST, ROOT, SimDisk, append, bodies, flush, open_store, settle
 
 SEGMENT = 8192
 
@@ -67,6 +68,19 @@ def test_a_rocketmq_store_is_adopted_and_read_in_full():
     store = open_store(disk)
     assert store.recovery.store == "ours"
     assert bodies(store) == [*written, b"ours"]
+
+
+def test_a_rocketmq_store_whose_oldest_files_were_deleted_is_adopted():
+    disk, written, end = rocketmq_store()
+    disk.unlink("/data/commitlog/" + "0" * 20)
+    assert not repair(ROOT, apply=False, files=disk).steps
+    store = open_store(disk)
+    assert (store.recovery.store, store.min_position, store.end_position) == ("RocketMQ's", SEGMENT, end)
+    found = bodies(store)
+    assert 0 < len(found) < len(written)
+    assert found == written[-len(found) :]
+    store.close()
+    assert bodies(open_store(disk)) == found
 
 
 def test_an_adopted_store_can_be_derived_again_and_again():

@@ -156,6 +156,21 @@ def test_a_lost_checkpoint_has_all_derived_again(disk):
     assert bodies(store) == written
 
 
+def test_a_lost_checkpoint_does_not_tell_where_the_log_begins(disk):
+    store = open_store(disk, retention={"bytes_max": 8192})
+    while store.end_position < 4 * 8192:
+        append(store)
+        flush(store)
+    settle(store)
+    assert store.apply_retention(0, 1 << 62) > 1
+    settle(store)
+    begin, left = store.min_position, bodies(store)
+    store.close()
+    disk.unlink("/data/checkpoint")
+    store = open_store(disk)
+    assert (store.recovery.store, store.min_position, bodies(store)) == ("checkpoint lost", begin, left)
+
+
 def test_a_lost_format_file_is_written_again(disk):
     written = filled(disk)
     content = disk.names["/data/store.json"].content()

@@ -134,7 +134,7 @@ def test_showing_what_the_group_has_not_committed_is_caught(monkeypatch):
 
 def test_keeping_units_of_records_that_were_cut_is_caught(monkeypatch):
     monkeypatch.setattr(QueueLog, "cut", lambda self, position: None)
-    caught_by("the next one here", "L3", "committed units", run=run_replica_history)
+    caught_by("the next one here", "L3", "committed units", "which ends at", run=run_replica_history)
 
 
 def test_deleting_a_queue_before_that_is_committed_is_caught(monkeypatch):

@@ -104,7 +104,7 @@ def _repair(files: Files, root: str, *, apply: bool, derive: bool) -> RepairPlan
         derive = True
     if derive:
         steps.append(RepairStep("derive queues and index from the log when it is opened", f"{root}/queues"))
-    if chain and chain[0].start > believed.log_start:
+    if chain and checkpoint is not None and chain[0].start > checkpoint.log_start:
         steps.append(RepairStep(f"let the log begin at position {chain[0].start}", chain[0].path))
     if steps and apply:
         _apply(files, root, steps, segments=segments, chain=chain, end=end, checkpoint=believed)
