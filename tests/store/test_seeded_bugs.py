@@ -68,7 +68,7 @@ def test_b07_going_on_after_a_failed_flush_is_caught(monkeypatch):
 
     monkeypatch.setattr(LogWriter, "_flush_log", log_and_go_on)
     # The disk keeps the old bytes of the pages that the failed flush called clean: records are missing in the middle.
-    caught_by(*LOST, "below the promise", budget=3000)
+    caught_by(*LOST, "below the promise", "should be there", budget=3000)
 
 
 def test_b08_taking_damage_in_the_middle_for_the_end_is_caught(monkeypatch):
