@@ -11,6 +11,7 @@ from pathlib import Path
 from logherd.app.guarded.relay import WAITING_MAX
 from logherd.kit.errors import LogHerdError
 from logherd.settings.options import BrokerOptions, GuardianOptions
+from logherd.store.index_set import INDEX_FILES_OPEN_MAX
 
 __all__ = [
     "DescriptorShares", "TooFewDescriptors", "grant_descriptors", "relays_for", "share_descriptors", "shares_for",
@@ -56,7 +57,10 @@ def shares_for(options: BrokerOptions) -> DescriptorShares:
     """
     granted = grant_descriptors()
     directory = Path(options.data_dir)
-    held = sum(len(list(path.iterdir())) for path in (directory / "commitlog", directory / "index") if path.is_dir())
+    segments, indexed = (
+        len(list(path.iterdir())) if path.is_dir() else 0 for path in (directory / "commitlog", directory / "index")
+    )
+    held = segments + min(indexed, INDEX_FILES_OPEN_MAX)
     return share_descriptors(
         granted, segments=held + max(4, granted // 64), connections=options.limits.connections,
         relays=relays_for(options.guardian),

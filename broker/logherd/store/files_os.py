@@ -91,6 +91,7 @@ class _OsFile:
             yield start, at
 
     def close(self) -> None:
+        self._mapping = None
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

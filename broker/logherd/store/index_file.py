@@ -80,6 +80,11 @@ class IndexFile:
             raise
         return cls(path, name, file, slots=slots, view=view)
 
+    def close(self) -> None:
+        """Let go of both descriptors, the file's and the mapping's; what the header said is kept."""
+        self.file.close()
+        self._words = self._view = memoryview(b"")
+
     def restart(self, count: int, used_slots: int) -> None:
         """Go back to `count` after a crash: what came later is derived again."""
         self.count = max(count, 1)

@@ -1,4 +1,8 @@
-"""All files of the key index: adding entries on the writer thread, looking keys up on the owner thread."""
+"""All files of the key index: adding entries on the writer thread, looking keys up on the owner thread.
+
+The writer has the newest file open, and the owner, for itself, the newest few in which it has looked; each takes two
+descriptors. There may be very many files, as there are many keys and a setting says how few are in each.
+"""
 
 from array import array
 from collections.abc import Iterator
@@ -14,10 +18,13 @@ from logherd.store.index_file import IndexFile, index_name, index_timestamp
 from logherd.store.key_index import PENDING
 from logherd.store.writer import LogWriter, patiently, with_descriptor
 
-__all__ = ["IndexDamaged", "IndexSet", "index_directory"]
+__all__ = ["INDEX_FILES_OPEN_MAX", "IndexDamaged", "IndexSet", "index_directory"]
 
 _CHUNK_ENTRIES = 512  # about 0.5 ms of work between two looks at the queue of batches
 _REGION_SLOTS = 1 << 18  # 1 MiB
+_KEPT_OPEN = 8
+INDEX_FILES_OPEN_MAX = _KEPT_OPEN + 2
+"""The writer's, those that the owner keeps open, and one in which it looks only now."""
 
 
 def index_directory(root: str) -> str:
@@ -29,12 +36,12 @@ class IndexDamaged(Exception):
 
 
 class IndexSet:
-    """The index's files, oldest first.
+    """The index's files, oldest first; only the newest is open.
 
     Entries of one `add` are all visible at its end; until then their owner keeps them in memory.
     """
 
-    __slots__ = ("_directory", "_entries", "_files", "_root", "_slots", "_writer", "files")
+    __slots__ = ("_directory", "_entries", "_files", "_looked_in", "_root", "_slots", "_writer", "files")
 
     def __init__(self, files: Files, root: str, writer: LogWriter, *, slots: int, entries: int) -> None:
         self._files = files
@@ -44,6 +51,8 @@ class IndexSet:
         self._slots = slots
         self._entries = entries
         self.files: list[IndexFile] = []
+        self._looked_in: dict[int, IndexFile] = {}
+        """By name, the owner's own."""
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Open what the checkpoint names; later files, which hold only what is derived again, are deleted.
@@ -68,6 +77,8 @@ class IndexSet:
                 raise IndexDamaged(f"index file {name:017d} has no header for {count} entries")
             if newest:
                 file.restart(checkpoint.index_count, checkpoint.index_used_slots)
+            else:
+                file.close()
             self.files.append(file)
 
     def clear(self) -> None:
@@ -100,6 +111,8 @@ class IndexSet:
         name = max(int(index_name(timestamp)), self.files[-1].name + 1 if self.files else 0)
         create = partial(IndexFile.open, self._files, self._directory, name, slots=self._slots, writable=True)
         self.files.append((yield from patiently(self._writer, create)))
+        for full in self.files[-2:-1]:
+            full.close()
         yield from with_descriptor(partial(self._files.sync_dir, self._directory))
         yield None
 
@@ -114,26 +127,42 @@ class IndexSet:
         )  # fmt: skip
 
     def positions(self, key_hash: int) -> Iterator[int]:
-        """Positions of records whose key has this hash, newest first. Any thread."""
-        for file in reversed(self.files.copy()):
-            yield from file.positions(key_hash)
+        """Positions of records whose key has this hash, newest first. Owner thread. Raises: OSError."""
+        names = [file.name for file in reversed(self.files.copy())]
+        for name in set(self._looked_in).difference(names[:_KEPT_OPEN]):
+            self._looked_in.pop(name).close()
+        for number, name in enumerate(names):
+            file = self._looked_in.get(name)
+            if file is None:
+                file = IndexFile.open(self._files, self._directory, name, slots=self._slots, writable=False)
+            if number < _KEPT_OPEN:
+                self._looked_in[name] = file
+                yield from file.positions(key_hash)
+                continue
+            try:
+                yield from file.positions(key_hash)
+            finally:
+                file.close()
 
     def take_below(self, min_position: int) -> list[IndexFile]:
         """Forget files, never the newest, all of whose records are below `min_position`; give each to `delete`."""
         taken = [file for file in self.files[:-1] if file.end_position < min_position]
         for file in taken:
             self.files.remove(file)
+            if (looked_in := self._looked_in.pop(file.name, None)) is not None:
+                looked_in.close()
         return taken
 
     def delete(self, file: IndexFile) -> None:
         """Delete a file that was taken; nobody reads it any more."""
-        file.file.close()
+        file.close()
         self._files.unlink(file.path)
 
     def close(self) -> None:
-        for file in self.files:
-            file.file.close()
+        for file in (*self.files, *self._looked_in.values()):
+            file.close()
         self.files = []
+        self._looked_in = {}
 
 
 def _name_entries(file: IndexFile, overlay: dict[int, int]) -> Task:

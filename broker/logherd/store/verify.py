@@ -239,5 +239,5 @@ def _index_row(files: Files, root: str, name: str, slots: int) -> FileReport:
         if previous >= number or position < previous_position:
             report.blame(f"entry {number} names position {position} and entry {previous}")
         previous_position = position
-    file.file.close()
+    file.close()
     return report

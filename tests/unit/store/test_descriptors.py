@@ -10,6 +10,7 @@ import pytest
 
 from logherd.store import MessageStore, RetentionOptions, StoreFull
 from logherd.store.files_os import OsFiles
+from logherd.store.index_set import INDEX_FILES_OPEN_MAX
 from unit.store.helpers import SimClock, append, bodies, flush, none_left, settle, small_options
 
 
@@ -106,6 +107,40 @@ def test_an_index_file_that_waits_for_space_keeps_no_descriptor(
         assert len(os.listdir("/proc/self/fd")) == before
     settle(store)
     assert store.query_index("T", "k", max_count=1, begin=0, end=2000)
+
+
+def test_however_many_files_the_key_index_has_few_of_them_are_open(tmp_path: Path) -> None:
+    options = small_options(derived={"index_entries": 3})
+    before = len(os.listdir("/proc/self/fd"))
+    made = MessageStore.open(tmp_path, options, OsFiles(), clock=SimClock())
+
+    def held_by_index() -> int:
+        return sum("/index/" in str(each.resolve()) for each in Path("/proc/self/fd").iterdir())
+
+    keys = [f"k{number}" for number in range(60)]
+    for key in keys:
+        append(made, properties=f"KEYS\x01{key}\x02".encode())
+        flush(made)
+        settle(made)
+    assert len(list((tmp_path / "index").iterdir())) > 20
+    assert held_by_index() == 2, "the newest file and its mapping"
+    for _ in range(2):
+        for key in keys:
+            assert made.query_index("T", key, max_count=1, begin=0, end=2000)
+        assert held_by_index() <= 2 * INDEX_FILES_OPEN_MAX
+    made.close()
+    made = MessageStore.open(tmp_path, options, OsFiles(), clock=SimClock())
+    assert made.recovery.derived == "whole"
+    assert held_by_index() == 2
+    assert made.query_index("T", keys[0], max_count=1, begin=0, end=2000)
+    made.retention = RetentionOptions(age_ms=1)
+    assert made.apply_retention(1 << 40, 1 << 62)
+    settle(made)
+    assert len(list((tmp_path / "index").iterdir())) < 20
+    assert made.query_index("T", keys[-1], max_count=1, begin=0, end=2000)
+    assert held_by_index() <= 2 * INDEX_FILES_OPEN_MAX
+    made.close()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def no_more(patch: pytest.MonkeyPatch) -> None:
