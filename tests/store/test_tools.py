@@ -1,6 +1,7 @@
 """Verify, repair and export of closed stores."""
 
 import json
+import shutil
 from random import Random
 
 import pytest
@@ -332,6 +333,24 @@ def test_a_replica_of_which_a_copy_was_exported_is_the_one_that_it_was(tmp_path)
     assert bodies(store) == [b"committed"]
     store.truncate(committed)
     store.close()
+
+
+def test_a_store_is_exported_whose_deleted_topic_was_derived_again(written):
+    def opened():
+        derived = {"queue_file_units": 300_000, "index_slots": 5_000_000, "index_entries": 20_000_000}
+        return open_store(OsFiles(), written, log={"segment_bytes": 65536}, derived=derived)
+
+    store = opened()
+    append(store, "deleted")
+    flush(store)
+    store.delete_topic("deleted")
+    store.close()
+    shutil.rmtree(written / "consumequeue")
+    store = opened()
+    assert store.forget_deleted({"deleted": store.end_position}) == ["deleted"]
+    store.close()
+    assert export_rocketmq(written, None, {}, clock=SimClock()).queues == 2
+    assert [path.name for path in (written / "consumequeue").iterdir()] == ["T"]
 
 
 def test_a_store_exported_in_place_is_rocketmqs_and_is_adopted_again(written):

@@ -47,7 +47,7 @@ def export_files(
     directory: Path, out: Path | None, config: Mapping[str, bytes], *, queue_units: int, index_geometry: tuple[int, int]
 ) -> ExportReport:
     """Complete a store that was closed in order and whose derived files are up to date. See tools.export_rocketmq."""
-    queues = listed_queues(OsFiles(), str(directory))
+    queues = [entry for entry in listed_queues(OsFiles(), str(directory)) if entry.units]  # others may have no folder
     sizes = {path.stat().st_size for path in _segments(directory)}
     if len(sizes) > 1:
         raise StoreError(f"segments of {sorted(sizes)} bytes: RocketMQ opens a store only if all have one length")
