@@ -10,21 +10,12 @@ from urllib.parse import urlencode
 
 from logherd_operator.clients.api import Api
 from logherd_operator.clients.errors import ClusterError
-from logherd_operator.handlers.known import KEPT_SLICES, MANAGED, key_of_child
+from logherd_operator.handlers.known import WATCHED, Watched
 from logherd_operator.spec.errors import OperatorError
-from logherd_operator.spec.group import API_VERSION
 
 __all__ = ["Audit", "AuditPace", "Shown", "Thing", "WatchStale"]
 
 _CHUNK = 100
-_GROUPS = "groups"
-_WATCHED = (
-    (_GROUPS, f"/apis/{API_VERSION}", "brokergroups", ""),
-    ("workloads", "/apis/apps/v1", "statefulsets", MANAGED),
-    ("pods", "/api/v1", "pods", MANAGED),
-    ("claims", "/api/v1", "persistentvolumeclaims", MANAGED),
-    ("slices", "/apis/discovery.k8s.io/v1", "endpointslices", KEPT_SLICES),
-)
 
 
 class WatchStale(OperatorError):
@@ -88,23 +79,24 @@ class Audit:
     async def _differing(self) -> set[Thing]:
         """What is only there or only shown. Raises: as `Api.call`."""
         found: set[Thing] = set()
-        for kind, root, plural, labels in _WATCHED:
+        for kind in WATCHED:
+            root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
             there: set[Thing] = set()
             for where in [f"{root}/namespaces/{each}" for each in self._namespaces] or [root]:
-                there |= await self._listed(kind, f"{where}/{plural}", labels)
-            found |= there ^ self._shown.things(kind)
+                there |= await self._listed(kind, f"{where}/{kind.plural}")
+            found |= there ^ self._shown.things(kind.name)
         return found
 
-    async def _listed(self, kind: str, path: str, labels: str) -> set[Thing]:
+    async def _listed(self, kind: Watched, path: str) -> set[Thing]:
         found: set[Thing] = set()
-        query = {"limit": str(_CHUNK), **({"labelSelector": labels} if labels else {})}
+        query = {"limit": str(_CHUNK), **({"labelSelector": kind.labels} if kind.labels else {})}
         while True:
             page = await self._api.call("GET", f"{path}?{urlencode(query)}")
             # What has our label and names no group is known to nobody.
             found |= {
-                Thing(kind, each["metadata"]["name"], each["metadata"]["uid"])
+                Thing(kind.name, each["metadata"]["name"], each["metadata"]["uid"])
                 for each in page.get("items") or ()
-                if kind == _GROUPS or key_of_child(each) is not None
+                if kind.key_of(each) is not None
             }
             more = (page.get("metadata") or {}).get("continue")
             if not more:

@@ -1,18 +1,21 @@
 """What the watches have brought, cut to what is looked at: pods are large, and there are many."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from logherd_operator.spec.group import API_GROUP, VERSION
+
 __all__ = [
-    "EPOCH", "KEPT_SLICES", "MANAGED", "Key", "Known", "controllers_in", "key_of_child", "key_of_group", "led_anew",
-    "slim_claim", "slim_pod", "slim_slice", "slim_workload",
+    "CLAIMS", "EPOCH", "GROUPS", "PODS", "SLICES", "WATCHED", "WORKLOADS", "Key", "Known", "Watched", "controllers_in",
+    "key_of_child", "key_of_group", "led_anew", "slim_claim", "slim_pod", "slim_workload",
 ]  # fmt: skip
 
 Document = Mapping[str, Any]
-MANAGED = "app.kubernetes.io/managed-by=logherd-operator"
+GROUPS, WORKLOADS, PODS, CLAIMS, SLICES = "groups", "workloads", "pods", "claims", "slices"
+_MANAGED = "app.kubernetes.io/managed-by=logherd-operator"
 EPOCH = "logherd.dev/epoch"
 """Annotation of a leader's slice, as the sidecars write it."""
-KEPT_SLICES = "endpointslice.kubernetes.io/managed-by=leader-endpoint.logherd.dev"
+_KEPT_SLICES = "endpointslice.kubernetes.io/managed-by=leader-endpoint.logherd.dev"
 """Of the leaders' endpoints; those that Kubernetes makes for our Services are labelled as the Services are."""
 _INSTANCE = "app.kubernetes.io/instance"
 _KEPT_LABELS = ("controller-revision-hash", "topology.kubernetes.io/zone", "logherd.dev/role")
@@ -71,6 +74,13 @@ def _metadata(body: Document) -> dict[str, Any]:
     return kept
 
 
+def _whole(value: Any) -> Any:
+    """Of our own, because kopf goes on using what it hands over; what others said of fields is not kept."""
+    if isinstance(value, Mapping):
+        return {name: _whole(each) for name, each in value.items() if name != "managedFields"}
+    return [_whole(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def slim_workload(body: Document) -> dict[str, Any]:
     """What is looked at of a StatefulSet."""
     spec = body["spec"]
@@ -116,7 +126,7 @@ def slim_claim(body: Document) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def slim_slice(body: Document) -> dict[str, Any]:
+def _slim_slice(body: Document) -> dict[str, Any]:
     """Of a leader's endpoint only whether it is there is looked at: what is in it is the sidecars'."""
     return {"metadata": {name: body["metadata"][name] for name in ("name", "uid")}}
 
@@ -126,3 +136,26 @@ def led_anew(piece: Document, group: Document) -> bool:
     named = (piece["metadata"].get("annotations") or {}).get(EPOCH)
     leader = (group.get("status") or {}).get("leader") or {}
     return named is not None and named != str(leader.get("epoch"))
+
+
+class Watched(NamedTuple):
+    """A kind that is watched: where it is listed, those of its objects that have `labels`, of which group one is (None:
+    of none, and nobody looks at it), and what is looked at of it."""
+
+    name: str
+    group: str
+    version: str
+    plural: str
+    labels: str
+    key_of: Callable[[Document], Key | None]
+    slim: Callable[[Document], dict[str, Any]]
+
+
+WATCHED = (
+    Watched(GROUPS, API_GROUP, VERSION, "brokergroups", "", key_of_group, _whole),
+    Watched(WORKLOADS, "apps", "v1", "statefulsets", _MANAGED, key_of_child, slim_workload),
+    Watched(PODS, "", "v1", "pods", _MANAGED, key_of_child, slim_pod),
+    Watched(CLAIMS, "", "v1", "persistentvolumeclaims", _MANAGED, key_of_child, slim_claim),
+    Watched(SLICES, "discovery.k8s.io", "v1", "endpointslices", _KEPT_SLICES, key_of_child, _slim_slice),
+)
+"""All that the operator hears of without asking; what the watches show is compared with lists of the same."""
