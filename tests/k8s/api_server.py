@@ -151,6 +151,10 @@ class ApiServer:
         wanted = body.get("deleteOptions", {}).get("preconditions", {}).get("uid")
         if wanted not in (None, found["metadata"]["uid"]):
             return _error(409, "another pod")
+        labels = found["metadata"]["labels"].items()
+        selectors = [each["spec"]["selector"]["matchLabels"] for each in self.of_kind("poddisruptionbudgets")]
+        if sum(each.items() <= labels for each in selectors) > 1:
+            return _error(500, "This pod has more than one PodDisruptionBudget")
         status = self.evicting(path, found)
         if status >= 300:
             return _error(status, "a budget holds it back")

@@ -48,6 +48,10 @@ class Seen:
         found = self.api.of_kind("persistentvolumeclaims")
         return [slim_claim(each) for each in found if key_of_child(each) == key]
 
+    def budgets(self, namespace: str) -> Sequence[Document]:
+        found = self.api.of_kind("poddisruptionbudgets")
+        return [each for each in found if each["metadata"]["namespace"] == namespace]
+
     def has_slice(self, key: Key) -> bool:
         path = f"/apis/discovery.k8s.io/v1/namespaces/{key.namespace}/endpointslices/{key.name}-leader"
         return self.api.find(path) is not None

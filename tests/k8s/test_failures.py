@@ -216,6 +216,42 @@ async def test_an_eviction_that_two_budgets_make_impossible_is_told() -> None:
     assert drive.status["updatedReplicas"] == 3
 
 
+async def test_a_budget_of_somebody_else_over_our_pods_is_told_and_nothing_is_evicted_meanwhile() -> None:
+    drive = await founded()
+    path = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/everything"
+    selector = {"matchLabels": {"app.kubernetes.io/name": "logherd"}}
+    drive.api.put(path, {
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": {"maxUnavailable": 0, "selector": selector},
+        "metadata": {"name": "everything", "namespace": NAMESPACE},
+    })  # fmt: skip
+    await drive.settle()
+    (block,) = drive.status["blocked"]
+    assert block["code"] == "OverlappingBudget"
+    assert "broker 1, because several disruption budgets are over it: everything, orders-broker" in block["message"]
+    assert drive.status["disruptionsAllowed"] == 0
+    assert (drive.condition("Available")["status"], drive.condition("Degraded")["status"]) == ("True", "False")
+    before = pods(drive)
+    drive.set_spec({**SPEC, "image": "logherd:good-2"})
+    await drive.steps(120)
+    assert (blocked(drive), pods(drive), destroyed(drive)) == (["OverlappingBudget"], before, [])
+    assert (drive.condition("Progressing")["status"], drive.condition("Progressing")["reason"]) == (
+        "False", "OverlappingBudget",
+    )  # fmt: skip
+    drive.api.drop(path)
+    await drive.settle()
+    assert (blocked(drive), drive.status["updatedReplicas"], drive.status["phase"]) == ([], 3, "Running")
+
+
+async def test_a_budget_of_somebody_else_in_place_of_ours_is_fine() -> None:
+    drive = await founded(disruption={"budget": False})
+    drive.api.put(f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/own", {
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "own", "namespace": NAMESPACE},
+        "spec": {"selector": {"matchLabels": {"app.kubernetes.io/name": "logherd"}}},
+    })  # fmt: skip
+    await drive.settle()
+    assert (blocked(drive), drive.status["phase"]) == ([], "Running")
+
+
 async def test_an_eviction_names_the_pod_that_was_seen() -> None:
     drive = await founded()
     seen: list[str] = []

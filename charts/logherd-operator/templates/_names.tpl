@@ -69,7 +69,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   verbs: [create]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [create, patch, delete]
+  verbs: [list, watch, create, patch, delete]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [create, patch, delete]

@@ -1,9 +1,10 @@
 """Pods, claims and StatefulSets as places. Only what the API server said; what it did not say is not guessed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from logherd_operator.cluster.budgets import budgets_over
 from logherd_operator.observed.observed import Orders, Platform
 from logherd_operator.observed.slots import Instance, Report, Slot, Volume
 from logherd_operator.spec.errors import OperatorError
@@ -57,10 +58,12 @@ def _claim(workload: Object) -> int | None:
 
 
 def slots_of(
-    workload: str, pods: Iterable[Object], claims: Iterable[Object], reports: Mapping[int, Report] | None = None
-) -> tuple[Slot, ...]:
-    """Places of the StatefulSet called `workload`, by ordinal, also those of which only a claim is left."""
-    instances = {n: _instance(each) for each in pods if (n := _ordinal(each, f"{workload}-")) is not None}
+    workload: str, pods: Iterable[Object], claims: Iterable[Object], reports: Mapping[int, Report] | None = None,
+    budgets: Sequence[Object] = (),
+) -> tuple[Slot, ...]:  # fmt: skip
+    """Places of the StatefulSet called `workload`, by ordinal, also those of which only a claim is left. `budgets`: all
+    disruption budgets of their namespace."""
+    instances = {n: _instance(each, budgets) for each in pods if (n := _ordinal(each, f"{workload}-")) is not None}
     volumes = {n: _volume(each) for each in claims if (n := _ordinal(each, f"data-{workload}-")) is not None}
     told = reports or {}
     return tuple(
@@ -75,7 +78,7 @@ def _ordinal(thing: Object, prefix: str) -> int | None:
     return int(rest) if rest != name and rest.isascii() and rest.isdigit() else None
 
 
-def _instance(pod: Object) -> Instance:
+def _instance(pod: Object, budgets: Sequence[Object]) -> Instance:
     metadata, status = pod["metadata"], pod.get("status", {})
     conditions = {each["type"]: each for each in status.get("conditions", ())}
     ready, scheduled = conditions.get("Ready", {}), conditions.get("PodScheduled", {})
@@ -92,6 +95,7 @@ def _instance(pod: Object) -> Instance:
         unschedulable=str(scheduled.get("message") or "no node fits") if starved else "",
         node=str(pod.get("spec", {}).get("nodeName") or ""),
         zone=str(metadata.get("labels", {}).get("topology.kubernetes.io/zone", "")),
+        budgets=budgets_over(pod, budgets),
     )
 
 

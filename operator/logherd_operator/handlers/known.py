@@ -6,19 +6,18 @@ from typing import Any, NamedTuple, Protocol
 from logherd_operator.spec.group import API_GROUP, VERSION
 
 __all__ = [
-    "CLAIMS", "EPOCH", "GROUPS", "PODS", "SLICES", "WATCHED", "WORKLOADS", "Key", "Known", "Watched", "controllers_in",
-    "key_of_child", "key_of_group", "led_anew", "slim_claim", "slim_pod", "slim_workload",
+    "BUDGETS", "CLAIMS", "EPOCH", "GROUPS", "PODS", "SLICES", "WATCHED", "WORKLOADS", "Key", "Known", "Watched",
+    "controllers_in", "key_of_child", "key_of_group", "led_anew", "slim_claim", "slim_pod", "slim_workload",
 ]  # fmt: skip
 
 Document = Mapping[str, Any]
-GROUPS, WORKLOADS, PODS, CLAIMS, SLICES = "groups", "workloads", "pods", "claims", "slices"
+GROUPS, WORKLOADS, PODS, CLAIMS, SLICES, BUDGETS = "groups", "workloads", "pods", "claims", "slices", "budgets"
 _MANAGED = "app.kubernetes.io/managed-by=logherd-operator"
 EPOCH = "logherd.dev/epoch"
 """Annotation of a leader's slice, as the sidecars write it."""
 _KEPT_SLICES = "endpointslice.kubernetes.io/managed-by=leader-endpoint.logherd.dev"
 """Of the leaders' endpoints; those that Kubernetes makes for our Services are labelled as the Services are."""
 _INSTANCE = "app.kubernetes.io/instance"
-_KEPT_LABELS = ("controller-revision-hash", "topology.kubernetes.io/zone", "logherd.dev/role")
 _KEPT_META = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
 
 
@@ -44,6 +43,9 @@ class Known(Protocol):
     def claims(self, key: Key) -> Sequence[Document]:
         """Of the group, slim."""
 
+    def budgets(self, namespace: str) -> Sequence[Document]:
+        """All disruption budgets of a namespace, ours and others', slim."""
+
     def has_slice(self, key: Key) -> bool:
         """Is the endpoint of the group's leader there?"""
 
@@ -68,10 +70,7 @@ def key_of_child(body: Document) -> Key | None:
 
 def _metadata(body: Document) -> dict[str, Any]:
     metadata = body["metadata"]
-    kept: dict[str, Any] = {name: metadata[name] for name in _KEPT_META if name in metadata}
-    labels = metadata.get("labels") or {}
-    kept["labels"] = {name: labels[name] for name in _KEPT_LABELS if name in labels}
-    return kept
+    return {name: metadata[name] for name in _KEPT_META if name in metadata}
 
 
 def _whole(value: Any) -> Any:
@@ -110,7 +109,9 @@ def slim_pod(body: Document) -> dict[str, Any]:
         waiting = [(each.get("state") or {}).get("waiting") for each in status.get(name) or ()]
         kept[name] = [{"state": {"waiting": dict(each)}} for each in waiting if each]
     node = (body.get("spec") or {}).get("nodeName")
-    return {"metadata": _metadata(body), "spec": {"nodeName": node} if node else {}, "status": kept}
+    # All labels: by any of them somebody may select it.
+    metadata = {**_metadata(body), "labels": dict(body["metadata"].get("labels") or {})}
+    return {"metadata": metadata, "spec": {"nodeName": node} if node else {}, "status": kept}
 
 
 def slim_claim(body: Document) -> dict[str, Any]:
@@ -131,6 +132,16 @@ def _slim_slice(body: Document) -> dict[str, Any]:
     return {"metadata": {name: body["metadata"][name] for name in ("name", "uid")}}
 
 
+def _slim_budget(body: Document) -> dict[str, Any]:
+    """Of a disruption budget only over which pods it is."""
+    metadata = {name: body["metadata"][name] for name in ("name", "uid")}
+    return {"metadata": metadata, "spec": {"selector": _whole((body.get("spec") or {}).get("selector"))}}
+
+
+def _namespace_of(body: Document) -> str:
+    return str(body["metadata"]["namespace"])
+
+
 def led_anew(piece: Document, group: Document) -> bool:
     """Does the leader's slice name an epoch that the group's status does not know yet?"""
     named = (piece["metadata"].get("annotations") or {}).get(EPOCH)
@@ -140,14 +151,15 @@ def led_anew(piece: Document, group: Document) -> bool:
 
 class Watched(NamedTuple):
     """A kind that is watched: where it is listed, those of its objects that have `labels`, of which group one is (None:
-    of none, and nobody looks at it), and what is looked at of it."""
+    of none, and nobody looks at it), and what is looked at of it. What matters to all groups of a namespace stands
+    under its name, and wakes none of them: each looks once a minute."""
 
     name: str
     group: str
     version: str
     plural: str
     labels: str
-    key_of: Callable[[Document], Key | None]
+    key_of: Callable[[Document], Key | str | None]
     slim: Callable[[Document], dict[str, Any]]
 
 
@@ -157,5 +169,6 @@ WATCHED = (
     Watched(PODS, "", "v1", "pods", _MANAGED, key_of_child, slim_pod),
     Watched(CLAIMS, "", "v1", "persistentvolumeclaims", _MANAGED, key_of_child, slim_claim),
     Watched(SLICES, "discovery.k8s.io", "v1", "endpointslices", _KEPT_SLICES, key_of_child, _slim_slice),
+    Watched(BUDGETS, "policy", "v1", "poddisruptionbudgets", "", _namespace_of, _slim_budget),
 )
 """All that the operator hears of without asking; what the watches show is compared with lists of the same."""

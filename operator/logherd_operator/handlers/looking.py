@@ -57,6 +57,7 @@ class Eyes:
         platform = platform_of(brokers, controllers)
         pods = await self._fresh(key, self._known.pods(key), memory)
         claims = self._known.claims(key)
+        budgets = self._known.budgets(key.namespace)
         places = slots_of(site.workload("broker"), pods, claims)
         (told, quorum), pages = await asyncio.gather(
             self._ask_controllers(site, memory), self._ask_brokers(site, places)
@@ -65,9 +66,9 @@ class Eyes:
             told = await self._told_by_brokers(site, pages)
         reports = _reports(places, pages, memory)
         observed = Observed(
-            platform=platform, brokers=slots_of(site.workload("broker"), pods, claims, reports),
-            controllers=slots_of(site.workload("controller"), pods, claims) if embedded else (), group=told,
-            quorum=quorum, orders=orders_of(group["metadata"]), hot=hot_settings(site.group),
+            platform=platform, brokers=slots_of(site.workload("broker"), pods, claims, reports, budgets),
+            controllers=slots_of(site.workload("controller"), pods, claims, None, budgets) if embedded else (),
+            group=told, quorum=quorum, orders=orders_of(group["metadata"]), hot=hot_settings(site.group),
             since=read_since(group.get("status") or {}),
         )  # fmt: skip
         versions = {

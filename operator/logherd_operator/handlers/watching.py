@@ -12,6 +12,7 @@ import kopf
 from logherd_operator.clients.session import ClusterAccess
 from logherd_operator.handlers.audit import Thing
 from logherd_operator.handlers.known import (
+    BUDGETS,
     CLAIMS,
     GROUPS,
     PODS,
@@ -62,6 +63,10 @@ class Watches:
         """See `Known`."""
         return self._of(CLAIMS, key)
 
+    def budgets(self, namespace: str) -> Sequence[Document]:
+        """See `Known`."""
+        return self._of(BUDGETS, namespace)
+
     def has_slice(self, key: Key) -> bool:
         """See `Known`."""
         return bool(self._of(SLICES, key))
@@ -72,7 +77,7 @@ class Watches:
         metadata = [each["metadata"] for key in index for each in index[key]] if index is not None else []
         return {Thing(kind, str(each["name"]), str(each["uid"])) for each in metadata}
 
-    def _of(self, name: str, key: Key) -> list[Document]:
+    def _of(self, name: str, key: Key | str) -> list[Document]:
         index = self._indices.get(name)
         return list(index[key]) if index is not None and key in index else []
 
@@ -89,8 +94,8 @@ def registry_of(watches: Watches, wake: Callable[[Key], None], access: ClusterAc
     return registry
 
 
-def _indexing(kind: Watched) -> Callable[..., dict[Key, Any]]:
-    def index(body: kopf.Body, **_: Any) -> dict[Key, Any]:
+def _indexing(kind: Watched) -> Callable[..., dict[Key | str, Any]]:
+    def index(body: kopf.Body, **_: Any) -> dict[Key | str, Any]:
         key = kind.key_of(body)
         return {} if key is None else {key: kind.slim(body)}
 
@@ -101,7 +106,7 @@ def _waking(kind: Watched, watches: Watches, wake: Callable[[Key], None]) -> Cal
     def wake_owner(type: str | None, body: kopf.Body, **handed: Any) -> None:  # noqa: A002 -- as kopf calls it
         watches.bind(handed)
         key = kind.key_of(body)
-        if key is not None and (kind.name != SLICES or _is_news(type, body, watches.group(key))):
+        if isinstance(key, Key) and (kind.name != SLICES or _is_news(type, body, watches.group(key))):
             wake(key)
 
     return wake_owner

@@ -1,10 +1,11 @@
 """What must be so before something is taken away. Each answers with what is in the way, or None."""
 
 from logherd_operator.observed.quorum import Group
+from logherd_operator.observed.slots import Component, Slot
 from logherd_operator.plan.outcome import Block, Code
 from logherd_operator.plan.situation import Situation
 
-__all__ = ["led_and_quorate", "overruled", "quorate", "writes_go_on"]
+__all__ = ["evictable", "led_and_quorate", "overruled", "quorate", "writes_go_on"]
 
 _LAG_MAX = 1 << 20
 """Bytes of the controllers' log: about what one election time-out lets through."""
@@ -68,6 +69,19 @@ def writes_go_on(situation: Situation, group: Group, broker_id: int) -> Block | 
         code=Code.WOULD_STOP_WRITES,
         message=f"without broker {broker_id} {len(left)} of at least {least} replicas would be in sync",
         unblocks=f"{_WRITES_GO_ON[situation.spec.replication.mode]}, or update.allowWritePause: true",
+    )
+
+
+def evictable(component: Component, slot: Slot) -> Block | None:
+    """Could what stands there be evicted? Under several disruption budgets nobody can do it (OP-43)."""
+    budgets = slot.instance.budgets if slot.instance is not None else ()
+    if len(budgets) < 2:
+        return None
+    who = f"broker {slot.broker_id}" if component == "broker" else f"controller {slot.ordinal}"
+    return Block(
+        code=Code.OVERLAPPING_BUDGET,
+        message=f"nothing can evict {who}, because several disruption budgets are over it: {', '.join(budgets)}",
+        unblocks="only one of them may select it; disruption.budget: false takes the operator's own away",
     )
 
 

@@ -32,6 +32,7 @@ class Code(StrEnum):
     NODE_UNREACHABLE = "NodeUnreachable"
     NOT_ALL_IN_SYNC = "NotAllInSync"
     NO_LEADER = "NoLeader"
+    OVERLAPPING_BUDGET = "OverlappingBudget"
     PAUSED = "Paused"
     QUORUM_UNHEALTHY = "QuorumUnhealthy"
     QUORUM_UNREACHABLE = "QuorumUnreachable"

@@ -25,9 +25,17 @@ from logherd_operator.plan.actions import (
 )
 from logherd_operator.plan.controllers import heal_controllers, replace_voters, roll_controllers
 from logherd_operator.plan.existence import create, found, hear
+from logherd_operator.plan.guards import evictable
 from logherd_operator.plan.outcome import Block, Code, Operation, Plan, Step, Wait
 from logherd_operator.plan.pace import Pace
-from logherd_operator.plan.repair import hand_over, promote_learners, rebuild, say_what_is_lost, take_lead
+from logherd_operator.plan.repair import (
+    hand_over,
+    promote_learners,
+    rebuild,
+    say_what_is_lost,
+    say_what_overlaps,
+    take_lead,
+)
 from logherd_operator.plan.rollout import heal_stuck, roll_brokers
 from logherd_operator.plan.scale import forget_removed, scale_down, scale_up, settle
 from logherd_operator.plan.settings import push_hot_settings, set_rules
@@ -47,6 +55,8 @@ _CHAPTERS: tuple[Chapter, ...] = (
     heal_stuck, rebuild, set_rules, push_hot_settings, forget_removed, delete_unused,
     # What takes time, one after the other: members, volumes, sizes, restarts.
     take_lead, settle, promote_learners, hand_over, grow, scale_up, scale_down, roll_controllers, roll_brokers,
+    # What is in nobody's way but an administrator's.
+    say_what_overlaps,
 )  # fmt: skip
 _IN_WINDOWS = (Restart, Switchover, Demote, LeaveOut, RemoveMember, TransferQuorum)
 _AT_ONCE = (RestartReason.STUCK, RestartReason.MANUAL)
@@ -72,7 +82,7 @@ def plan(observed: Observed, spec: BrokerGroupSpec, now: float, pace: Pace | Non
         operation = step.operation or operation
         if isinstance(step, Wait):
             break
-        refusal = _gate(situation, step.action)
+        refusal = _gate(situation, step.action) or _held(situation, step.action)
         if refusal is not None:
             blocked.setdefault(refusal.code, refusal)
             break
@@ -130,6 +140,14 @@ def _gate(situation: Situation, action: Action) -> Block | None:
     if ordered or at_once or not isinstance(action, _IN_WINDOWS):
         return None
     return _window_gate(situation, action)
+
+
+def _held(situation: Situation, action: Action) -> Block | None:
+    """Only who serves is asked politely: an eviction, which may be impossible."""
+    if not isinstance(action, Restart) or not action.serving:
+        return None
+    slots = situation.observed.brokers if action.component == "broker" else situation.observed.controllers
+    return next((evictable(action.component, each) for each in slots if each.ordinal == action.ordinal), None)
 
 
 def _window_gate(situation: Situation, action: Action) -> Block | None:

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from logherd_operator.observed.quorum import Group, Replica
 from logherd_operator.observed.slots import Slot
 from logherd_operator.plan.actions import Promote, Rebuild, Switchover, TakeLead
-from logherd_operator.plan.guards import led_and_quorate, writes_go_on
+from logherd_operator.plan.guards import evictable, led_and_quorate, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation
 
-__all__ = ["hand_over", "promote_learners", "rebuild", "say_what_is_lost", "take_lead"]
+__all__ = [
+    "hand_over", "promote_learners", "rebuild", "say_what_is_lost", "say_what_overlaps", "take_lead",
+]  # fmt: skip
 
 
 def say_what_is_lost(situation: Situation) -> Iterator[Step]:
@@ -54,6 +56,14 @@ def _of_place(situation: Situation, slot: Slot) -> Iterator[Step]:
             code=Code.STUCK_TERMINATING, message=f"broker {slot.broker_id} was told to stop and does not go",
             unblocks="look at its pod; what is in the way is outside of this operator",
         )  # fmt: skip
+
+
+def say_what_overlaps(situation: Situation) -> Iterator[Step]:
+    """What nobody could evict, though nobody tries to."""
+    for slot in situation.observed.brokers:
+        yield from filter(None, [evictable("broker", slot)])
+    for slot in situation.observed.controllers:
+        yield from filter(None, [evictable("controller", slot)])
 
 
 def rebuild(situation: Situation) -> Iterator[Step]:

@@ -1,11 +1,12 @@
 """A cluster as the plugin reads it: objects from the API server, and admin pages through its proxy to pods."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
 from logherd_operator.clients.api import Api, Reply, collection_of
-from logherd_operator.clients.errors import ClusterError, NotFound
+from logherd_operator.clients.errors import ClusterError, NotFound, Refused
 from logherd_operator.handlers.known import Key
 from logherd_operator.resources.site import Ports
 from logherd_operator.spec.group import API_VERSION
@@ -31,7 +32,7 @@ class Read:
     def __init__(self, group: Document, objects: Mapping[str, Sequence[Document]]) -> None:
         self._group = group
         self.objects = objects
-        """Pods, PersistentVolumeClaims and StatefulSets, by kind."""
+        """Pods, PersistentVolumeClaims, StatefulSets, and all PodDisruptionBudgets of the namespace, by kind."""
 
     def group(self, key: Key) -> Document | None:
         """See Known. Other groups were not read."""
@@ -52,6 +53,11 @@ class Read:
         del key
         return self.objects["PersistentVolumeClaim"]
 
+    def budgets(self, namespace: str) -> Sequence[Document]:
+        """See Known. Who may not read them sees none."""
+        del namespace
+        return self.objects.get("PodDisruptionBudget", ())
+
     def has_slice(self, key: Key) -> bool:
         """See `Known`; nothing is made here."""
         del key
@@ -70,6 +76,9 @@ async def read_group_objects(api: Api, key: Key) -> Read:
     for kind, version in kinds.items():
         found = await api.call("GET", f"{collection_of(version, kind, key.namespace)}?{query}")
         objects[kind] = tuple(found.get("items", ()))
+    with suppress(Refused):
+        found = await api.call("GET", collection_of("policy/v1", "PodDisruptionBudget", key.namespace))
+        objects["PodDisruptionBudget"] = tuple(found.get("items", ()))
     return Read(group, objects)
 
 

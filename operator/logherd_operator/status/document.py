@@ -88,6 +88,8 @@ def _disruptions(look: Look) -> Document:
     spare = len(group.in_sync) - group.rules.min_in_sync
     if look.plan.operation is not None:
         return {"disruptionsAllowed": 0, "disruptionsReason": f"{look.plan.operation.type.value} is under way"}
+    if Code.OVERLAPPING_BUDGET in look.plan.codes:
+        return {"disruptionsAllowed": 0, "disruptionsReason": "several disruption budgets are over one pod"}
     if spare < 1:
         return {"disruptionsAllowed": 0, "disruptionsReason": "no replica in sync can be spared"}
     return {"disruptionsAllowed": 1, "disruptionsReason": f"{spare} replicas in sync more than needed"}
