@@ -20,7 +20,10 @@ from logherd.raft.record import Kind
 from logherd.replication.messages import Envelope, ReplicaId
 from logherd.replication.sender import ShipOptions
 
-__all__ = ["KEY", "NotedMemory", "Replica", "Ring", "StaticReplica", "StaticRing", "VotingReplica", "VotingRing"]
+__all__ = [
+    "KEY", "NotedMemory", "Replica", "Ring", "StaticReplica", "StaticRing", "VotingReplica", "VotingRing", "others",
+    "voting",
+]  # fmt: skip
 
 KEY = GroupKey("c", "bg")
 
@@ -283,3 +286,13 @@ class VotingRing(Ring):
         node = VotingReplica(self, broker_id, NotedMemory())
         self.nodes[broker_id] = node
         return node
+
+
+def others(ring: VotingRing, leader: Replica) -> list[Replica]:
+    return [node for node in ring.nodes.values() if node is not leader]
+
+
+def voting(ring: VotingRing, broker_id: int) -> VotingReplica:
+    node = ring.nodes[broker_id]
+    assert isinstance(node, VotingReplica)
+    return node

@@ -1,7 +1,5 @@
 """Raft mode: replicas vote among themselves over the broker's own log; the services append, the barrier first."""
 
-from dataclasses import replace
-
 import pytest
 
 from logherd.controller.values import BrokerId
@@ -18,27 +16,15 @@ from logherd.group.output import (
     Resumed,
     Serving,
     SetChanged,
-    StorageStalled,
     Strange,
 )
 from logherd.group.reading import ASK_AGAIN_MS, READ_MS
 from logherd.group.seat import voter_of
 from logherd.group.table import Table
 from logherd.kit.errors import InvariantError
-from logherd.model.names import Epoch, Position
+from logherd.model.names import Position
 from logherd.raft.options import RaftOptions
-from logherd.store import StoreFull
-from unit.group.ring import NotedMemory, Replica, VotingReplica, VotingRing
-
-
-def others(ring: VotingRing, leader: Replica) -> list[Replica]:
-    return [node for node in ring.nodes.values() if node is not leader]
-
-
-def voting(ring: VotingRing, broker_id: int) -> VotingReplica:
-    node = ring.nodes[broker_id]
-    assert isinstance(node, VotingReplica)
-    return node
+from unit.group.ring import NotedMemory, VotingRing, others, voting
 
 
 def test_one_is_elected_writes_its_barrier_and_serves() -> None:
@@ -204,63 +190,6 @@ def test_the_only_voter_serves_alone_and_stops_when_all_is_answered() -> None:
     assert leader.heard(Drained)
 
 
-def test_a_broken_store_lets_go_at_once_and_stands_no_more() -> None:
-    ring = VotingRing()
-    old = ring.until_served()
-    ring.run(500)
-    old.feed(Health(healthy=False))
-    assert old.serves is None
-    new = ring.until_served(500)
-    assert new is not old
-
-
-def test_where_all_disks_are_full_writes_are_refused_and_the_leadership_stays() -> None:
-    ring = VotingRing()
-    leader = ring.until_served()
-    for node in ring.nodes.values():
-        node.feed(Health(space=False))
-    ring.run(3_000)
-    assert ring.leader is leader
-    assert leader.core.closed(ring.now) is Closed.NO_SPACE
-
-
-def test_a_leader_with_a_full_disk_hands_over_to_who_has_space() -> None:
-    ring = VotingRing()
-    leader = ring.until_served()
-    first, *others = [node for node in ring.nodes.values() if node is not leader]
-    first.feed(Health(space=False))
-    leader.feed(Health(space=False))
-    ring.run(3_000)
-    assert ring.leader in others
-    assert ring.leader is not None
-    assert ring.leader.core.closed(ring.now) is None
-
-
-@pytest.mark.parametrize("place", range(2))
-def test_who_has_no_space_stands_after_all_who_have(place: int) -> None:
-    ring = VotingRing()
-    leader = ring.until_served()
-    others = [node for node in ring.nodes.values() if node is not leader]
-    short = others.pop(place)
-    short.feed(Health(space=False))
-    ring.run(500)
-    ring.kill(leader)
-    ring.run(6_000)
-    assert [ring.leader] == others
-    assert not short.heard(Leading)
-
-
-def test_a_leader_whose_disk_does_not_answer_is_replaced() -> None:
-    ring = VotingRing()
-    old = ring.until_served()
-    ring.run(500)
-    old.slow = True
-    old.append()
-    ring.run(6_000)
-    assert old.heard(StorageStalled)
-    assert ring.leader not in (None, old)
-
-
 def test_a_replica_with_another_store_votes_only_once_the_group_names_it() -> None:
     ring = VotingRing()
     leader = ring.until_served()
@@ -356,67 +285,6 @@ def test_a_lease_ends_when_it_is_not_prolonged_and_before_anybody_else_is_electe
     assert leader.serves is None
 
 
-class TightMemory(NotedMemory):
-    """A log that ends with its segment, for which the disk has no other while `full`."""
-
-    full = False
-
-    def append_note(self, epoch: Epoch, note: bytes) -> Position:
-        if self.full:
-            raise StoreFull("no further segment")
-        return super().append_note(epoch, note)
-
-
-def tight(ring: VotingRing) -> tuple[VotingReplica, TightMemory]:
-    """A leader that may run out of room; it has nobody to hand over to."""
-    for node in ring.nodes.values():
-        node.log = TightMemory()
-        node.start()
-    leader = voting(ring, ring.until_served().id)
-    ring.run(500)
-    for node in ring.nodes.values():
-        node.feed(Health(space=False))
-    ring.run(500)
-    assert isinstance(leader.log, TightMemory)
-    return leader, leader.log
-
-
-def test_a_doubt_waits_while_the_leaders_disk_takes_no_records() -> None:
-    ring = VotingRing()
-    leader, log = tight(ring)
-    log.full = True
-    leader.feed(Health(space=False, room=False))
-    doubtful = voting(ring, others(ring, leader)[0].id)
-    doubtful.kept = replace(doubtful.kept, doubtful=True)
-    ring.restart(doubtful)
-    ring.run(1_000)
-    assert ring.leader is leader
-    assert doubtful.core.raft.ground.doubtful
-    log.full = False
-    leader.feed(Health(space=False))
-    ring.run(1_000)
-    assert not doubtful.core.raft.ground.doubtful
-
-
-def test_a_change_of_members_goes_on_once_the_leaders_disk_has_room_again() -> None:
-    ring = VotingRing()
-    leader, log = tight(ring)
-    wanted = MembersWanted(ring.founders[:2], ring.founders[2:])
-    for node in ring.nodes.values():
-        node.feed(wanted)
-    while not leader.core.raft.ground.members.current.joint:
-        ring.run(1)
-    log.full = True
-    leader.feed(Health(space=False, room=False))
-    ring.run(300)
-    assert leader.core.raft.ground.members.current.joint
-    log.full = False
-    leader.feed(Health(space=False))
-    ring.run(300)
-    assert leader.core.raft.ground.members.current.voters == wanted.voters
-    assert not leader.core.raft.ground.members.current.joint
-
-
 @pytest.mark.parametrize("place", range(2))
 def test_leadership_is_handed_to_nobody_who_is_about_to_stop(place: int) -> None:
     ring = VotingRing()
@@ -474,31 +342,3 @@ def test_what_is_said_again_of_the_members_is_forgotten_again() -> None:
     assert ring.leader is leader
     assert all(voting(ring, each).core.raft.ground.members.count <= 2 for each in ring.nodes)
     assert not any(node.heard(SetChanged) for node in ring.nodes.values())
-
-
-def test_a_leader_whose_barrier_found_no_room_gives_way_at_once() -> None:
-    ring = VotingRing()
-    leader = ring.until_served()
-    ring.run(500)
-    for node in others(ring, leader):
-        node.cramped = True
-    ring.kill(leader)
-    while not (elected := [node for node in others(ring, leader) if node.heard(Leading)]):
-        ring.run(1)
-    ring.run(20)
-    assert elected[0].core.leads is None
-    for node in others(ring, leader):
-        node.cramped = False
-    ring.until_served()
-
-
-@pytest.mark.parametrize("place", range(4))
-def test_a_candidate_whose_vote_does_not_become_durable_leaves_the_election_to_the_others(place: int) -> None:
-    ring = VotingRing(5)
-    leader = ring.until_served()
-    ring.run(500)
-    hanging = others(ring, leader)[place]
-    hanging.slow = True
-    ring.kill(leader)
-    assert ring.until_served(4_000) is not hanging
-    assert hanging.core.epoch - leader.core.epoch <= 2
