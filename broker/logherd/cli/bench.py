@@ -1,11 +1,13 @@
 """`logherd bench`: a pipelined load over the native client, to see what a broker can do."""
 
 import asyncio
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from logherd.cli import exits
 from logherd.cli.arguments import NameServerOption, Output, OutputOption, name_servers, show
 
 if TYPE_CHECKING:
@@ -34,7 +36,10 @@ def bench_send(
     seconds: SecondsOption = 10.0,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Send as fast as a window of messages in flight allows."""
+    """Send as fast as a window of messages in flight allows.
+
+    The exit code is 1 if a request was refused or not answered, or nothing was stored.
+    """
     if window < connections * batch:
         raise typer.BadParameter(
             f"{window} messages in flight are fewer than {connections} connections times {batch} messages of a request",
@@ -51,7 +56,7 @@ def bench_send(
             )
         )  # fmt: skip
 
-    _report(asyncio.run(load()), output)
+    _report(asyncio.run(load()), output, done="stored")
 
 
 @bench.command("pull")
@@ -63,7 +68,10 @@ def bench_pull(
     seconds: SecondsOption = 10.0,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Read what `bench send` has stored, again and again."""
+    """Read what `bench send` has stored, again and again.
+
+    The exit code is 1 if a pull was refused or not answered, or nothing was read.
+    """
     from logherd.client.pull_load import PullLoad, run_pull_load
 
     async def load() -> "LoadReport":
@@ -75,7 +83,7 @@ def bench_pull(
             )
         )  # fmt: skip
 
-    _report(asyncio.run(load()), output)
+    _report(asyncio.run(load()), output, done="read")
 
 
 async def _broker_of_topic(name_server: str, queues: int) -> tuple[str, int, str]:
@@ -91,6 +99,15 @@ async def _broker_of_topic(name_server: str, queues: int) -> tuple[str, int, str
     return (*parse_address(address), broker)
 
 
-def _report(report: "LoadReport", output: Output) -> None:
+def _report(report: "LoadReport", output: Output, *, done: str) -> None:
+    """Print it, and end with a sentence and a code if it tells of anything else than success."""
     document = {**asdict(report), "rate": report.rate, "clientUsPerMessage": report.client_us_per_message}
     show(output, document, report.text())
+    faults = [] if report.messages else [f"no message was {done}"]
+    if report.refused:
+        faults.append(f"requests refused: {sum(report.refused.values())}")
+    if report.lost:
+        faults.append(f"requests without an answer: {report.lost}")
+    if faults:
+        sys.stderr.write(f"logherd: {'; '.join(faults)}\n")
+        raise typer.Exit(exits.FAILED)

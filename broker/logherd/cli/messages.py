@@ -86,7 +86,7 @@ def receive_command(
 
     options = ConsumerOptions(body_bytes_max=body_bytes_max)
 
-    async def receive_all() -> tuple[int, list[str]]:
+    async def receive_all() -> list[str]:
         got = 0
         async with Consumer(name_servers(name_server), group, tags=tags, options=options) as consumer:
             await consumer.assign(topic, start=start.value)
@@ -99,16 +99,17 @@ def receive_command(
                     show(output, _document(each), _text(each))
                 got += len(received)
                 await consumer.commit()
-            return got, [
-                f"queue {each.queue_id} of broker {each.broker_name}, {why}" for each, why in consumer.faults.items()
+            if count == got:
+                return []
+            short = [] if count is None else [f"{got} of {count} messages came, and none more for {wait:g} s"]
+            return short + [
+                f"not read to its end: queue {each.queue_id} of broker {each.broker_name}, {why}"
+                for each, why in consumer.faults.items()
             ]
 
-    got, faults = asyncio.run(receive_all())
-    if count == got:
-        raise typer.Exit(exits.OK)
-    for fault in faults:
-        sys.stderr.write(f"logherd: not read to its end: {fault}\n")
-    raise typer.Exit(exits.FAILED if count is not None or faults else exits.OK)
+    for fault in (faults := asyncio.run(receive_all())):
+        sys.stderr.write(f"logherd: {fault}\n")
+    raise typer.Exit(exits.FAILED if faults else exits.OK)
 
 
 def _texts(bodies: Iterable[str]) -> Iterable[str]:

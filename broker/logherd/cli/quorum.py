@@ -43,12 +43,14 @@ def quorum_transfer(
     token_file: TokenOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Hand the leadership of the controllers to another one."""
+    """Hand the leadership of the controllers to another one; the exit code is 1 if that one does not lead then."""
     controllers = Controllers(admin, token_file)
     done = controllers.change("/quorum/transfer", {} if node is None else {"node": node}, Done)
     controllers.await_leader()  # it is handed over, and perhaps not taken yet
     done = Done(changed=done.changed, quorum=controllers.read("/quorum", QuorumPage))
     show_table(output, done, _HEAD, (), notes=[_leads(done.quorum)])
+    leader = done.quorum.leader
+    raise typer.Exit(exits.OK if leader is not None and node in (None, leader.node) else exits.FAILED)
 
 
 @quorum.command("members")
@@ -77,6 +79,7 @@ def quorum_recover(
     """Give up voters that never come back: the controllers named by --admin, and only they, are the quorum then.
 
     For a quorum that has lost its majority for good. Name every survivor; decisions that none of them holds are lost.
+    The exit code is 1 if nobody leads then.
     """
     controllers = Controllers(admin, token_file)
     pages = controllers.read_each("/quorum", QuorumPage)
@@ -98,6 +101,7 @@ def quorum_recover(
     controllers.await_leader()
     page = controllers.read("/quorum", QuorumPage)
     show_table(output, page, _HEAD, _rows(page), notes=[f"given up: {', '.join(lost) or 'nobody'}", _leads(page)])
+    raise typer.Exit(exits.OK if page.leader else exits.FAILED)
 
 
 def _confirm_recovery(survivors: list[str], lost: list[str]) -> None:

@@ -79,6 +79,8 @@ def _show_asked(controllers: Controllers, group: str | None, output: Output) -> 
         states = of_brokers(brokers)
         if group is not None:
             states = [each for each in states if group in (each.name, f"{each.cluster}/{each.name}")]
+            if not states:
+                raise ControllersError(f"none of the brokers that answer is of a group {group}")
     else:
         return _show_groups(controllers, group, output)
     return _show_states(states, output)

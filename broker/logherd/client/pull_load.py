@@ -74,13 +74,15 @@ class _Run:
         self.stopping = False
         self.queues_open = load.queues
         self.finished = asyncio.Event()
+        # Whoever is refused or lost is read no more, so that one of the warm-up still counts.
+        self.lost = 0
+        self.refused: Counter[int] = Counter()
         self.start_measuring()
 
     def start_measuring(self) -> None:
         if not self.finished.is_set():
-            self.messages = self.bytes = self.lost = 0
+            self.messages = self.bytes = 0
             self.latencies = array("d")
-            self.refused: Counter[int] = Counter()
             self._started_at = self._ended_at = time.perf_counter()
             self._cpu_before = time.process_time()
 

@@ -132,7 +132,7 @@ def test_an_order_about_a_group_reaches_the_leader(
     ("arguments", "order", "body"),
     [
         (["transfer"], "transfer", {}),
-        (["transfer", "c-2"], "transfer", {"node": "c-2"}),
+        (["transfer", "c-1"], "transfer", {"node": "c-1"}),
         (
             ["members", "--voter", "c-0", "--voter", "c-1.0", "--learner", "c-2"],
             "members",
@@ -152,6 +152,19 @@ def test_a_transfer_ends_when_the_next_one_leads(terminal: Terminal, quorum: Quo
     quorum.heir = "c-2"
     assert terminal.run("quorum", "transfer", "--admin", quorum.admins["c-0"], "--token-file", str(token)) == 0
     assert terminal.printed == "c-2 leads in term 5\n"
+
+
+def test_a_transfer_after_which_another_one_leads_or_nobody_is_no_success(
+    terminal: Terminal, quorum: Quorum, token: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = ["quorum", "transfer", "--admin", quorum.admins["c-0"], "--token-file", str(token)]
+    quorum.heir = "c-2"
+    assert terminal.run(*order, "c-0") == 1
+    assert terminal.printed == "c-2 leads in term 5\n"
+    monkeypatch.setattr(controllers, "_PATIENCE_SECONDS", 0.3)
+    quorum.questions, quorum.heir = -1_000, "c-1"
+    assert terminal.run(*order) == 1
+    assert terminal.printed == "nobody leads in term 5\n"
 
 
 def test_an_order_without_the_secret_changes_nothing(terminal: Terminal, quorum: Quorum, tmp_path: Path) -> None:

@@ -1,33 +1,13 @@
 """`logherd receive` does not pass over what it cannot read, and what is made or deleted is told to programs, too."""
 
-import asyncio
 import json
-import threading
-from collections.abc import Iterator
 
 import pytest
 
 from logherd.model.record import SysFlag
 from logherd.wire.compression import compress_body
 from unit.cli.terminal import Terminal
-from unit.client.fake_broker import FakeBroker, running
-
-
-@pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    """It runs in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    context = running()
-    broker = loop.run_until_complete(context.__aenter__())
-    thread = threading.Thread(target=loop.run_forever, name="broker")
-    thread.start()
-    try:
-        yield broker
-    finally:
-        asyncio.run_coroutine_threadsafe(context.__aexit__(None, None, None), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
-        loop.close()
+from unit.client.fake_broker import FakeBroker
 
 
 @pytest.fixture
@@ -54,6 +34,7 @@ def test_as_many_as_were_asked_for_are_a_success(torn: FakeBroker, terminal: Ter
 
 def test_fewer_than_were_asked_for_are_none(torn: FakeBroker, terminal: Terminal) -> None:
     assert terminal.run("receive", "T", "-n", torn.address, "--count", "2", "--wait", "0.3") == 1
+    assert "logherd: 1 of 2 messages came, and none more for 0.3 s\n" in terminal.said
     assert "not read to its end: queue 0" in terminal.said
 
 

@@ -156,8 +156,15 @@ def test_a_broker_that_is_alone_serves(terminal: Terminal) -> None:
     with serving_broker(status=page(1, "leader", None)) as address:
         assert terminal.run("status", "--admin", address) == 0
         assert terminal.printed.endswith("  The broker is alone in its group.\n")
-        assert terminal.run("status", "other", "--admin", address) == 0
-        assert terminal.printed == "no groups\n"
+        assert terminal.run("status", "orders", "--admin", address) == 0
+
+
+def test_a_group_that_nobody_knows_is_no_success(terminal: Terminal, quorum: Quorum) -> None:
+    with serving_broker(status=page(1, "leader", None)) as address:
+        assert terminal.run("status", "other", "--admin", address) == 1
+        assert terminal.said == "logherd: none of the brokers that answer is of a group other\n"
+    assert terminal.run("status", "other", "--admin", quorum.admins["c-0"]) == 1
+    assert terminal.said == "logherd: there is no group other\n"
 
 
 def test_who_does_not_answer_is_told(terminal: Terminal, nowhere: str) -> None:

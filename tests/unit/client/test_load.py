@@ -9,6 +9,8 @@ from logherd.client.send_load import SendLoad, run_send_load
 from logherd.model.properties import parse_properties
 from logherd.net.session import NetSession
 from logherd.wire.batch import decode_batch
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Flag, Frame
 from unit.client.fake_broker import FakeBroker, running
 
 
@@ -115,6 +117,24 @@ async def test_a_pull_load_reads_again_from_the_start() -> None:
         broker.store("T", 0, b"x")
         load = PullLoad(host=host, port=port, topic="T", queues=1, connections=1, seconds=0.2, warmup_seconds=0)
         assert (await run_pull_load(load)).messages > 10
+
+
+async def test_a_queue_that_cannot_be_read_is_counted_also_if_that_was_before_the_time_that_is_measured() -> None:
+    async with running() as broker:
+        host, port = where(broker)
+        broker.store("T", 0, b"x")
+        read = broker._answers[RequestCode.PULL_MESSAGE]
+
+        def refuse_the_second(session: NetSession, frame: Frame) -> Frame | None:
+            if frame.ext["queueId"] == "1":
+                return Frame(ResponseCode.NO_PERMISSION, frame.opaque, flag=Flag.RESPONSE)
+            return read(session, frame)
+
+        broker._answers[RequestCode.PULL_MESSAGE] = refuse_the_second
+        load = PullLoad(host=host, port=port, topic="T", queues=2, connections=1, seconds=0.1, warmup_seconds=0.2)
+        report = await run_pull_load(load)
+        assert report.messages > 0
+        assert (report.refused, report.lost) == ({ResponseCode.NO_PERMISSION: 1}, 0)
 
 
 def test_percentiles_are_nearest_rank() -> None:

@@ -1,0 +1,48 @@
+"""`logherd bench` reports what a load did, and its code says whether that was what was asked for."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from logherd.client import pull_load, send_load
+from unit.cli.terminal import Terminal
+from unit.client.fake_broker import FakeBroker
+
+SHORT = ("--seconds", "0.3", "--queues", "2", "--connections", "2")
+NARROW = ("--window", "8")
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a warm-up."""
+    send, pull = send_load.run_send_load, pull_load.run_pull_load
+    monkeypatch.setattr(send_load, "run_send_load", lambda load: send(replace(load, warmup_seconds=0)))
+    monkeypatch.setattr(pull_load, "run_pull_load", lambda load: pull(replace(load, warmup_seconds=0)))
+
+
+def test_a_load_that_was_stored_and_read_is_a_success(broker: FakeBroker, terminal: Terminal) -> None:
+    assert terminal.run("bench", "send", "-n", broker.address, *SHORT, *NARROW) == 0
+    assert terminal.said == ""
+    assert terminal.run("bench", "pull", "-n", broker.address, *SHORT) == 0
+    assert terminal.said == ""
+
+
+def test_a_load_of_which_every_send_is_refused_is_none(broker: FakeBroker, terminal: Terminal) -> None:
+    broker.faults = [14] * 20_000
+    assert terminal.run("bench", "send", "-n", broker.address, *SHORT, *NARROW, "-o", "json") == 1
+    refused = json.loads(terminal.printed)["refused"]["14"]
+    assert terminal.said == f"logherd: no message was stored; requests refused: {refused}\n"
+
+
+def test_a_load_of_which_some_are_not_answered_is_none(broker: FakeBroker, terminal: Terminal) -> None:
+    broker.faults = [0] * 8 + ["cut"]
+    assert terminal.run("bench", "send", "-n", broker.address, *SHORT, *NARROW) == 1
+    assert "lost " in terminal.printed
+    assert terminal.said.startswith("logherd: requests without an answer: ")
+
+
+def test_a_load_that_finds_nothing_to_read_is_none(broker: FakeBroker, terminal: Terminal) -> None:
+    assert terminal.run("bench", "pull", "-n", broker.address, *SHORT) == 1
+    assert terminal.printed.startswith("0 messages")
+    assert terminal.said == "logherd: no message was read\n"
