@@ -206,7 +206,7 @@ def _one_time(name: str, value: str) -> Bound:
 
 
 def _times(name: str, value: str) -> Bound:
-    return Bound("time", queues=_per_queue(name, value, least=0))
+    return Bound("time", queues=_per_queue(name, value, {}))
 
 
 def _offsets(name: str, value: str, words: Mapping[str, int]) -> Bound:
@@ -214,22 +214,24 @@ def _offsets(name: str, value: str, words: Mapping[str, int]) -> Bound:
         return Bound("offset", words[value.lower()])
     if not value.startswith("{"):
         raise OptionRefused(
-            f'option {name} is {value!r}, it must be {" or ".join(words)} or JSON: {{"topic": {{"0": 23, "1": -2}}}}'
+            f"option {name} is {value!r}, it must be {' or '.join(words)} or JSON: "
+            f'{{"topic": {{"0": 23, "1": {min(words.values())}}}}}'
         )
-    return Bound("offset", queues=_per_queue(name, value, least=LATEST if "earliest" not in words else EARLIEST))
+    return Bound("offset", queues=_per_queue(name, value, words))
 
 
-def _per_queue(name: str, value: str, *, least: int) -> dict[str, dict[str, int]]:
+def _per_queue(name: str, value: str, words: Mapping[str, int]) -> dict[str, dict[str, int]]:
     try:
         parsed = json.loads(value)
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # also of a number with too many digits
         raise OptionRefused(f"option {name} is no JSON: {error}") from None
     if not isinstance(parsed, dict) or not all(isinstance(each, dict) for each in parsed.values()):
         raise OptionRefused(f'option {name} must look like {{"topic": {{"0": 23, "1": 45}}}}')
     for topic, queues in parsed.items():
         for queue, number in queues.items():
-            if type(number) is not int or number < least:
+            if type(number) is not int or (number < 0 and number not in words.values()):
+                right = "".join(f" or {code} ({word})" for word, code in words.items())
                 raise OptionRefused(
-                    f"option {name} has {number!r} for queue {queue} of {topic}, at least {least} is right"
+                    f"option {name} has {number!r} for queue {queue} of {topic}, at least 0{right} is right"
                 )
     return parsed

@@ -50,7 +50,17 @@ def test_the_environment_stands_in_where_nothing_is_given() -> None:
         ({**READ, "maxOffsetsPerTrigger": "1"}, "unknown option for reading: maxOffsetsPerTrigger"),
         ({**READ, "startingOffsets": "latest"}, "startingOffsets is 'latest', it must be earliest or JSON"),
         ({**READ, "endingOffsets": "earliest"}, "endingOffsets is 'earliest', it must be latest or JSON"),
-        ({**READ, "endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets has -2 for queue 0 of t, at least -1"),
+        ({**READ, "endingOffsets": "first"}, r'must be latest or JSON: {"topic": {"0": 23, "1": -1}}'),
+        (
+            {**READ, "endingOffsets": '{"t": {"0": -2}}'},
+            r"endingOffsets has -2 for queue 0 of t, at least 0 or -1 \(latest\) is right",
+        ),
+        (
+            {**READ, "startingOffsets": '{"t": {"0": 5, "1": -1}}'},
+            r"startingOffsets has -1 for queue 1 of t, at least 0 or -2 \(earliest\) is right",
+        ),
+        ({**READ, "startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "has -1 for queue 0 of t, at least 0 is right"),
+        ({**READ, "startingOffsets": f'{{"t": {{"0": 1{"0" * 5000}}}}}'}, "startingOffsets is no JSON: Exceeds"),
         ({**READ, "startingOffsets": "{"}, "startingOffsets is no JSON"),
         ({**READ, "startingOffsets": '{"t": 1}'}, "startingOffsets must look like"),
         ({**READ, "failOnDataLoss": "no"}, "failOnDataLoss is 'no', it must be true or false"),
@@ -61,6 +71,16 @@ def test_the_environment_stands_in_where_nothing_is_given() -> None:
 def test_what_means_nothing_is_refused_by_name(options: dict[str, str], said: str) -> None:
     with pytest.raises(OptionRefused, match=said):
         read_options(options, streaming=False)
+
+
+def test_offsets_per_queue_may_be_those_that_a_batch_or_a_stream_can_begin_or_end_at() -> None:
+    first, last = '{"t": {"0": -2, "1": 7}}', '{"t": {"0": -1, "1": 7}}'
+    batch = read_options({**READ, "startingOffsets": first, "endingOffsets": last}, streaming=False)
+    assert batch.start.queues == {"t": {"0": EARLIEST, "1": 7}}
+    assert batch.end.queues == {"t": {"0": LATEST, "1": 7}}
+    both = '{"t": {"0": -2, "1": -1}}'
+    stream = read_options({**READ, "startingOffsets": both}, streaming=True)
+    assert stream.start.queues == {"t": {"0": EARLIEST, "1": LATEST}}
 
 
 def test_a_guarantee_that_nobody_gives_is_refused() -> None:
