@@ -294,6 +294,7 @@ class Broker:
             await asyncio.sleep(_TICK_SECONDS)
             passes += 1
             services.pull.tick()
+            services.heartbeats.tell_again()
             self._forwarding.tick(self._server)
             if passes % 10 == 0:
                 services.stats.tick(self._clock.monotonic_ms(), self._clock.now_ms())

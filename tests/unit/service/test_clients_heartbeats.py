@@ -55,6 +55,11 @@ class Broker:
     def members(self, group: str) -> Reply:
         return self.desk.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupHeader(consumer_group=group))
 
+    def calm_down(self) -> None:
+        """Let the time pass in which a group is not told twice."""
+        self.heartbeats.tell_again()
+        self.heartbeats.tell_again()
+
 
 def ext(reply: Reply) -> dict[str, str]:
     assert reply.code == 0, reply.remark
@@ -125,17 +130,53 @@ def test_members_are_told_when_one_joins_leaves_or_subscribes_differently() -> N
     one, two = FakeSession(1), FakeSession(2)
     broker.beat("c1", "g", session=one)
     assert len(one.notified) == 1
+    broker.calm_down()
     broker.beat("c2", "g", session=two)
     assert (len(one.notified), len(two.notified)) == (2, 1)
+    broker.calm_down()
     broker.beat("c2", "g", session=two)
     assert (len(one.notified), len(two.notified)) == (2, 1)
     broker.beat("c2", "g", session=two, topics=("T", "U"))
     assert (len(one.notified), len(two.notified)) == (3, 2)
+    broker.calm_down()
     broker.heartbeats.session_closed(two)
     assert (len(one.notified), len(two.notified)) == (4, 2)
     code, header = one.notified[-1]
     assert code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
     assert header == ConsumerGroupHeader(consumer_group="g")
+
+
+def test_many_members_that_come_and_go_at_once_are_told_of_it_a_few_times() -> None:
+    broker = Broker()
+    sessions = [FakeSession(number) for number in range(1, 1001)]
+    for session in sessions:
+        broker.beat(f"c{session.id}", "g", session=session)
+    assert sum(len(session.notified) for session in sessions) == 1, "the first one is told at once"
+    broker.heartbeats.tell_again()
+    assert [len(session.notified) for session in sessions] == [2] + [1] * 999
+    for session in sessions[1::2]:
+        broker.heartbeats.session_closed(session)
+    assert [len(session.notified) for session in sessions[::2]] == [2] + [1] * 499, "told within this time already"
+    broker.heartbeats.tell_again()
+    assert [len(session.notified) for session in sessions[::2]] == [3] + [2] * 499
+
+
+def test_the_last_change_is_told_and_no_other_group_waits_for_it() -> None:
+    broker = Broker()
+    one, two = FakeSession(1), FakeSession(2)
+    broker.beat("c1", "g", session=one)
+    broker.beat("c2", "g", session=two)
+    broker.beat("c1", "h", session=one)
+    assert [header for _, header in one.notified] == [
+        ConsumerGroupHeader(consumer_group="g"), ConsumerGroupHeader(consumer_group="h"),
+    ]  # fmt: skip
+    assert two.notified == []
+    broker.heartbeats.tell_again()
+    assert (len(one.notified), len(two.notified)) == (3, 1)
+    broker.heartbeats.tell_again()
+    assert (len(one.notified), len(two.notified)) == (3, 1), "what has not changed is not told again"
+    broker.beat("c3", "g", session=FakeSession(3))
+    assert (len(one.notified), len(two.notified)) == (4, 2), "and after that time a change is told at once"
 
 
 def test_unregistering_leaves_at_once() -> None:
@@ -144,6 +185,7 @@ def test_unregistering_leaves_at_once() -> None:
     broker.beat("c1", "g", session=one, producers=("p",))
     broker.beat("c2", "g", session=two)
     header = UnregisterClientHeader(client_id="c2", consumer_group="g")
+    broker.calm_down()
     before = len(one.notified)
     assert broker.desk.ask(RequestCode.UNREGISTER_CLIENT, header, session=two).code == 0
     assert decoded(broker.members("g")) == {"consumerIdList": ["c1"]}
@@ -161,6 +203,7 @@ def test_silent_clients_leave_and_the_others_hear_of_it() -> None:
     broker.clock.advance(CONNECTION_EXPIRY_MS)
     broker.beat("c1", "g", session=one)
     broker.clock.advance(1)
+    broker.calm_down()
     before = len(one.notified)
     broker.heartbeats.tick()
     assert decoded(broker.members("g")) == {"consumerIdList": ["c1"]}

@@ -48,6 +48,8 @@ class Heartbeats:
         self._registry = registry
         self._metadata = metadata
         self._clock = clock
+        self._told: dict[str, bool] = {}
+        """Groups that were told since the last `tell_again`, and whether they have changed after that."""
         self.auto_create_groups = options.auto_create_groups
 
     def handlers(self) -> dict[RequestCode, Handler]:
@@ -67,6 +69,13 @@ class Heartbeats:
     def tick(self) -> None:
         """Drop clients that fell silent. Call it every 10 s."""
         self._notify(self._registry.expire(self._clock.monotonic_ms()))
+
+    def tell_again(self) -> None:
+        """Tell the groups that have changed once more since they were told. Call it every 100 ms or so."""
+        again = [name for name, changed in self._told.items() if changed]
+        self._told = dict.fromkeys(again, False)
+        for name in again:
+            self._tell(name)
 
     # -- requests
 
@@ -172,17 +181,24 @@ class Heartbeats:
         )  # fmt: skip
 
     def _notify(self, groups: Iterable[str]) -> None:
-        """Tell every member of groups whose members or topics changed, so that they share out the queues at once."""
+        """Members or topics of these groups changed: tell them now, or at the next `tell_again` if they were told since
+        the last one. A thousand members that come back at once would else be told of each other a million times."""
         for name in groups:
-            group = self._registry.consumer_group(name)
-            config = self._metadata.groups.get(name)
-            if group is None or group.profile.message_model == BROADCASTING:
-                continue
-            if config is not None and not config.notify_members:
-                continue
-            header = ConsumerGroupHeader(consumer_group=name)
-            for member in group.connections():
-                member.session.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header)
+            again = self._told[name] = name in self._told
+            if not again:
+                self._tell(name)
+
+    def _tell(self, name: str) -> None:
+        """Tell every member of a group that it changed, so that they share out the queues at once."""
+        group = self._registry.consumer_group(name)
+        config = self._metadata.groups.get(name)
+        if group is None or group.profile.message_model == BROADCASTING:
+            return
+        if config is not None and not config.notify_members:
+            return
+        header = ConsumerGroupHeader(consumer_group=name)
+        for member in group.connections():
+            member.session.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header)
 
 
 def subscription_of(data: SubscriptionBody) -> Subscription:
