@@ -270,12 +270,14 @@ class Derived:
             self.index.delete(file)
             yield None
 
-    def find_positions(self, topic_hash: int, key: bytes) -> Iterator[int]:
-        """Committed positions of records with a key of this hash, newest first; some may come twice. Owner thread."""
+    def find_positions(self, topic_hash: int, key: bytes, begin: int, end: int) -> Iterator[int | None]:
+        """Committed positions of records with a key of this hash that may have been stored in [begin, end] (ms), newest
+        first; some may come twice. None for every other entry that was looked at. Owner thread."""
         wanted = hash_key(topic_hash, key)
         for waiting in (self.extract.pending, self._sealed_entries):
-            yield from (position for position in find_waiting(waiting, wanted) if position < self.position)
-        yield from self.index.positions(wanted)
+            for position, stored in find_waiting(waiting, wanted):
+                yield position if position < self.position and begin <= stored <= end else None
+        yield from self.index.find(wanted, begin, end)
 
     def close(self) -> None:
         """Close all files."""

@@ -28,6 +28,7 @@ _ENTRY = Struct(">iqii")
 _I32 = Struct(">i")
 _pack_entry = _ENTRY.pack
 _SECONDS_MAX = 0x7FFFFFFF
+_PIECE_ENTRIES = 128
 _SWAPPED = sys.byteorder == "little"
 
 
@@ -163,13 +164,21 @@ class IndexFile:
         key_hash, position, seconds, previous = _ENTRY.unpack(data)
         return key_hash, position, seconds, previous
 
-    def positions(self, key_hash: int) -> Iterator[int]:
-        """Positions of records whose key has this hash, newest first."""
+    def find(self, key_hash: int, begin: int, end: int) -> Iterator[int | None]:
+        """Positions of records whose key has this hash and that may have been stored in [begin, end] (ms), newest
+        first; None for every other entry that was looked at. The file knows seconds, and counts none before its begin.
+        """
         number: int = _I32.unpack_from(self._view, HEADER_SIZE + 4 * (key_hash % len(self._words)))[0]
+        first, piece = number + 1, b""
         while number > 0:
-            found_hash, position, _, previous = self.entry(number)
-            if found_hash == key_hash:
-                yield position
+            if number < first:  # entries of a key that many messages have lie close together
+                first = max(1, number + 1 - _PIECE_ENTRIES)
+                length = (number + 1 - first) * ENTRY_SIZE
+                piece = self.file.read(self._entries_at + first * ENTRY_SIZE, length).ljust(length, b"\0")
+            found_hash, position, seconds, previous = _ENTRY.unpack_from(piece, (number - first) * ENTRY_SIZE)
+            stored = self.begin_timestamp + 1000 * seconds
+            early, late = seconds and stored > end, seconds < _SECONDS_MAX and stored + 1000 <= begin
+            yield position if found_hash == key_hash and not early and not late else None
             if previous >= number:  # a chain only ever goes back
                 return
             number = previous

@@ -126,21 +126,23 @@ class IndexSet:
             index_files=len(self.files),
         )  # fmt: skip
 
-    def positions(self, key_hash: int) -> Iterator[int]:
-        """Positions of records whose key has this hash, newest first. Owner thread. Raises: OSError."""
-        names = [file.name for file in reversed(self.files.copy())]
-        for name in set(self._looked_in).difference(names[:_KEPT_OPEN]):
+    def find(self, key_hash: int, begin: int, end: int) -> Iterator[int | None]:
+        """See IndexFile.find, over all files. Owner thread. Raises: OSError."""
+        files = self.files[::-1]
+        for name in set(self._looked_in).difference(file.name for file in files[:_KEPT_OPEN]):
             self._looked_in.pop(name).close()
-        for number, name in enumerate(names):
-            file = self._looked_in.get(name)
+        for number, written in enumerate(files):
+            file = self._looked_in.get(written.name)
             if file is None:
-                file = IndexFile.open(self._files, self._directory, name, slots=self._slots, writable=False)
+                file = IndexFile.open(self._files, self._directory, written.name, slots=self._slots, writable=False)
+            # What was read of the header may be older than the file's first entry.
+            file.begin_timestamp = written.begin_timestamp
             if number < _KEPT_OPEN:
-                self._looked_in[name] = file
-                yield from file.positions(key_hash)
+                self._looked_in[written.name] = file
+                yield from file.find(key_hash, begin, end)
                 continue
             try:
-                yield from file.positions(key_hash)
+                yield from file.find(key_hash, begin, end)
             finally:
                 file.close()
 

@@ -104,14 +104,14 @@ def waiting_below(waiting: bytes | bytearray, position: int) -> int:
     return size * bisect_left(places, position, key=lambda place: int(PENDING.unpack_from(waiting, place * size)[1]))
 
 
-def find_waiting(waiting: bytes | bytearray, key_hash: int) -> Iterator[int]:
-    """Positions of waiting entries with this hash, newest first. `waiting` must not change meanwhile."""
+def find_waiting(waiting: bytes | bytearray, key_hash: int) -> Iterator[tuple[int, int]]:
+    """(position, store ms) of waiting entries with this hash, newest first. `waiting` must not change meanwhile."""
     wanted, size = _HASH.pack(key_hash), PENDING.size
     end = len(waiting)
     while end > 0 and (at := waiting.rfind(wanted, 0, end)) >= 0:
         start = at - at % size
         if start == at:
-            yield PENDING.unpack_from(waiting, at)[1]
+            yield PENDING.unpack_from(waiting, at)[1:]
             start -= size
         # Only the start of an entry counts: a hash like 0 is found nearly everywhere else too.
         end = start + len(wanted)

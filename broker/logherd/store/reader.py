@@ -1,5 +1,7 @@
 """Reading committed messages: by queue offset, by position, by time, by key."""
 
+from collections.abc import Iterable
+from itertools import islice
 from struct import Struct
 
 from logherd.model.record import MAGIC_V1, MAGIC_V2, RecordError, SysFlag, check_record, is_whole
@@ -12,7 +14,7 @@ from logherd.store.queues import QueueTable
 from logherd.store.read import ReadResult, ReadStatus
 from logherd.store.scan import find_record
 
-__all__ = ["QueueReader"]
+__all__ = ["INDEX_ENTRIES_MAX", "QueueReader"]
 
 SCANNED_UNITS_MAX = 800
 """Units that one read looks at when a filter lets few of them pass; RocketMQ's maxFilterMessageSize. As many damaged
@@ -22,6 +24,9 @@ _FRESH_BYTES = 256 << 20
 """Far less than a machine forgets of what it has just written."""
 
 _SEARCH_BYTES = 4 << 20
+
+INDEX_ENTRIES_MAX = 200_000
+"""Most entries of the key index that one query looks at: some tenths of a second, in which nothing else is done."""
 
 _I32 = Struct(">i")
 _I64 = Struct(">q")
@@ -186,6 +191,21 @@ class QueueReader:
         except StoreDamaged:
             return None
         return None if record is None else self.position_timestamp(position)
+
+    def stored_between(
+        self, entries: Iterable[int | None], begin: int, end: int, *, max_count: int
+    ) -> list[int]:  # fmt: skip
+        """See MessageStore.query_index: the positions among the entries."""
+        found: dict[int, None] = {}
+        for position in islice(entries, INDEX_ENTRIES_MAX):
+            if len(found) >= max_count:
+                break
+            stored = None if position is None else self.position_timestamp(position)
+            if position is None or stored is None:
+                continue
+            if begin <= stored <= end or self.proven_timestamp(position) is None:
+                found[position] = None
+        return list(found)
 
     def first_timestamp(self, start: int) -> int | None:
         """Store timestamp of the first record that is as it was written in the segment that begins at `start`, where a

@@ -376,19 +376,12 @@ class MessageStore:
     def query_index(self, topic: str, key: str, *, max_count: int, begin: int, end: int) -> list[int]:
         """Positions of committed messages of `topic` whose key may be `key`, stored in [begin, end] (ms), newest first.
 
-        The index knows hashes only: the caller compares the keys of the records. A damaged record is among them
-        whatever its time says: it may be one that is meant, and who reads it meets the damage.
+        The index knows hashes only: the caller compares the keys of the records. It knows the second of each, too, so
+        that of a key of many messages only those of about that time are looked at, and INDEX_ENTRIES_MAX in all. A
+        damaged record of that second is among them: it may be one that is meant, and who reads it meets the damage.
         """
-        found: dict[int, None] = {}
-        for position in self._derived.find_positions(topic_hash(topic), key.encode()):
-            if len(found) >= max_count:
-                break
-            stored = self._reader.position_timestamp(position)
-            if stored is None:
-                continue
-            if begin <= stored <= end or self._reader.proven_timestamp(position) is None:
-                found[position] = None
-        return list(found)
+        entries = self._derived.find_positions(topic_hash(topic), key.encode(), begin, end)
+        return self._reader.stored_between(entries, begin, end, max_count=max_count)
 
     def delete_topic(self, topic: str, at: int | None = None) -> None:
         """Forget the topic's queues: at once in memory, their files in the background. The log keeps the records until

@@ -225,9 +225,32 @@ def test_an_index_file_has_rocketmqs_layout():
         "00000009" "00000000000007d0" "00000002" "00000001"
         "00000002" "0000000000000bb8" "00000000" "00000000"
     )  # fmt: skip
-    assert list(file.positions(9)) == [2000]
-    assert list(file.positions(5)) == [1000]
-    assert list(file.positions(13)) == []
+    always = (0, 1 << 60)
+    assert list(file.find(9, *always)) == [2000, None]
+    assert list(file.find(5, *always)) == [None, 1000]
+    assert list(file.find(13, *always)) == [None, None]
+    assert list(file.find(2, *always)) == [3000]
+    # The second message was stored in [12000, 12999], the others at most at 10999: when is not known.
+    for begin, end, found in ((12_999, 20_000, 2000), (13_000, 20_000, None), (0, 12_000, 2000), (0, 11_999, None)):
+        assert next(file.find(9, begin, end)) == found
+    for begin, end, found in ((10_999, 20_000, 3000), (11_000, 20_000, None), (0, 1, 3000)):
+        assert next(file.find(2, begin, end)) == found
+
+
+def test_a_chain_of_many_entries_is_read_in_few_pieces(monkeypatch):
+    disk = SimDisk()
+    disk.make_directory("/i")
+    file = IndexFile.open(disk, "/i", 20231114221320000, slots=4, writable=True)
+    overlay = {}
+    entries = [(5 if number % 2 else 6, number, 10_000 + number) for number in range(1000)]
+    data = file.encode(entries, overlay)
+    file.write_entries(1, data)
+    file.name_entries(overlay.keys(), overlay.values())
+    reads = []
+    read = type(file.file).read
+    monkeypatch.setattr(type(file.file), "read", lambda *args: reads.append(args) or read(*args))
+    assert list(file.find(5, 0, 1 << 60)) == [number for key_hash, number, _ in reversed(entries) if key_hash == 5]
+    assert len(reads) <= 1 + 1000 // 127
 
 
 @given(st.text(min_size=1, max_size=40), st.text(min_size=1, max_size=60))

@@ -35,7 +35,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3) | st.integers(0, 0x7FFFFFFF), st.integers(0, 1 << 40)), max_size=30))
 def test_waiting_entries_are_found_newest_first(entries):
-    waiting = b"".join(PENDING.pack(key_hash, position, 0) for key_hash, position in entries)
+    waiting = b"".join(PENDING.pack(key_hash, position, position + 7) for key_hash, position in entries)
     for wanted in {key_hash for key_hash, _ in entries} | {0, 1}:
-        expected = [position for key_hash, position in reversed(entries) if key_hash == wanted]
+        expected = [(position, position + 7) for key_hash, position in reversed(entries) if key_hash == wanted]
         assert list(find_waiting(waiting, wanted)) == expected

@@ -170,6 +170,6 @@ def test_a_message_with_a_damaged_time_is_not_left_out_of_what_a_key_finds(keyed
     rotten(keyed, 4)
     wanted = {"max_count": 64, "begin": 1_000_020, "end": 1_000_060}
     assert keyed.query_index("T", "k", **wanted) == positions[6:1:-1]
-    assert keyed.query_index("T", "k", max_count=64, begin=0, end=999_999) == [positions[4]]
+    assert keyed.query_index("T", "k", max_count=64, begin=0, end=999_999) == [], "the index knows when it was stored"
     with pytest.raises(StoreDamaged):
         keyed.record_at(positions[4])

@@ -10,7 +10,9 @@ from logherd.kit.errors import InvariantError
 from logherd.kit.javahash import java_hash
 from logherd.model.record import MAGIC_V2, SysFlag, decode_record
 from logherd.store import ReadStatus, RecordTooLarge, StoreFull, StoreStopped
+from logherd.store import reader as store_reader
 from logherd.store.files_os import OsFiles
+from logherd.store.reader import QueueReader
 from logherd.store.store import MessageStore
 from unit.store.helpers import HOST, SimClock, SimDisk, append, bodies, flush, open_store, settle, small_options
 
@@ -251,6 +253,25 @@ def test_keys_are_found_newest_first_and_within_their_times(store, settled):
     assert store.query_index("T", "b", max_count=3, begin=0, end=1040) == positions[40:37:-1]
     assert store.query_index("T", "a", max_count=99, begin=1048, end=10**9) == positions[:47:-1]
     assert store.query_index("other", "a", max_count=9, begin=0, end=10**9) == []
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_of_a_key_of_many_messages_only_those_of_that_time_are_looked_at(store, settled, monkeypatch):
+    count = 300
+    positions = [append(store, properties=b"KEYS\x01k\x02", at=1_000_000 + 1000 * n)[1] for n in range(count)]
+    flush(store)
+    if settled:
+        settle(store)
+    looked = []
+    timestamp = QueueReader.position_timestamp
+    monkeypatch.setattr(
+        QueueReader, "position_timestamp", lambda reader, at: looked.append(at) or timestamp(reader, at)
+    )
+    assert store.query_index("T", "k", max_count=9, begin=1_005_000, end=1_006_000) == [positions[6], positions[5]]
+    assert len(set(looked)) < 30, "that second, and the first one of each file"
+    assert store.query_index("T", "k", max_count=9, begin=0, end=999_999) == []
+    monkeypatch.setattr(store_reader, "INDEX_ENTRIES_MAX", 100)
+    assert store.query_index("T", "k", max_count=9, begin=1_005_000, end=1_006_000) == [], "too many newer ones"
 
 
 def test_uncommitted_keys_are_not_found(store):
