@@ -99,6 +99,18 @@ def test_a_list_of_topics_is_created_whole_or_not_at_all(admin: Admin) -> None:
     assert admin.metadata.topics.get("B") is not None
 
 
+def test_a_list_of_more_topics_or_groups_than_one_request_may_hold_up_all_others_for_is_refused(admin: Admin) -> None:
+    topics = [TopicConfigBody(name=f"t{number}") for number in range(10_001)]
+    groups = [GroupConfigBody(name=f"g{number}") for number in range(10_001)]
+    for code, body in (
+        (RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, TopicConfigList(topics=topics)),
+        (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, GroupConfigList(groups=groups)),
+    ):
+        reply = admin.desk.ask(code, None, body)
+        assert (reply.code, "10000" in (reply.remark or "")) == (ResponseCode.INVALID_PARAMETER, True)
+    assert (len(admin.metadata.topics), len(admin.metadata.groups)) == (0, 0)
+
+
 def test_a_deleted_topic_is_gone_with_its_messages_offsets_and_counters(admin: Admin) -> None:
     admin.create()
     admin.put("T")

@@ -240,6 +240,34 @@ def test_a_broker_that_lacks_the_subscriptions_asks_for_them(known: int | None) 
     assert decoded(broker.members("g")) == {"consumerIdList": ["c1"]}
 
 
+@pytest.mark.parametrize("many", ["producers", "consumers", "subscriptions"])
+def test_a_heartbeat_with_more_than_any_client_has_is_refused_whole(many: str) -> None:
+    broker = Broker()
+    topics = [Subscription(topic=f"T{number}") for number in range(5_000 if many == "subscriptions" else 1)]
+    body = Heartbeat(
+        client_id="c1",
+        producers=[ProducerData(group=f"p{number}") for number in range(999 if many == "producers" else 1)],
+        consumers=[
+            ConsumerData(group=f"g{number}", subscriptions=topics)
+            for number in range(1_000 if many == "consumers" else 2)
+        ],
+    )
+    session = FakeSession(1)
+    assert broker.desk.ask(RequestCode.HEART_BEAT, None, body, session=session).code == (
+        0 if many == "subscriptions" else ResponseCode.INVALID_PARAMETER
+    )
+    if many == "subscriptions":
+        one = ConsumerData(group="h", subscriptions=topics[:1])
+        body = msgspec.structs.replace(body, consumers=[*body.consumers, one])
+        assert broker.desk.ask(RequestCode.HEART_BEAT, None, body, session=session).code == (
+            ResponseCode.INVALID_PARAMETER
+        )
+        assert broker.metadata.groups.get("h") is None
+    else:
+        assert list(broker.registry.consumer_groups()) == []
+        assert len(broker.metadata.groups) == 0
+
+
 def test_a_heartbeat_without_a_client_id_is_refused() -> None:
     assert Broker().beat("", "g").code == ResponseCode.INVALID_PARAMETER
     assert Broker().desk.ask(RequestCode.HEART_BEAT, None, b"{}").code == ResponseCode.INVALID_PARAMETER

@@ -50,6 +50,13 @@ def follower(tmp_path: Path) -> Follower:
     return Follower(tmp_path)
 
 
+def test_a_heartbeat_with_more_than_any_client_has_is_left_to_the_leader(follower: Follower) -> None:
+    consumers = [ConsumerData(group=f"g{number}") for number in range(1_001)]
+    body = encode_body(Heartbeat(client_id="c", consumers=consumers))
+    follower.pulls.note(FakeSession(1), Frame(RequestCode.HEART_BEAT, 1, body=body))
+    assert list(follower.pulls._registry.consumer_groups()) == []
+
+
 def test_committed_messages_are_answered_here(follower: Follower) -> None:
     answered = follower.pull(1)
     assert answered is not None

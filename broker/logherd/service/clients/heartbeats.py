@@ -6,6 +6,7 @@ Source: apache/rocketmq: broker/.../client/DefaultConsumerIdsChangeListener.java
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from logherd.kit.clock import Clock
 from logherd.model.topic import RETRY_PREFIX, GroupConfig, Permission, TopicConfig
@@ -25,11 +26,15 @@ from logherd.wire.bodies import decode_body
 from logherd.wire.bodies.clients import ClientConfig, ConsumerData, ConsumerIds, Heartbeat
 from logherd.wire.bodies.clients import Subscription as SubscriptionBody
 from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.errors import BodyError
 from logherd.wire.headers.clients import ConsumerGroupHeader, HeartbeatResponse, UnregisterClientHeader
 
-__all__ = ["Heartbeats", "HeartbeatsOptions", "subscription_of"]
+__all__ = ["Heartbeats", "HeartbeatsOptions", "decode_heartbeat", "subscription_of"]
 
 UNIT_SUBSCRIPTION = 2
+GROUPS_MAX: Final = 1_000
+SUBSCRIPTIONS_MAX: Final = 10_000
+"""Of one heartbeat: each new group is two records of the log, and nothing else is done meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,7 @@ class Heartbeats:
         A client of heartbeat version 2 leaves out its subscriptions once it knows that the broker has them, by their
         fingerprint; the answer asks for them when the broker does not, as after its restart.
         """
-        data = decode_body(Heartbeat, request.body)
+        data = decode_heartbeat(request.body)
         if not data.client_id:
             raise RequestError(ResponseCode.INVALID_PARAMETER, "clientID is missing")
         refused, missing, position = [], False, 0
@@ -199,6 +204,19 @@ class Heartbeats:
         header = ConsumerGroupHeader(consumer_group=name)
         for member in group.connections():
             member.session.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header)
+
+
+def decode_heartbeat(body: bytes) -> Heartbeat:
+    """What a heartbeat says. Raises: BodyError if it is none, or holds more than any client has."""
+    data = decode_body(Heartbeat, body)
+    groups = len(data.producers) + len(data.consumers)
+    subscriptions = sum(len(consumer.subscriptions) for consumer in data.consumers)
+    if groups > GROUPS_MAX or subscriptions > SUBSCRIPTIONS_MAX:
+        raise BodyError(
+            f"a heartbeat names {groups} groups and {subscriptions} subscriptions; at most {GROUPS_MAX} and "
+            f"{SUBSCRIPTIONS_MAX} are taken from one client"
+        )
+    return data
 
 
 def subscription_of(data: SubscriptionBody) -> Subscription:

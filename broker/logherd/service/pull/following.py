@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from logherd.kit.clock import Clock
 from logherd.model.topic import Permission
-from logherd.service.clients.heartbeats import subscription_of
+from logherd.service.clients.heartbeats import decode_heartbeat, subscription_of
 from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile
 from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata
@@ -18,8 +18,6 @@ from logherd.service.pull.filters import find_tag_codes
 from logherd.service.pull.handler import PullHandler, pull_ends
 from logherd.store import MessageStore, ReadStatus, StoreDamaged, StoreError
 from logherd.telemetry.log import Log
-from logherd.wire.bodies import decode_body
-from logherd.wire.bodies.clients import Heartbeat
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.errors import BodyError, HeaderError
 from logherd.wire.frame import Flag, Frame
@@ -86,7 +84,7 @@ class FollowerPulls:
         self._registry.session_closed(session_id)
 
     def _join(self, session: Session, frame: Frame) -> None:
-        data, now_ms = decode_body(Heartbeat, frame.body), self._clock.monotonic_ms()
+        data, now_ms = decode_heartbeat(frame.body), self._clock.monotonic_ms()
         if now_ms - self._looked_at >= _LOOK_MS:
             self._looked_at = now_ms
             self._registry.expire(now_ms)

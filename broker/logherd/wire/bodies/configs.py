@@ -5,11 +5,12 @@ Source: apache/rocketmq: common/.../TopicConfig.java, remoting/.../protocol/body
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Annotated
 
 from msgspec import UNSET, Raw, UnsetType, field
 
 from logherd.model.topic import GroupConfig, TopicConfig
-from logherd.wire.bodies.base import Body, Int32, Int64
+from logherd.wire.bodies.base import Body, Int32, Int64, Many
 
 __all__ = [
     "DataVersion",
@@ -63,7 +64,7 @@ class TopicConfigBody(Body, frozen=True, kw_only=True, gc=False):
 class TopicConfigList(Body, frozen=True, kw_only=True, gc=False):
     """18."""
 
-    topics: Sequence[TopicConfigBody] = field(name="topicConfigList", default_factory=list)
+    topics: Annotated[Sequence[TopicConfigBody], Many] = field(name="topicConfigList", default_factory=list)
 
 
 class TopicConfigTable(Body, frozen=True, kw_only=True, gc=False):
@@ -130,7 +131,7 @@ class GroupConfigBody(Body, frozen=True, kw_only=True, gc=False):
 class GroupConfigList(Body, frozen=True, kw_only=True, gc=False):
     """225."""
 
-    groups: Sequence[GroupConfigBody] = field(name="groupConfigList", default_factory=list)
+    groups: Annotated[Sequence[GroupConfigBody], Many] = field(name="groupConfigList", default_factory=list)
 
 
 class GroupConfigTable(Body, frozen=True, kw_only=True, gc=False):
