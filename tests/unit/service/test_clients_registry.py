@@ -55,6 +55,44 @@ def test_a_newer_version_is_taken_silently_and_an_older_one_is_not_taken() -> No
     assert registry.find("g", "T") == newer["T"]
 
 
+def test_a_client_that_subscribes_anew_on_its_connection_is_known_by_its_new_fingerprint() -> None:
+    registry = ClientRegistry()
+    registry.join_consumer("g", PROFILE, connection(fingerprint=9), subscriptions=T)
+    registry.join_consumer(
+        "g", ConsumerProfile(message_model="BROADCASTING"), connection(fingerprint=8), subscriptions=T
+    )
+    entry = registry.consumer_group("g")
+    assert entry is not None
+    assert entry.profile.message_model == "BROADCASTING", "and the group consumes as its newest heartbeat says"
+    member = entry.connection("c1")
+    assert member is not None
+    assert member.fingerprint == 8
+
+
+@pytest.mark.parametrize("how", ["leave", "close", "expire"])
+def test_nothing_is_kept_of_clients_that_are_gone(how: str) -> None:
+    registry = ClientRegistry()
+    sessions = [FakeSession(1), FakeSession(2)]
+    for session in sessions:
+        for client in ("c1", "c2"):
+            registry.join_producer("p", connection(client, session))
+            registry.join_consumer("g", PROFILE, connection(client, session), subscriptions=T)
+    for session in sessions:
+        assert not registry.is_superseded(2)
+        for client in ("c1", "c2"):
+            if how == "leave":
+                registry.leave(session.id, client, producer_group="p", consumer_group="g")
+                registry.leave(session.id, client, producer_group="p", consumer_group="g")
+        if how == "close":
+            registry.session_closed(session.id)
+    if how == "expire":
+        registry.expire(CONNECTION_EXPIRY_MS + 1)
+    assert not registry._roles
+    assert not registry._sessions
+    assert not registry._consumers
+    assert not registry._producers
+
+
 def test_a_heartbeat_without_subscriptions_keeps_them() -> None:
     registry = ClientRegistry()
     registry.join_consumer("g", PROFILE, connection(fingerprint=9), subscriptions=T)

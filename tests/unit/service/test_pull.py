@@ -2,7 +2,7 @@
 
 from errno import EIO
 from pathlib import Path
-from sys import getrefcount
+from sys import getrefcount, getsizeof
 
 import pytest
 
@@ -349,6 +349,29 @@ def test_messages_with_other_tags_do_not_wake(rig: Rig) -> None:
     send(rig, "B")
     assert ends(told(session)) == (0, 3, 0, 3)
     assert len(bodies(told(session))) == 1
+
+
+def test_what_waits_with_a_long_expression_takes_little_more_room_than_that(rig: Rig) -> None:
+    send(rig, "x")
+    expression = "||".join(f"t{number}" for number in range(3000))
+    session = parked(rig, 1, subscription=expression)
+    [waiter] = rig.pull.hold._waiters.values()
+    assert getsizeof(waiter.tag_codes) < 2 * len(expression)
+    send(rig, "y")
+    assert session.replies == []
+    send(rig, "t2999")
+    assert (told(session).code, ends(told(session))[1]) == (0, 3)
+
+
+def test_all_who_wait_for_what_their_group_subscribes_share_one_set(rig: Rig) -> None:
+    send(rig, "x")
+    tags = [f"t{number}" for number in range(3000)]
+    subscribe(rig, *tags)
+    for _ in range(2):
+        parked(rig, 1, sysFlag=SUSPEND, subscription=None)
+    one, two = rig.pull.hold._waiters.values()
+    assert one.tag_codes is two.tag_codes
+    assert one.tag_codes == {java_hash(tag) for tag in tags}
 
 
 def test_at_its_deadline_a_pull_is_answered_19(rig: Rig) -> None:

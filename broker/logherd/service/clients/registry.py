@@ -37,13 +37,13 @@ class Subscription:
     codes: tuple[int, ...] = ()
     version: int = 0
     class_filter: bool = False
+    tag_codes: frozenset[int] | None = field(init=False, compare=False)
+    """Hashes of the wanted tags for the queue's tag column; None if every message is wanted. One set for all pulls."""
 
-    @property
-    def tag_codes(self) -> frozenset[int] | None:
-        """Hashes of the wanted tags for the queue's tag column; None if every message is wanted."""
-        if self.expression_type not in ("", TAG) or self.expression in ("", ALL_TAGS):
-            return None
-        return frozenset(self.codes or map(java_hash, self.tags)) or None
+    def __post_init__(self) -> None:
+        some = self.expression_type in ("", TAG) and self.expression not in ("", ALL_TAGS)
+        codes = frozenset(self.codes or map(java_hash, self.tags)) if some else frozenset()
+        object.__setattr__(self, "tag_codes", codes or None)
 
 
 class ConsumerProfile(NamedTuple):

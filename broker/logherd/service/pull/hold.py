@@ -7,7 +7,7 @@ Invariants:
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/longpolling/PullRequestHoldService.java
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from heapq import heappop, heappush
 
 from logherd.service.ports import Reply, Request, Session
@@ -17,13 +17,16 @@ __all__ = ["Hold", "Waiter"]
 
 
 class Waiter:
-    """One parked pull. `offset` moves on over messages that its filter does not want, so none is looked at twice."""
+    """One parked pull. `offset` moves on over messages that its filter does not want, so none is looked at twice.
+
+    `tag_codes`: hashes of the wanted tags in whatever takes the least room, None for all messages.
+    """
 
     __slots__ = ("deadline_ms", "done", "group", "messages_max", "offset", "queue", "request", "session", "tag_codes")
 
     def __init__(
         self, request: Request, session: Session, queue: QueueLog, offset: int, *,
-        group: str, messages_max: int, tag_codes: frozenset[int] | None, deadline_ms: int,
+        group: str, messages_max: int, tag_codes: Collection[int] | None, deadline_ms: int,
     ) -> None:  # fmt: skip
         self.request = request
         self.session = session
