@@ -11,6 +11,7 @@ import pytest
 from logherd.store import MessageStore, RetentionOptions, StoreFull
 from logherd.store.files_os import OsFiles
 from logherd.store.index_set import INDEX_FILES_OPEN_MAX
+from logherd.store.key_index import PENDING
 from unit.store.helpers import SimClock, append, bodies, flush, none_left, settle, small_options
 
 
@@ -141,6 +142,18 @@ def test_however_many_files_the_key_index_has_few_of_them_are_open(tmp_path: Pat
     assert held_by_index() <= 2 * INDEX_FILES_OPEN_MAX
     made.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_file_of_the_key_index_that_was_looked_in_before_its_first_entry_tells_times_rightly(tmp_path: Path) -> None:
+    store = MessageStore.open(tmp_path, small_options(), OsFiles(), clock=SimClock())
+    index = store._derived.index
+    looked = 0
+    for _ in index.add(PENDING.pack(7, 660, 60_500)):
+        looked += len(index.files)
+        assert not any(index.find(8, 60_000, 61_000))
+    assert looked > 1
+    assert list(index.find(7, 60_000, 61_000)) == [660]
+    store.close()
 
 
 def no_more(patch: pytest.MonkeyPatch) -> None:
