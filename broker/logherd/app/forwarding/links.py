@@ -55,10 +55,10 @@ class LinkEvents(Protocol):
 
 class _Link:
     """An open link. `ahead_ms` was measured at `measured_ms`. `unheard`: it was not read for a while since it was last
-    asked whether it still answers. `pause`: how long to wait in seconds before the next one if this one is lost; none
-    once it has answered that."""
+    asked whether it still answers. `heard_ms`: when it last answered anything else. `pause`: how long to wait in
+    seconds before the next one if this one is lost; none once it has answered that."""
 
-    __slots__ = ("ahead_ms", "connection", "epoch", "measured_ms", "number", "pause", "unheard")
+    __slots__ = ("ahead_ms", "connection", "epoch", "heard_ms", "measured_ms", "number", "pause", "unheard")
 
     def __init__(self, number: int, epoch: int, connection: Connection, *, pause: float) -> None:
         self.number = number
@@ -67,6 +67,7 @@ class _Link:
         self.pause = pause
         self.ahead_ms = 0
         self.measured_ms = 0
+        self.heard_ms = 0
         self.unheard = False
 
     def measure(self, clock_ms: int, now_ms: int, *, first: bool = False) -> None:
@@ -122,8 +123,14 @@ class LeaderLinks:
         if link is None:
             lost = ConnectionLost("the leader", written=False, reason="the link is gone")
             asyncio.get_running_loop().call_soon(on_outcome, lost)
-        else:
-            link.connection.start(frame, on_outcome, seconds=seconds)
+            return
+
+        def heard(outcome: Outcome) -> None:
+            if isinstance(outcome, Frame):
+                link.heard_ms = self._clock.monotonic_ms()
+            on_outcome(outcome)
+
+        link.connection.start(frame, heard, seconds=seconds)
 
     def tell(self, number: int, frame: Frame) -> None:
         """Send a oneway request; dropped if the link is gone."""
@@ -244,20 +251,25 @@ class LeaderLinks:
     def _beat_later(self, link: _Link) -> None:
         asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat, link)
 
-    def _beat(self, link: _Link) -> None:
+    def _beat(self, link: _Link, seconds: float | None = None) -> None:
+        """Ask for the clock. The answer may come late: it stands behind all others, which may be megabytes."""
+
         def on_outcome(outcome: Outcome) -> None:
+            left = SILENT_SECONDS - (self._clock.monotonic_ms() - link.heard_ms) / 1000
             if isinstance(outcome, Frame):
                 self._heard(link, outcome)
                 self._beat_later(link)
             elif link.unheard:
                 self._beat_later(link)
+            elif left > 0:
+                self._beat(link, left)
             elif not link.connection.closed:
                 _log.warning("the leader is silent", leader=link.connection.peer, seconds=SILENT_SECONDS)
                 link.connection.abort()
 
         if link.number in self._links and not link.connection.closed:
             link.unheard = self._held
-            link.connection.start(Frame(RequestCode.FORWARDING_CLOCK, 0), on_outcome, seconds=SILENT_SECONDS)
+            link.connection.start(Frame(RequestCode.FORWARDING_CLOCK, 0), on_outcome, seconds=seconds or SILENT_SECONDS)
 
     def _heard(self, link: _Link, answer: Frame) -> None:
         link.pause = 0

@@ -152,6 +152,35 @@ async def test_a_leader_that_is_silent_for_as_long_as_a_lease_is_given_up(tmp_pa
         await client.close()
 
 
+class Speaking(Silent):
+    """Takes no notice of beats, as one whose answers to them stand behind many others on a slow line."""
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        super().on_frames(session, frames)
+        for frame in frames:
+            if frame.code == 310:
+                session.reply(Request(frame, None, 0), Reply())
+
+
+async def test_a_leader_that_answers_anything_is_not_silent_until_it_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("logherd.app.forwarding.links.BEAT_SECONDS", 0.05)
+    monkeypatch.setattr("logherd.app.forwarding.links.SILENT_SECONDS", 0.5)
+    async with group_of(1, tmp_path) as group, silent_leader(Speaking()) as (leader, address):
+        (node,) = group.nodes
+        node.leadership.set(Following(address, 1))
+        client = await node.connect()
+        begun = time.monotonic()
+        while time.monotonic() < begun + 2:
+            assert (await client.call(send_frame(b"x"), seconds=10)).code == 0
+        assert len(leader.opened) == 1
+        stopped = time.monotonic()
+        await eventually(lambda: len(leader.opened) == 2)
+        assert time.monotonic() - stopped > 0.4
+        await client.close()
+
+
 async def test_a_leader_that_ends_each_connection_is_connected_to_after_longer_and_longer_pauses(
     tmp_path: Path,
 ) -> None:
