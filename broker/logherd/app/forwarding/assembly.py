@@ -46,7 +46,7 @@ class Forwarding:
         instance = secrets.token_hex(8)
         self.answers = answers
         self._leadership = around.leadership
-        self._roster = Roster()
+        self._roster = Roster(around.clock)
         hooks = ReceptionHooks(services.session_unreachable, services.session_closed, self._guest_came)
         self._reception = Reception(around.identity, instance, around.leadership, clock=around.clock, hooks=hooks)
         dispatcher = self.dispatcher = services.dispatcher(

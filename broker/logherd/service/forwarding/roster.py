@@ -1,6 +1,7 @@
 """What the clients of this broker last said of themselves, so that every new leader knows them before they ask it.
 
-Each heartbeat goes to the leader; this broker remembers it for as long as the connection lives. A leader that has just
+Each heartbeat goes to the leader; this broker remembers it for as long as the connection lives and the client is not
+silent, as the leader does. A leader that has just
 begun, be it another broker or this one, hears all of it again, and so its lists of group members are complete from its
 first answer (a member that is missing makes the others take its queues).
 """
@@ -9,6 +10,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from logherd.kit.clock import Clock
+from logherd.service.clients.registry import CONNECTION_EXPIRY_MS
 from logherd.service.ports import Session
 from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.clients import Heartbeat
@@ -27,10 +30,11 @@ _BODY_BYTES_MAX = 256 * 1024
 class _Said:
     """The last full heartbeat of one client on one connection, and what its frame told of the client."""
 
-    __slots__ = ("heartbeat", "language", "version")
+    __slots__ = ("heartbeat", "language", "seen_ms", "version")
 
-    def __init__(self, heartbeat: Heartbeat, frame: Frame) -> None:
+    def __init__(self, heartbeat: Heartbeat, frame: Frame, seen_ms: int) -> None:
         self.heartbeat = heartbeat
+        self.seen_ms = seen_ms
         self.language = frame.language
         self.version = frame.version
 
@@ -38,7 +42,8 @@ class _Said:
 class Roster:
     """Heartbeats by connection and client. Memory is bounded for each connection; nothing here fails a request."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._sessions: dict[int, tuple[Session, dict[str, _Said]]] = {}
 
     def __len__(self) -> int:
@@ -59,6 +64,7 @@ class Roster:
     def heartbeats(self) -> Iterator[tuple[Session, Frame]]:
         """What a new leader is told: a oneway heartbeat for each client of each connection, oldest first."""
         for session, clients in self._sessions.values():
+            self._forget_silent(clients)
             for said in clients.values():
                 body = encode_body(said.heartbeat)
                 yield (
@@ -81,11 +87,18 @@ class Roster:
         except BodyError:
             return
         _, clients = self._sessions.setdefault(session.id, (session, {}))
-        known = clients.get(heartbeat.client_id)
+        if len(clients) >= _CLIENTS_PER_SESSION_MAX:
+            self._forget_silent(clients)
+        known, now_ms = clients.get(heartbeat.client_id), self._clock.monotonic_ms()
         if known is not None and heartbeat.without_subscriptions:
-            return  # as before; the full form is what a leader needs
-        if known is not None or len(clients) < _CLIENTS_PER_SESSION_MAX:
-            clients[heartbeat.client_id] = _Said(heartbeat, frame)
+            known.seen_ms = now_ms  # as before; the full form is what a leader needs
+        elif known is not None or len(clients) < _CLIENTS_PER_SESSION_MAX:
+            clients[heartbeat.client_id] = _Said(heartbeat, frame, now_ms)
+
+    def _forget_silent(self, clients: dict[str, _Said]) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for client_id in [each for each, said in clients.items() if now_ms - said.seen_ms > CONNECTION_EXPIRY_MS]:
+            del clients[client_id]
 
     def _leave(self, session: Session, frame: Frame) -> None:
         entry = self._sessions.get(session.id)

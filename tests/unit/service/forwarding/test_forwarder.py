@@ -213,6 +213,15 @@ def test_an_old_leader_has_a_little_time_and_then_its_requests_are_unknown(desk:
     assert desk.answer(1) == []
 
 
+def test_an_old_leader_has_no_more_time_while_the_new_one_cannot_be_reached(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    assert desk.forwarder.follow(B, now_ms=NOW) == [Follow("b:1", 6)]
+    closed, unknown = desk.forwarder.tick(now_ms=NOW + 500)
+    assert closed == CloseLink(LINK)
+    assert code_of([unknown]) == 1
+
+
 def test_an_old_link_is_closed_as_soon_as_nothing_is_open_on_it(desk: Desk) -> None:
     desk.link()
     desk.ask()
@@ -264,6 +273,15 @@ def test_a_leader_that_was_doubted_and_is_confirmed_keeps_its_link(desk: Desk) -
     follow, *rest = desk.forwarder.follow(A, now_ms=NOW)
     assert follow == Follow("a:1", 5, LINK)
     assert sent(rest) == [1]
+
+
+def test_a_leader_that_is_confirmed_after_it_refused_gets_a_new_link(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.ask()
+    desk.answer(1, refusal(Refused.NOT_LEADER))
+    desk.forwarder.wait()
+    assert desk.forwarder.follow(A, now_ms=NOW) == [Follow("a:1", 5)]
 
 
 def test_a_leader_that_moves_within_its_epoch_gets_a_new_link(desk: Desk) -> None:

@@ -8,6 +8,7 @@ from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import encode_header
 from logherd.wire.headers.clients import UnregisterClientHeader
 from unit.service.client_fakes import FakeSession
+from unit.service.fixed_clock import FixedClock
 
 
 def heartbeat(
@@ -33,7 +34,7 @@ def told(roster: Roster) -> list[tuple[int, Heartbeat]]:
 
 
 def test_each_client_of_each_connection_is_named_oldest_connection_first_and_wants_no_answer() -> None:
-    roster = Roster()
+    roster = Roster(FixedClock())
     first, second = FakeSession(id=1), FakeSession(id=2)
     roster.note(second, heartbeat("x", producers=("p",)))
     roster.note(first, heartbeat("y", consumers=("g",)))
@@ -44,7 +45,7 @@ def test_each_client_of_each_connection_is_named_oldest_connection_first_and_wan
 
 
 def test_the_newest_full_heartbeat_counts() -> None:
-    roster, session = Roster(), FakeSession()
+    roster, session = Roster(FixedClock()), FakeSession()
     roster.note(session, heartbeat(consumers=("g",), fingerprint=5))
     roster.note(session, heartbeat(consumers=("g", "h"), fingerprint=6))
     roster.note(session, heartbeat(consumers=("g", "h"), fingerprint=6, short=True))
@@ -54,13 +55,13 @@ def test_the_newest_full_heartbeat_counts() -> None:
 
 
 def test_a_short_heartbeat_is_told_when_nothing_better_is_known() -> None:
-    roster = Roster()
+    roster = Roster(FixedClock())
     roster.note(FakeSession(), heartbeat(consumers=("g",), fingerprint=6, short=True))
     assert [said.without_subscriptions for _, said in told(roster)] == [True]
 
 
 def test_a_group_that_was_left_is_not_named_and_a_client_without_groups_neither() -> None:
-    roster, session = Roster(), FakeSession()
+    roster, session = Roster(FixedClock()), FakeSession()
     roster.note(session, heartbeat(producers=("p",), consumers=("g",)))
     roster.note(session, unregister(consumer="g"))
     ((_, said),) = told(roster)
@@ -73,7 +74,7 @@ def test_a_group_that_was_left_is_not_named_and_a_client_without_groups_neither(
 
 
 def test_a_closed_connection_is_forgotten() -> None:
-    roster = Roster()
+    roster = Roster(FixedClock())
     roster.note(FakeSession(id=1), heartbeat(producers=("p",)))
     roster.closed(1)
     roster.closed(1)
@@ -81,7 +82,7 @@ def test_a_closed_connection_is_forgotten() -> None:
 
 
 def test_what_one_connection_can_have_remembered_is_bounded() -> None:
-    roster, session = Roster(), FakeSession()
+    roster, session = Roster(FixedClock()), FakeSession()
     for number in range(100):
         roster.note(session, heartbeat(f"c{number}", producers=("p",)))
     assert len(told(roster)) == 64
@@ -89,8 +90,25 @@ def test_what_one_connection_can_have_remembered_is_bounded() -> None:
     assert len(roster) == 1
 
 
+def test_a_client_that_fell_silent_while_its_connection_lives_is_not_named_and_takes_no_place() -> None:
+    """The leader has forgotten it, and the next one would wait for it as long again."""
+    clock, session = FixedClock(), FakeSession()
+    roster = Roster(clock)
+    for number in range(64):
+        roster.note(session, heartbeat(f"c{number}", consumers=("g",), fingerprint=6))
+    clock.advance(60_000)
+    roster.note(session, heartbeat("c7", consumers=("g",), fingerprint=6, short=True))
+    clock.advance(60_000)
+    assert len(told(roster)) == 64
+    clock.advance(1)
+    roster.note(session, heartbeat("new", consumers=("g",)))
+    assert [said.client_id for _, said in told(roster)] == ["c7", "new"]
+    clock.advance(60_000)
+    assert [said.client_id for _, said in told(roster)] == ["new"]
+
+
 def test_nonsense_is_left_for_the_leader_to_refuse() -> None:
-    roster, session = Roster(), FakeSession()
+    roster, session = Roster(FixedClock()), FakeSession()
     roster.note(session, Frame(RequestCode.HEART_BEAT, 1, body=b"{"))
     roster.note(session, Frame(RequestCode.UNREGISTER_CLIENT, 1))
     roster.note(session, unregister())
