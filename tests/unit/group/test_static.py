@@ -409,6 +409,7 @@ def test_an_input_of_another_mode_is_a_mistake_of_the_caller() -> None:
         {"leader": B1, "synchronous": (B1,)},
         {"synchronous": (B2,), "copies": 3},
         {"synchronous": (B2,), "copies": 1},
+        {"synchronous": (B2, B2), "copies": 3},
         {"forgiven": 2},
     ],
 )

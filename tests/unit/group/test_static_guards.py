@@ -4,10 +4,11 @@ import pytest
 
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Assigned, Drain, Health, Received, Registered, Tick
-from logherd.group.output import Drained, Fenced, Leading, Promise, Strange
-from logherd.group.table import Promotion, Table, first_epoch, next_table
+from logherd.group.output import Behind, Drained, Draining, Fenced, Following, Leading, MustRebuild, Promise, Strange
+from logherd.group.table import Promotion, Table, first_epoch, found, next_table, promote
 from logherd.model.names import Epoch, Position
-from logherd.replication.epochs import Point
+from logherd.raft.memory import MemoryLog
+from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.messages import (
     AppendAck,
     ClusterId,
@@ -29,8 +30,8 @@ def end_of(node: Replica) -> Point:
     return node.log.epochs.point_at(node.log.end)
 
 
-def promoted(ring: StaticRing, node: Replica, *, holds: Point | None = None) -> Table:
-    order = Promotion(after=ring.table.number, leader=BrokerId(node.id), holds=holds or end_of(node), loss=False)
+def promoted(ring: StaticRing, node: Replica, *, holds: Point | None = None, loss: bool = False) -> Table:
+    order = Promotion(after=ring.table.number, leader=BrokerId(node.id), holds=holds or end_of(node), loss=loss)
     return next_table(ring.table, order)
 
 
@@ -214,3 +215,81 @@ def test_a_leader_that_hears_of_another_one_in_its_own_epoch_says_so_and_goes_on
     leader.feed(Received(Envelope(leader.core.cluster, sender, leader.core.identity, epoch, beat)))
     assert strange(leader) == [f"leads epoch {epoch}, as does this process"]
     assert leader.serves == epoch
+
+
+def test_who_is_named_and_must_wait_sends_nobody_to_itself() -> None:
+    ring = StaticRing(SYNC)
+    ring.until_served()
+    ring.run(500)
+    named = ring.nodes[2]
+    ring.assign(promoted(ring, named))
+    assert named.core.leads is None
+    assert named.heard(Following)[-1] == Following(first_epoch(2), None, "")
+
+
+def test_a_table_that_is_over_names_nobody_and_its_successor_is_followed_unseen() -> None:
+    ring = StaticRing(ASYNC)
+    ring.until_served()
+    ring.run(500)
+    untold = ring.nodes[3]
+    ring.assign(promoted(ring, ring.nodes[2]), ring.nodes[1], ring.nodes[2])
+    leader = ring.until_served(by=2)
+    end = leader.append()
+    ring.run(4_000)
+    assert untold.heard(Following)[-1] == Following(leader.core.epoch, None, "")
+    assert untold.log.end == end
+
+
+def test_what_was_committed_since_a_loss_was_accepted_is_not_given_up_with_it() -> None:
+    ring = StaticRing(ASYNC)
+    ring.until_served()
+    ring.run(500)
+    ring.assign(promoted(ring, ring.nodes[2], loss=True))
+    second = ring.until_served(by=2)
+    ring.run(500)
+    ring.isolate(ring.nodes[1])
+    end = second.append()
+    ring.run(500)
+    lacking, holder = ring.nodes[1], ring.nodes[3]
+    assert holder.committed == end
+    ring.kill(second)
+    ring.heal()
+    ring.assign(promoted(ring, lacking))
+    assert ring.table.forgiven == 2
+    assert ring.until_served(by=1) is lacking
+    ring.run(5_000)
+    assert not holder.heard(MustRebuild)
+    assert holder.log.end == end
+    assert len([reason for reason in strange(holder) if "nobody has accepted that loss" in reason]) == 1
+
+
+def test_after_an_accepted_loss_only_who_leads_then_is_known_to_have_everything() -> None:
+    order = Promotion(after=1, leader=B2, synchronous=(B3,), copies=2, holds=ORIGIN, loss=True)
+    assert promote(found(SYNC), order).eligible == (B2,)
+
+
+def test_a_leader_that_is_about_to_stop_says_once_that_it_takes_no_more() -> None:
+    ring = StaticRing(ASYNC)
+    leader = ring.until_served()
+    for _ in range(2):
+        leader.feed(Drain())
+    assert leader.heard(Draining) == [Draining(leader.core.epoch, None)]
+
+
+def test_a_synchronous_follower_that_is_about_to_stop_is_named_at_once() -> None:
+    ring = StaticRing(SYNC)
+    leader = ring.until_served()
+    ring.run(500)
+    ring.nodes[3].feed(Drain())
+    ring.run(100)
+    assert leader.heard(Behind)[-1] == Behind(leader.core.epoch, (B3,))
+
+
+def test_a_leader_that_has_met_no_follower_commits_nothing() -> None:
+    ring = StaticRing(SYNC)
+    alone = StaticReplica(ring, 1, MemoryLog())
+    ring.nodes = {1: alone}
+    alone.start()
+    ring.run(5_000)
+    assert alone.core.leads is not None
+    assert (alone.committed, alone.serves) == (0, None)
