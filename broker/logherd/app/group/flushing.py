@@ -99,6 +99,11 @@ class Flushing:
         return self._writer.failure
 
     @property
+    def busy(self) -> bool:
+        """Whether something of the log is being written, or waits for that."""
+        return self._writer.busy or self._log.untaken
+
+    @property
     def promises(self) -> bool:
         """Whether a promise is to be kept."""
         return self._promise is not None

@@ -151,7 +151,8 @@ class Replica:
         self.step(Drain())
 
     async def flushed(self) -> None:
-        """Wait until everything appended so far is on this disk, or nothing can be written any more."""
+        """Wait until everything appended so far is on this disk (with flush `async`: is written, for that is all that
+        anybody is told of), or nothing can be written any more."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._idle.append(waiter)
         self.schedule()
@@ -223,8 +224,14 @@ class Replica:
         # A follower has little else to do than to acknowledge, and if its disk hangs it may as well: the leader goes on
         # without it. A leader ships, takes requests and hears acknowledgements meanwhile, unless it need not flush.
         self.disk.submit(here=self.mode.machine.leads is None or self._flushes_later)
-        if self._idle and self.log.store.flushed_position >= self.log.store.end_position:
+        if self._idle and self._written:
             self._release_idle()
+
+    @property
+    def _written(self) -> bool:
+        """See flushed."""
+        store = self.log.store
+        return store.flushed_position >= store.end_position or (self._flushes_later and not self.disk.busy)
 
     def _release_idle(self) -> None:
         waiters, self._idle = self._idle, []
@@ -236,8 +243,6 @@ class Replica:
         self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
         self._look_at_disk()
         self.step(Tick())
-        if self._idle:
-            self.schedule()  # what is flushed later is flushed without a word
 
     def _look_at_disk(self) -> None:
         store = self.log.store
