@@ -19,6 +19,7 @@ from logherd_guardian.shell import dispatch
 SPARES = 4
 LINGER_MS = 60_000
 HALF_ENDED_MS = 30_000
+GREETING_MS = 300
 PLACES = 8
 
 
@@ -75,6 +76,12 @@ class Place:
     def is_watched(self) -> bool:
         return self.listener in self.selector.get_map()
 
+    @property
+    def moved_at(self) -> int:
+        """When something went through the one connection that is passed on."""
+        (relay,) = self.door._relays
+        return relay.moved_at
+
     def connect(self) -> socket.socket:
         self.clients.append(socket.create_connection(self.door.listener.getsockname(), timeout=5))
         return self.clients[-1]
@@ -126,10 +133,10 @@ def test_a_connection_that_has_half_ended_takes_no_place_for_ever(place: Place) 
     client = place.passed_on()
     client.shutdown(socket.SHUT_WR)
     dispatch(place.selector, 5_000)
-    ended = clock_ms()
-    place.door.tick(ended + HALF_ENDED_MS - 1_000)
+    moved_at = place.moved_at
+    place.door.tick(moved_at + HALF_ENDED_MS - 1)
     assert place.allowance.left == PLACES - 1
-    place.door.tick(ended + HALF_ENDED_MS)
+    place.door.tick(moved_at + HALF_ENDED_MS)
     assert place.allowance.left == PLACES
     with pytest.raises(ConnectionResetError):
         client.recv(1)
@@ -143,14 +150,13 @@ def test_whoever_is_passed_on_during_an_outage_is_not_ended_in_it(place: Place) 
 
 def test_one_who_keeps_talking_stays_for_twice_the_time(place: Place) -> None:
     client = place.passed_on()
-    began = clock_ms() - LINGER_MS - 1_000
-    place.door.take(began, on=False)
-    client.sendall(b"x")
-    dispatch(place.selector, 5_000)
-    place.door.tick(clock_ms())
-    assert place.allowance.left == PLACES - 1
-    place.door.tick(began + 2 * LINGER_MS)
-    assert place.allowance.left == PLACES
+    for lingered_ms, stays in ((2 * LINGER_MS - 1, True), (2 * LINGER_MS, False)):
+        client.sendall(b"x")
+        dispatch(place.selector, 5_000)
+        moved_at = place.moved_at
+        place.door.take(moved_at - lingered_ms, on=False)
+        place.door.tick(moved_at)
+        assert place.allowance.left == (PLACES - 1 if stays else PLACES)
 
 
 def test_a_proof_is_as_old_as_a_second_at_most(place: Place) -> None:
@@ -180,9 +186,9 @@ def test_a_socket_that_cannot_be_accepted_from_is_left_alone_for_a_moment(place:
     place.accept()
     assert not place.is_watched
     place.listener.number = 0
-    place.door.tick(place.door._rest_until - 1)
+    place.door._arrange(place.door._rest_until - 1)
     assert not place.is_watched
-    place.door.tick(place.door._rest_until)
+    place.door._arrange(place.door._rest_until)
     assert place.is_watched
     place.accept()
     assert place.allowance.left == PLACES - 1
@@ -215,3 +221,33 @@ def test_nothing_is_asked_of_a_side_from_which_nothing_is_awaited(place: Place) 
     client.shutdown(socket.SHUT_WR)
     dispatch(place.selector, 5_000)
     assert len(place.selector.get_map()) == before - 1
+
+
+def test_only_a_dial_that_is_not_greeted_in_time_is_given_up(place: Place) -> None:
+    place.door.take(clock_ms(), on=True)
+    dials = list(place.door._spares)
+    assert dials
+    place.door.tick(min(spare.since for spare in dials) + GREETING_MS - 1)
+    assert set(dials) <= set(place.door._spares)
+    place.door.tick(max(spare.since for spare in dials) + GREETING_MS)
+    assert not set(dials) & set(place.door._spares)
+    place.dialled = [place.peer.accept()[0] for _ in dials]
+    assert [each.recv(1) for each in place.dialled] == [b""] * len(dials)
+
+
+def test_a_peer_that_has_greeted_is_not_given_up_so_soon(place: Place) -> None:
+    place.greet()
+    newest = max(place.door._spares, key=lambda spare: spare.since)
+    place.door.tick(newest.since + GREETING_MS)
+    assert newest in place.door._spares
+
+
+def test_it_is_busy_while_it_takes_or_passes_on(place: Place) -> None:
+    assert not place.door.is_busy
+    place.door.take(clock_ms(), on=True)
+    assert place.door.is_busy
+    place.passed_on()
+    place.door.take(clock_ms(), on=False)
+    assert place.door.is_busy
+    place.door.tick(clock_ms() + 2 * LINGER_MS)
+    assert not place.door.is_busy
