@@ -4,7 +4,7 @@ import errno
 from collections.abc import Sequence
 
 from logherd.store.errors import StoreFull
-from logherd.store.files import Buffer, Files
+from logherd.store.files import Buffer, File, Files
 
 __all__ = ["TEMPORARY", "replace_file"]
 
@@ -18,8 +18,9 @@ def replace_file(files: Files, directory: str, name: str, parts: Sequence[Buffer
     """
     path = f"{directory}/{name}"
     files.unlink(path + TEMPORARY)
-    file = files.open(path + TEMPORARY, create=True)
+    file: File | None = None
     try:
+        file = files.open(path + TEMPORARY, create=True)
         file.allocate(sum(map(len, parts)))
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -30,7 +31,8 @@ def replace_file(files: Files, directory: str, name: str, parts: Sequence[Buffer
         file.write(0, parts)
         file.flush()
     finally:
-        file.close()
+        if file is not None:
+            file.close()
     files.sync_dir(directory)  # else the old file of this name could be renamed, and this one be lost
     files.rename(path + TEMPORARY, path)
     files.sync_dir(directory)

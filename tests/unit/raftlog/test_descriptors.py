@@ -84,6 +84,29 @@ def test_votes_go_on_without_a_descriptor(log: RaftLog, tmp_path: Path, monkeypa
     again.close()
 
 
+def test_an_own_image_that_finds_no_room_even_for_its_name_is_left_out(
+    log: RaftLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """XFS makes room for new files a chunk at a time: on a full disk the open itself fails."""
+    really = os.open
+
+    def no_space_for(path: str, flags: int, *more: int) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return really(path, flags, *more)
+
+    image = image_at(log)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", no_space_for)
+        log.keep_image(image, STATE)
+        log.keep_hard_state(HardState(HARD.cluster, HARD.owner, Epoch(9)))
+        log.take_batch(2).write_and_flush()
+    log.close()
+    again = opened(tmp_path)
+    assert (again.image(), (again.hard_state() or HARD).term) == (None, 9)
+    again.close()
+
+
 class OpensFail:
     """Every call of os.open from the n-th to the one after it finds no descriptor."""
 
