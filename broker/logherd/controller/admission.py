@@ -35,11 +35,11 @@ class ElectionRequest:
 
 
 def admit_register(office: Office, command: Register, now: int) -> Command | Refusal:
-    """A store may take over an id only from one that reports no more; what is known to be committed is added."""
+    """A store may take over an id only from one that is dead for sure; what is known to be committed is added."""
     group = office.machine.group(command.group)
     found = group.replica(command.broker_id) if group is not None else None
     before = found.store_id if found is not None else ""
-    if group is not None and before not in ("", command.store_id) and office.alive(group, command.broker_id, now):
+    if group is not None and before not in ("", command.store_id) and office.may_live(group, command.broker_id, now):
         return Refusal.ID_TAKEN
     return replace(command, replaces=before, committed=office.committed(command.group))
 

@@ -159,6 +159,13 @@ class Office:
         replica = group.replica(broker_id)
         return replica is not None and not replica.exited and self.seen(replica, group.key, now) is not None
 
+    def may_live(self, group: Group, broker_id: BrokerId, now: int) -> bool:
+        """Whether a broker is alive, or has hardly had the time to report to this office: nobody is declared dead, and
+        another put in its place, before one lease has passed (R2)."""
+        replica = group.replica(broker_id)
+        young = now - self._began < self._leases.terms.waiter_ms
+        return self.alive(group, broker_id, now) or (young and replica is not None and not replica.exited)
+
     def seen(self, replica: Replica, key: GroupKey, now: int) -> Seen | None:
         """The report of a replica's latest process, while it is fresh."""
         seen = self.last_seen(replica, key)

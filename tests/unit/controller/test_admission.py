@@ -1,7 +1,7 @@
 """Requests of operators, before they become commands: whom they mean, and what is refused to them."""
 
-from logherd.controller.admission import ElectionRequest, admit_clean, admit_election
-from logherd.controller.commands import Clean, Elect, Grounds, PlanTransfer
+from logherd.controller.admission import ElectionRequest, admit_clean, admit_election, admit_register
+from logherd.controller.commands import Clean, Elect, Grounds, PlanTransfer, Register
 from logherd.controller.values import BrokerId
 from logherd.controller.verdicts import Refusal
 from unit.controller.desk import KEY, Desk, point
@@ -162,3 +162,29 @@ def test_the_name_of_a_request_that_was_carried_out_stands_for_no_other_target()
     assert ask(desk, 2, request="r1") is Refusal.UNCHANGED
     assert ask(desk, request="r1") is Refusal.UNCHANGED
     assert ask(desk, 3, request="r1") is Refusal.REQUEST_REUSED
+
+
+def other_store(broker: int) -> Register:
+    return Register(
+        group=KEY, broker_id=BrokerId(broker), store_id="other", incarnation="other.1", address="b9:10911"
+    )  # fmt: skip
+
+
+def test_r2_a_new_office_takes_nobody_for_dead_who_had_no_time_to_report() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.reopen()
+    for broker in (1, 2):
+        assert admit_register(desk.office, other_store(broker), desk.now) is Refusal.ID_TAKEN
+    desk.now += desk.terms.waiter_ms - 1
+    assert admit_register(desk.office, other_store(1), desk.now) is Refusal.ID_TAKEN
+    desk.now += 1
+    assert isinstance(admit_register(desk.office, other_store(1), desk.now), Register)
+
+
+def test_r2_who_is_known_to_have_exited_is_not_waited_for_by_a_new_office() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.release(2)
+    desk.reopen()
+    assert isinstance(admit_register(desk.office, other_store(2), desk.now), Register)
