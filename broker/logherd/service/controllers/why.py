@@ -17,7 +17,8 @@ def why(group: Group, office: Office | None, now: int, *, disk_full: bool = Fals
     """
     if not group.replicas:
         return f"All brokers were forgotten; the next one that registers begins after epoch {group.epoch}."
-    if group.transfer is not None:
+    led = group.master is not None if office is None else office.leads(group, now)
+    if group.transfer is not None and led:
         return (
             f"Leadership is being handed to broker {group.transfer.target}: the leader takes no writes until that has "
             "everything."
@@ -26,7 +27,7 @@ def why(group: Group, office: Office | None, now: int, *, disk_full: bool = Fals
         if group.master is not None:
             return f"Broker {group.master.broker_id} was elected; whether it still leads, the leading controller knows."
         return "Nobody is elected; why, the leading controller knows, which hears the brokers."
-    if office.leads(group, now):
+    if led:
         return _led(group, office, now)
     if disk_full:
         return (
@@ -108,10 +109,12 @@ def _without(group: Group, office: Office, now: int) -> str:
         return f"Broker {best.broker_id} is about to be elected{waiting}."
     trusted = group.sync.holders
     if not trusted and group.sync.doubted:
-        missing = [each for each in group.sync.doubted if not office.alive(group, each, now)]
+        replicas = [group.replica(each) for each in group.sync.doubted]
+        unable = [each.broker_id for each in replicas if each is not None and unfit(each, seen_of(each)) is not None]
+        reasons = "; ".join(_unfit(group, each, office, now) for each in unable)
         return (
             f"{_ids(group.sync.doubted).capitalize()} went down before all was flushed (`flush: async`). Whose log is "
-            f"the longest leads as soon as all of them report; waiting for {_ids(missing)}."
+            f"the longest leads as soon as all of them report and could lead; what is missing: {reasons}."
         )
     if not trusted:
         return "No broker has everything that was acknowledged; only an unclean election, which loses data, helps."
