@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from logherd.controller.choosing import best_of, choose, founders, unfit
+from logherd.controller.choosing import best_of, choose, founders, longest, unfit
 from logherd.controller.commands import AlterSyncSet, Clean, Command, Elect, Grounds, PlanTransfer, Register
 from logherd.controller.insync import added_members
 from logherd.controller.office import Office, elect_command, grounds_of
@@ -99,7 +99,7 @@ def _best(office: Office, group: Group, wanted: ElectionRequest, now: int) -> Re
         return office.seen(replica, group.key, now)
 
     if not group.founded:
-        return best_of(group, founders(group, seen_of), seen_of)
+        return best_of(group, longest(group, founders(group, seen_of), seen_of), seen_of)
     if not office.leads(group, now):
         return choose(group, seen_of)
     if group.transfer is not None and group.transfer.request == wanted.request:
@@ -119,17 +119,21 @@ def _transfer(group: Group, target: Replica, wanted: ElectionRequest) -> Command
 def _succession(
     office: Office, group: Group, target: Replica, wanted: ElectionRequest, now: int
 ) -> Elect | Refusal:  # fmt: skip
+    def seen_of(replica: Replica) -> Seen | None:
+        return office.seen(replica, group.key, now)
+
     if now < office.over_at(group) and (group.epoch > 0 or wanted.unclean):
         return Refusal.LEASE_RUNS
     if not group.founded:
-        present = founders(group, lambda replica: office.seen(replica, group.key, now))
+        present = founders(group, seen_of)
         few = len(present) < group.rules.replicas
-        if few and not wanted.unclean:
-            return Refusal.BELOW_MINIMUM
-        grounds = Grounds.FIRST_BY_OPERATOR if few else Grounds.FIRST
+        whole = target.broker_id in longest(group, present, seen_of)
+        if not wanted.unclean and (few or not whole):
+            return Refusal.BELOW_MINIMUM if few else Refusal.NOT_IN_SYNC
+        grounds = Grounds.FIRST if whole and not few else Grounds.FIRST_BY_OPERATOR
         return elect_command(group, target, present, grounds, wanted.request)
     living = office.living_members(group, now)
-    best = choose(group, lambda replica: office.seen(replica, group.key, now))
+    best = choose(group, seen_of)
     if target.broker_id in group.sync.holders or target == best:
         return elect_command(group, target, living, grounds_of(group), wanted.request)
     if not wanted.unclean:

@@ -9,7 +9,7 @@ from logherd.controller.reports import Seen
 from logherd.controller.values import BrokerId, Group, Replica
 from logherd.controller.verdicts import Refusal
 
-__all__ = ["absent_members", "best_of", "choose", "founders", "unfit"]
+__all__ = ["absent_members", "best_of", "choose", "founders", "longest", "unfit"]
 
 SeenOf = Callable[[Replica], Seen | None]
 """The fresh report of a replica's latest process, if there is one."""
@@ -89,3 +89,11 @@ def founders(group: Group, seen_of: SeenOf) -> list[BrokerId]:
     return [
         each.broker_id for each in group.replicas if not each.learner and not each.exited and seen_of(each) is not None
     ]
+
+
+def longest(group: Group, ids: Iterable[BrokerId], seen_of: SeenOf) -> list[BrokerId]:
+    """Those who report the longest log, whether they could lead or not. Of a group without a known leadership only they
+    may lead: what they have and others lack may have been acknowledged, by controllers that lost their log."""
+    replicas = [replica for each in ids if (replica := group.replica(each)) is not None]
+    ends = {each.broker_id: seen.report.end for each in replicas if (seen := seen_of(each)) is not None}
+    return [broker_id for broker_id, end in ends.items() if end == max(ends.values())]

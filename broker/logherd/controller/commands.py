@@ -75,7 +75,7 @@ class Grounds(Enum):
     FIRST = "first"
     """The group never had a master, and as many brokers as configured have registered."""
     FIRST_BY_OPERATOR = "first-by-operator"
-    """The same with fewer; data of the others may be lost."""
+    """The same with fewer, or by who lacks what another has; data of the others may be lost."""
     LEASE_OVER = "lease-over"
     """The controller leader has waited out the lease of the latest leadership."""
     RELEASED = "released"

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from logherd.controller.agenda import Agenda
-from logherd.controller.choosing import SeenOf, absent_members, best_of, choose, founders
+from logherd.controller.choosing import SeenOf, absent_members, best_of, choose, founders, longest
 from logherd.controller.commands import (
     CancelTransfer,
     Command,
@@ -312,7 +312,8 @@ class Office:
             if patience == 0 or self._lasting(group, "founding", now) < patience or logs:
                 return None, now + self._options.retry_ms
             grounds = Grounds.FIRST_BY_OPERATOR
-        best = best_of(group, present, self._seen_in(group, now))
+        seen_of = self._seen_in(group, now)
+        best = best_of(group, longest(group, present, seen_of), seen_of)
         command = None if best is None else elect_command(group, best, present, grounds)
         return command, now + self._options.retry_ms
 

@@ -4,6 +4,7 @@ from logherd.controller.admission import ElectionRequest, admit_clean, admit_ele
 from logherd.controller.commands import Clean, Elect, Grounds, PlanTransfer, Register
 from logherd.controller.values import BrokerId
 from logherd.controller.verdicts import Refusal
+from logherd.service.controllers.why import why
 from unit.controller.desk import KEY, Desk, point
 
 LONG_AGO = 60_000
@@ -188,3 +189,40 @@ def test_r2_who_is_known_to_have_exited_is_not_waited_for_by_a_new_office() -> N
     desk.release(2)
     desk.reopen()
     assert isinstance(admit_register(desk.office, other_store(2), desk.now), Register)
+
+
+def test_r12_who_lacks_what_another_has_founds_no_group_unless_the_loss_is_accepted() -> None:
+    desk = Desk(now=LONG_AGO)
+    ends = {1: point(0, 5_000), 2: point(0, 0), 3: point(0, 0)}  # 1 has adopted RocketMQ's store
+    for broker, end in ends.items():
+        desk.register(broker, end=end)
+        desk.beat(broker, end=end)
+    assert ask(desk, 2) is Refusal.NOT_IN_SYNC
+    desk.now += desk.terms.waiter_ms
+    for broker, end in ends.items():
+        desk.beat(broker, end=end)
+    assert ask(desk, 2) is Refusal.NOT_IN_SYNC
+    accepted = admit_election(desk.office, ElectionRequest(group=KEY, target=BrokerId(2), unclean=True), desk.now)
+    assert isinstance(accepted, Elect)
+    assert (accepted.broker_id, accepted.grounds) == (2, Grounds.FIRST_BY_OPERATOR)
+    command = ask(desk, 1)
+    assert isinstance(command, Elect)
+    assert (command.broker_id, command.grounds) == (1, Grounds.FIRST)
+
+
+def test_r12_where_the_longest_log_cannot_lead_nobody_founds_the_group_by_itself() -> None:
+    desk = Desk(now=LONG_AGO)
+    for broker, position in ((1, 100), (2, 900), (3, 500)):
+        desk.register(broker, end=point(4, position), seen=4)
+    desk.now += desk.terms.waiter_ms
+    for _ in range(100):
+        for broker, position in ((1, 100), (2, 900), (3, 500)):
+            desk.beat(broker, end=point(4, position), space=broker != 2)
+        assert desk.decide() == []
+        desk.now += 100
+    assert ask(desk) is Refusal.NOBODY
+    assert "broker 2: its disk is at its reserve" in why(desk.group, desk.office, desk.now)
+    desk.beat(2, end=point(4, 900))
+    (command,) = desk.decide()
+    assert isinstance(command, Elect)
+    assert (command.broker_id, command.grounds) == (2, Grounds.FIRST)

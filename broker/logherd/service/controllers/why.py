@@ -1,6 +1,6 @@
 """One sentence on a group: why nobody leads it, or what is pending. For whoever looks at it in the night."""
 
-from logherd.controller.choosing import absent_members, best_of, choose, founders, unfit
+from logherd.controller.choosing import absent_members, best_of, choose, founders, longest, unfit
 from logherd.controller.office import Office
 from logherd.controller.reports import Seen
 from logherd.controller.values import BrokerId, Group, Replica
@@ -75,14 +75,18 @@ def _unserved(group: Group, master: Replica, office: Office, now: int) -> str:
 
 
 def _founding(group: Group, office: Office, now: int) -> str:
-    present = founders(group, lambda replica: office.seen(replica, group.key, now))
+    def seen_of(replica: Replica) -> Seen | None:
+        return office.seen(replica, group.key, now)
+
+    present = founders(group, seen_of)
     wait = office.over_at(group) - now
     if wait > 0 and (group.epoch > 0 or any(each.end != ORIGIN for each in group.replicas)):
         return f"The brokers have logs of a leadership that is not known here; its lease may run for {wait} ms more."
     if len(present) >= group.rules.replicas:
-        if best_of(group, present, lambda replica: office.seen(replica, group.key, now)) is None:
-            reasons = "; ".join(_unfit(group, each, office, now) for each in present)
-            return f"The group is new, and nobody can lead it: {reasons}."
+        ahead = longest(group, present, seen_of)
+        if best_of(group, ahead, seen_of) is None:
+            reasons = "; ".join(_unfit(group, each, office, now) for each in ahead)
+            return f"The group is new, and nobody with the longest log can lead it: {reasons}."
         return "The first election is under way."
     patience = office.options.bootstrap_ms
     also = f", or after {patience} ms if their logs are empty" if patience else ""
