@@ -28,6 +28,23 @@ def test_a_claim_is_made_once_and_may_be_repeated() -> None:
     assert desk.group.next_id == 3
 
 
+def test_a_claim_that_comes_again_takes_nothing_from_who_has_registered_since() -> None:
+    desk = Desk()
+    claim(desk, 1, "a;1")
+    desk.register(1)
+    before = desk.group
+    assert claim(desk, 1, "a;1") is None
+    assert desk.group == before
+
+
+def test_no_id_below_1_and_none_that_no_field_holds_is_given() -> None:
+    desk = Desk()
+    claim(desk, 1, "a;1")
+    for broker in (0, -1, 1 << 31):
+        assert claim(desk, broker, "b;2") is Refusal.ID_TAKEN
+    assert claim(desk, (1 << 31) - 1, "b;2") is None
+
+
 def test_a_claimed_id_is_registered_by_the_first_store() -> None:
     desk = Desk()
     claim(desk, 1, "a;1")
