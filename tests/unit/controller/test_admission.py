@@ -226,3 +226,21 @@ def test_r12_where_the_longest_log_cannot_lead_nobody_founds_the_group_by_itself
     (command,) = desk.decide()
     assert isinstance(command, Elect)
     assert (command.broker_id, command.grounds) == (2, Grounds.FIRST)
+
+
+def test_r18_a_transfer_that_was_carried_out_is_not_planned_again_under_its_name() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    command = ask(desk, 2, request="r1")
+    assert isinstance(command, PlanTransfer)
+    assert desk.submit(command).refusal is None
+    desk.release(1, exited=False)
+    assert [election.broker_id for election in desk.wait(600, 2, 3)] == [2]
+    done = desk.group
+    for target, told in ((2, None), (3, Refusal.REQUEST_REUSED)):
+        late = PlanTransfer(
+            group=KEY, expected_epoch=done.epoch, broker_id=BrokerId(target), registration=desk.registration(target),
+            request="r1",
+        )  # fmt: skip
+        assert desk.submit(late).refusal is told
+        assert desk.group == done

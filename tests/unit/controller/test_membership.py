@@ -1,7 +1,7 @@
 """Ids, claims, cleaning and addresses: R19, R20, DX-18, DX-19, DX-25."""
 
 from logherd.controller.admission import admit_clean
-from logherd.controller.commands import Claim, Clean, Move, Register
+from logherd.controller.commands import Claim, Clean, Move, Register, SetLearner
 from logherd.controller.values import BrokerId, GroupKey, Registration
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
@@ -154,3 +154,17 @@ def test_the_living_are_cleaned_only_by_name() -> None:
     assert admit_clean(desk.office, one, desk.now, living=False) is Refusal.ALIVE
     desk.now += 60_000
     assert admit_clean(desk.office, one, desk.now, living=False) is one
+
+
+def test_what_a_broker_is_already_it_is_not_made_again() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    for broker, learner in ((2, False), (3, True), (3, True)):
+        before = desk.group
+        order = SetLearner(
+            group=KEY, expected_epoch=before.epoch, broker_id=BrokerId(broker), learner=learner
+        )  # fmt: skip
+        assert desk.submit(order).refusal is None
+        changed = before.sync.version != desk.group.sync.version
+        assert changed == (before.replica(BrokerId(broker)) != desk.group.replica(BrokerId(broker)))
+    assert desk.group.sync.members == (1, 2)
