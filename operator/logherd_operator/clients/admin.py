@@ -50,10 +50,18 @@ class AdminPort:
         timeout = _TIMEOUT if method == "GET" else _ORDER_TIMEOUT
         try:
             async with self._session.request(method, url, json=body, headers=headers, timeout=timeout) as answer:
-                document = json.loads(await answer.content.read(_BYTES_MAX))
+                document = json.loads(await _body(answer.content))
                 return Reply(answer.status, document) if isinstance(document, dict) else None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
             return None
+
+
+async def _body(content: aiohttp.StreamReader) -> bytes:
+    """All of it, up to the limit: one reading gives what has come so far, which may end anywhere."""
+    found = bytearray()
+    while len(found) < _BYTES_MAX and (piece := await content.read(_BYTES_MAX - len(found))):
+        found += piece
+    return bytes(found)
 
 
 @asynccontextmanager
