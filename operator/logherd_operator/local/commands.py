@@ -81,7 +81,7 @@ def down_command(
     wait: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time to stop before they are killed.")] = 30,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print.")] = Output.TEXT,
 ) -> None:
-    """Stop the group's processes; its data stays."""
+    """Stop the group's processes; its data stays. The exit code is 1 if one had to be killed."""
     from logherd_operator.local.down import bring_down
     from logherd_operator.local.folder import find_folder
 
@@ -96,6 +96,7 @@ def down_command(
         typer.echo(json.dumps({"group": state.group, "processes": ended}))
     elif not ended:
         typer.echo(f"{state.group}: nothing is running")
+    raise typer.Exit(FAILED if any(each["outcome"] == "killed" for each in ended) else 0)
 
 
 @status.command()

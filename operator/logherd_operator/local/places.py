@@ -141,7 +141,7 @@ class Places:
                 continue
             if place.leaving:
                 self.remember(self.state.without(place))
-            elif time.time() >= place.started_at + _delay(place):
+            elif not 0 <= time.time() - place.started_at < _delay(place):  # the clock may have been set back
                 yield from self._start(place, files)
         if self._nursery is not None and self.state.places:
             self._nursery.close()  # what starts later may be another version, and somebody else's

@@ -1,15 +1,17 @@
 """Processes by pid and start time, so that a pid that the kernel gave to somebody else is never signalled."""
 
+import errno
 import os
-import select
 import signal
 import subprocess
 from pathlib import Path
 
 from logherd_operator.local.errors import LocalError
 
-__all__ = ["child_ticks", "is_alive", "signal_process", "start_process", "started_ticks", "stop_process"]
+__all__ = ["child_ticks", "is_alive", "signal_process", "start_process", "started_ticks"]
 
+_NO_PROCESS = (errno.ESRCH, errno.EINVAL, errno.ENOENT)
+"""There is none of that number, or, in the words of older and newer kernels, it is a thread of another one."""
 _PARENT_FIELD, _START_TIME_FIELD = 1, 19  # after the command's closing parenthesis in /proc/PID/stat
 
 
@@ -53,13 +55,22 @@ def start_process(command: list[str], *, output: Path, inherited: tuple[int, ...
         raise LocalError(f"cannot start {' '.join(command[:4])}: {error}") from error
 
 
+def _opened(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno in _NO_PROCESS:
+            return None
+        raise LocalError(f"process {pid} cannot be reached: {error.strerror}") from error
+
+
 def signal_process(pid: int, ticks: int, number: int) -> bool:
     """Send a signal to exactly that process; False if it does not live. Raises: LocalError if we may not."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
+    descriptor = _opened(pid)
+    if descriptor is None:
         return False
     try:
+        # The descriptor names one process for good; the start time tells whether it is the one that we mean.
         if not is_alive(pid, ticks):
             return False
         signal.pidfd_send_signal(descriptor, number)
@@ -70,36 +81,3 @@ def signal_process(pid: int, ticks: int, number: int) -> bool:
     finally:
         os.close(descriptor)
     return True
-
-
-def stop_process(pid: int, ticks: int, *, seconds: float) -> str:
-    """Ask the process to stop; kill it when it has not stopped within `seconds`. Blocks for that long at most.
-
-    The result is "gone" (it did not live), "stopped" or "killed". Raises: LocalError if we may not stop it.
-    """
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return "gone"
-    try:
-        # The descriptor names one process for good; the start time tells whether it is the one that we mean.
-        if not is_alive(pid, ticks):
-            return "gone"
-        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
-        if _ended(descriptor, seconds):
-            return "stopped"
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        _ended(descriptor, seconds)
-    except ProcessLookupError:
-        return "stopped"
-    except PermissionError as error:
-        raise LocalError(f"you may not stop process {pid}: it belongs to another user") from error
-    finally:
-        os.close(descriptor)
-    return "killed"
-
-
-def _ended(descriptor: int, seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))

@@ -1,8 +1,10 @@
 """`logherd up`, `down` and `status` where something is wrong and nothing is started: one sentence, and the code."""
 
 import json
+import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from logherd_operator.local.addresses import Ports, choose_ports
 from logherd_operator.local.commands import down as down_app
 from logherd_operator.local.commands import status as status_app
 from logherd_operator.local.commands import up as up_app
+from logherd_operator.local.processes import started_ticks
 
 GROUP = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: orders}\nspec: {replicas: 1}\n"
 FREE = ("--name-service-port", "0", "--broker-port", "0", "--admin-port", "0")
@@ -71,6 +74,21 @@ def test_what_was_stopped_is_told_to_programs_too(run: Run, tmp_path: Path) -> N
     told = {"name": "broker 1", "pid": 1 << 22, "outcome": "wasNotRunning"}
     answer = run("down", "--data", "a", "-o", "json")
     assert (answer.returncode, json.loads(answer.stdout)) == (0, {"group": "orders", "processes": [told]})
+
+
+def test_that_something_had_to_be_killed_is_told_by_the_exit_code(run: Run, tmp_path: Path) -> None:
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        guardian = {"pid": process.pid, "ticks": started_ticks(process.pid)}
+        place = {"component": "broker", "ordinal": 0, "revision": "r", "guardian": guardian, "told": None}
+        remember(tmp_path / "a", places=[place])
+        answer = run("down", "--data", "a", "--wait", "0", "-o", "json")
+        assert process.wait(30) == -signal.SIGKILL
+    (ended,) = json.loads(answer.stdout)["processes"]
+    assert (answer.returncode, ended["outcome"]) == (1, "killed")
+    assert run("down", "--data", "a").returncode == 0
 
 
 def test_a_folder_of_another_group_is_refused(run: Run, tmp_path: Path) -> None:

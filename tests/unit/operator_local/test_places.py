@@ -315,3 +315,20 @@ def test_who_is_to_end_is_told_so_though_the_one_who_noted_it_could_not(
         list(Places(Folder(tmp_path), replace(STATE, brokers=1, places=(place,))).tend(files(tmp_path)))
         assert process.wait(30) == -signal.SIGTERM
     assert is_alive(sleeper.pid, sleeper.ticks)
+
+
+def test_a_clock_that_was_set_back_keeps_no_place_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone, begun = Process(1 << 22, 7), list[str]()
+
+    def start(self: Places, place: PlaceState, _files: Files) -> Iterator[str]:
+        begun.append(place.name)
+        yield place.name
+
+    monkeypatch.setattr(Places, "_start", start)
+    monkeypatch.setattr("time.time", lambda: 1_000_000.0)
+    for ordinal, started_at in enumerate((999_999.0, 999_980.0, 1_003_600.0)):
+        place = PlaceState(
+            component="broker", ordinal=ordinal, revision="r", guardian=gone, started_at=started_at, starts=2
+        )  # fmt: skip
+        list(Places(Folder(tmp_path), replace(STATE, brokers=1, places=(place,))).tend(files(tmp_path)))
+    assert begun == ["broker 2", "broker 3"]
