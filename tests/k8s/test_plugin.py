@@ -16,9 +16,10 @@ from k8s.api_server import ApiServer
 from k8s.driving import GROUP_PATH, Drive
 from k8s.kubelet import NAME, NAMESPACE
 from logherd_operator.clients.api import Api
+from logherd_operator.clients.errors import NotNow, Unreachable
 from logherd_operator.handlers.known import Key
 from logherd_operator.plugin.cluster import PodPages, Read
-from logherd_operator.plugin.commands import plugin
+from logherd_operator.plugin.commands import _until, plugin
 from logherd_operator.plugin.planned import plan_for
 
 pytestmark = pytest.mark.timeout(300)
@@ -223,3 +224,30 @@ def test_a_certificate_that_is_none_is_told_in_one_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(plugin, ["--kubeconfig", str(file), "status", NAME])
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
     assert "the certificates for https://127.0.0.1:1 cannot be read" in result.stderr
+
+
+async def test_an_order_is_awaited_also_while_nobody_answers_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    drive = Drive.of(SPEC)
+    await drive.settle()
+    tried: list[str] = []
+
+    async def flaky(api: Api, key: Key) -> Read:
+        tried.append(key.name)
+        if len(tried) < 3:
+            raise (Unreachable("nobody answers"), NotNow(429, "too many requests"))[len(tried) - 1]
+        return Read(drive.group, {})
+
+    monkeypatch.setattr("logherd_operator.plugin.commands.read_group_objects", flaky)
+    monkeypatch.setattr("logherd_operator.plugin.commands._POLL_SECONDS", 0.0)
+    assert await _until(Api(drive.api), drive.key, 30, lambda told: told["phase"] == "Running") is True
+    assert len(tried) == 3
+
+
+@pytest.mark.parametrize("status", [403, 409, 422, 429, 500])
+async def test_what_the_api_server_refuses_is_no_wrong_usage(status: int, tmp_path: Path) -> None:
+    async with kubectl(tmp_path) as person:
+        person.drive.api.faults.refuse = {"brokergroups": status}
+        result = await person.run("restart", NAME)
+        assert (result.exit_code, len(said(result).splitlines())) == (1, 1)
+        person.drive.api.faults.down = True
+        assert (await person.run("status", NAME)).exit_code == 1

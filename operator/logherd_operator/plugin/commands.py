@@ -1,7 +1,7 @@
 """`kubectl logherd`: arguments to calls of this room, errors to one sentence and an exit code.
 
-Exit codes: 0 it is so or was done; 1 it is not so (a group that takes no writes) or was refused; 2 the command line is
-wrong or there is no such cluster.
+Exit codes: 0 it is so or was done; 1 it is not so (a group that takes no writes), was refused, or nobody answered; 2
+the command line is wrong, or there is no such group or kubeconfig.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -18,7 +19,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from logherd_operator.clients.api import Api
-from logherd_operator.clients.errors import ClusterError
+from logherd_operator.clients.errors import ClusterError, NotNow, Refused, Unreachable
 from logherd_operator.clients.session import Chosen, choose_access, opened
 from logherd_operator.handlers.known import Key
 from logherd_operator.plugin.cluster import Read, read_group_objects
@@ -150,14 +151,17 @@ def _set(ctx: typer.Context, group: str, value: Any, output: Output) -> None:
 
 
 async def _until(api: Api, key: Key, seconds: float, so: Callable[[Mapping[str, Any]], bool]) -> bool | None:
-    """Whether the status has become so in time; None if nobody wants to wait."""
+    """Whether the status has become so in time; None if nobody wants to wait. The order stands, whoever cannot be asked
+    meanwhile.
+    """
     if not seconds:
         return None
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        read = await read_group_objects(api, key)
-        if so((read.group(key) or {}).get("status") or {}):
-            return True
+        with suppress(Unreachable, NotNow):
+            read = await read_group_objects(api, key)
+            if so((read.group(key) or {}).get("status") or {}):
+                return True
         await asyncio.sleep(_POLL_SECONDS)
     return False
 
@@ -179,12 +183,9 @@ def _run(
     found: _Where = ctx.obj
     try:
         return asyncio.run(_with_cluster(found, group, work))
-    except OrderRefused as error:
-        code, said = FAILED, str(error)
-    except ClusterError as error:
-        code, said = USAGE, str(error)
     except OperatorError as error:
-        code, said = FAILED, str(error)
+        wrong = isinstance(error, ClusterError) and not isinstance(error, OrderRefused | Refused | Unreachable)
+        code, said = USAGE if wrong else FAILED, str(error)
     sys.stderr.write(f"kubectl logherd: {said}\n")
     raise typer.Exit(code)
 
