@@ -122,7 +122,7 @@ def _settled(situation: Situation, group: Group) -> int:
 
 
 def _remembered(before: dict[str, float], blocked: tuple[Block, ...], now: float) -> dict[str, float]:
-    return {f"blocked:{each.code}": before.get(f"blocked:{each.code}", now) for each in blocked}
+    return {f"blocked:{each.code}": min(before.get(f"blocked:{each.code}", now), now) for each in blocked}
 
 
 def _gate(situation: Situation, action: Action) -> Block | None:

@@ -9,7 +9,7 @@ from logherd_operator.observed.slots import Component, Instance, Slot
 from logherd_operator.plan.pace import Pace
 from logherd_operator.spec.group import BrokerGroupSpec
 
-__all__ = ["Situation", "deletion_fact", "growth_fact", "held_for_orders", "lasting_facts"]
+__all__ = ["Situation", "deletion_fact", "growth_fact", "held_for_orders", "lasting_facts", "resizing_fact"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,20 +104,27 @@ def growth_fact(component: Component, slot: Slot) -> str:
     return f"grow:{component}:{slot.ordinal}:{slot.volume.requested if slot.volume is not None else 0}"
 
 
+def resizing_fact(component: Component, slot: Slot) -> str:
+    """That the volume of a place was let grow and has not yet."""
+    return f"resizing:{component}:{slot.ordinal}"
+
+
 def deletion_fact(slot: Slot) -> str:
     """That the volume of a place was to be deleted."""
     return f"delete:{slot.ordinal}:{slot.volume.uid if slot.volume is not None else ''}"
 
 
 def lasting_facts(observed: Observed, now: float, pace: Pace) -> dict[str, float]:
-    """What is so, and since when it has been seen to be so."""
-    return {fact: observed.since.get(fact, now) for fact in _facts(observed, pace)}
+    """What is so, and since when it has been seen to be so. Who saw it in the future had a clock that was ahead."""
+    return {fact: min(observed.since.get(fact, now), now) for fact in _facts(observed, pace)}
 
 
 def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
     for slot in observed.brokers:
         if slot.instance is not None and slot.instance.unschedulable:
             yield f"unschedulable:{slot.ordinal}"
+    yield from (resizing_fact("broker", each) for each in observed.brokers if _is_resizing(each))
+    yield from (resizing_fact("controller", each) for each in observed.controllers if _is_resizing(each))
     # What was tried is remembered for as long as it is not so.
     asked = {growth_fact("broker", each) for each in observed.brokers}
     asked |= {growth_fact("controller", each) for each in observed.controllers}
@@ -133,6 +140,10 @@ def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
     # What was tried is remembered for as long as the epoch lasts in which it was tried.
     tried = f"switch:{group.epoch}:"
     yield from (fact for fact in observed.since if fact.startswith(tried))
+
+
+def _is_resizing(slot: Slot) -> bool:
+    return slot.volume is not None and 0 < slot.volume.capacity < slot.volume.requested
 
 
 def _facts_of(replica: Replica, group: Group, pace: Pace) -> Iterator[str]:

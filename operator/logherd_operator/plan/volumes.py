@@ -6,7 +6,7 @@ from logherd_operator.observed.quorum import controller_name
 from logherd_operator.observed.slots import Component, Slot
 from logherd_operator.plan.actions import DeleteVolume, GrowVolume, RenewClaims
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
-from logherd_operator.plan.situation import Situation, deletion_fact, growth_fact
+from logherd_operator.plan.situation import Situation, deletion_fact, growth_fact, resizing_fact
 from logherd_operator.spec.machine import quantity_value
 
 __all__ = ["delete_unused", "grow"]
@@ -15,8 +15,9 @@ __all__ = ["delete_unused", "grow"]
 def grow(situation: Situation) -> Iterator[Step]:
     """One volume after the other, the leaders' last; then volumes of new places begin with the new size.
 
-    A volume that is larger than the spec says is left alone (OP-72). One that is not let grow is tried again now and
-    then, and in between nothing waits for it.
+    A volume that is larger than the spec says is left alone (OP-72), and so is one that was never bound: its broker has
+    no node yet. One that is not let grow is tried again now and then, and in between nothing waits for it; nor for one
+    that was let, and has stayed as it was for long.
     """
     platform, embedded = situation.observed.platform, situation.spec.controllers.embedded
     group, quorum = situation.group, situation.observed.quorum
@@ -58,7 +59,10 @@ def _grow(
                 operation=_operation("Grow", component, slot, size),
             )  # fmt: skip
             yield Wait(operation=_operation("Grow", component, slot, size))
-        elif volume.capacity < size and volume.resize_waits_since is None:
+        elif 0 < volume.capacity < size and volume.resize_waits_since is None:
+            if situation.lasting(resizing_fact(component, slot)) >= situation.pace.stalled:
+                yield _not_grown(component, slot, wanted)
+                return
             yield Wait(operation=_operation("Resizing", component, slot, size))
     if claim < size:
         yield Act(
@@ -76,11 +80,16 @@ def _refused(situation: Situation, component: Component, slot: Slot, wanted: str
     fact = growth_fact(component, slot)
     situation.since.setdefault(fact, situation.now)
     if situation.lasting(fact) >= situation.pace.stuck:
-        yield Block(
-            code=Code.VOLUME_NOT_GROWN,
-            message=f"the volume of {_whose(component, slot)} should grow to {wanted}, and is not let",
-            unblocks="a StorageClass with allowVolumeExpansion: true, or what the Event GrowVolumeRefused names",
-        )
+        yield _not_grown(component, slot, wanted)
+
+
+def _not_grown(component: Component, slot: Slot, wanted: str) -> Block:
+    return Block(
+        code=Code.VOLUME_NOT_GROWN,
+        message=f"the volume of {_whose(component, slot)} should grow to {wanted}, and does not",
+        unblocks="a StorageClass with allowVolumeExpansion: true, or what the Event GrowVolumeRefused or those of its "
+        "claim name",
+    )
 
 
 def _rests(situation: Situation, tried: str) -> bool:

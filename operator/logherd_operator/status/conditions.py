@@ -124,10 +124,11 @@ def _storage_ready(look: Look) -> Finding:
             return Finding("False", "NotGrown", f"{block.message}; what unblocks it: {block.unblocks}")
     if any(each.resize_waits_since is not None for each in known):
         return Finding("False", "RestartNeeded", "a volume has grown and waits for a restart of its broker")
-    if any(each.capacity < each.requested for each in known):
+    bound = [each for each in known if each.capacity]
+    if any(each.capacity < each.requested for each in bound):
         return Finding("False", "Resizing", "a volume is growing")
-    if len(known) < look.spec.replicas:
-        return Finding("False", "Missing", f"{len(known)} of {look.spec.replicas} volumes exist")
+    if len(bound) < look.spec.replicas:
+        return Finding("False", "Missing", f"{len(bound)} of {look.spec.replicas} volumes exist")
     return Finding("True", "AllBound", f"{len(known)} volumes")
 
 

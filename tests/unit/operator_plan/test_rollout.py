@@ -9,6 +9,7 @@ from logherd_operator.observed.quorum import Rules
 from logherd_operator.observed.slots import Volume
 from logherd_operator.plan.actions import Restart, RestartReason, Switchover, TransferQuorum
 from logherd_operator.plan.outcome import Code
+from logherd_operator.plan.planner import plan
 from unit.operator_plan.looks import (
     GIB,
     NOW,
@@ -22,6 +23,7 @@ from unit.operator_plan.looks import (
     look,
     quorum,
     replica,
+    spec_of,
     with_broker,
 )  # fmt: skip
 
@@ -243,3 +245,33 @@ def test_an_ordered_switch_is_done_in_the_epoch_for_which_it_was_ordered() -> No
     assert decide(look(orders=Orders(switchover=(3, 6)))).actions == ()
     lagging = decide(look(orders=Orders(switchover=(3, 7)), group=group(in_sync=(1, 2))))
     assert (lagging.actions, lagging.codes) == ((), {Code.NOT_ALL_IN_SYNC})
+
+
+def test_what_another_clock_saw_in_the_future_lasts_from_now_on() -> None:
+    """As of an operator that ran on a node whose clock was an hour ahead."""
+    ahead = dict.fromkeys(look().since, NOW + 3600)
+    observed = with_broker(look(since=ahead), broker(2, stands=instance(2, revision=OLD)))
+    first = decide(observed)
+    assert first.operation is not None
+    assert first.operation.state == "Precheck"
+    assert set(first.since.values()) == {NOW}
+    (restart,) = plan(replace(observed, since=first.since), spec_of(), NOW + 11).actions
+    assert isinstance(restart, Restart)
+
+
+def test_an_eviction_that_several_budgets_make_impossible_is_not_tried() -> None:
+    twice = ("everything", "orders-broker")
+    for observed, who in (
+        (with_broker(look(), broker(2, stands=instance(2, revision=OLD, budgets=twice))), "broker 3"),
+        (look(controllers=controllers(revision=OLD, budgets=twice)), "controller 2"),
+    ):
+        made = decide(observed)
+        assert (made.actions, made.codes) == ((), {Code.OVERLAPPING_BUDGET})
+        said = f"nothing can evict {who}, because several disruption budgets are over it: everything, orders-broker"
+        assert made.blocked[0].message == said
+    once = with_broker(look(), broker(2, stands=instance(2, revision=OLD, budgets=("orders-broker",))))
+    assert decide(once).codes == frozenset()
+    dead = instance(2, revision=OLD, ready=False, failing="CrashLoopBackOff", budgets=twice)
+    (restart,) = decide(with_broker(look(), broker(2, stands=dead))).actions
+    assert isinstance(restart, Restart)
+    assert not restart.serving

@@ -283,3 +283,28 @@ def test_a_group_whose_controllers_are_anothers_is_planned_without_a_quorum_of_i
     observed = look(quorum=None, controllers=())
     assert decide(observed, **other).actions == ()
     assert kinds(decide(replace(four(), quorum=None, controllers=()), **other)) == ["Demote"]
+
+
+def unbound(ordinal: int) -> Slot:
+    """Of a pod that no node takes: its claim waits for it."""
+    stands = instance(ordinal, ready=False, unschedulable="0/3 nodes are available")
+    return broker(ordinal, stands=stands, volume=Volume(uid="v", requested=20 * GIB), report=None)
+
+
+def test_a_broker_that_no_node_takes_is_taken_away_again_though_its_volume_was_never_bound() -> None:
+    observed = with_broker(look(4, group=group(3)), unbound(3))
+    assert state(decide(observed, replicas=4)) == "AwaitNode"
+    (removal,) = decide(observed, replicas=3).actions
+    assert isinstance(removal, RemoveMember)
+    assert (removal.ordinal, removal.count) == (3, 3)
+
+
+def test_a_volume_that_never_grows_is_told_and_holds_nothing_else_up() -> None:
+    small = broker(2, stands=instance(2, revision="old"), volume=Volume(uid="v", requested=20 * GIB, capacity=10 * GIB))
+    observed = with_broker(look(), small)
+    growing = replace(observed, since={**observed.since, "resizing:broker:2": NOW - 599})
+    assert (decide(growing).actions, decide(growing).codes, state(decide(growing))) == ((), frozenset(), "Resizing")
+    stuck = replace(observed, since={**observed.since, "resizing:broker:2": NOW - 600})
+    plan = decide(stuck)
+    assert (kinds(plan), plan.codes) == (["Restart"], {Code.VOLUME_NOT_GROWN})
+    assert "the volume of broker 3 should grow to 20Gi" in plan.blocked[0].message

@@ -97,6 +97,7 @@ AWAY = with_broker(look(group=group(in_sync=(1, 2))), broker(2, stands=instance(
         (lost_volume(), "StorageReady", ("False", "VolumeLost")),
         (look(brokers=tuple(broker(n) for n in range(2))), "StorageReady", ("False", "Missing")),
         (on_volume(requested=GIB, capacity=1), "StorageReady", ("False", "Resizing")),
+        (on_volume(requested=GIB), "StorageReady", ("False", "Missing")),
         (on_volume(resize_waits_since=NOW), "StorageReady", ("False", "RestartNeeded")),
         (STALE, "ConfigApplied", ("False", "PendingRestart")),
         (look(hot={"a": "1"}), "ConfigApplied", ("False", "Pending")),
