@@ -12,6 +12,8 @@ __all__ = ["read_since", "status_document"]
 
 _MIB = 1 << 20
 _LAG_LOW, _LAG_HIGH = 16 * _MIB, 256 * _MIB
+_BROKERS_MAX, _MESSAGE_MAX = 16, 4096
+"""What the definition takes: of a status with more the API server takes nothing, and nothing is done then."""
 _ROLES = {"leader": "Leader", "follower": "Follower", "learner": "Learner"}
 _PHASES = {
     "Provision": "Provisioning", "Update": "Updating", "ScaleUp": "Scaling", "ScaleDown": "Scaling",
@@ -45,11 +47,11 @@ def status_document(look: Look, before: Mapping[str, Any], *, name: str, generat
         ),
         **_disruptions(look),
         **_leader(look, before, name, now),
-        "brokers": [_broker(look, each, name) for each in running],
+        "brokers": [_broker(look, each, name) for each in running[:_BROKERS_MAX]],
         **_operation(look, name, before, now),
         "blocked": [
-            {"code": each.code.value, "message": each.message, "since": _time(plan.since[f"blocked:{each.code}"]),
-             "unblocks": each.unblocks}
+            {"code": each.code.value, "message": each.message[:_MESSAGE_MAX],
+             "since": _time(plan.since[f"blocked:{each.code}"]), "unblocks": each.unblocks[:_MESSAGE_MAX]}
             for each in plan.blocked
         ],
         "since": {fact: _time(first) for fact, first in sorted(plan.since.items())},
@@ -142,7 +144,8 @@ def _operation(look: Look, name: str, before: Mapping[str, Any], now: float) -> 
     operation = look.plan.operation
     if operation is None:
         return {}
-    entry: Document = {"type": operation.type.value, "state": operation.state, "message": operation.message}
+    message = operation.message[:_MESSAGE_MAX]
+    entry: Document = {"type": operation.type.value, "state": operation.state, "message": message}
     if operation.ordinal is not None:
         entry["pod"] = f"{name}-{operation.component}-{operation.ordinal}"
     old = before.get("operation") or {}
@@ -158,7 +161,7 @@ def _condition(kind: str, found: Finding, before: Mapping[str, Any], generation:
     old = next((each for each in before.get("conditions", ()) if each.get("type") == kind), empty)
     changed = old.get("status") != found.status or "lastTransitionTime" not in old
     return {
-        "type": kind, "status": found.status, "reason": found.reason, "message": found.message,
+        "type": kind, "status": found.status, "reason": found.reason, "message": found.message[:_MESSAGE_MAX],
         "lastTransitionTime": _time(now) if changed else old["lastTransitionTime"], "observedGeneration": generation,
     }  # fmt: skip
 

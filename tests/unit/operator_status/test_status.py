@@ -120,7 +120,16 @@ def document(observed: Observed, before: dict[str, Any] | None = None, now: floa
     return status_document(looked(observed, **spec), before or {}, name="orders", generation=4, now=now)
 
 
-@pytest.mark.parametrize("observed", [look(), look(group=None, quorum=None), STALE, AWAY, lost_volume()])
+WORDY = replace(
+    with_broker(look(brokers=tuple(broker(n) for n in range(20)), since={}), broker(
+        2, stands=instance(2, ready=False, failing="E" * 40_000),
+        report=report(rejected=tuple(f"key{n}={'v' * 500}" for n in range(200)), fault="F" * 5000),
+    )),
+    group=group(why="W" * 40_000, leader=None, serving=False),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("observed", [look(), look(group=None, quorum=None), STALE, AWAY, lost_volume(), WORDY])
 def test_a_status_is_what_the_definition_publishes(observed: Observed) -> None:
     BrokerGroupStatus.model_validate(document(observed))
 
