@@ -3,9 +3,9 @@
 import pytest
 
 from logherd.model.record import CHECKSUM_SIZE, encode_blank, encode_record
-from logherd.store import StoreDamaged
-from logherd.store.tools import repair
-from unit.store.helpers import HOST, ROOT, SimDisk, append, bodies, flush, open_store, settle
+from logherd.store import MessageStore, StoreDamaged
+from logherd.store.tools import options_of, repair, segment_sizes
+from unit.store.helpers import HOST, ROOT, SimClock, SimDisk, append, bodies, flush, open_store, settle
 
 SEGMENT = 8192
 
@@ -81,6 +81,19 @@ def test_a_rocketmq_store_whose_oldest_files_were_deleted_is_adopted():
     assert found == written[-len(found) :]
     store.close()
     assert bodies(open_store(disk)) == found
+
+
+def test_files_behind_those_of_rocketmq_are_as_long_whoever_makes_them():
+    """As `store found` opens it, without the settings of a broker."""
+    disk, _, end = rocketmq_store()
+    for start in (2 * SEGMENT, 3 * SEGMENT):
+        disk.unlink(f"/data/commitlog/{start:020d}")
+    store = MessageStore.open(ROOT, options_of(ROOT, disk), disk, clock=SimClock())
+    while store.end_position < 2 * SEGMENT:
+        append(store)
+    flush(store)
+    assert end > SEGMENT
+    assert segment_sizes(ROOT, disk) == (SEGMENT,)
 
 
 def test_an_adopted_store_can_be_derived_again_and_again():

@@ -17,6 +17,7 @@ from logherd.store import (
 )
 from logherd.store.errors import StoreError
 from logherd.store.files_os import OsFiles
+from logherd.store.index_file import IndexFile
 from logherd.store.tools import export_rocketmq, options_of, repair, verify
 from sim.disk import SimulatedCrash
 from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, open_store
@@ -87,6 +88,21 @@ def test_verify_finds_a_missing_first_file_and_what_is_no_format_file(disk):
     assert "the log should begin at position 0" in problem
     disk.names["/data/store.json"].base[:] = b""
     assert [row.problems for row in rows(verify(ROOT, disk), "format")] == [["no store wrote this"]]
+
+
+def test_verify_reads_no_entries_that_an_index_file_cannot_hold(disk, monkeypatch):
+    """One flipped bit, and there are two milliards of them."""
+    path = min(path for path in disk.names if "/index/" in path)
+    disk.names[path].base[36] ^= 0x40
+    entry = IndexFile.entry
+
+    def inside(file, number):
+        assert number < 10_000
+        return entry(file, number)
+
+    monkeypatch.setattr(IndexFile, "entry", inside)
+    (problem,) = rows(verify(ROOT, disk), "index")[0].problems
+    assert "bytes are too few" in problem
 
 
 @pytest.mark.parametrize("count", [0, 5, 40])

@@ -99,15 +99,18 @@ def export_rocketmq(directory: Path, out: Path | None, config: Mapping[str, byte
 
 
 def options_of(directory: Path, files: Files | None = None) -> StoreOptions:
-    """Options under which opening the store changes none of its lengths, and leaves a replica's what it is; defaults
-    where `store.json` is missing."""
+    """Options under which opening the store changes none of its lengths, and leaves a replica's what it is. Where
+    `store.json` is missing the log's files tell theirs; else defaults."""
     files = files or OsFiles()
     _, found = decode_format(_content(files, format_path(str(directory)), 1 << 16))
     known = found or FormatFile(product="", format=0)
     checkpoint = decode_checkpoint(_content(files, f"{directory}/checkpoint", CHECKPOINT_SIZE) or b"")
     log, derived = LogOptions(), DerivedOptions()
     return StoreOptions(
-        log=LogOptions(segment_bytes=max(known.segment_bytes, default=log.segment_bytes), reserve_bytes=0),
+        log=LogOptions(
+            segment_bytes=max(known.segment_bytes or segment_sizes(directory, files), default=log.segment_bytes),
+            reserve_bytes=0,
+        ),
         derived=DerivedOptions(
             queue_file_units=known.queue_file_units or derived.queue_file_units,
             index_slots=known.index_slots or derived.index_slots,

@@ -9,7 +9,7 @@ from logherd.store.errors import StoreInUse
 from logherd.store.extract import has_unit
 from logherd.store.files import Files
 from logherd.store.format_file import FormatState, decode_format, format_path
-from logherd.store.index_file import HEADER_SIZE, IndexFile, index_timestamp
+from logherd.store.index_file import ENTRY_SIZE, HEADER_SIZE, IndexFile, index_timestamp
 from logherd.store.index_set import index_directory
 from logherd.store.queue_files import FileCache, queue_directory, queue_file_name
 from logherd.store.queue_list import QueueEntry, QueueListDamaged, decode_queue_list
@@ -234,7 +234,7 @@ def _index_row(files: Files, root: str, name: str, slots: int) -> FileReport:
     if size < file.size_needed(file.count):
         report.blame(f"the header says {file.count - 1} entries, {size} bytes are too few")
     previous_position = -1
-    for number in range(1, file.count):
+    for number in range(1, min(file.count, (size - file.size_needed(0)) // ENTRY_SIZE)):
         _, position, _, previous = file.entry(number)
         if previous >= number or position < previous_position:
             report.blame(f"entry {number} names position {position} and entry {previous}")
