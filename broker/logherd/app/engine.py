@@ -6,9 +6,9 @@ the process' writing life.
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
+from logherd.app.adopting import adopt_files, adopting_ends, expect_adoption
 from logherd.app.foreground import ServerFailed
 from logherd.app.forwarding.leadership import SettableLeadership
 from logherd.app.linger import Linger
@@ -20,14 +20,14 @@ from logherd.kit.clock import Clock
 from logherd.service.forwarding.roles import Leading
 from logherd.service.metadata import Metadata
 from logherd.service.metadata.defaults import ensure_defaults
-from logherd.service.metadata.rocketmq import CONFIG_FILES, adopt_config
 from logherd.service.metadata.store_log import StoreLog
 from logherd.settings.options import BrokerOptions
 from logherd.store import MessageStore, QueueLog, StoreError, WriteBatch
+from logherd.store.files_os import OsFiles
 from logherd.telemetry.log import Log
 from logherd.telemetry.spread import RUN_BYTES, Spread
 
-__all__ = ["BrokerFailed", "Engine", "Flushes", "adopt_files"]
+__all__ = ["BrokerFailed", "Engine", "Flushes"]
 
 _log = Log("logherd.store")
 
@@ -90,6 +90,8 @@ class Engine:
 
         Raises: StoreError, MetadataError, OSError; the store is closed then.
         """
+        files, data_dir = OsFiles(), options.data_dir
+        expect_adoption(files, data_dir)
         store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
         try:
             metadata = Metadata.open(StoreLog(store, clock, host=store_host), clock)
@@ -97,8 +99,7 @@ class Engine:
             emptied = store.forget_deleted(metadata.topics.deleted)
             if emptied:
                 _log.info("queues of deleted topics emptied", topics=len(emptied))
-            if metadata.is_new:
-                adopt_files(metadata, Path(options.data_dir) / "config")
+            adopt_files(files, data_dir, store, metadata)
         except BaseException:
             store.close()
             raise
@@ -138,6 +139,7 @@ class Engine:
         ensure_defaults(self.metadata, defaults_options(options))
         await self._pipeline.drained()
         self.check()
+        adopting_ends(OsFiles(), options.data_dir)
 
     def check(self) -> None:
         """Raises: BrokerFailed if the store has failed."""
@@ -192,11 +194,3 @@ class Engine:
         if batch is not None:
             self.flushes.bytes.observe(batch.end - batch.start)
         self._pipeline.done(batch, error)
-
-
-def adopt_files(metadata: Metadata, directory: Path) -> None:
-    """Take over RocketMQ's files of topics, groups and offsets, if they are there. Raises: AdoptionError, OSError."""
-    files = {name: (directory / name).read_bytes() for name in CONFIG_FILES if (directory / name).is_file()}
-    if files:
-        adopted = adopt_config(metadata, files)
-        _log.info("RocketMQ store adopted", topics=adopted.topics, groups=adopted.groups, offsets=adopted.offsets)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from logherd.app.adopting import adopting_ends, replace_metadata
 from logherd.app.classic.master import DELAY
 from logherd.app.classic.side_files import FollowerFileError, Pulled, SideFiles
 from logherd.kit.clock import Clock
 from logherd.model.host import encode_host
 from logherd.service.metadata import Metadata
-from logherd.service.metadata.reserved import is_system_group, is_system_topic
-from logherd.service.metadata.rocketmq import Adopted, adopt_config, configured_names
+from logherd.service.metadata.rocketmq import Adopted
 from logherd.service.metadata.store_log import StoreLog
 from logherd.store import MessageStore
 from logherd.store.files_os import OsFiles
@@ -65,6 +65,7 @@ def promote(directory: Path, clock: Clock) -> Promotion:
     if DELAY in pulled.files:
         files.make_directory(f"{directory}/config")
         replace_file(files, f"{directory}/config", DELAY, (pulled.files[DELAY].encode(),))
+    adopting_ends(files, str(directory))
     side.end()
     missing = max(pulled.master_end - position, 0)
     return Promotion(position, missing, pulled.pulled_ms, adopted.topics, adopted.groups, adopted.offsets)
@@ -76,19 +77,7 @@ def _append(store: MessageStore, pulled: Pulled, clock: Clock) -> Adopted:
     metadata = Metadata.open(StoreLog(store, clock, host=encode_host("127.0.0.1", 0)), clock)
     metadata.topics.forget_deletions(store.min_position)
     store.forget_deleted(metadata.topics.deleted)
-    topics, groups = configured_names(files)
-    for topic in [each.name for each in metadata.topics]:
-        if topic not in topics and not is_system_topic(topic):
-            metadata.topics.delete(topic)
-    for group in [each.name for each in metadata.groups]:
-        if group not in groups and not is_system_group(group):
-            metadata.groups.delete(group, clean_offsets=True)
-
-    def end_of(topic: str, queue_id: int) -> int:
-        queue = store.find_queue(topic, queue_id)
-        return queue.max_offset if queue is not None else 0
-
-    adopted = adopt_config(metadata, files, end_of=end_of)
+    adopted = replace_metadata(store, metadata, files)
     metadata.end_pass()
     while (batch := store.take_batch()) is not None:
         batch.write_and_flush()

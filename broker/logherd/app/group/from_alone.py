@@ -9,8 +9,8 @@ does that was wiped. By hand only, and for one store of a group: two logs that b
 from dataclasses import dataclass
 from pathlib import Path
 
+from logherd.app.adopting import adopt_files, adopting_ends, expect_adoption
 from logherd.app.classic.side_files import SideFiles
-from logherd.app.engine import adopt_files
 from logherd.app.group.replica_file import ReplicaFile, ReplicaFileError
 from logherd.controller.values import GroupKey
 from logherd.group.output import Promise
@@ -51,13 +51,13 @@ def make_first_replica(options: BrokerOptions, clock: Clock) -> FirstReplica:
     files, directory = OsFiles(), Path(options.data_dir)
     group = GroupKey(options.cluster_name, options.broker_group)
     _refuse(options, files, directory)
+    expect_adoption(files, options.data_dir)
     store = MessageStore.open(directory, options_of(directory), files, clock=clock)
     try:
         metadata = Metadata.open(StoreLog(store, clock, host=encode_host("127.0.0.1", 0)), clock)
         metadata.topics.forget_deletions(store.min_position)
         store.forget_deleted(metadata.topics.deleted)
-        if metadata.is_new:
-            adopt_files(metadata, directory / "config")
+        adopt_files(files, options.data_dir, store, metadata)
         metadata.end_pass()
         while (batch := store.take_batch()) is not None:
             batch.write_and_flush()
@@ -73,6 +73,7 @@ def make_first_replica(options: BrokerOptions, clock: Clock) -> FirstReplica:
         )
     finally:
         store.close()
+    adopting_ends(files, options.data_dir)
     file = ReplicaFile.open(files, str(directory), group, options.broker_id, log_empty=True)
     file.keep(Promise(Epoch(made.epoch)))
     return made

@@ -1,0 +1,70 @@
+"""Taking over a store that RocketMQ wrote: its topics, groups and offsets are in files beside the log, `config/*.json`.
+
+The log may have been ours before: then they replace what it says itself, which is as old as the export. Opening a store
+makes it ours, so `config/adopting` is written before; it goes once what was taken is durable, before clients come.
+"""
+
+from pathlib import Path
+
+from logherd.service.metadata import Metadata
+from logherd.service.metadata.reserved import is_system_group, is_system_topic
+from logherd.service.metadata.rocketmq import CONFIG_FILES, Adopted, adopt_config, configured_names
+from logherd.store import MessageStore
+from logherd.store.files import Files
+from logherd.store.recovery import look
+from logherd.store.recovery_rows import StoreAction
+from logherd.store.whole_file import replace_file
+from logherd.telemetry.log import Log
+
+__all__ = ["adopt_files", "adopting_ends", "expect_adoption", "replace_metadata"]
+
+_log = Log("logherd.store")
+
+_MARK = "adopting"
+
+
+def expect_adoption(files: Files, data_dir: str) -> None:
+    """Before the store is opened: note it if RocketMQ wrote it. Blocks; durable. Raises: StoreError, OSError."""
+    if look(files, data_dir).row.action is StoreAction.ADOPT:
+        files.make_directory(f"{data_dir}/config")
+        files.sync_dir(data_dir)
+        replace_file(files, f"{data_dir}/config", _MARK, (b"topics, groups and offsets are to be taken over\n",))
+
+
+def adopt_files(files: Files, data_dir: str, store: MessageStore, metadata: Metadata) -> None:
+    """Take over RocketMQ's files of topics, groups and offsets, if they are there and that is still to be done.
+
+    Durable: no; see `adopting_ends`. Raises: AdoptionError, MetadataRefusedError, OSError.
+    """
+    directory = Path(data_dir) / "config"
+    if not metadata.is_new and files.size(f"{directory}/{_MARK}") is None:
+        return
+    found = {name: (directory / name).read_bytes() for name in CONFIG_FILES if (directory / name).is_file()}
+    if found and (metadata.is_new or CONFIG_FILES[0] in found):
+        adopted = replace_metadata(store, metadata, found)
+        _log.info("RocketMQ store adopted", topics=adopted.topics, groups=adopted.groups, offsets=adopted.offsets)
+
+
+def adopting_ends(files: Files, data_dir: str) -> None:
+    """What was taken over is durable. Blocks. Raises: OSError."""
+    directory = f"{data_dir}/config"
+    if files.size(f"{directory}/{_MARK}") is not None:
+        files.unlink(f"{directory}/{_MARK}")
+        files.sync_dir(directory)
+
+
+def replace_metadata(store: MessageStore, metadata: Metadata, files: dict[str, bytes]) -> Adopted:
+    """Put RocketMQ's topics, groups and offsets into the log, in place of what an earlier broker of ours left there."""
+    topics, groups = configured_names(files)
+    for topic in [each.name for each in metadata.topics]:
+        if topic not in topics and not is_system_topic(topic):
+            metadata.topics.delete(topic)
+    for group in [each.name for each in metadata.groups]:
+        if group not in groups and not is_system_group(group):
+            metadata.groups.delete(group, clean_offsets=True)
+
+    def end_of(topic: str, queue_id: int) -> int:
+        queue = store.find_queue(topic, queue_id)
+        return queue.max_offset if queue is not None else 0
+
+    return adopt_config(metadata, files, end_of=end_of)

@@ -1,0 +1,103 @@
+"""A store that was ours, then RocketMQ's, and is ours again: what RocketMQ said last holds."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from logherd.app.adopting import expect_adoption
+from logherd.app.clock import SystemClock
+from logherd.app.engine import Engine
+from logherd.model.topic import TopicConfig
+from logherd.service.metadata.rocketmq import export_config
+from logherd.settings.load import load_broker_options
+from logherd.settings.options import BrokerOptions
+from logherd.store import MessageStore
+from logherd.store.files_os import OsFiles
+from logherd.store.tools import export_rocketmq, options_of
+from unit.store.helpers import HOST, SimClock, append
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> BrokerOptions:
+    path = tmp_path / "broker.json"
+    path.write_text(json.dumps({
+        "brokerGroup": "g", "clusterName": "c", "dataDir": str(tmp_path / "data"),
+        "store": {"segmentSize": "8MiB", "reservedPercent": 0},
+    }))  # fmt: skip
+    return load_broker_options(path)
+
+
+async def opened(options: BrokerOptions) -> Engine:
+    engine = Engine.open(
+        options, store_host=HOST, clock=SystemClock(), cached_files=8, on_commit=lambda _queues, _position: None,
+        on_failure=lambda: None,
+    )  # fmt: skip
+    await engine.begin(options)
+    return engine
+
+
+async def closed(engine: Engine) -> None:
+    await engine.close(orderly=True, seconds=10)
+    engine.check()
+
+
+async def handed_over(options: BrokerOptions) -> Path:
+    """The folder of RocketMQ's files, after it has made a topic, dropped one, and consumed on."""
+    engine = await opened(options)
+    for name in ("kept", "dropped"):
+        engine.metadata.topics.put(TopicConfig(name))
+    for _ in range(5):
+        append(engine.store, "kept")
+    engine.metadata.offsets.commit("readers", "kept", 0, 2)
+    await closed(engine)
+    files = export_config(engine.metadata)
+    export_rocketmq(Path(options.data_dir), None, files, clock=SimClock())
+    topics, offsets = json.loads(files["topics.json"]), json.loads(files["consumerOffset.json"])
+    table = topics["topicConfigTable"]
+    table["made"] = {**table.pop("dropped"), "topicName": "made"}
+    offsets["offsetTable"]["kept@readers"]["0"] = 4
+    folder = Path(options.data_dir) / "config"
+    (folder / "topics.json").write_text(json.dumps(topics))
+    (folder / "consumerOffset.json").write_text(json.dumps(offsets))
+    return folder
+
+
+def said(engine: Engine) -> tuple[set[str], int | None]:
+    """The topics, of those three, and the group's offset."""
+    names = {topic.name for topic in engine.metadata.topics}
+    return names & {"kept", "dropped", "made"}, engine.metadata.offsets.get("readers", "kept", 0)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+async def test_what_rocketmq_said_last_replaces_what_the_log_says(options: BrokerOptions, interrupted: bool) -> None:
+    await handed_over(options)
+    if interrupted:  # a process that died right after it had opened the store
+        directory, files = Path(options.data_dir), OsFiles()
+        expect_adoption(files, options.data_dir)
+        MessageStore.open(directory, options_of(directory), files, clock=SimClock()).close()
+    engine = await opened(options)
+    assert said(engine) == ({"kept", "made"}, 4)
+    await closed(engine)
+
+
+async def test_it_is_taken_once(options: BrokerOptions) -> None:
+    folder = await handed_over(options)
+    engine = await opened(options)
+    engine.metadata.offsets.commit("readers", "kept", 0, 5)
+    await closed(engine)
+    assert (folder / "topics.json").exists()
+    engine = await opened(options)
+    assert said(engine) == ({"kept", "made"}, 5)
+    await closed(engine)
+
+
+async def test_no_offset_beyond_a_queues_end_is_taken(options: BrokerOptions) -> None:
+    """The messages are deleted, and the queue begins anew here: what comes next would be passed over."""
+    folder = await handed_over(options)
+    offsets = json.loads((folder / "consumerOffset.json").read_text())
+    offsets["offsetTable"]["kept@readers"]["0"] = 1000
+    (folder / "consumerOffset.json").write_text(json.dumps(offsets))
+    engine = await opened(options)
+    assert said(engine)[1] == 5
+    await closed(engine)
