@@ -15,6 +15,10 @@ from logherd_spark.patience import Patience
 __all__ = ["Bound", "ReadOptions", "WriteOptions", "read_options", "write_options"]
 
 EARLIEST, LATEST = -2, -1
+_TIME_MS_MAX = (1 << 63) - 1
+_TIMEOUT_MS_MAX = (1 << 31) - 1
+"""24 days, as in Java; a socket waits no longer than some numbers allow."""
+_DIGITS_MAX = 1_000
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _COMMON = ("bootstrap", "topic", "deliveryTimeoutMs", "requestTimeoutMs")
 _READING = (
@@ -137,7 +141,7 @@ class _Given:
         value = self.text(name)
         if value is None:
             return None
-        if not value.isdecimal() or not least <= int(value) <= most:
+        if not _is_number(value, least, most):
             raise OptionRefused(f"option {name} is {value!r}, it must be a number from {least} to {most}")
         return int(value)
 
@@ -154,12 +158,17 @@ class _Given:
         return value
 
 
+def _is_number(text: str, least: int, most: int) -> bool:
+    """Whether these are digits, not more than Python makes a number of, and in bounds."""
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX and least <= int(text) <= most
+
+
 def _bootstrap(options: _Given, environment: Mapping[str, str]) -> tuple[str, ...]:
     text = options.text("bootstrap") or environment.get("LOGHERD_BOOTSTRAP") or ""
     addresses = tuple(each.strip() for each in text.replace(";", ",").split(",") if each.strip())
     for address in addresses:
         host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal():
+        if not host or not _is_number(port, 1, 65_535):  # a larger one would be taken for its remainder
             raise OptionRefused(f"option bootstrap names {address!r}, an address is host:port (of a name server)")
     if not addresses:
         raise OptionRefused("option bootstrap is missing: the name servers, host:port with commas between them")
@@ -178,8 +187,8 @@ def _topics(options: _Given, environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _patience(options: _Given) -> Patience:
-    total = options.number("deliveryTimeoutMs", 1) or 120_000
-    request = options.number("requestTimeoutMs", 1) or 5_000
+    total = options.number("deliveryTimeoutMs", 1, _TIMEOUT_MS_MAX) or 120_000
+    request = options.number("requestTimeoutMs", 1, _TIMEOUT_MS_MAX) or 5_000
     return Patience(request_seconds=min(request, total) / 1000, total_seconds=total / 1000)
 
 
@@ -200,7 +209,7 @@ def _bound(options: _Given, which: str, default: int, *, streaming: bool) -> Bou
 
 
 def _one_time(name: str, value: str) -> Bound:
-    if not value.isdecimal():
+    if not _is_number(value, 0, _TIME_MS_MAX):
         raise OptionRefused(f"option {name} is {value!r}, it must be milliseconds since 1970 UTC")
     return Bound("time", int(value))
 

@@ -66,6 +66,13 @@ def test_the_environment_stands_in_where_nothing_is_given() -> None:
         ({**READ, "failOnDataLoss": "no"}, "failOnDataLoss is 'no', it must be true or false"),
         ({**READ, "minPartitions": "0"}, "minPartitions is '0', it must be a number from 1"),
         ({**READ, "startingTimestamp": "noon"}, "startingTimestamp is 'noon', it must be milliseconds"),
+        ({**READ, "startingTimestamp": f"{1 << 63}"}, f"startingTimestamp is '{1 << 63}', it must be milliseconds"),
+        ({**READ, "bootstrap": "a:1,b:99999"}, "option bootstrap names 'b:99999', an address is host:port"),
+        ({**READ, "bootstrap": "a:0"}, "option bootstrap names 'a:0', an address is host:port"),
+        ({**READ, "bootstrap": f"a:{'9' * 5000}"}, "option bootstrap names 'a:9+', an address is host:port"),
+        ({**READ, "minPartitions": "9" * 5000}, "minPartitions is '9+', it must be a number from 1"),
+        ({**READ, "deliveryTimeoutMs": f"{1 << 62}"}, f"'{1 << 62}', it must be a number from 1 to {(1 << 31) - 1}"),
+        ({**READ, "requestTimeoutMs": f"{1 << 31}"}, f"'{1 << 31}', it must be a number from 1 to {(1 << 31) - 1}"),
     ],
 )
 def test_what_means_nothing_is_refused_by_name(options: dict[str, str], said: str) -> None:
