@@ -7,10 +7,12 @@ force.
 
 import sys
 import time
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+from logherd.cli import exits
 from logherd.cli.arguments import Output, OutputOption, cell, show, show_table
 from logherd.cli.controllers import Controllers, ControllersError, TokenOption
 from logherd.cli.own_leaders import await_service, leader_of
@@ -29,6 +31,7 @@ AdminsOption = Annotated[
         help="Admin addresses of the group's brokers; those that live suffice.",
     ),
 ]  # fmt: skip
+_Page = TypeVar("_Page")
 _VOTES_HEAD = ("broker", "hears", "epoch", "voters", "log epoch", "log end", "rebuilt")
 _HEAD = ("broker", "table", "leads", "synchronous", "copies", "loses nothing", "why")
 
@@ -60,9 +63,11 @@ def hand_over(
 
 @replica.command("votes")
 def votes(admin: AdminsOption, output: OutputOption = Output.TEXT) -> None:
-    """Mode raft: show who votes, whom each broker hears leading, and where its log ends."""
-    pages = [page for each in admin for page in Controllers([each]).read_each("/replica/votes", VotesPage)]
+    """Mode raft: show who votes, whom each broker hears leading, and where its log ends; the exit code is 1 if one does
+    not answer."""
+    pages, faults = _pages(admin, "/replica/votes", VotesPage)
     show_table(output, pages, _VOTES_HEAD, [_votes_row(page) for page in pages])
+    _end(faults)
 
 
 @replica.command("recover")
@@ -101,8 +106,11 @@ def recover(
 
 @replica.command("roles")
 def roles(admin: AdminsOption, output: OutputOption = Output.TEXT) -> None:
-    """Mode static: show which table of roles each broker knows, and who can be promoted without loss."""
-    _show(output, [page for each in admin for page in Controllers([each]).read_each("/replica/roles", RolesPage)])
+    """Mode static: show which table of roles each broker knows, and who can be promoted without loss; the exit code is
+    1 if one does not answer."""
+    pages, faults = _pages(admin, "/replica/roles", RolesPage)
+    _show(output, pages)
+    _end(faults)
 
 
 @replica.command("promote")
@@ -137,6 +145,28 @@ def promote(
     body |= {"unrecorded": True} if unrecorded else {}
     body |= {} if copies is None else {"copies": copies}
     _show(output, Controllers([admin], token_file).change_each("/replica/promote", body, RolesPage))
+
+
+def _pages(admins: Sequence[str], path: str, shape: type[_Page]) -> tuple[list[_Page], list[str]]:
+    """What each of the brokers says of itself, and why others do not: these commands are for when some are away.
+
+    Raises: ControllersError if nobody answers.
+    """
+    pages, faults = list[_Page](), list[str]()
+    for admin in admins:
+        try:
+            pages += Controllers([admin]).read_each(path, shape)
+        except ControllersError as error:
+            faults.append(str(error))
+    if not pages:
+        raise ControllersError("; ".join(faults))
+    return pages, faults
+
+
+def _end(faults: Sequence[str]) -> None:
+    for fault in faults:
+        sys.stderr.write(f"logherd: {fault}\n")
+    raise typer.Exit(exits.FAILED if faults else exits.OK)
 
 
 def _confirm_loss(admin: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -39,10 +40,12 @@ class _Answers:
 
 
 @contextmanager
-def serving_broker(view: ReplicationView | None = None, status: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """The address: the admin port if there is a `status`, else the remoting port."""
+def serving_broker(
+    view: ReplicationView | None = None, status: Mapping[str, Any] | None = None, **pages: object
+) -> Iterator[str]:  # fmt: skip
+    """The address: the admin port if there is a `status`, else the remoting port. `pages` stand below /replica."""
     loop = asyncio.new_event_loop()
-    address, stop = loop.run_until_complete(_start(view, status))
+    address, stop = loop.run_until_complete(_start(view, status, pages))
     thread = threading.Thread(target=loop.run_forever, name="broker")
     thread.start()
     try:
@@ -54,12 +57,15 @@ def serving_broker(view: ReplicationView | None = None, status: Mapping[str, Any
         loop.close()
 
 
-async def _start(view: ReplicationView | None, status: Mapping[str, Any] | None) -> tuple[str, Any]:
+async def _start(
+    view: ReplicationView | None, status: Mapping[str, Any] | None, pages: Mapping[str, object]
+) -> tuple[str, Any]:  # fmt: skip
     if status is None:
         server = Server(_Answers(view))
         host, port = await server.listen("127.0.0.1", 0)
         return f"{host}:{port}", lambda: server.stop(0)
-    admin = AdminHttp(Routes({"/status": lambda: (200, status)}))
+    shown: dict[str, object] = {"/status": status, **{f"/replica/{name}": page for name, page in pages.items()}}
+    admin = AdminHttp(Routes({path: partial(lambda page: (200, page), page) for path, page in shown.items()}))
     port = await admin.start("127.0.0.1", 0)
 
     async def stop() -> None:
