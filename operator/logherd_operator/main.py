@@ -104,8 +104,12 @@ def run(
     namespaces = tuple(watch_namespace or ())
     if bool(namespaces) == all_namespaces:
         raise typer.BadParameter("give --watch-namespace or --all-namespaces, one of them")
+    if lease.count("/") != 1 or not all(lease.split("/")):
+        raise typer.BadParameter(f"{lease!r} is not NAMESPACE/NAME", param_hint="--lease")
     if log_level not in ("debug", "info", "warning", "error"):
         raise typer.BadParameter(f"{log_level!r} is none of debug, info, warning and error", param_hint="--log-level")
+    if log_format not in ("json", "text"):
+        raise typer.BadParameter(f"{log_format!r} is neither json nor text", param_hint="--log-format")
     raise typer.Exit(start(Started(
         broker_image=broker_image, operator_image=operator_image, lease=lease, namespaces=namespaces,
         identity=identity, health_port=health_port, log_level=log_level, log_format=log_format,

@@ -1,10 +1,11 @@
-"""`logherd operator render` and `spark-job` with a file that is wrong: sentences and code 2, never a traceback."""
+"""`logherd operator` with a file or an option that is wrong: sentences and code 2, never a traceback."""
 
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from logherd_operator.handlers import started
 from logherd_operator.main import operator
 
 HEAD = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: orders}\n"
@@ -59,3 +60,23 @@ def test_a_file_without_an_end_or_that_fails_while_it_is_read_is_named(tmp_path:
     ):
         done = CliRunner().invoke(operator, arguments)
         assert (done.exit_code, done.stderr) == (2, f"logherd operator {arguments[0]}: {file}: {said}\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--log-level", "loud"),
+        ("--log-format", "xml"),
+        ("--lease", "name"),
+        ("--lease", "ns/"),
+        ("--lease", "a/b/c"),
+    ],
+)
+def test_an_option_of_the_operator_that_means_nothing_is_refused(
+    monkeypatch: pytest.MonkeyPatch, option: str, value: str
+) -> None:
+    monkeypatch.setattr(started, "start", lambda _: 0)
+    given = ["--broker-image", "b", "--operator-image", "o", "--lease", "ns/name", "--all-namespaces"]
+    done = CliRunner().invoke(operator, ["run", *given, option, value])
+    assert done.exit_code == 2
+    assert f"Invalid value for {option}: '{value}' is n" in " ".join(done.stderr.replace("│", " ").split())
