@@ -11,7 +11,9 @@ Source: apache/rocketmq: common/src/main/java/org/apache/rocketmq/common/TopicCo
 
 import struct
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -30,6 +32,8 @@ _I32 = struct.Struct(">i")
 # RecursionError and UnicodeDecodeError (a ValueError) escape from msgspec's decoder.
 _DECODE_ERRORS = (msgspec.DecodeError, RecursionError, ValueError)
 _NO_MAPPINGS = _I32.pack(0)
+_CACHED_LENGTH_MAX = 128
+"""Characters. Thousands of topics have the same few numbers, and the loop waits while they are read."""
 _LEVEL = 1
 """Names of topics shrink to a seventh and less by it, and the loop waits."""
 
@@ -115,9 +119,21 @@ def decode_compressed(body: bytes) -> tuple[TableVersion, dict[str, TopicConfig]
 
 def _topic(piece: bytes) -> TopicConfig:
     try:
-        parts = piece.decode().split(" ", 5)
-        attributes = msgspec.json.decode(parts[5], type=dict[str, str]) if len(parts) > 5 and parts[5] else {}
-        read_queues, write_queues, permission = (msgspec.convert(part, Int32, strict=False) for part in parts[1:4])
-        return TopicConfig(parts[0], read_queues, write_queues, permission, attributes=attributes)
+        name, _, rest = piece.decode().partition(" ")
+        read_queues, write_queues, permission, attributes = (
+            _numbers_cached(rest) if len(rest) <= _CACHED_LENGTH_MAX else _numbers(rest)
+        )
+        return TopicConfig(name, read_queues, write_queues, permission, attributes=attributes)
     except _DECODE_ERRORS as error:
         raise RegistrationBodyError(f"topic {piece[:100]!r} of the registration body is not understood") from error
+
+
+def _numbers(text: str) -> tuple[int, int, int, Mapping[str, str]]:
+    """Read queues, write queues, permission and attributes: what stands behind a topic's name."""
+    parts = text.split(" ", 4)
+    attributes = msgspec.json.decode(parts[4], type=dict[str, str]) if len(parts) > 4 and parts[4] else {}
+    read_queues, write_queues, permission = (msgspec.convert(part, Int32, strict=False) for part in parts[:3])
+    return read_queues, write_queues, permission, MappingProxyType(attributes)
+
+
+_numbers_cached = lru_cache(maxsize=1024)(_numbers)
