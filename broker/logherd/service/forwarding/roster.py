@@ -11,9 +11,10 @@ from collections.abc import Iterator
 import msgspec
 
 from logherd.kit.clock import Clock
+from logherd.service.clients.heartbeats import decode_heartbeat
 from logherd.service.clients.registry import CONNECTION_EXPIRY_MS
 from logherd.service.ports import Session
-from logherd.wire.bodies import decode_body, encode_body
+from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.clients import Heartbeat
 from logherd.wire.codes import RequestCode
 from logherd.wire.errors import BodyError, HeaderError
@@ -80,18 +81,21 @@ class Roster:
                 )
 
     def _join(self, session: Session, frame: Frame) -> None:
-        if len(frame.body) > _BODY_BYTES_MAX:
-            return
         try:
-            heartbeat = decode_body(Heartbeat, frame.body)
+            heartbeat = decode_heartbeat(frame.body)
         except BodyError:
             return
+        as_before = heartbeat.without_subscriptions
+        if len(frame.body) > _BODY_BYTES_MAX:
+            heartbeat = _members_only(heartbeat)
+            if len(encode_body(heartbeat)) > _BODY_BYTES_MAX:
+                return
         _, clients = self._sessions.setdefault(session.id, (session, {}))
         if len(clients) >= _CLIENTS_PER_SESSION_MAX:
             self._forget_silent(clients)
         known, now_ms = clients.get(heartbeat.client_id), self._clock.monotonic_ms()
-        if known is not None and heartbeat.without_subscriptions:
-            known.seen_ms = now_ms  # as before; the full form is what a leader needs
+        if known is not None and as_before:
+            known.seen_ms = now_ms  # the full form is what a leader needs
         elif known is not None or len(clients) < _CLIENTS_PER_SESSION_MAX:
             clients[heartbeat.client_id] = _Said(heartbeat, frame, now_ms)
 
@@ -118,3 +122,9 @@ class Roster:
         del entry[1][header.client_id]
         if not entry[1]:
             del self._sessions[session.id]
+
+
+def _members_only(heartbeat: Heartbeat) -> Heartbeat:
+    """The same in its short form: who belongs to which groups. What these subscribe to the next heartbeat says."""
+    consumers = [msgspec.structs.replace(consumer, subscriptions=[]) for consumer in heartbeat.consumers]
+    return msgspec.structs.replace(heartbeat, consumers=consumers, without_subscriptions=True)

@@ -60,6 +60,19 @@ def test_a_short_heartbeat_is_told_when_nothing_better_is_known() -> None:
     assert [said.without_subscriptions for _, said in told(roster)] == [True]
 
 
+def test_of_a_heartbeat_too_large_to_be_remembered_the_members_are() -> None:
+    roster, session = Roster(FixedClock()), FakeSession()
+    roster.note(session, heartbeat(consumers=("g",), fingerprint=5))
+    subscriptions = [Subscription(topic=f"t{number}", expression="x" * 100) for number in range(2000)]
+    consumers = [ConsumerData(group=group, subscriptions=subscriptions[:1000]) for group in ("g", "h")]
+    body = encode_body(Heartbeat(client_id="c", consumers=consumers, fingerprint=6))
+    assert len(body) > 256 * 1024
+    roster.note(session, Frame(RequestCode.HEART_BEAT, 3, body=body))
+    ((_, said),) = told(roster)
+    assert [(consumer.group, consumer.subscriptions) for consumer in said.consumers] == [("g", []), ("h", [])]
+    assert (said.without_subscriptions, said.fingerprint) == (True, 6)
+
+
 def test_a_group_that_was_left_is_not_named_and_a_client_without_groups_neither() -> None:
     roster, session = Roster(FixedClock()), FakeSession()
     roster.note(session, heartbeat(producers=("p",), consumers=("g",)))
