@@ -99,6 +99,13 @@ def test_a_list_of_topics_is_created_whole_or_not_at_all(admin: Admin) -> None:
     assert admin.metadata.topics.get("B") is not None
 
 
+def test_counters_of_a_topic_go_whoever_deletes_it(admin: Admin) -> None:
+    admin.create()
+    admin.stats.count_put("T", 1, 5)
+    admin.metadata.topics.delete("T")
+    assert admin.stats.view("TOPIC_PUT_NUMS", "T", cluster="C") is None
+
+
 def test_a_list_of_more_topics_or_groups_than_one_request_may_hold_up_all_others_for_is_refused(admin: Admin) -> None:
     topics = [TopicConfigBody(name=f"t{number}") for number in range(10_001)]
     groups = [GroupConfigBody(name=f"g{number}") for number in range(10_001)]

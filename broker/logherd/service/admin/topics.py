@@ -15,7 +15,7 @@ from logherd.service.admin.queue_figures import QueueFigures
 from logherd.service.clients.registry import ClientRegistry
 from logherd.service.errors import RequestError
 from logherd.service.identity import BrokerIdentity
-from logherd.service.metadata import Metadata, is_system_topic
+from logherd.service.metadata import Metadata, TopicChange, is_system_topic
 from logherd.service.metadata.reserved import reply_topic
 from logherd.service.ports import Answer, Handler, Request, Session
 from logherd.service.requests import after, body_reply, header_of
@@ -54,6 +54,7 @@ class TopicAdmin:
         self._registry = registry
         self._stats = stats
         self._identity = identity
+        metadata.on_topic_change.append(self._topic_changed)
         self._own = {identity.cluster, identity.name, reply_topic(identity.cluster)}
 
     def handlers(self) -> dict[RequestCode, Handler]:
@@ -99,8 +100,12 @@ class TopicAdmin:
         self._refuse_system(name)
         position = self._metadata.topics.delete(name)
         self._store.delete_topic(name)
-        self._stats.forget_topic(name)
         return after(position)
+
+    def _topic_changed(self, change: TopicChange) -> None:
+        """Also when another leader deletes it: this broker may have counted while it led."""
+        if change.config is None:
+            self._stats.forget_topic(change.name)
 
     def _checked(self, asked: TopicConfig, modifications: Mapping[str, str]) -> TopicConfig:
         """The topic as it will be. Raises RequestError that names the field and what is right."""
