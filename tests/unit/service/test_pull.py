@@ -363,15 +363,38 @@ def test_what_waits_with_a_long_expression_takes_little_more_room_than_that(rig:
     assert (told(session).code, ends(told(session))[1]) == (0, 3)
 
 
+def test_what_comes_after_a_group_has_subscribed_anew_is_not_passed_over_for_a_pull_that_waits(rig: Rig) -> None:
+    send(rig, "x")
+    subscribe(rig, "A", version=5)
+    session = parked(rig, 1, sysFlag=SUSPEND, subscription=None, subVersion=5)
+    send(rig, "B")
+    assert session.replies == []
+    subscribe(rig, "A", "B", version=6)
+    send(rig, "B")
+    assert told(session).code == 0
+    assert ends(told(session))[1] == 3
+    assert len(decode_all([memoryview(told(session).body)])) == 1, "what came before that was not wanted"
+
+
+def test_a_pull_that_waits_for_a_group_without_members_is_told_to_look_again(rig: Rig) -> None:
+    send(rig, "x")
+    subscribe(rig, "A")
+    session = parked(rig, 1, session=FakeSession(id=9), sysFlag=SUSPEND, subscription=None)
+    rig.registry.session_closed(rig.session.id)
+    send(rig, "A")
+    assert told(session).code == 19
+    refused(rig, 24, "no connected consumer", sysFlag=0)
+
+
 def test_all_who_wait_for_what_their_group_subscribes_share_one_set(rig: Rig) -> None:
     send(rig, "x")
     tags = [f"t{number}" for number in range(3000)]
     subscribe(rig, *tags)
     for _ in range(2):
         parked(rig, 1, sysFlag=SUSPEND, subscription=None)
-    one, two = rig.pull.hold._waiters.values()
-    assert one.tag_codes is two.tag_codes
-    assert one.tag_codes == {java_hash(tag) for tag in tags}
+    assert [waiter.tag_codes for waiter in rig.pull.hold._waiters.values()] == [None, None]
+    wanted = {id(rig.pull._wanted(waiter)) for waiter in rig.pull.hold._waiters.values()}
+    assert len(wanted) == 1
 
 
 def test_at_its_deadline_a_pull_is_answered_19(rig: Rig) -> None:

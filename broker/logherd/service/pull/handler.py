@@ -4,9 +4,9 @@ Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/process
 """
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from logherd.kit.clock import Clock
 from logherd.model.topic import GroupConfig, Permission, TopicConfig
@@ -215,10 +215,12 @@ class PullHandler:
             raise RequestError(ResponseCode.SYSTEM_BUSY, f"{len(self.hold)} pulls are waiting here, no more can wait")
         now_ms = self._clock.monotonic_ms()
         suspend_ms = min(header.suspend_timeout_ms, self._options.suspend_ms_max)
-        own = header.sys_flag & PullFlag.SUBSCRIPTION and tag_codes is not None and len(tag_codes) > _TAGS_SHARED_MAX
+        own: Collection[int] | None = tag_codes if header.sys_flag & PullFlag.SUBSCRIPTION else None
+        if own is not None and len(own) > _TAGS_SHARED_MAX:
+            own = array("i", own)
         waiter = Waiter(
             Request(frame, header, now_ms), session, queue, result.next_offset, group=header.consumer_group,
-            messages_max=self._count(header), tag_codes=array("i", tag_codes or ()) if own else tag_codes,
+            messages_max=self._count(header), tag_codes=own,
             deadline_ms=now_ms + suspend_ms,
         )  # fmt: skip
         self.hold.park(waiter, now_ms)
@@ -232,9 +234,8 @@ class PullHandler:
             # Whatever happened to the queue, the consumer's next pull meets it with all checks.
             return self._look_again(waiter)
         try:
-            codes = None if waiter.tag_codes is None else frozenset(waiter.tag_codes)
-            result = self._read(queue, waiter.offset, waiter.messages_max, codes)
-        except (StoreDamaged, OSError):
+            result = self._read(queue, waiter.offset, waiter.messages_max, self._wanted(waiter))
+        except (RequestError, StoreDamaged, OSError):
             return self._look_again(waiter)  # the next pull meets it, where it is told and answered
         if result.status is ReadStatus.FOUND:
             return self._found(result, waiter.group, queue.topic)
@@ -248,6 +249,13 @@ class PullHandler:
             return None
         self._counter.count_get(waiter.group, queue.topic, 0, 0)
         return self._look_again(waiter)
+
+    def _wanted(self, waiter: Waiter) -> frozenset[int] | None:
+        """What a pull that waits wants by now: its group may have subscribed anew meanwhile, and what has come after
+        that must not be passed over. Raises: as `find_tag_codes`."""
+        if waiter.tag_codes is not None:
+            return frozenset(waiter.tag_codes)
+        return find_tag_codes(cast("PullMessageHeader", waiter.request.header), self._registry, self._metadata)
 
     def _look_again(self, waiter: Waiter) -> Reply:
         queue = waiter.queue

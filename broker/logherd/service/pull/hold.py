@@ -19,7 +19,7 @@ __all__ = ["Hold", "Waiter"]
 class Waiter:
     """One parked pull. `offset` moves on over messages that its filter does not want, so none is looked at twice.
 
-    `tag_codes`: hashes of the wanted tags in whatever takes the least room, None for all messages.
+    `tag_codes`: hashes of the tags that the pull itself names, in whatever takes the least room; None if it names none.
     """
 
     __slots__ = ("deadline_ms", "done", "group", "messages_max", "offset", "queue", "request", "session", "tag_codes")
