@@ -58,7 +58,7 @@ def test_what_agrees_is_asked_for_once_by_pages_and_nothing_is_said() -> None:
     cluster = Cluster([pod("a"), pod("b"), pod("c")], {"a", "b", "c"})
     cluster.compare()
     assert cluster.asked.count(PODS) == 2
-    assert len({path.rsplit("/", 1)[1] for path in cluster.asked}) == 5
+    assert len({path.rsplit("/", 1)[1] for path in cluster.asked}) == 6
     assert cluster.slept == []
 
 
