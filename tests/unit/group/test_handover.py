@@ -2,7 +2,7 @@
 
 from logherd.controller.commands import PlanTransfer, Release
 from logherd.controller.values import BrokerId
-from logherd.group.inputs import Drain, Health
+from logherd.group.inputs import Drain, Health, Tick
 from logherd.group.output import Closed, Drained, Draining, Fenced, Leading, Resumed
 from unit.group.stage import KEY, Node, Stage
 
@@ -73,6 +73,31 @@ def test_a_switch_that_is_given_up_lets_writes_go_on() -> None:
     target.slow = False
     assert leader.heard(Resumed)
     assert leader.core.closed(stage.now) is None
+
+
+def test_a_leader_to_whom_nothing_is_ordered_tells_nothing_of_a_switch() -> None:
+    """Each renewal of its lease says so; were it told on, writes would be taken before the barrier is committed."""
+    stage, leader, _ = settled()
+    stage.run(3_000)
+    assert leader.heard(Draining, Resumed) == []
+
+
+def test_a_process_that_is_to_stop_takes_no_writes_again_when_a_switch_is_given_up() -> None:
+    stage, leader, (target, _) = settled()
+    target.slow = True
+    leader.append()
+    plan(stage, target)
+    while not leader.heard(Draining):
+        stage.run(1)
+    for _ in range(2):
+        leader.feed(Drain())
+    leading = leader.core.leading
+    assert leading is not None
+    leading.handover.order(None)
+    leader.feed(Tick())
+    epoch = leading.epoch
+    assert leader.heard(Draining, Resumed) == [Draining(epoch, BrokerId(target.id))] * 2
+    assert leader.core.closed(stage.now) is not None
 
 
 def test_a_leader_that_is_to_stop_hands_over_and_says_when() -> None:
