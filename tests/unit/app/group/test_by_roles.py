@@ -109,6 +109,33 @@ def test_a_table_that_was_never_heard_of_is_replaced_only_with_loss() -> None:
     assert ordered(mode, after=4, synchronous=(), copies=1, loss=True).number == 5
 
 
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_later_table_is_not_replaced_by_an_order_after_an_earlier_one_with_or_without_loss(after: int) -> None:
+    roles = roles_of(stand := Stand("static"))
+    roles.be_complete()
+    roles.record(Recorded(Table(number=3, leader=BrokerId(2)), (BrokerId(2),)))
+    mode = started(stand, roles)
+    for loss in (True, False):
+        with pytest.raises(PromotionRefusedError, match="table 3 is in force"):
+            mode.prepare(Promote(after=after, loss=loss))
+
+
+def test_who_is_complete_and_was_not_awaited_is_promoted_only_with_loss() -> None:
+    roles = roles_of(stand := Stand("static"))
+    roles.be_complete()
+    roles.record(Recorded(Table(number=2, leader=BrokerId(1)), (BrokerId(1),)))
+    mode = started(stand, roles)
+    with pytest.raises(PromotionRefusedError, match=r"what was acknowledged is with broker 1$"):
+        mode.prepare(Promote(after=2))
+    assert mode.prepare(Promote(after=2, loss=True)).eligible == (2,)
+
+
+def test_all_that_are_awaited_have_a_copy_unless_fewer_are_asked_for() -> None:
+    mode = started(Stand("static"))
+    assert mode.prepare(Promote(after=1, synchronous=(1, 3), loss=True)).table.copies == 3
+    assert mode.prepare(Promote(after=1, synchronous=(1, 3), copies=2, loss=True)).table.copies == 2
+
+
 def test_completeness_goes_with_the_store() -> None:
     stand = Stand("static")
     roles = roles_of(stand)

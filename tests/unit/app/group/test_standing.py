@@ -1,7 +1,6 @@
 """Why a leader takes no messages: for what it has seen since it leads. And what its guardian hears of its lease."""
 
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -9,7 +8,12 @@ import pytest
 from logherd.app.group import standing
 from logherd.app.group.mode import Lease
 from logherd.app.group.standing import Standing
+from logherd.controller.values import BrokerId
+from logherd.group.output import Following
 from logherd.model.names import Epoch
+from logherd.service.forwarding.roles import Following as FollowingRole
+from logherd.service.forwarding.roles import Leading, Nobody, Role
+from logherd.service.ports import Reply
 
 
 @dataclass
@@ -24,6 +28,12 @@ class Scene:
     reasons: list[str] = field(default_factory=list)
     lease: Lease | None = None
     awaited: tuple[int, ...] = (1, 2)
+    roles: list[Role] = field(default_factory=list)
+    routed: list[object] = field(default_factory=list)
+    addresses: dict[int, str] = field(default_factory=dict)
+    at_leaders: bool = False
+    waiting: int = 0
+    """Answers that wait for a commit."""
 
     @property
     def machine(self) -> "Scene":
@@ -32,8 +42,28 @@ class Scene:
     def shut(self, reason: str) -> None:
         self.reasons.append(reason)
 
-    def set(self, role: object) -> None:
-        """Nobody listens."""
+    def set(self, role: Role) -> None:
+        self.roles.append(role)
+
+    def found_at_leaders(self, _epoch: Epoch) -> bool:
+        return self.at_leaders
+
+    def address_of(self, broker_id: int) -> str:
+        return self.addresses.get(broker_id, "")
+
+    def lead(self, epoch: int) -> None:
+        self.routed.append(epoch)
+
+    def name(self, *, own: bool) -> None:
+        self.routed.append("own" if own else "leader's")
+
+    def follow(self) -> None:
+        self.routed.append("follows")
+
+    def give_up(self, reply: Reply) -> int:
+        assert "unknown" in (reply.remark or "")
+        count, self.waiting = self.waiting, 0
+        return count
 
 
 @pytest.fixture
@@ -58,7 +88,9 @@ class Keeper:
 
 def standing_in(scene: Scene, keeper: object = None) -> Standing:
     part = cast("Any", scene)
-    return Standing(part, cast("Any", keeper or SimpleNamespace()), part, part)
+    made = Standing(part, cast("Any", keeper or Keeper()), part, part)
+    made.attach(part, part)
+    return made
 
 
 def test_a_first_leader_is_not_blamed_before_it_could_commit(scene: Scene) -> None:
@@ -132,3 +164,70 @@ def test_a_guardian_hears_of_a_lease_that_was_prolonged_by_more_than_a_little(sc
         scene.lease = Lease(Epoch(epoch), until)
         stands.settle()
     assert keeper.told == [200_000, 200_100, 200_099, 200_099]
+
+
+def test_a_leader_is_named_in_routes_before_it_registers_and_again_as_its_address_changes(scene: Scene) -> None:
+    stands = standing_in(scene)
+    stands.will_lead(Epoch(4))
+    assert scene.roles == scene.routed == [], "not before the step has been carried out"
+    stands.settle()
+    assert (scene.roles, scene.routed) == ([Leading(4)], ["own", 4])
+    scene.at_leaders = True
+    stands.settle()
+    assert (scene.roles, scene.routed[2:]) == ([Leading(4)], ["leader's"])
+    stands.will_lead(Epoch(4))
+    stands.settle()
+    assert scene.routed[3:] == [], "it is registered"
+
+
+def test_a_leader_is_followed_as_soon_as_it_is_known_where(scene: Scene) -> None:
+    stands = standing_in(scene)
+    stands.will_follow(Following(Epoch(2), None, ""))
+    stands.settle()
+    stands.will_follow(Following(Epoch(2), BrokerId(3), ""))
+    stands.settle()
+    scene.addresses[3] = "b3:1"
+    stands.settle()
+    stands.will_follow(Following(Epoch(2), BrokerId(3), "told:1"))
+    stands.settle()
+    assert scene.roles == [Nobody(), Nobody(), FollowingRole("b3:1", 2), FollowingRole("told:1", 2)]
+    assert scene.routed == ["follows"] * 3
+    stands.will_lead(Epoch(3))
+    stands.settle()
+    stands.settle()
+    assert scene.roles[4:] == [Leading(3)], "nobody is followed any more"
+
+
+def test_a_fenced_leader_gives_up_what_waits_and_leads_nothing_that_was_to_begin(scene: Scene) -> None:
+    keeper = Keeper()
+    stands = standing_in(scene, keeper)
+    stands.will_lead(Epoch(1))
+    scene.waiting = 2
+    stands.fence()
+    assert (scene.waiting, scene.roles, keeper.told) == (0, [Nobody()], [None])
+    stands.settle()
+    assert scene.roles == [Nobody()]
+    stands.will_follow(Following(Epoch(2), BrokerId(3), "b3:1"))
+    stands.fence()
+    stands.settle()
+    assert scene.roles == [Nobody()] * 2
+
+
+def test_a_draining_leader_takes_nothing_more_and_answers_what_runs(scene: Scene) -> None:
+    stands = standing_in(scene)
+    scene.waiting = 2
+    stands.will_lead(Epoch(1))
+    stands.drain()
+    stands.settle()
+    assert (scene.waiting, scene.roles) == (2, [Nobody()])
+
+
+def test_a_leader_to_whom_nobody_writes_is_not_stuck(scene: Scene) -> None:
+    stands = standing_in(scene)
+    scene.leads, scene.committed_position, scene.end_position = Epoch(1), 100, 100
+    stands.settle()
+    scene.now += 60_000
+    stands.settle()
+    scene.end_position = 200
+    stands.settle()
+    assert scene.reasons == []

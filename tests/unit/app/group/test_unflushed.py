@@ -1,5 +1,6 @@
 """unflushed.json: whether what was acknowledged before it was flushed can have been lost."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,26 @@ def test_a_process_that_crashed_has_lost_nothing_while_the_machine_runs(tmp_path
     assert opened(tmp_path).trusted
     assert opened(tmp_path, flush="sync").trusted
     assert not there(tmp_path)
+
+
+@pytest.mark.parametrize(("flush", "then"), [("async", ["unflushed.json.new"]), ("sync", [])])
+def test_what_a_crashed_process_left_in_the_cache_is_flushed_before_it_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flush: str, then: list[str]
+) -> None:
+    opened(tmp_path)
+    (tmp_path / "commitlog").mkdir()
+    segments = [f"{number:020d}" for number in (0, 4096)]
+    for name in (*segments, "not of the log"):
+        (tmp_path / "commitlog" / name).touch()
+    flushed: list[str] = []
+
+    def note(descriptor: int) -> None:
+        assert there(tmp_path)
+        flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+
+    monkeypatch.setattr(os, "fdatasync", note)
+    opened(tmp_path, flush=flush)
+    assert flushed == [*segments, *then]
 
 
 @pytest.mark.parametrize("flush", ["async", "sync"])
