@@ -135,7 +135,10 @@ class Standing:
     def _report_lease(self) -> None:
         """The guardian watches over the lease, too (H16). In raft mode each heartbeat prolongs it a little."""
         lease, told = self._mode.lease, self._lease
-        if lease is None or lease.until <= boot_ms():  # who is fenced has released it
+        if lease is None or lease.until <= boot_ms():
+            if told is not None:  # it ended before anything was served, so that nobody was fenced
+                self._lease = None
+                self.keeper.release()
             return
         if told is None or lease.epoch != told.epoch or not 0 <= lease.until - told.until < _LEASE_STEP_MS:
             self._lease = lease

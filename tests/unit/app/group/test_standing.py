@@ -156,6 +156,18 @@ def test_a_guardian_hears_of_a_lease_while_it_runs_and_not_again_once_every_duty
     assert keeper.told[2:] == [103_001], "it was renewed"
 
 
+def test_a_lease_that_is_over_before_anything_was_served_is_released_at_the_guardian(scene: Scene) -> None:
+    """Nobody is fenced then: there was nothing to end."""
+    keeper = Keeper()
+    stands = standing_in(scene, keeper)
+    scene.leads, scene.lease = Epoch(1), Lease(Epoch(1), scene.now + 3_000)
+    stands.settle()
+    scene.now += 3_000
+    for _ in range(2):
+        stands.settle()
+    assert keeper.told == [103_000, None]
+
+
 def test_a_guardian_hears_of_a_lease_that_was_prolonged_by_more_than_a_little(scene: Scene) -> None:
     keeper = Keeper()
     stands = standing_in(scene, keeper)
