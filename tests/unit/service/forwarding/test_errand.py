@@ -4,6 +4,7 @@ import pytest
 
 from logherd.net.intake import exact_size
 from logherd.service.forwarding.errand import Caller, Errand, at_home, outgoing
+from logherd.service.forwarding.handling import HOLD_MS
 from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Flag, Frame, Serialize
@@ -75,6 +76,28 @@ def test_h11_a_delayed_pull_commits_nothing_and_waits_only_for_the_rest_of_its_t
 
 def test_a_prompt_pull_goes_as_it_came() -> None:
     assert PULL_EXT.items() <= sent(Frame(11, 5, ext=dict(PULL_EXT))).ext.items()
+
+
+def test_a_delayed_pull_that_wants_to_wait_less_does_not_wait_longer() -> None:
+    frame = sent(Frame(11, 5, ext={**PULL_EXT, "suspendTimeoutMillis": "100"}), delayed=True)
+    assert frame.ext["suspendTimeoutMillis"] == "100"
+    late = sent(Frame(11, 5, ext=dict(PULL_EXT)), delayed=True, now_ms=NOW + 15_001)
+    assert late.ext["suspendTimeoutMillis"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("flags", "suspend_ms", "held_ms"), [("2", "30000", 30_000), ("2", "9" * 20, 30_000), ("5", "30000", HOLD_MS)]
+)
+def test_a_pull_is_held_as_long_as_it_may_wait_and_its_answer_is_waited_for_beyond_that(
+    flags: str, suspend_ms: str, held_ms: int
+) -> None:
+    errand = errand_of(Frame(11, 5, ext={"sysFlag": flags, "suspendTimeoutMillis": suspend_ms}))
+    assert errand.deadline_ms - NOW == held_ms
+    assert errand.answer_ms >= held_ms + 5_000
+
+
+def test_the_answer_to_a_change_is_waited_for_until_no_client_does() -> None:
+    assert errand_of(Frame(10, 5)).answer_ms >= 10 * HOLD_MS
 
 
 def test_h11_a_delayed_pull_that_is_carried_out_here_commits_nothing_either() -> None:

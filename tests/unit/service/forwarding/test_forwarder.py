@@ -266,6 +266,41 @@ def test_a_link_for_an_epoch_that_is_not_wanted_is_closed(desk: Desk) -> None:
     assert desk.ask() == []
 
 
+def test_an_epoch_that_was_only_heard_of_is_forgotten_when_nobody_leads(desk: Desk) -> None:
+    desk.forwarder.follow(B, now_ms=NOW)
+    desk.forwarder.wait()
+    assert desk.forwarder.follow(A, now_ms=NOW) == [Follow("a:1", 5)]
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_link_that_opens_when_nobody_else_leads_any_more_is_closed(desk: Desk, leads: bool) -> None:
+    desk.forwarder.follow(A, now_ms=NOW)
+    if leads:
+        desk.forwarder.lead(6, now_ms=NOW)
+    else:
+        desk.forwarder.wait()
+    assert desk.forwarder.linked(LINK, epoch=5, ahead_ms=0, now_ms=NOW) == []
+    assert desk.forwarder.tick(now_ms=NOW) == [CloseLink(LINK)]
+
+
+def test_h10_what_became_of_requests_on_a_lost_link_is_waited_for_also_if_it_was_to_be_closed(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.link(NEXT, B)
+    desk.forwarder.lost(LINK)
+    assert desk.forwarder.tick(now_ms=NOW + 500) == []
+    again = desk.forwarder.unanswered(LINK, 1, written=False, why="gone", now_ms=NOW + 500)
+    assert sent(again, NEXT) == [1]
+
+
+def test_a_link_that_was_lost_is_not_used_again(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.forwarder.lost(LINK)
+    desk.forwarder.wait()
+    assert desk.forwarder.follow(A, now_ms=NOW) == [Follow("a:1", 5)]
+
+
 def test_a_leader_that_was_doubted_and_is_confirmed_keeps_its_link(desk: Desk) -> None:
     desk.link()
     desk.forwarder.wait()

@@ -24,6 +24,11 @@ def test_h10_nothing_is_held_longer_than_2500_ms_but_pulls() -> None:
     assert HOLD_MS == 2_500
 
 
+@pytest.mark.parametrize("code", [RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ])
+def test_locks_are_held_for_less_than_the_second_that_their_client_waits(code: RequestCode) -> None:
+    assert HANDLING[code].hold_ms <= 900
+
+
 def test_h11_offset_commits_are_the_one_kind_that_is_never_held() -> None:
     assert {code for code, row in HANDLING.items() if row.kind is Kind.COMMIT} == {15}
 
