@@ -220,6 +220,8 @@ def test_an_old_leader_has_no_more_time_while_the_new_one_cannot_be_reached(desk
     closed, unknown = desk.forwarder.tick(now_ms=NOW + 500)
     assert closed == CloseLink(LINK)
     assert code_of([unknown]) == 1
+    assert desk.forwarder.due_ms() is None
+    assert desk.forwarder.tick(now_ms=NOW + 501) == []
 
 
 def test_an_old_link_is_closed_as_soon_as_nothing_is_open_on_it(desk: Desk) -> None:

@@ -5,15 +5,17 @@ from itertools import count
 
 import pytest
 
-from logherd.service.forwarding.effects import Answer, Effect, Relay, Transmit
+from logherd.service.forwarding.effects import Answer, Effect, Follow, Relay, Transmit
 from logherd.service.forwarding.errand import Caller, Errand
 from logherd.service.forwarding.forwarder import Forwarder, ForwarderLimits
 from logherd.service.forwarding.handling import HOLD_MS
 from logherd.wire.frame import Flag
 from unit.service.client_fakes import FakeSession
 from unit.service.forwarding.desk import (
+    LINK,
     NOW,
     PULL,
+    A,
     Desk,
     code_of,
     sent,
@@ -125,6 +127,16 @@ def test_what_has_room_does_not_overtake_what_waits_for_it(desk: Desk) -> None:
     assert desk.ask() == []
     assert sent(desk.answer(1)[1:]) == [2]
     assert sent(desk.answer(2)[1:]) == [3]
+
+
+def test_who_waits_for_room_goes_on_waiting_for_it_when_the_leader_is_confirmed() -> None:
+    desk = Desk(ForwarderLimits(away_bytes_max=1024))
+    desk.link()
+    assert sent(desk.ask()) == [1]
+    assert desk.ask(session=FakeSession(id=2)) == []
+    desk.forwarder.wait()
+    assert desk.forwarder.follow(A, now_ms=NOW) == [Follow(A.address, A.epoch, LINK)]
+    assert sent(desk.answer(1)[1:]) == [2]
 
 
 def test_pulls_that_are_large_have_less_room() -> None:
