@@ -5,6 +5,7 @@ import pytest
 
 from logherd.controller.commands import Register
 from logherd.controller.machine import Machine
+from logherd.controller.settings import TUNABLE
 from logherd.controller.values import BrokerId, GroupKey
 from logherd.controller.verdicts import Refusal
 from logherd.service.controllers.asking import joined
@@ -376,6 +377,7 @@ def test_1011_forgets_a_dead_broker_out_of_sync_and_refuses_the_rest(desk: Desk,
     assert call(C.CLEAN_BROKER_DATA, **asked).code == invalid
     assert call(C.CLEAN_BROKER_DATA, **asked, brokerControllerIdsToClean="3").code == invalid
     assert call(C.CLEAN_BROKER_DATA, **asked, brokerControllerIdsToClean="three").code == invalid
+    assert call(C.CLEAN_BROKER_DATA, **asked, brokerControllerIdsToClean="3;three").code == invalid
     assert call(C.CLEAN_BROKER_DATA, **asked, brokerControllerIdsToClean="9" * 5_000).code == invalid
     desk.alter(1, 1, 2)
     desk.now += 60_000
@@ -389,6 +391,13 @@ def test_1009_and_1010_set_and_show(call: Caller) -> None:
     shown = body(call(C.GET_CONTROLLER_CONFIG)).decode()
     assert "transferMs=777\n" in shown
     assert "controllerType=LogHerd\n" in shown
+
+
+def test_1009_takes_the_ends_of_each_range(call: Caller) -> None:
+    for name, bounds in TUNABLE.items():
+        for value in bounds:
+            assert call(C.UPDATE_CONTROLLER_CONFIG, b"%s=%d\n" % (name.encode(), value)).code == 0
+            assert f"{name}={value}\n" in body(call(C.GET_CONTROLLER_CONFIG)).decode()
 
 
 def test_1010_is_answered_by_any_controller_because_tools_ask_each_of_a_list(desk: Desk, call: Caller) -> None:
