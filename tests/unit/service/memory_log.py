@@ -33,6 +33,9 @@ class MemoryLog:
     def bounds(self, queue_id: int) -> tuple[int, int]:
         return self.first[queue_id], self.first[queue_id] + len(self.entries[queue_id])
 
+    def changes_went_to(self, queue_offset: int) -> None:
+        assert self.bounds(0)[1] >= queue_offset, "this log remembers it"
+
     def queue_end(self, topic: str, queue_id: int) -> int:
         return self.ends.get((topic, queue_id), 0)
 

@@ -9,12 +9,14 @@ import pytest
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.metadata import METADATA_TOPIC, Metadata, MetadataOptions, MetadataRefusedError, StoreLog
 from logherd.service.send import Targets
+from logherd.store.begin_again import begin_at
 from logherd.store.errors import StoreFull
 from logherd.store.files_os import OsFiles
 from logherd.store.options import LogOptions, StoreOptions
 from logherd.store.store import MessageStore
 from unit.service.client_fakes import FakeClock
 from unit.service.rig import HOST
+from unit.store.helpers import ROOT, SimClock, SimDisk, append, flush, small_options
 
 OPTIONS = StoreOptions(store_host=HOST, log=LogOptions(segment_bytes=4 << 20, zero_ahead_bytes=0, reserve_bytes=0))
 
@@ -49,6 +51,60 @@ def test_metadata_is_rebuilt_from_the_files(tmp_path: Path) -> None:
     assert metadata.offsets.get("billing", "orders", 1) == 7
     assert metadata.epoch == 2
     store.close()
+
+
+def replica(disk: SimDisk) -> MessageStore:
+    options = replace(small_options(retention={"bytes_max": 16384}), replicated=True)
+    return MessageStore.open(ROOT, options, disk, clock=SimClock())
+
+
+def follow(store: MessageStore) -> Metadata:
+    options = MetadataOptions(change_bytes=200, log_bytes=1000)
+    log = StoreLog(store, FakeClock(), host=HOST)
+    return Metadata.follow(log, FakeClock(), committed=store.committed_position, options=options)
+
+
+def ship(source: MessageStore, target: MessageStore) -> None:
+    while target.end_position < source.end_position:
+        data, end = source.read_raw(target.end_position, 1 << 20)
+        target.append_raw(data, target.end_position, end=end)
+    flush(target)
+
+
+def test_a_copy_that_begins_behind_every_change_leads_and_goes_on_where_they_ended() -> None:
+    """Retention has deleted them all: what they add up to stands in the snapshot only."""
+    old = replica(SimDisk())
+    metadata = follow(old)
+    metadata.promote(1)
+    metadata.topics.put(TopicConfig("orders", 1, 1))
+    metadata.end_pass()
+    flush(old)
+    while not old.min_position:
+        append(old, "orders", body=b"x" * 300)
+        end_pass(old, metadata)
+        old.apply_retention(10**9, metadata.pinned_position)
+    metadata.demote()
+    disk = SimDisk()
+    begin_at(Path(ROOT), disk, position=old.min_position)
+    copy = replica(disk)
+    ship(old, copy)
+    assert copy.find_queue(METADATA_TOPIC, 0) is None or not copy.queue(METADATA_TOPIC, 0).min_offset
+    leader = follow(copy)
+    leader.promote(2)
+    flush(copy)
+    assert leader.topics.get("orders") is not None
+    ship(copy, old)
+    metadata.advance(old.committed_position)
+    assert (metadata.epoch, metadata.topics.get("orders")) == (2, leader.topics.get("orders"))
+    copy.close()
+    copy = replica(disk)
+    again = follow(copy)
+    assert (again.epoch, again.topics.get("orders")) == (2, leader.topics.get("orders"))
+    again.promote(3)
+    flush(copy)
+    ship(copy, old)
+    metadata.advance(old.committed_position)
+    assert metadata.epoch == 3
 
 
 def test_sends_find_the_queue_that_a_cut_brought_back(tmp_path: Path) -> None:

@@ -49,6 +49,10 @@ class MetadataLog(Protocol):
     def bounds(self, queue_id: int) -> tuple[int, int]:
         """(first kept, next to be appended) queue offset."""
 
+    def changes_went_to(self, queue_offset: int) -> None:
+        """A snapshot covers the changes below this offset. Where the log begins behind all of them, nothing else says
+        which number the next one has."""
+
     def queue_end(self, topic: str, queue_id: int) -> int:
         """The queue offset that the next message to this queue of any topic would get."""
 

@@ -238,6 +238,8 @@ class Metadata:
         contents = Contents(journal, self._clock)
         found = rebuild(journal.log, contents, below)
         self._whole = found.whole
+        if found.snapshot is not None:
+            journal.log.changes_went_to(found.next_offset)
         journal.position = contents.offsets.position = below
         journal.next_offset = found.next_offset
         journal.bytes_since_snapshot = found.bytes

@@ -51,6 +51,12 @@ class StoreLog:
         queue = self._queues[queue_id]
         return queue.min_offset, queue.next_offset
 
+    def changes_went_to(self, queue_offset: int) -> None:
+        """See MetadataLog."""
+        queue = self._queues[CHANGES]
+        if not queue.next_offset:
+            queue.start_at(queue_offset, queue_offset)
+
     def queue_end(self, topic: str, queue_id: int) -> int:
         queue = self._store.find_queue(topic, queue_id)
         return queue.next_offset if queue is not None else 0
