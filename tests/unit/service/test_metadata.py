@@ -156,6 +156,24 @@ def test_commits_wait_for_space_and_are_written_then() -> None:
     assert opened(log).offsets.get("g", "t", 0) == 7
 
 
+@pytest.mark.parametrize("deleted", ["group", "topic"])
+def test_nothing_that_is_not_written_yet_outlives_the_deletion_of_its_group_or_topic(deleted: str) -> None:
+    log = MemoryLog()
+    metadata = opened(log)
+    metadata.topics.put(TopicConfig("t"))
+    metadata.groups.put(GroupConfig("g"))
+    metadata.offsets.reset("g", "t", {1: 10})
+    metadata.offsets.commit("g", "t", 0, 7)
+    if deleted == "group":
+        metadata.groups.delete("g", clean_offsets=True)
+    else:
+        metadata.topics.delete("t")
+    pass_ends(metadata, log)
+    for each in (metadata, opened(log)):
+        assert each.offsets.get("g", "t", 0) is None
+        assert each.offsets.pending_reset("g", "t", 1) is None
+
+
 def test_a_pending_reset_refuses_commits_until_it_was_told() -> None:
     log = MemoryLog()
     metadata = opened(log)
