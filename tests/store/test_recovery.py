@@ -1,12 +1,13 @@
 """Each way in which a store can be found: what opening does, what it says, and that nothing promised is cut away."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from logherd.store import StoreDamaged, StoreFull, StoreInUse, StoreVersionError
+from logherd.store import MessageStore, StoreDamaged, StoreFull, StoreInUse, StoreVersionError
 from logherd.store.checkpoint import SLOT_OFFSETS
-from unit.store.helpers import SimDisk, append, bodies, flush, open_store, settle
+from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, open_store, settle, small_options
 
 KEYS = b"UNIQ_KEY\x01u\x02TAGS\x01abc\x02"
 LOG = "/data/commitlog/00000000000000000000"
@@ -169,6 +170,10 @@ def test_a_lost_checkpoint_does_not_tell_where_the_log_begins(disk):
     disk.unlink("/data/checkpoint")
     store = open_store(disk)
     assert (store.recovery.store, store.min_position, bodies(store)) == ("checkpoint lost", begin, left)
+    store.close()
+    disk.unlink("/data/checkpoint")
+    with pytest.raises(StoreDamaged, match="first missing"):  # a replica's has to know of which epoch the rest was
+        MessageStore.open(ROOT, replace(small_options(), replicated=True), disk, clock=SimClock())
 
 
 def test_a_lost_format_file_is_written_again(disk):

@@ -58,6 +58,8 @@ class Look:
     row: Row[StoreAction]
     format: FormatFile | None
     checkpoint: Checkpoint | None
+    first: int
+    """The position that the oldest file of the log is named by; 0 without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +113,12 @@ def look(files: Files, root: str) -> Look:
     slot = SlotState.ABSENT if version is None else SlotState.GOOD if checkpoint is not None else SlotState.BAD
     if version is not None and version > SLOT_VERSION:
         slot = SlotState.UNKNOWN
-    names = [name for name in files.list(f"{root}/commitlog") if segment_start(name) is not None]
+    directory = f"{root}/commitlog"
+    sizes = [(segment_start(name), files.size(f"{directory}/{name}")) for name in files.list(directory)]
+    starts = [start for start, size in sizes if start is not None and size]
     facts: dict[str, Fact] = {
         "format": state, "slot": slot,
-        "segments": any(files.size(f"{root}/commitlog/{name}") for name in names),
+        "segments": bool(starts),
         "promised": checkpoint is not None and checkpoint.flushed > checkpoint.log_start,
     }  # fmt: skip
     row = choose(STORE_ROWS, facts)
@@ -129,7 +133,7 @@ def look(files: Files, root: str) -> Look:
             f"{root} is of {found}, this release knows format {FORMAT} and checkpoint version {SLOT_VERSION}: "
             f"{row.reason}"
         )
-    return Look(row, format_file, checkpoint)
+    return Look(row, format_file, checkpoint, min(starts, default=0))
 
 
 def _content(files: Files, path: str) -> bytes | None:
@@ -257,14 +261,16 @@ def _believed(found: Look, options: StoreOptions) -> Checkpoint:
     """The checkpoint, or what to assume without one.
 
     Records of a RocketMQ store may lack the whole-record checksum, and nothing tells how much of it was unflushed: so
-    any record behind a damaged one means damage there.
+    any record behind a damaged one means damage there. Nor does anything tell where the log begins, so it is with its
+    first file; but of a replica's the epoch before that would not be known, by which logs are compared.
     """
     adopted_end = found.format.adopted_end if found.format is not None else 0
     if found.checkpoint is not None:
         return replace(found.checkpoint, bare_end=max(found.checkpoint.bare_end, adopted_end))
+    start = 0 if options.replicated else found.first
     if found.row.action is StoreAction.ADOPT:
-        return Checkpoint(bare_end=_EVERYTHING)
-    return Checkpoint(window=options.log.window_bytes, bare_end=adopted_end)
+        return Checkpoint(log_start=start, bare_end=_EVERYTHING)
+    return Checkpoint(log_start=start, window=options.log.window_bytes, bare_end=adopted_end)
 
 
 def _prepare_segments(

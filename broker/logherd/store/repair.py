@@ -104,7 +104,8 @@ def _repair(files: Files, root: str, *, apply: bool, derive: bool) -> RepairPlan
         derive = True
     if derive:
         steps.append(RepairStep("derive queues and index from the log when it is opened", f"{root}/queues"))
-    if chain and checkpoint is not None and chain[0].start > checkpoint.log_start:
+    is_own = checkpoint is not None or state is FormatState.KNOWN  # of a RocketMQ store nothing says where it began
+    if chain and is_own and chain[0].start > believed.log_start:
         steps.append(RepairStep(f"let the log begin at position {chain[0].start}", chain[0].path))
     if steps and apply:
         _apply(files, root, steps, segments=segments, chain=chain, end=end, checkpoint=believed)

@@ -33,8 +33,7 @@ class SegmentSurvey:
 def survey_segments(files: Files, root: str, *, checkpoint: Checkpoint, known_sizes: tuple[int, ...]) -> SegmentSurvey:
     """Decide on every file; nothing is changed.
 
-    `known_sizes` are the lengths that segments of this store were made with; without any, the longest file tells. Only
-    a checkpoint that was found says where the log begins: without one it is with the first file there is.
+    `known_sizes` are the lengths that segments of this store were made with; without any, the longest file tells.
     Raises: StoreDamaged.
     """
     directory = f"{root}/commitlog"
@@ -53,7 +52,7 @@ def survey_segments(files: Files, root: str, *, checkpoint: Checkpoint, known_si
         first = not below[index] and all(below[:index])
         facts: dict[str, Fact] = {
             "below_start": below[index],
-            "first_missing": first and checkpoint.counter > 0 and start > checkpoint.log_start,
+            "first_missing": first and start > checkpoint.log_start,
             "length": _length(start, size, following, usual),
             "place": _place(start, size, following),
             "promised": checkpoint.flushed > start,
