@@ -8,7 +8,7 @@ from k8s.api_server import stamp
 from k8s.driving import Drive
 from k8s.kubelet import NAME, NAMESPACE
 from logherd_operator.clients.api import Api
-from logherd_operator.clients.errors import Unreachable
+from logherd_operator.clients.errors import NotFound, Unreachable
 from logherd_operator.handlers.telling import status_patch
 
 SPEC: dict[str, Any] = {"replicas": 3, "image": "logherd:good-1"}
@@ -282,6 +282,28 @@ async def test_an_object_that_the_api_server_refuses_is_told_in_the_status(statu
     drive.api.faults.refuse = {}
     await drive.settle()
     assert (drive.condition("Degraded")["status"], drive.status["phase"]) == ("False", "Running")
+
+
+async def test_what_went_between_look_and_act_is_looked_at_again_and_is_nobodys_mistake() -> None:
+    drive = await founded()
+    drive.set_spec({**SPEC, "storage": {"retention": {"whenDeleted": "Delete"}}})
+    drive.api.faults.refuse = {"persistentvolumeclaims": 404}
+    assert await drive.reconciler.reconcile(drive.key) == 1.0
+    drive.api.faults.refuse = {}
+    await drive.settle()
+    assert "InvalidSpec" not in {each["reason"] for each in drive.api.of_kind("events")}
+    assert drive.status["phase"] == "Running"
+
+
+async def test_what_is_missing_at_the_next_look_too_is_told() -> None:
+    """As where the API server does not know a kind: nobody is to look again each second and say nothing."""
+    drive = await founded()
+    drive.set_spec({**SPEC, "storage": {"retention": {"whenDeleted": "Delete"}}})
+    drive.api.faults.refuse = {"persistentvolumeclaims": 404}
+    assert await drive.reconciler.reconcile(drive.key) == 1.0
+    with pytest.raises(NotFound):
+        await drive.reconciler.reconcile(drive.key)
+    assert drive.condition("Degraded")["reason"] == "InvalidSpec"
 
 
 async def test_conflicts_and_refusals_of_every_write_end_in_the_same_state() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from logherd_operator.clients.admin import Admins
 from logherd_operator.clients.api import Api
-from logherd_operator.clients.errors import Conflict, NotNow, Refused
+from logherd_operator.clients.errors import Conflict, NotFound, NotNow, Refused
 from logherd_operator.clients.events import Happening, event_document, post
 from logherd_operator.cluster.look import NotSettled
 from logherd_operator.handlers.acting import Hands, NotDone
@@ -76,6 +76,8 @@ class Reconciler:
         self._hands = Hands(means.api, means.admins)
         self._objects = Objects(means.api, means.known, means.ticks, options.refresh)
         self._memories: dict[Key, Memory] = {}
+        self._missed: set[Key] = set()
+        """Of these the last look did not find what it had seen."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Do what is to be done now. Returns in how many seconds to look again, None for a group that is gone.
@@ -85,6 +87,7 @@ class Reconciler:
         group = self._means.known.group(key)
         if group is None or group["metadata"].get("deletionTimestamp"):
             self._memories.pop(key, None)
+            self._missed.discard(key)
             return None
         memory = self._memory(key, str(group["metadata"]["uid"]))
         group = _newest(group, memory)
@@ -93,15 +96,21 @@ class Reconciler:
         except SpecError as fault:
             return await self._tell_invalid(group, str(fault), memory)
         try:
-            return await self._look_and_act(key, group, parsed, memory)
+            again = await self._look_and_act(key, group, parsed, memory)
         except (Conflict, NotSettled):
             return _SOON
         except Refused as refusal:
+            # What was deleted after it was looked at is not there once; what is missing again was never to be found.
+            if isinstance(refusal, NotFound) and key not in self._missed:
+                self._missed.add(key)
+                return _SOON
             # Unless it only comes too often, it stays refused until a person changes the spec or our rights.
             if not isinstance(refusal, NotNow):
                 said = f"the API server refuses what the group consists of: {refusal}"
                 await self._tell_invalid(group, said, memory)
             raise
+        self._missed.discard(key)
+        return again
 
     async def _look_and_act(self, key: Key, group: Document, parsed: BrokerGroup, memory: Memory) -> float:
         if memory.pinned is None:
