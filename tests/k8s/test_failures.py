@@ -284,6 +284,15 @@ async def test_an_object_that_the_api_server_refuses_is_told_in_the_status(statu
     assert (drive.condition("Degraded")["status"], drive.status["phase"]) == ("False", "Running")
 
 
+async def test_events_that_cannot_be_kept_stop_nothing() -> None:
+    """As where they have a storage of their own, which is away."""
+    drive = await founded()
+    drive.api.faults.refuse = {"/events": 500}
+    drive.kubelet.world.pods[0].started_at = drive.kubelet.world.now  # the leader's process begins anew
+    await drive.steps(6)
+    assert drive.status["leader"]["epoch"] == 2
+
+
 async def test_what_went_between_look_and_act_is_looked_at_again_and_is_nobodys_mistake() -> None:
     drive = await founded()
     drive.set_spec({**SPEC, "storage": {"retention": {"whenDeleted": "Delete"}}})

@@ -4,13 +4,14 @@ whatever woke it (OP-11), and each step may be cut off: the next look goes on fr
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from logherd_operator.clients.admin import Admins
 from logherd_operator.clients.api import Api
-from logherd_operator.clients.errors import Conflict, NotFound, NotNow, Refused
+from logherd_operator.clients.errors import Conflict, NotFound, NotNow, Refused, Unreachable
 from logherd_operator.clients.events import Happening, event_document, post
 from logherd_operator.cluster.look import NotSettled
 from logherd_operator.handlers.acting import Hands, NotDone
@@ -213,10 +214,12 @@ class Reconciler:
         return made.again_seconds
 
     async def _say(self, group: Document, said: Any) -> None:
+        """Events may have a storage of their own: that it is away is a reason to say no more now, and to go on."""
         happening: Happening
-        for happening in said:
-            document = event_document(group, happening, self._options.reporter, self._means.now())
-            await post(self._means.api, document)
+        with suppress(Unreachable):
+            for happening in said:
+                document = event_document(group, happening, self._options.reporter, self._means.now())
+                await post(self._means.api, document)
 
     async def _tell_invalid(self, group: Document, fault: str, memory: Memory) -> float:
         when = datetime.fromtimestamp(int(self._means.now()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
