@@ -85,8 +85,8 @@ class Desk:
             entry.busy, entry.woken, entry.due, entry.began = True, False, None, self.clock()
             again = await self._attempt(key, entry)
             entry.busy = False
-            if entry.woken and not entry.failures:
-                self._plan(key, entry, max(self.clock(), entry.began + self.pace.rest))
+            if entry.woken:
+                self.wake(key)
             elif again is not None:
                 self._plan(key, entry, max(self.clock() + again, entry.began + self.pace.rest))
             else:
