@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from k8s.driving import GROUP_PATH, Drive
-from k8s.kubelet import NAME, NAMESPACE
+from k8s.kubelet import NAME, NAMESPACE, Kubelet
+from logherd_operator.clients.api import Reply
 from logherd_operator.handlers.known import Key
 
 SPEC: dict[str, Any] = {"replicas": 3, "image": "logherd:good-1"}
@@ -382,6 +383,28 @@ async def test_the_secret_is_drawn_once_and_never_written_again() -> None:
     drive.set_spec({**SPEC, "image": "logherd:good-2"})
     await drive.settle()
     assert drive.api.find(path) == before
+
+
+async def test_settings_that_were_refused_are_told_again_once_the_spec_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker takes all of an order or nothing, so that a wrong value has others refused that are right."""
+    drive = await founded()
+    told = type(drive.kubelet).tell
+
+    async def tell(kubelet: Kubelet, host: str, path: str, body: Any, token: str) -> Reply | None:
+        if "wrong" in body.get("values", {}).values():
+            return Reply(400, {"error": "one is wrong"})
+        return await told(kubelet, host, path, body, token)
+
+    monkeypatch.setattr(Kubelet, "tell", tell)
+    drive.set_spec({**SPEC, "config": {"fileReservedTime": "96", "autoCreateTopicEnable": "wrong"}})
+    await drive.steps(20)
+    applied = drive.condition("ConfigApplied")
+    assert (applied["reason"], reasons(drive).count("PushConfigRefused")) == ("Rejected", 3)
+    drive.set_spec({**SPEC, "config": {"fileReservedTime": "96", "autoCreateTopicEnable": "false"}})
+    await drive.settle()
+    assert drive.condition("ConfigApplied")["reason"] == "Applied"
 
 
 async def test_a_group_that_is_gone_is_forgotten() -> None:

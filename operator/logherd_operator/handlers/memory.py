@@ -54,8 +54,8 @@ class Memory:
 
     `pinned` is None before it was read. `applied`: hashes of objects as they were last applied, by path, with the time;
     `absent`: paths of objects that are known not to be there. `leading`: the controller that led last, by ordinal.
-    `refused`: settings that a broker's process (by pod uid) was told and refused. `taken`: pods (by name, uid) that
-    were told to stop, until the watch shows it.
+    `refused`: settings that a broker's process (by pod uid) was told and refused, while the spec is as it was then.
+    `taken`: pods (by name, uid) that were told to stop, until the watch shows it.
     """
 
     uid: str

@@ -147,6 +147,7 @@ class Reconciler:
                 "spec": group.get("spec", {}),
             }  # fmt: skip
             memory.parsed = Parsed(generation, parse_runnable(json.dumps(plain), source=f"generation {generation}"))
+            memory.refused.clear()
         return memory.parsed.group
 
     def _site(self, key: Key, group: Document, parsed: BrokerGroup, memory: Memory) -> Site:
