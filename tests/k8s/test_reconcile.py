@@ -368,6 +368,23 @@ async def test_budgets_and_policies_that_nothing_wants_go() -> None:
     assert drive.api.of_kind("networkpolicies") == []
 
 
+async def test_what_somebody_else_made_under_such_a_name_stays() -> None:
+    drive = await founded()
+    drive.set_spec({**SPEC, "disruption": {"budget": False}, "networkPolicy": {"enabled": False}})
+    await drive.settle()
+    theirs = {"name": f"{NAME}-broker", "namespace": NAMESPACE}
+    for kind, version, plural in (
+        ("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets"),
+        ("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies"),
+    ):
+        path = f"/apis/{version}/namespaces/{NAMESPACE}/{plural}/{NAME}-broker"
+        selector = {"selector": {"matchLabels": {}}, "podSelector": {}}
+        drive.api.put(path, {"apiVersion": version, "kind": kind, "metadata": dict(theirs), "spec": selector})
+    drive.begin()
+    await drive.settle()
+    assert len(drive.api.of_kind("poddisruptionbudgets")) == len(drive.api.of_kind("networkpolicies")) == 1
+
+
 async def test_no_object_carries_a_finalizer_or_a_mark_of_a_framework() -> None:
     drive = await founded()
     text = json.dumps(drive.api.objects)

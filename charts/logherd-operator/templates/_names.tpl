@@ -69,10 +69,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   verbs: [create]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [create, patch, delete]
+  verbs: [get, create, patch, delete]
 # Nobody can grant what they do not have: these are what the keeper of a leader's endpoint is granted, and the granting.
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple
 
 from logherd_operator.clients.api import Api, path_of
-from logherd_operator.clients.errors import Conflict, NotFound
+from logherd_operator.clients.errors import Conflict
 from logherd_operator.cluster.look import NotSettled
 from logherd_operator.handlers.known import Known
 from logherd_operator.handlers.looking import Sight
@@ -150,17 +150,17 @@ class Objects:
         return made
 
     async def _prune(self, kept: Container[str], site: Site, memory: Memory) -> None:
-        """Budgets and policies are wanted or not; everything else is there as long as the group is."""
+        """Budgets and policies are wanted or not; everything else is there as long as the group is. What somebody else
+        made under such a name, in place of ours, stays."""
         for kind, version in (("poddisruptionbudgets", "policy/v1"), ("networkpolicies", "networking.k8s.io/v1")):
             for component in ("broker", "controller"):
                 path = f"/apis/{version}/namespaces/{site.namespace}/{kind}/{site.name}-{component}"
                 if path in kept:
                     memory.absent.discard(path)
                 elif path not in memory.absent:
-                    try:
-                        await self._api.call("DELETE", path)
-                    except NotFound:
-                        pass
+                    found = await self._api.find(path)
+                    if found is not None and _is_of(site, found):
+                        await self._api.delete(path, {"preconditions": {"uid": found["metadata"]["uid"]}})
                     memory.absent.add(path)
                     memory.applied.pop(path, None)
 
@@ -175,6 +175,10 @@ def _drawn(site: Site, shape: Shape, memory: Memory, operator_peer: Document | N
         digests = {path_of(each): _digest(each) for each in rendered.kept}
         memory.drawn = Drawn(of=made_from, rendered=rendered, digests=digests)
     return memory.drawn
+
+
+def _is_of(site: Site, document: Document) -> bool:
+    return any(each["uid"] == site.uid for each in document["metadata"].get("ownerReferences") or ())
 
 
 def _known_digest(path: str, memory: Memory) -> str:
