@@ -301,7 +301,7 @@ class Kubelet:
     async def tell(self, host: str, path: str, body: Mapping[str, Any], token: str) -> Reply | None:
         self.told.append((host.partition(".")[0], path))
         secret = self.api.find(f"/api/v1/namespaces/{NAMESPACE}/secrets/{self.name}-admin")
-        if secret is None or token != base64.b64decode(secret["data"]["token"]).decode():
+        if secret is None or token != base64.b64decode(secret["data"]["token"]).decode().strip():
             return Reply(401, {"error": "no token"})
         verb, world = path.rpartition("/")[2], self.world
         before = (world.group, world.leading, {uid: dict(each) for uid, each in world.hot.items()})

@@ -1,5 +1,6 @@
 """A group in an emulated cluster: founded, changed, grown, shrunk, and what people are told of it."""
 
+import base64
 import json
 from typing import Any
 
@@ -422,6 +423,34 @@ async def test_settings_that_were_refused_are_told_again_once_the_spec_is_anothe
     drive.set_spec({**SPEC, "config": {"fileReservedTime": "96", "autoCreateTopicEnable": "false"}})
     await drive.settle()
     assert drive.condition("ConfigApplied")["reason"] == "Applied"
+
+
+async def test_a_secret_that_somebody_deletes_is_drawn_anew_without_another_operator() -> None:
+    """Whatever starts after that waits for it."""
+    drive = await founded()
+    path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{NAME}-admin"
+    before = drive.api.find(path)
+    drive.api.drop(path)
+    await drive.steps(1300)
+    drawn = drive.api.find(path)
+    assert drawn is not None
+    assert before is not None
+    assert drawn["data"] != before["data"]
+    drive.set_spec({**SPEC, "config": {"fileReservedTime": "96"}})
+    await drive.settle()
+    assert drive.condition("ConfigApplied")["status"] == "True"
+
+
+async def test_a_secret_that_somebody_made_from_a_file_may_end_with_a_line() -> None:
+    drive = Drive.of(SPEC)
+    path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{NAME}-admin"
+    data = {"token": base64.b64encode(b"said by a person\n").decode()}
+    metadata = {"name": f"{NAME}-admin", "namespace": NAMESPACE}
+    drive.api.put(path, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+    await drive.settle()
+    drive.set_spec({**SPEC, "config": {"fileReservedTime": "96"}})
+    await drive.settle()
+    assert drive.condition("ConfigApplied")["status"] == "True"
 
 
 async def test_a_group_that_is_gone_is_forgotten() -> None:

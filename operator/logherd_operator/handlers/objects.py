@@ -65,11 +65,13 @@ class Objects:
         await self._prune(drawn.digests.keys(), site, memory)
 
     async def read_token(self, site: Site, memory: Memory) -> None:
-        """The secret of the admin ports, drawn once for the group that has the controllers, and never rewritten."""
-        if memory.token:
-            return
+        """The secret of the admin ports, drawn for the group that has the controllers, and never rewritten. That it is
+        still there is seen now and then: what starts without it waits for it."""
         name = f"{site.controllers_of}-admin"
         path = f"/api/v1/namespaces/{site.namespace}/secrets/{name}"
+        last = memory.applied.get(path)
+        if memory.token and last is not None and not self._due(last[1]):
+            return
         found = await self._api.find(path)
         if found is None and site.controllers_of == site.name:
             token = base64.b64encode(secrets.token_hex(_TOKEN_BYTES).encode()).decode()
@@ -79,7 +81,8 @@ class Objects:
             }  # fmt: skip
             found = await self._api.create(document) or await self._api.find(path)
         data: Mapping[str, str] = (found or {}).get("data") or {}
-        memory.token = base64.b64decode(data.get("token", "")).decode()
+        memory.token = base64.b64decode(data.get("token", "")).decode(errors="replace").strip()
+        memory.applied[path] = ("", self._clock())
 
     async def _make_once(self, document: Document, sight: Sight, memory: Memory) -> None:
         """What somebody deletes is made again, as it was at first. Making what is there does nothing."""
