@@ -104,7 +104,7 @@ def status_command(
     data: DataOption = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print.")] = Output.TEXT,
 ) -> None:
-    """Show the group's leader, processes and positions; the exit code is 1 if it does not serve."""
+    """Show the group's leader, processes and positions; the exit code is 1 if no messages are taken."""
     from logherd_operator.local.folder import find_folder
     from logherd_operator.local.status import observe, serves, to_text
 

@@ -52,8 +52,8 @@ def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
 
 
 def serves(document: Document) -> bool:
-    """Is there a leader that takes requests?"""
-    return document["leader"] is not None and bool(document["inSync"])
+    """Is there a leader that takes messages?"""
+    return document["leader"] is not None and bool(document["inSync"]) and not document["why"]
 
 
 def _leader(pages: Mapping[PlaceState, Page]) -> Document | None:

@@ -11,11 +11,11 @@ from logherd_operator.local.addresses import Ports
 from logherd_operator.local.keeping import Turn
 from logherd_operator.local.look import Look, Page
 from logherd_operator.local.state import GroupState, PlaceState, Process
-from logherd_operator.local.status import document_of, to_text
+from logherd_operator.local.status import document_of, serves, to_text
 from logherd_operator.local.watching import LiveTable
 from logherd_operator.observed.observed import Observed
 from logherd_operator.plan.outcome import Plan
-from unit.operator_plan.looks import group, look
+from unit.operator_plan.looks import group, look, with_broker
 
 FULL = "the disk of /data/[b]/broker-2 has 8.5 MiB free, and messages need 25.0 MiB"
 WHY = f"Nobody can be elected. Broker 2 takes no messages: {FULL}."
@@ -54,6 +54,20 @@ def test_the_reason_is_in_the_document_and_in_the_text(seen: Look) -> None:
     assert f"why          {WHY}" in text
     assert text[-1] == f"broker 2: it takes no messages: {FULL}"
     assert document_of(replace(seen, observed=look()), None)["why"] is None
+
+
+def test_a_group_whose_leader_refuses_messages_does_not_serve(seen: Look) -> None:
+    """Scripts wait for `logherd status`, and then send."""
+    leads = Page(None, {"role": "leader", "brokerId": 1, "address": "127.0.0.1:21000", "pid": 7, "epoch": 7})
+    well = replace(seen, observed=look(), pages=(leads, *seen.pages[1:]))
+    assert serves(document_of(well, None))
+    slot = well.observed.brokers[0]
+    assert slot.report is not None
+    full = with_broker(well.observed, replace(slot, report=replace(slot.report, refuses=FULL)))
+    few = look(group=group(in_sync=(1,), why="2 replicas have to be in sync"))
+    for refusing in (full, few):
+        assert not serves(document_of(replace(well, observed=refusing), None))
+    assert not serves(document_of(seen, None))
 
 
 def test_the_reason_stands_below_the_table_of_a_terminal(seen: Look, monkeypatch: pytest.MonkeyPatch) -> None:
