@@ -43,7 +43,11 @@ _ANSWERED = frozenset({
     ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 })  # fmt: skip
+_NOT_NOW = frozenset({
+    ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY,
+})  # fmt: skip
 ERROR_PAUSE_SECONDS = 1.0
+COMMIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,14 +147,15 @@ class Consumer:
         return given
 
     async def commit(self) -> None:
-        """Store for the group that everything `poll` returned is done. Raises: Refused, NetError, NoRoute."""
+        """Store for the group that everything `poll` returned is done. Tried again for some seconds, as while the lead
+        changes: an offset may be stored twice. Raises: ClientError, NetError."""
         for queue, offset in tuple(self._consumed.items()):
             if self._committed.get(queue) != offset:
                 header = UpdateConsumerOffsetHeader(
                     consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset,
                     broker_name=queue.broker_name,
                 )  # fmt: skip
-                await self._ask(queue, RequestCode.UPDATE_CONSUMER_OFFSET, encode_header(header))
+                await self._store_offset(queue, encode_header(header))
                 self._committed[queue] = offset
 
     async def committed(self, queue: MessageQueue) -> int | None:
@@ -236,6 +241,21 @@ class Consumer:
         elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
             _log.warning("offset moved by the broker", queue=_shown(queue), old=offset, new=next_offset)
         return next_offset
+
+    async def _store_offset(self, queue: MessageQueue, ext: dict[str, str]) -> None:
+        deadline = asyncio.get_running_loop().time() + COMMIT_SECONDS
+        while True:
+            try:
+                await self._ask(queue, RequestCode.UPDATE_CONSUMER_OFFSET, dict(ext))
+            except (NetError, ClientError) as error:
+                for_good = isinstance(error, Refused) and error.code not in _NOT_NOW
+                if for_good or asyncio.get_running_loop().time() >= deadline:
+                    raise
+                _log.warning("commit failed", queue=_shown(queue), error=error)
+                self._link.routes.forget(queue.topic)
+                await asyncio.sleep(ERROR_PAUSE_SECONDS)
+            else:
+                return
 
     async def _ask(self, queue: MessageQueue, code: int, ext: dict[str, str]) -> Frame:
         route = await self._link.routes.get(queue.topic)

@@ -4,12 +4,16 @@ import asyncio
 
 import pytest
 
+from logherd.client import consumer as consumer_module
 from logherd.client.consumer import Consumer, ConsumerOptions
-from logherd.client.errors import Unreachable
+from logherd.client.errors import Refused, Unreachable
 from logherd.client.producer import Outgoing, Producer
 from logherd.model.record import SysFlag
 from logherd.net.connection import Connection
+from logherd.net.session import NetSession
+from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.compression import compress_body
+from logherd.wire.frame import Flag, Frame
 from unit.client.fake_broker import FakeBroker, running
 
 
@@ -69,6 +73,48 @@ async def test_what_was_polled_is_committed_and_not_read_again() -> None:
         async with Consumer([broker.address], "g") as consumer:
             await consumer.assign("T", start="first")
             assert (await read(consumer, 1)) == [b"0"]
+
+
+@pytest.mark.parametrize("fault", ["cut", ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.SYSTEM_ERROR])
+async def test_a_commit_outlasts_a_change_of_leader(monkeypatch: pytest.MonkeyPatch, fault: str | int) -> None:
+    monkeypatch.setattr(consumer_module, "ERROR_PAUSE_SECONDS", 0.01)
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        broker.topics["T"] = 1
+        broker.store("T", 0, b"x")
+        await consumer.assign("T")
+        await read(consumer, 1)
+        store, faults = broker._answers[RequestCode.UPDATE_CONSUMER_OFFSET], [fault]
+
+        def fail_once(session: NetSession, frame: Frame) -> Frame | None:
+            if not faults:
+                return store(session, frame)
+            if faults.pop() == "cut":
+                session.abort()
+                return None
+            return Frame(int(fault), frame.opaque, flag=Flag.RESPONSE)
+
+        broker._answers[RequestCode.UPDATE_CONSUMER_OFFSET] = fail_once
+        await consumer.commit()
+        assert broker.offsets["g", "T", 0] == 1
+        assert not faults
+
+
+async def test_a_commit_that_is_refused_for_good_is_told_at_once() -> None:
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        broker.topics["T"] = 1
+        broker.store("T", 0, b"x")
+        await consumer.assign("T")
+        await read(consumer, 1)
+        asked: list[Frame] = []
+
+        def refuse(_: NetSession, frame: Frame) -> Frame:
+            asked.append(frame)
+            return Frame(ResponseCode.NO_PERMISSION, frame.opaque, flag=Flag.RESPONSE)
+
+        broker._answers[RequestCode.UPDATE_CONSUMER_OFFSET] = refuse
+        with pytest.raises(Refused):
+            await consumer.commit()
+        assert len(asked) == 1
 
 
 async def test_a_commit_without_progress_asks_nothing() -> None:
