@@ -20,6 +20,7 @@ _HEAD_BYTES = 20
 _OVERHEAD = 22
 _PROPERTIES_MAX = 30_000
 _OWN = frozenset({"KEYS", "TAGS"})
+_UNSTORED = frozenset({"", "__CRC32#"})
 _TEXT = (pa.types.is_string, pa.types.is_large_string)
 _BYTES = (pa.types.is_binary, pa.types.is_large_binary)
 
@@ -135,6 +136,9 @@ def _map(rows: pa.Table) -> pa.Array | None:
     own = pc.is_in(names, value_set=pa.array(sorted(_OWN)))
     if pc.any(own).as_py():
         raise RowRefused("properties has KEYS or TAGS: write them as the columns key and tags")
+    lost = pc.is_in(names, value_set=pa.array(sorted(_UNSTORED)))
+    if pc.any(pc.and_(lost, pc.not_equal(values, ""))).as_py():
+        raise RowRefused("properties has an empty name or __CRC32#, which are not stored")
     pairs = pc.binary_join_element_wise(names, values, "\x01")
     pairs = pc.if_else(pc.equal(values, ""), "", pc.binary_join_element_wise(pairs, "", "\x02"))
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)

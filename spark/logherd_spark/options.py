@@ -110,15 +110,18 @@ def write_options(
         _Given(given, "writing a stream", _STREAM_WRITING) if streaming else _Given(given, "writing", _BATCH_WRITING)
     )
     guarantee = options.choice("guarantee", ("exactly-once", "at-least-once"))
+    pipeline = options.text("pipelineId") or environment.get("LOGHERD_PIPELINE_ID") or "spark"
+    write_id = None if streaming else options.text("writeId")
+    for name, value in (("pipelineId", pipeline), ("writeId", write_id or "")):
+        if "\x01" in value or "\x02" in value:
+            raise OptionRefused(f"option {name} is {value!r}, it has the character 1 or 2, which separate properties")
     return WriteOptions(
         bootstrap=_bootstrap(options, environment),
         topic=options.text("topic") or environment.get("LOGHERD_TOPIC") or None,
         patience=_patience(options),
         exactly_once=guarantee == "exactly-once",
-        pipeline_id=(options.text("pipelineId") or environment.get("LOGHERD_PIPELINE_ID") or "spark")
-        if streaming
-        else "spark",
-        write_id=None if streaming else options.text("writeId"),
+        pipeline_id=pipeline if streaming else "spark",
+        write_id=write_id,
         chunk_bytes=options.number("maxRequestBytes", 1024, 4_000_000) or 1_000_000,
     )
 

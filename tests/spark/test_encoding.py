@@ -108,6 +108,8 @@ def test_the_column_queue_goes_before_the_key() -> None:
         (pa.table({"value": [1]}), "column value is int64, it must be string or binary"),
         (pa.table({"value": [b"x" * 2000]}), "its message takes 2022 bytes"),
         (table([(None, b"a", None, {"TAGS": "x"})]), "properties has KEYS or TAGS"),
+        (table([(None, b"a", None, {"": "x"})]), "properties has an empty name or __CRC32#, which are not stored"),
+        (table([(None, b"a", None, {"__CRC32#": "x"})]), "properties has an empty name or __CRC32#"),
         (pa.table({"value": [b"a"], "queue": ["first"]}), "column queue is string, it must be int: .*'first'"),
         (pa.table({"value": [b"a"], "queue": [1.5]}), "column queue is double, it must be int: .*1.5"),
         (pa.table({"value": [b"a"], "properties": ["x"]}), "column properties is string, it must be a map of strings"),

@@ -90,6 +90,15 @@ def test_offsets_per_queue_may_be_those_that_a_batch_or_a_stream_can_begin_or_en
     assert stream.start.queues == {"t": {"0": EARLIEST, "1": LATEST}}
 
 
+@pytest.mark.parametrize("separator", ["\x01", "\x02"])
+def test_a_writers_name_that_would_cut_the_mark_of_its_rows_is_refused(separator: str) -> None:
+    """Rows that all have one mark are repetitions of one row to whoever reads."""
+    with pytest.raises(OptionRefused, match=r"option writeId is 'a\\x0[12]b', it has the character 1 or 2"):
+        write_options({**WRITE, "writeId": f"a{separator}b"}, streaming=False)
+    with pytest.raises(OptionRefused, match=r"option pipelineId is 'a\\x0[12]b', it has the character 1 or 2"):
+        write_options(WRITE, streaming=True, environment={"LOGHERD_PIPELINE_ID": f"a{separator}b"})
+
+
 def test_a_guarantee_that_nobody_gives_is_refused() -> None:
     with pytest.raises(OptionRefused, match="guarantee is 'twice', it must be one of exactly-once, at-least-once"):
         write_options({**WRITE, "guarantee": "twice"}, streaming=False)
