@@ -87,11 +87,17 @@ def down_command(
 
     with _sentences("down"):
         folder, state = find_folder(data)
-        ended = []
+        ended: list[dict[str, Any]] = []
+        unwritten: OSError | None = None
         for each in bring_down(folder, state, seconds=wait):
             ended.append(each._asdict())
-            if output is Output.TEXT:
-                typer.echo(f"{state.group}: {each}")
+            if output is Output.TEXT and unwritten is None:
+                try:
+                    typer.echo(f"{state.group}: {each}")
+                except OSError as error:  # nobody reads along any more; the others are to stop all the same
+                    unwritten = error
+    if unwritten is not None:
+        raise unwritten
     if output is Output.JSON:
         typer.echo(json.dumps({"group": state.group, "processes": ended}))
     elif not ended:

@@ -1,20 +1,24 @@
 """`logherd up`, `down` and `status` where something is wrong and nothing is started: one sentence, and the code."""
 
+import errno
 import json
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from logherd_operator.local import commands
+from logherd_operator.local import down as down_module
 from logherd_operator.local.addresses import Ports, choose_ports
 from logherd_operator.local.commands import down as down_app
 from logherd_operator.local.commands import status as status_app
 from logherd_operator.local.commands import up as up_app
+from logherd_operator.local.places import Ended
 from logherd_operator.local.processes import started_ticks
 
 GROUP = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: orders}\nspec: {replicas: 1}\n"
@@ -32,10 +36,10 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     (tmp_path / "group.yaml").write_text(GROUP)
     monkeypatch.chdir(tmp_path)
-    commands = {"up": up_app, "down": down_app, "status": status_app}
+    apps = {"up": up_app, "down": down_app, "status": status_app}
 
     def run_command(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        result = CliRunner().invoke(commands[name], arguments)
+        result = CliRunner().invoke(apps[name], arguments)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return subprocess.CompletedProcess(arguments, result.exit_code, result.stdout, result.stderr)
@@ -62,6 +66,29 @@ def test_status_of_a_stopped_group_has_all_keys_and_fails(run: Run, tmp_path: Pa
     assert run("status").stdout.endswith("in sync      none\n\nnothing is running\n")
     assert run("down").stdout == "orders: nothing is running\n"
     assert json.loads(run("down", "-o", "json").stdout) == {"group": "orders", "processes": []}
+
+
+def test_a_reader_that_goes_away_keeps_nobody_from_being_stopped(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `logherd down | grep -q stopped`, which ends with the first line."""
+    remember(tmp_path / ".logherd/orders")
+    stopped: list[str] = []
+
+    def bring_down(*_: object, seconds: float) -> Iterator[Ended]:
+        del seconds
+        for name in ("broker 1", "broker 2", "controller c0"):
+            stopped.append(name)
+            yield Ended(name, 1, "stopped")
+        stopped.append("written down")
+
+    def echo(_: str) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(down_module, "bring_down", bring_down)
+    monkeypatch.setattr(commands.typer, "echo", echo)
+    assert run("down").returncode == 1
+    assert stopped == ["broker 1", "broker 2", "controller c0", "written down"]
 
 
 def test_what_was_stopped_is_told_to_programs_too(run: Run, tmp_path: Path) -> None:
