@@ -199,6 +199,17 @@ async def test_a_promise_for_which_there_is_no_descriptor_or_no_space_is_tried_a
         assert bench.failures == []
 
 
+async def test_a_promise_that_the_disk_fails_to_keep_is_final() -> None:
+    async with running() as bench:
+        bench.disk.refusals = [OSError(errno.EIO, "the disk is gone")]
+        bench.disk.may_write.set()
+        bench.append(1, Promise(Epoch(2)))
+        bench.flushing.submit()
+        await bench.until(lambda: bool(bench.failures))
+        assert bench.flushing.failure is bench.failures[0]
+        assert bench.disk.happened == []
+
+
 async def test_behind_a_promise_that_cannot_be_kept_only_the_newest_answers_wait() -> None:
     async with running() as bench:
         bench.flushing.want(Output(flush=1, keep=Promise(Epoch(2)), held=(message(0),)))
