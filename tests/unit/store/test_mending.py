@@ -267,6 +267,14 @@ def scrubbed(disk: SimDisk, start: int, end: int) -> list[StoreDamaged]:
     return found
 
 
+def test_a_scrub_reads_a_little_at_a_time(pair: tuple[SimDisk, SimDisk]) -> None:
+    """Nobody else gets the interpreter meanwhile."""
+    scrub, (start, end) = Scrub(pair[0], ROOT), kept(pair[0])
+    assert scrub.step(start, end, 1000) is None
+    assert 1000 <= scrub.position < 1000 + OPTIONS.log.record_bytes_max
+    scrub.close()
+
+
 def test_a_scrub_finds_the_first_damage_of_each_segment_and_nothing_behind_the_end(
     pair: tuple[SimDisk, SimDisk],
 ) -> None:
