@@ -295,6 +295,40 @@ def test_h10_what_became_of_requests_on_a_lost_link_is_waited_for_also_if_it_was
     assert sent(again, NEXT) == [1]
 
 
+def test_each_request_on_a_lost_link_gets_its_outcome_and_then_nothing_is_kept_of_the_link(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.ask()
+    assert code_of(desk.lose(1, written=True)) == 1
+    assert code_of(desk.lose(2, written=True)) == 1
+    assert desk.forwarder._links == {}
+
+
+def test_an_old_leader_that_has_said_something_still_has_its_time_for_the_rest(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.ask()
+    desk.link(NEXT, B)
+    desk.answer(1)
+    assert desk.forwarder.tick(now_ms=NOW + 499) == []
+
+
+def test_a_leader_that_refused_has_its_time_for_the_rest_and_then_its_link_is_closed(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.ask()
+    assert desk.answer(1, refusal(Refused.NOT_LEADER, epoch=5, leader="c:1")) == [Follow("a:1", 5)]
+    closed, unknown = desk.forwarder.tick(now_ms=NOW + 500)
+    assert closed == CloseLink(LINK)
+    assert code_of([unknown]) == 1
+
+
+def test_nothing_is_kept_of_a_oneway_commit(desk: Desk) -> None:
+    desk.link()
+    assert sent(desk.ask(COMMIT, flag=Flag.ONEWAY)) == [1]
+    assert desk.forwarder.idle
+
+
 def test_a_link_that_was_lost_is_not_used_again(desk: Desk) -> None:
     desk.link()
     desk.ask()

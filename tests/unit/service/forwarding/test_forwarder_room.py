@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from logherd.service.forwarding.effects import Answer, Effect, Follow, Relay, Transmit
+from logherd.service.forwarding.effects import Answer, Effect, Execute, Follow, Relay, Transmit
 from logherd.service.forwarding.errand import Caller, Errand
 from logherd.service.forwarding.forwarder import Forwarder, ForwarderLimits
 from logherd.service.forwarding.handling import HOLD_MS
@@ -137,6 +137,15 @@ def test_who_waits_for_room_goes_on_waiting_for_it_when_the_leader_is_confirmed(
     desk.forwarder.wait()
     assert desk.forwarder.follow(A, now_ms=NOW) == [Follow(A.address, A.epoch, LINK)]
     assert sent(desk.answer(1)[1:]) == [2]
+
+
+def test_what_is_carried_out_here_needs_no_room() -> None:
+    desk = Desk(ForwarderLimits(away_bytes_max=1024))
+    desk.link()
+    assert sent(desk.ask()) == [1]
+    desk.forwarder.lead(6, now_ms=NOW)
+    (effect,) = desk.ask(session=FakeSession(id=2))
+    assert isinstance(effect, Execute)
 
 
 def test_pulls_that_are_large_have_less_room() -> None:
