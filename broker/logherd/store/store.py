@@ -108,6 +108,10 @@ class MessageStore:
         """The queue's handle, None if nothing ever asked for it or wrote to it."""
         return self._derived.table.find(topic, queue_id)
 
+    def queues_of(self, topic: str) -> list[QueueLog]:
+        """The handles of a topic's queues."""
+        return self._derived.table.of_topic(topic)
+
     def queues(self) -> Iterator[QueueLog]:
         """All handles, in no promised order; do not create or delete queues meanwhile."""
         return iter(self._derived.table)

@@ -1,6 +1,6 @@
 """A log in memory that metadata can be written to: what is appended is durable at `commit()`, and can be lost."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from logherd.service.metadata import Entry, MetadataRefusedError
 
@@ -35,6 +35,13 @@ class MemoryLog:
 
     def changes_went_to(self, queue_offset: int) -> None:
         assert self.bounds(0)[1] >= queue_offset, "this log remembers it"
+
+    def queue_ends(self, topic: str) -> Sequence[int]:
+        return [number for (name, queue_id), end in self.ends.items() if name == topic for number in (queue_id, end)]
+
+    def queues_went_to(self, topic: str, ends: Sequence[int]) -> None:
+        for queue_id, end in zip(ends[::2], ends[1::2], strict=True):
+            self.ends.setdefault((topic, queue_id), end)
 
     def queue_end(self, topic: str, queue_id: int) -> int:
         return self.ends.get((topic, queue_id), 0)

@@ -16,7 +16,7 @@ from logherd.store.options import LogOptions, StoreOptions
 from logherd.store.store import MessageStore
 from unit.service.client_fakes import FakeClock
 from unit.service.rig import HOST
-from unit.store.helpers import ROOT, SimClock, SimDisk, append, flush, small_options
+from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, settle, small_options
 
 OPTIONS = StoreOptions(store_host=HOST, log=LogOptions(segment_bytes=4 << 20, zero_ahead_bytes=0, reserve_bytes=0))
 
@@ -105,6 +105,91 @@ def test_a_copy_that_begins_behind_every_change_leads_and_goes_on_where_they_end
     ship(copy, old)
     metadata.advance(old.committed_position)
     assert metadata.epoch == 3
+
+
+class Rarely:
+    """A leader whose log begins behind the five messages of the topic "rare", of which the group g has read three."""
+
+    def __init__(self) -> None:
+        self.store = replica(SimDisk())
+        self.metadata = follow(self.store)
+        self.metadata.promote(1)
+        self.metadata.topics.put(TopicConfig("rare", 2, 2))
+        self.metadata.groups.put(GroupConfig("g"))
+        self.sends(5)
+        self.metadata.offsets.commit("g", "rare", 1, 3)
+        while not self.store.min_position:
+            append(self.store, "busy", body=b"x" * 300)
+            end_pass(self.store, self.metadata)
+            settle(self.store)
+            self.store.apply_retention(10**9, self.metadata.pinned_position)
+
+    def sends(self, count: int) -> None:
+        for _ in range(count):
+            append(self.store, "rare", 1, body=b"rare")
+        end_pass(self.store, self.metadata)
+
+    def copy(self, disk: SimDisk) -> MessageStore:
+        begin_at(Path(ROOT), disk, position=self.store.min_position)
+        copy = replica(disk)
+        ship(self.store, copy)
+        return copy
+
+
+def bounds(store: MessageStore) -> tuple[int, int]:
+    queue = store.queue("rare", 1)
+    return queue.min_offset, queue.next_offset
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_copy_that_begins_behind_every_message_of_a_queue_goes_on_with_its_numbers(reopened: bool) -> None:
+    """With 0 instead a consumer would be told that what it wants is beyond the end, and pass over what comes."""
+    rarely, disk = Rarely(), SimDisk()
+    assert bounds(rarely.store) == (5, 5)
+    copy = rarely.copy(disk)
+    if reopened:
+        settle(copy)
+        copy.close()
+        copy = replica(disk)
+    leader = follow(copy)
+    leader.promote(2)
+    flush(copy)
+    assert bounds(copy) == (5, 5)
+    append(copy, "rare", 1, body=b"later")
+    flush(copy)
+    rarely.metadata.demote()
+    ship(copy, rarely.store)
+    rarely.metadata.advance(rarely.store.committed_position)
+    assert (bounds(rarely.store), bounds(copy)) == ((5, 6), (5, 6))
+    assert bodies(copy, "rare", 1) == bodies(rarely.store, "rare", 1) == [b"later"]
+    settle(copy)
+    copy.close()
+    copy = replica(disk)
+    follow(copy)
+    assert (bounds(copy), bodies(copy, "rare", 1)) == ((5, 6), [b"later"])
+
+
+def test_a_copy_knows_nothing_of_the_queues_of_a_topic_that_was_made_again() -> None:
+    rarely = Rarely()
+    rarely.metadata.topics.delete("rare")
+    rarely.store.delete_topic("rare")
+    rarely.metadata.topics.put(TopicConfig("rare", 2, 2))
+    rarely.sends(0)
+    copy = rarely.copy(SimDisk())
+    Metadata.read(StoreLog(copy, FakeClock(), host=HOST), FakeClock())
+    assert bounds(copy) == bounds(rarely.store) == (0, 0)
+
+
+def test_queues_that_are_derived_anew_go_on_with_their_numbers(tmp_path: Path) -> None:
+    rarely, disk = Rarely(), SimDisk()
+    copy = rarely.copy(disk)
+    settle(copy)
+    copy.close()
+    disk.unlink(f"{ROOT}/queues")
+    copy = replica(disk)
+    assert copy.recovery.derived != "whole"
+    follow(copy)
+    assert bounds(copy) == (5, 5)
 
 
 def test_sends_find_the_queue_that_a_cut_brought_back(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Every metadata record, as it stands in the log: one compact JSON array, its tag first.
 
     ["epoch", epoch, start position, ms, format, incarnation]   barrier: a new leadership or start
-    ["topic", name, read queues, write queues, permission, system flag, order, attributes, version]
+    ["topic", name, read queues, write queues, permission, system flag, order, attributes, version,
+        [queue, offset, queue, offset, ...]]                in a snapshot: how far its queues went; else empty
     ["topic-", name, version, position]                     also forgets the topic's offsets; see TopicDeleted
     ["group", name, seventeen fields of GroupConfig in order..., version]
     ["group-", name, clean offsets, version]
@@ -18,6 +19,7 @@ Every change states a value, never a difference, so that applying it twice, or t
 same. Snapshots rely on it: they are written in slices while changes go on.
 """
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -57,6 +59,9 @@ class Barrier(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
 
 
 class TopicPut(msgspec.Struct, frozen=True, array_like=True, tag="topic"):
+    """`ends` is [queue id, offset of its next message, ...]. The log may begin behind all messages of a queue, and then
+    nothing else says which number the next one has. Releases before do not write it, and read over it."""
+
     name: str
     read_queues: int
     write_queues: int
@@ -65,12 +70,13 @@ class TopicPut(msgspec.Struct, frozen=True, array_like=True, tag="topic"):
     order: bool
     attributes: dict[str, str]
     version: Version
+    ends: Sequence[int] = ()
 
     @classmethod
-    def of(cls, config: TopicConfig, version: Version) -> "TopicPut":
+    def of(cls, config: TopicConfig, version: Version, ends: Sequence[int] = ()) -> "TopicPut":
         return cls(
             config.name, config.read_queues, config.write_queues, config.permission, config.system_flag, config.order,
-            dict(config.attributes), version,
+            dict(config.attributes), version, ends,
         )  # fmt: skip
 
     def config(self) -> TopicConfig:

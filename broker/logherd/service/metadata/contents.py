@@ -92,7 +92,7 @@ class Contents:
         for name, position in tuple(self.topics.deleted.items()):
             yield TopicDeleted(name, self.topics.version, position)
         for config in self.topics:
-            yield TopicPut.of(config, self.topics.version)
+            yield TopicPut.of(config, self.topics.version, self.topics.reached(config.name))
         for group in self.groups:
             yield GroupPut.of(group, self.groups.version)
         for group_name, topic, queues in self.offsets:

@@ -3,7 +3,7 @@
 The system topic has two queues: 0 holds the changes, 1 the snapshots. Order between both is their position.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from logherd.service.metadata.changes import Change, encode
@@ -52,6 +52,12 @@ class MetadataLog(Protocol):
     def changes_went_to(self, queue_offset: int) -> None:
         """A snapshot covers the changes below this offset. Where the log begins behind all of them, nothing else says
         which number the next one has."""
+
+    def queue_ends(self, topic: str) -> Sequence[int]:
+        """[queue id, the queue offset that its next message would get, ...] of all queues that had one."""
+
+    def queues_went_to(self, topic: str, ends: Sequence[int]) -> None:
+        """A snapshot says so. Of a queue with a message in this log, the log itself says it better."""
 
     def queue_end(self, topic: str, queue_id: int) -> int:
         """The queue offset that the next message to this queue of any topic would get."""

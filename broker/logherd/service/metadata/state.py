@@ -240,6 +240,8 @@ class Metadata:
         self._whole = found.whole
         if found.snapshot is not None:
             journal.log.changes_went_to(found.next_offset)
+            for topic, ends in contents.topics.ends.items():
+                journal.log.queues_went_to(topic, ends)
         journal.position = contents.offsets.position = below
         journal.next_offset = found.next_offset
         journal.bytes_since_snapshot = found.bytes

@@ -1,6 +1,6 @@
 """Metadata's view of the message store: two queues of one system topic."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from logherd.kit.clock import Clock
 from logherd.model.record import Record, RecordError, decode_record
@@ -56,6 +56,18 @@ class StoreLog:
         queue = self._queues[CHANGES]
         if not queue.next_offset:
             queue.start_at(queue_offset, queue_offset)
+
+    def queue_ends(self, topic: str) -> Sequence[int]:
+        """See MetadataLog."""
+        queues = sorted(self._store.queues_of(topic), key=lambda each: each.queue_id)
+        return [number for queue in queues if queue.next_offset for number in (queue.queue_id, queue.next_offset)]
+
+    def queues_went_to(self, topic: str, ends: Sequence[int]) -> None:
+        """See MetadataLog."""
+        for queue_id, end in zip(ends[::2], ends[1::2], strict=True):
+            queue = self._store.queue(topic, queue_id)
+            if not queue.next_offset:
+                queue.start_at(end, end)
 
     def queue_end(self, topic: str, queue_id: int) -> int:
         queue = self._store.find_queue(topic, queue_id)

@@ -1,6 +1,6 @@
 """Topics and groups in memory; every change goes to the journal first."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from logherd.kit.clock import Clock
@@ -33,6 +33,8 @@ class Topics:
         self.version = Version()
         self.deleted: dict[str, int] = {}
         """Topics that were deleted, and the position below which their messages are: the log still holds them."""
+        self.ends: dict[str, Sequence[int]] = {}
+        """How far queues went, as a snapshot that was read has it; see `TopicPut`."""
         self.hooks: list[Callable[[TopicChange], None]] = []
         self.get = self._table.get
         """`get(name)` -> TopicConfig | None. The dict's own method: every send asks it."""
@@ -68,14 +70,21 @@ class Topics:
         self.tell(name, position)
         return position
 
+    def reached(self, name: str) -> Sequence[int]:
+        """How far the log's queues of a topic went, as `TopicPut` has it."""
+        return self._journal.log.queue_ends(name)
+
     def apply_put(self, change: TopicPut) -> None:
         """Take a change that is in the log already."""
         self._table[change.name] = change.config()
+        if change.ends:
+            self.ends[change.name] = change.ends
         self.version = change.version
 
     def apply_delete(self, change: TopicDeleted, end: int) -> None:
         """Take a change that is in the log already, in the record that ends at `end`."""
         self._table.pop(change.name, None)
+        self.ends.pop(change.name, None)
         self._offsets.forget_topic(change.name)
         self.deleted[change.name] = change.position or end
         self.version = change.version
