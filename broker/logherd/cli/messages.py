@@ -93,12 +93,12 @@ def receive_command(
             while count is None or got < count:
                 most = 32 if count is None else min(32, count - got)
                 received = await consumer.poll(messages_max=most, seconds=wait)
-                if not received and not follow:
-                    break
                 for each in received:
                     show(output, _document(each), _text(each))
                 got += len(received)
-                await consumer.commit()
+                await consumer.commit()  # also over messages with other tags, of which none is received
+                if not received and not follow:
+                    break
             if count == got:
                 return []
             short = [] if count is None else [f"{got} of {count} messages came, and none more for {wait:g} s"]

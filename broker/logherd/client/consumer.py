@@ -88,6 +88,7 @@ class Consumer:
         self._topics: dict[str, int] = {}
         self._ahead: BoundedQueue[tuple[MessageQueue, list[Message], int]] = BoundedQueue(self._options.ahead_bytes)
         self._current: list[Received] = []
+        self._reached: dict[MessageQueue, int] = {}
         self._consumed: dict[MessageQueue, int] = {}
         self._committed: dict[MessageQueue, int] = {}
         self.faults: dict[MessageQueue, str] = {}
@@ -144,6 +145,7 @@ class Consumer:
         given, self._current = self._current[:messages_max], self._current[messages_max:]
         for received in given:
             self._consumed[received.queue] = received.message.queue_offset + 1
+        self._settle()
         return given
 
     async def commit(self) -> None:
@@ -195,8 +197,13 @@ class Consumer:
         # Brokers compare hashes of tags, which collide; and what was filtered away counts as done with the rest.
         wanted = self._tags
         self._current += [Received(queue, each) for each in messages if not wanted or each.tag in wanted]
+        self._reached[queue] = next_offset
+        self._settle()
+
+    def _settle(self) -> None:
+        """When all that was read is given, what was passed over behind it is done, too."""
         if not self._current:
-            self._consumed[queue] = next_offset
+            self._consumed.update(self._reached)
 
     async def _start_offset(self, queue: MessageQueue, start: Start) -> int:
         if start == "last":
@@ -238,7 +245,10 @@ class Consumer:
             messages = decode_messages(answer.body, bytes_max=self._options.body_bytes_max)
             weight = max(len(answer.body), sum(len(each.body) for each in messages))
             await self._ahead.put((queue, messages, next_offset), weight)
-        elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
+        elif answer.code != ResponseCode.PULL_OFFSET_MOVED:
+            if next_offset > offset:  # over messages with other tags, which are done with what was read before them
+                await self._ahead.put((queue, [], next_offset), 1)
+        else:
             _log.warning("offset moved by the broker", queue=_shown(queue), old=offset, new=next_offset)
         return next_offset
 

@@ -14,6 +14,8 @@ from logherd.net.session import NetSession
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.compression import compress_body
 from logherd.wire.frame import Flag, Frame
+from logherd.wire.headers import decode_header, encode_header
+from logherd.wire.headers.pull import PullMessageHeader, PullMessageResponse
 from unit.client.fake_broker import FakeBroker, running
 
 
@@ -147,11 +149,43 @@ async def test_other_tags_are_dropped_and_count_as_read() -> None:
         for tag in "ACBC":
             broker.store("T", 0, tag.encode(), b"TAGS\x01%c\x02" % ord(tag))
         await consumer.assign("T")
-        assert await read(consumer, 2) == [b"A", b"B"]
+        assert await read(consumer, 1) == [b"A"]
         await consumer.commit()
-        assert broker.offsets["g", "T", 0] == 3
+        assert broker.offsets["g", "T", 0] == 1
+        assert await read(consumer, 1) == [b"B"]
+        await consumer.commit()
+        assert broker.offsets["g", "T", 0] == 4
         [subscription] = broker.heartbeats[0].consumers[0].subscriptions
         assert (subscription.expression, list(subscription.codes)) == ("A || B", [65, 66])
+
+
+async def test_what_the_broker_filters_away_counts_as_read() -> None:
+    async with running() as broker, Consumer([broker.address], "g", tags=["A"]) as consumer:
+        broker.topics["T"] = 1
+        broker.store("T", 0, b"mine", b"TAGS\x01A\x02")
+        read_on = broker._answers[RequestCode.PULL_MESSAGE]
+        pulled: list[int] = []
+
+        def filtered(session: NetSession, frame: Frame) -> Frame | None:
+            offset = decode_header(PullMessageHeader, frame.ext).queue_offset
+            pulled.append(offset)
+            if not 1 <= offset < 20:
+                return read_on(session, frame)
+            reached = PullMessageResponse(next_begin_offset=20, min_offset=0, max_offset=20)
+            return Frame(
+                ResponseCode.PULL_RETRY_IMMEDIATELY, frame.opaque, flag=Flag.RESPONSE, ext=encode_header(reached)
+            )
+
+        broker._answers[RequestCode.PULL_MESSAGE] = filtered
+        await consumer.assign("T")
+        assert await read(consumer, 1) == [b"mine"]
+        await consumer.commit()
+        assert broker.offsets["g", "T", 0] == 1
+        while 20 not in pulled:
+            await asyncio.sleep(0)
+        assert await consumer.poll(seconds=0.05) == []
+        await consumer.commit()
+        assert broker.offsets["g", "T", 0] == 20
 
 
 async def test_compressed_messages_arrive_as_they_were_sent() -> None:
