@@ -24,6 +24,12 @@ def store(tmp_path: Path) -> Iterator[MessageStore]:
     made.close()
 
 
+def held(directory: Path) -> int:
+    """Descriptors of files in a directory. Other tests' stores may keep some of their own until they are collected."""
+    inside = f"{directory.resolve()}/"
+    return sum(str(each.resolve()).startswith(inside) for each in Path("/proc/self/fd").iterdir())
+
+
 def fill(store: MessageStore) -> None:
     while True:
         append(store)
@@ -73,8 +79,8 @@ def test_a_segment_for_which_there_is_no_descriptor_is_made_later(
     assert store._log.upcoming is not None
 
 
-def test_whoever_makes_a_segment_durable_first_no_descriptor_stays_open(store: MessageStore) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+def test_whoever_makes_a_segment_durable_first_no_descriptor_stays_open(store: MessageStore, tmp_path: Path) -> None:
+    before = held(tmp_path)
     for first in ("owner", "writer"):
         while store._log.upcoming is None or store._log.upcoming.created:
             append(store)
@@ -88,11 +94,11 @@ def test_whoever_makes_a_segment_durable_first_no_descriptor_stays_open(store: M
         directory.close()
         assert upcoming.created
     segments = len(list(Path(folder).iterdir()))
-    assert len(os.listdir("/proc/self/fd")) - before < 2 * segments, "a file and its mapping"
+    assert held(tmp_path) - before < 2 * segments, "a file and its mapping"
 
 
 def test_an_index_file_that_waits_for_space_keeps_no_descriptor(
-    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def no_space(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -102,46 +108,41 @@ def test_an_index_file_that_waits_for_space_keeps_no_descriptor(
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", no_space)
         settle(store)
-        before = len(os.listdir("/proc/self/fd"))
+        before = held(tmp_path)
         for _ in range(20):
             store.background_work()
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert held(tmp_path) == before
     settle(store)
     assert store.query_index("T", "k", max_count=1, begin=0, end=2000)
 
 
 def test_however_many_files_the_key_index_has_few_of_them_are_open(tmp_path: Path) -> None:
-    options = small_options(derived={"index_entries": 3})
-    before = len(os.listdir("/proc/self/fd"))
+    options, index = small_options(derived={"index_entries": 3}), tmp_path / "index"
     made = MessageStore.open(tmp_path, options, OsFiles(), clock=SimClock())
-
-    def held_by_index() -> int:
-        return sum("/index/" in str(each.resolve()) for each in Path("/proc/self/fd").iterdir())
-
     keys = [f"k{number}" for number in range(60)]
     for key in keys:
         append(made, properties=f"KEYS\x01{key}\x02".encode())
         flush(made)
         settle(made)
-    assert len(list((tmp_path / "index").iterdir())) > 20
-    assert held_by_index() == 2, "the newest file and its mapping"
+    assert len(list(index.iterdir())) > 20
+    assert held(index) == 2, "the newest file and its mapping"
     for _ in range(2):
         for key in keys:
             assert made.query_index("T", key, max_count=1, begin=0, end=2000)
-        assert held_by_index() <= 2 * INDEX_FILES_OPEN_MAX
+        assert held(index) <= 2 * INDEX_FILES_OPEN_MAX
     made.close()
     made = MessageStore.open(tmp_path, options, OsFiles(), clock=SimClock())
     assert made.recovery.derived == "whole"
-    assert held_by_index() == 2
+    assert held(index) == 2
     assert made.query_index("T", keys[0], max_count=1, begin=0, end=2000)
     made.retention = RetentionOptions(age_ms=1)
     assert made.apply_retention(1 << 40, 1 << 62)
     settle(made)
-    assert len(list((tmp_path / "index").iterdir())) < 20
+    assert len(list(index.iterdir())) < 20
     assert made.query_index("T", keys[-1], max_count=1, begin=0, end=2000)
-    assert held_by_index() <= 2 * INDEX_FILES_OPEN_MAX
+    assert held(index) <= 2 * INDEX_FILES_OPEN_MAX
     made.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert held(tmp_path) == 0
 
 
 def test_a_file_of_the_key_index_that_was_looked_in_before_its_first_entry_tells_times_rightly(tmp_path: Path) -> None:
