@@ -30,7 +30,7 @@ def batch(numbers: Iterable[int], *, keys: int = 17) -> pa.RecordBatch:
 
 def stored(cluster: Cluster, topic: str) -> list[dict[str, object]]:
     """Every row of a topic, queue by queue in the order of their offsets."""
-    options = read_options({"bootstrap": "-:0", "subscribe": topic}, streaming=False)
+    options = read_options({"bootstrap": "nobody:1", "subscribe": topic}, streaming=False)
     names = ("key", "value", "queue", "offset", "tags", "properties")
     found: list[dict[str, object]] = []
     with closing(cluster):
