@@ -49,15 +49,12 @@ class MetadataLog(Protocol):
     def bounds(self, queue_id: int) -> tuple[int, int]:
         """(first kept, next to be appended) queue offset."""
 
-    def changes_went_to(self, queue_offset: int) -> None:
-        """A snapshot covers the changes below this offset. Where the log begins behind all of them, nothing else says
-        which number the next one has."""
-
     def queue_ends(self, topic: str) -> Sequence[int]:
         """[queue id, the queue offset that its next message would get, ...] of all queues that had one."""
 
     def queues_went_to(self, topic: str, ends: Sequence[int]) -> None:
-        """A snapshot says so. Of a queue with a message in this log, the log itself says it better."""
+        """A snapshot says so, also of the changes' queue. Of a queue with a message in this log, the log itself says
+        it better; where the log begins behind all messages of one, nothing else says which number the next one has."""
 
     def queue_end(self, topic: str, queue_id: int) -> int:
         """The queue offset that the next message to this queue of any topic would get."""

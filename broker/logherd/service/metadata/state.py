@@ -22,7 +22,7 @@ from logherd.kit.errors import ensure
 from logherd.service.metadata.changes import Barrier, TopicDeleted, TopicPut, Version, decode_change
 from logherd.service.metadata.contents import Contents
 from logherd.service.metadata.errors import MetadataDamagedError, MetadataRefusedError
-from logherd.service.metadata.journal import CHANGES, Journal, MetadataLog
+from logherd.service.metadata.journal import CHANGES, METADATA_TOPIC, Journal, MetadataLog
 from logherd.service.metadata.rebuild import rebuild
 from logherd.service.metadata.snapshots import MetadataOptions, Snapshots
 from logherd.service.metadata.tables import TopicChange
@@ -239,7 +239,7 @@ class Metadata:
         found = rebuild(journal.log, contents, below)
         self._whole = found.whole
         if found.snapshot is not None:
-            journal.log.changes_went_to(found.next_offset)
+            journal.log.queues_went_to(METADATA_TOPIC, (CHANGES, found.next_offset))
             for topic, ends in contents.topics.ends.items():
                 journal.log.queues_went_to(topic, ends)
         journal.position = contents.offsets.position = below

@@ -51,12 +51,6 @@ class StoreLog:
         queue = self._queues[queue_id]
         return queue.min_offset, queue.next_offset
 
-    def changes_went_to(self, queue_offset: int) -> None:
-        """See MetadataLog."""
-        queue = self._queues[CHANGES]
-        if not queue.next_offset:
-            queue.start_at(queue_offset, queue_offset)
-
     def queue_ends(self, topic: str) -> Sequence[int]:
         """See MetadataLog."""
         queues = sorted(self._store.queues_of(topic), key=lambda each: each.queue_id)
