@@ -12,7 +12,6 @@ from logherd.controller.choosing import best_of, choose, founders, longest, unfi
 from logherd.controller.commands import AlterSyncSet, Clean, Command, Elect, Grounds, PlanTransfer, Register
 from logherd.controller.insync import added_members
 from logherd.controller.office import Office, elect_command, grounds_of
-from logherd.controller.reports import Seen
 from logherd.controller.values import BrokerId, Group, GroupKey, Replica
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
@@ -94,10 +93,7 @@ def admit_election(office: Office, wanted: ElectionRequest, now: int) -> Command
 
 def _best(office: Office, group: Group, wanted: ElectionRequest, now: int) -> Replica | None:
     """Whom to elect when nobody is named; when the request is repeated, whom it means already."""
-
-    def seen_of(replica: Replica) -> Seen | None:
-        return office.seen(replica, group.key, now)
-
+    seen_of = office.seen_in(group, now)
     if not group.founded:
         return best_of(group, longest(group, founders(group, seen_of), seen_of), seen_of)
     if not office.leads(group, now):
@@ -119,9 +115,7 @@ def _transfer(group: Group, target: Replica, wanted: ElectionRequest) -> Command
 def _succession(
     office: Office, group: Group, target: Replica, wanted: ElectionRequest, now: int
 ) -> Elect | Refusal:  # fmt: skip
-    def seen_of(replica: Replica) -> Seen | None:
-        return office.seen(replica, group.key, now)
-
+    seen_of = office.seen_in(group, now)
     if now < office.over_at(group) and (group.epoch > 0 or wanted.unclean):
         return Refusal.LEASE_RUNS
     if not group.founded:

@@ -171,6 +171,10 @@ class Office:
         seen = self.last_seen(replica, key)
         return seen if seen is not None and seen.stands and now - seen.at < self._options.fresh_ms else None
 
+    def seen_in(self, group: Group, now: int) -> SeenOf:
+        """`seen` of this group's replicas at this moment, as those who choose among them ask it."""
+        return lambda replica: self.seen(replica, group.key, now)
+
     def last_seen(self, replica: Replica, key: GroupKey) -> Seen | None:
         """The latest report of a replica's latest process, however old."""
         seen = self._seen.get((key, replica.broker_id))
@@ -301,7 +305,7 @@ class Office:
 
     def _found(self, group: Group, now: int) -> tuple[Command | None, int]:
         """The first election (R12): by everybody who is configured, or by nobody."""
-        present = founders(group, self._seen_in(group, now))
+        present = founders(group, self.seen_in(group, now))
         logs = any(each.end != ORIGIN for each in group.replicas) or group.epoch > 0
         # Logs without a known leadership: controllers that lost theirs may have granted a lease just now.
         if not present or (logs and now < self.over_at(group)):
@@ -312,7 +316,7 @@ class Office:
             if patience == 0 or self._lasting(group, "founding", now) < patience or logs:
                 return None, now + self._options.retry_ms
             grounds = Grounds.FIRST_BY_OPERATOR
-        seen_of = self._seen_in(group, now)
+        seen_of = self.seen_in(group, now)
         best = best_of(group, longest(group, present, seen_of), seen_of)
         command = None if best is None else elect_command(group, best, present, grounds)
         return command, now + self._options.retry_ms
@@ -323,7 +327,7 @@ class Office:
         if group.transfer is not None:
             request, target = group.transfer.request, group.transfer.target
             # The master takes no writes meanwhile, so a target that cannot lead is not waited for.
-            fit = target in group.sync.members and best_of(group, [target], self._seen_in(group, now)) is not None
+            fit = target in group.sync.members and best_of(group, [target], self.seen_in(group, now)) is not None
             if fit and self._lasting(group, f"transfer {request}", now) < self.options.transfer_ms:
                 return None, retry
             return CancelTransfer(group=group.key, expected_epoch=group.epoch, request=request), retry
@@ -345,11 +349,11 @@ class Office:
         wanted = group.rules.preferred
         if wanted is None or group.master is None or group.master.broker_id == wanted:
             return None
-        return best_of(group, [wanted], self._seen_in(group, now)) if wanted in group.sync.members else None
+        return best_of(group, [wanted], self.seen_in(group, now)) if wanted in group.sync.members else None
 
     def _succeed(self, group: Group, now: int) -> tuple[Command | None, int]:
         """Nobody holds a lease: elect, unless somebody better may report in a moment."""
-        seen_of = self._seen_in(group, now)
+        seen_of = self.seen_in(group, now)
         best = choose(group, seen_of)
         if best is None:
             return None, now + self._options.idle_ms
@@ -370,9 +374,6 @@ class Office:
             since = now
             self._phase[group.key] = (phase, now)
         return now - since
-
-    def _seen_in(self, group: Group, now: int) -> SeenOf:
-        return lambda replica: self.seen(replica, group.key, now)
 
 
 def view_of(group: Group) -> RoleView:

@@ -2,7 +2,6 @@
 
 from logherd.controller.choosing import absent_members, best_of, choose, founders, longest, unfit
 from logherd.controller.office import Office
-from logherd.controller.reports import Seen
 from logherd.controller.values import BrokerId, Group, Replica
 from logherd.controller.verdicts import Refusal
 from logherd.replication.epochs import ORIGIN
@@ -75,9 +74,7 @@ def _unserved(group: Group, master: Replica, office: Office, now: int) -> str:
 
 
 def _founding(group: Group, office: Office, now: int) -> str:
-    def seen_of(replica: Replica) -> Seen | None:
-        return office.seen(replica, group.key, now)
-
+    seen_of = office.seen_in(group, now)
     present = founders(group, seen_of)
     wait = office.over_at(group) - now
     if wait > 0 and (group.epoch > 0 or any(each.end != ORIGIN for each in group.replicas)):
@@ -97,11 +94,7 @@ def _founding(group: Group, office: Office, now: int) -> str:
 
 
 def _without(group: Group, office: Office, now: int) -> str:
-    tenure = group.tenure
-
-    def seen_of(replica: Replica) -> Seen | None:
-        return office.seen(replica, group.key, now)
-
+    tenure, seen_of = group.tenure, office.seen_in(group, now)
     wait = office.over_at(group) - now
     if wait > 0:
         who = f"of broker {tenure.broker_id}" if tenure is not None else "of an earlier leadership"
