@@ -200,8 +200,7 @@ class QueueReader:
         for position in islice(entries, INDEX_ENTRIES_MAX):
             if len(found) >= max_count:
                 break
-            stored = None if position is None else self.position_timestamp(position)
-            if position is None or stored is None:
+            if position is None or (stored := self.position_timestamp(position)) is None:
                 continue
             if begin <= stored <= end or self.proven_timestamp(position) is None:
                 found[position] = None

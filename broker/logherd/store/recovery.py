@@ -114,11 +114,11 @@ def look(files: Files, root: str) -> Look:
     if version is not None and version > SLOT_VERSION:
         slot = SlotState.UNKNOWN
     directory = f"{root}/commitlog"
-    sizes = [(segment_start(name), files.size(f"{directory}/{name}")) for name in files.list(directory)]
-    starts = [start for start, size in sizes if start is not None and size]
+    named = sorted((start, name) for name in files.list(directory) if (start := segment_start(name)) is not None)
+    first = next((start for start, name in named if files.size(f"{directory}/{name}")), None)
     facts: dict[str, Fact] = {
         "format": state, "slot": slot,
-        "segments": bool(starts),
+        "segments": first is not None,
         "promised": checkpoint is not None and checkpoint.flushed > checkpoint.log_start,
     }  # fmt: skip
     row = choose(STORE_ROWS, facts)
@@ -133,7 +133,7 @@ def look(files: Files, root: str) -> Look:
             f"{root} is of {found}, this release knows format {FORMAT} and checkpoint version {SLOT_VERSION}: "
             f"{row.reason}"
         )
-    return Look(row, format_file, checkpoint, min(starts, default=0))
+    return Look(row, format_file, checkpoint, first or 0)
 
 
 def _content(files: Files, path: str) -> bytes | None:
