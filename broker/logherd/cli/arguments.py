@@ -4,13 +4,15 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
+from logherd.cli import exits
+
 __all__ = [
-    "NameServerOption", "Output", "OutputOption", "cell", "name_servers", "show", "show_table", "table", "tag_names",
-    "topic_name",
+    "NameServerOption", "Output", "OutputOption", "cell", "end_with", "name_servers", "show", "show_table", "table",
+    "tag_names", "topic_name",
 ]  # fmt: skip
 
 
@@ -129,3 +131,10 @@ def show_table(
         console.print(drawn)
     for note in notes:
         console.print(Text(note))
+
+
+def end_with(faults: Sequence[str]) -> NoReturn:
+    """End a command that went on in spite of these: each is told on standard error, and any of them is a failure."""
+    for fault in faults:
+        sys.stderr.write(f"logherd: {fault}\n")
+    raise typer.Exit(exits.FAILED if faults else exits.OK)

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from logherd.cli import exits
-from logherd.cli.arguments import NameServerOption, Output, OutputOption, name_servers, show, tag_names, topic_name
+from logherd.cli.arguments import (
+    NameServerOption,
+    Output,
+    OutputOption,
+    end_with,
+    name_servers,
+    show,
+    tag_names,
+    topic_name,
+)
 
 if TYPE_CHECKING:
     from logherd.client.consumer import Received
@@ -107,9 +115,7 @@ def receive_command(
                 for each, why in consumer.faults.items()
             ]
 
-    for fault in (faults := asyncio.run(receive_all())):
-        sys.stderr.write(f"logherd: {fault}\n")
-    raise typer.Exit(exits.FAILED if faults else exits.OK)
+    end_with(asyncio.run(receive_all()))
 
 
 def _texts(bodies: Iterable[str]) -> Iterable[str]:

@@ -12,8 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from logherd.cli import exits
-from logherd.cli.arguments import Output, OutputOption, cell, show, show_table
+from logherd.cli.arguments import Output, OutputOption, cell, end_with, show, show_table
 from logherd.cli.controllers import Controllers, ControllersError, TokenOption
 from logherd.cli.own_leaders import await_service, leader_of
 from logherd.service.replica_orders import HandingOver, RolesPage, VotesPage
@@ -67,7 +66,7 @@ def votes(admin: AdminsOption, output: OutputOption = Output.TEXT) -> None:
     not answer."""
     pages, faults = _pages(admin, "/replica/votes", VotesPage)
     show_table(output, pages, _VOTES_HEAD, [_votes_row(page) for page in pages])
-    _end(faults)
+    end_with(faults)
 
 
 @replica.command("recover")
@@ -110,7 +109,7 @@ def roles(admin: AdminsOption, output: OutputOption = Output.TEXT) -> None:
     1 if one does not answer."""
     pages, faults = _pages(admin, "/replica/roles", RolesPage)
     _show(output, pages)
-    _end(faults)
+    end_with(faults)
 
 
 @replica.command("promote")
@@ -161,12 +160,6 @@ def _pages(admins: Sequence[str], path: str, shape: type[_Page]) -> tuple[list[_
     if not pages:
         raise ControllersError("; ".join(faults))
     return pages, faults
-
-
-def _end(faults: Sequence[str]) -> None:
-    for fault in faults:
-        sys.stderr.write(f"logherd: {fault}\n")
-    raise typer.Exit(exits.FAILED if faults else exits.OK)
 
 
 def _confirm_loss(admin: str) -> None:
