@@ -84,7 +84,7 @@ def _in_sync(look: Look, pages: Mapping[PlaceState, Page]) -> list[int]:
 
 
 def _why(place: PlaceState, look: Look) -> str:
-    slots = look.observed.brokers if place.component == "broker" else look.observed.controllers
+    slots = look.observed.slots(place.component)
     slot = next((each for each in slots if each.ordinal == place.ordinal), None)
     return "" if slot is None else place_reason(slot)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from logherd_operator.observed.quorum import Group, Quorum
-from logherd_operator.observed.slots import Slot
+from logherd_operator.observed.slots import Component, Slot
 
 __all__ = ["Observed", "Orders", "Platform"]
 
@@ -58,6 +58,10 @@ class Observed:
     orders: Orders = field(default_factory=Orders)
     hot: Mapping[str, str] = field(default_factory=dict)
     since: Mapping[str, float] = field(default_factory=dict)
+
+    def slots(self, component: Component) -> tuple[Slot, ...]:
+        """All places of brokers, or of controllers."""
+        return self.brokers if component == "broker" else self.controllers
 
     def broker(self, broker_id: int) -> Slot | None:
         """The place of a broker."""

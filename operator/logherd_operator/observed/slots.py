@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Component", "Instance", "Report", "Slot", "Volume"]
+__all__ = ["COMPONENTS", "Component", "Instance", "Report", "Slot", "Volume"]
 
 Component = Literal["broker", "controller"]
+COMPONENTS: tuple[Component, ...] = ("broker", "controller")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

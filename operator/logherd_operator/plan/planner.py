@@ -146,7 +146,7 @@ def _held(situation: Situation, action: Action) -> Block | None:
     """Only who serves is asked politely: an eviction, which may be impossible."""
     if not isinstance(action, Restart) or not action.serving:
         return None
-    slots = situation.observed.brokers if action.component == "broker" else situation.observed.controllers
+    slots = situation.observed.slots(action.component)
     return next((evictable(action.component, each) for each in slots if each.ordinal == action.ordinal), None)
 
 

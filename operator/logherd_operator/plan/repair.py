@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from logherd_operator.observed.quorum import Group, Replica
-from logherd_operator.observed.slots import Slot
+from logherd_operator.observed.slots import COMPONENTS, Slot
 from logherd_operator.plan.actions import Promote, Rebuild, Switchover, TakeLead
 from logherd_operator.plan.guards import evictable, led_and_quorate, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
@@ -60,10 +60,10 @@ def _of_place(situation: Situation, slot: Slot) -> Iterator[Step]:
 
 def say_what_overlaps(situation: Situation) -> Iterator[Step]:
     """What nobody could evict, though nobody tries to."""
-    for slot in situation.observed.brokers:
-        yield from filter(None, [evictable("broker", slot)])
-    for slot in situation.observed.controllers:
-        yield from filter(None, [evictable("controller", slot)])
+    for component in COMPONENTS:
+        for slot in situation.observed.slots(component):
+            if (block := evictable(component, slot)) is not None:
+                yield block
 
 
 def rebuild(situation: Situation) -> Iterator[Step]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from logherd_operator.observed.observed import Observed
 from logherd_operator.observed.quorum import Group, Replica
-from logherd_operator.observed.slots import Component, Instance, Slot
+from logherd_operator.observed.slots import COMPONENTS, Component, Instance, Slot
 from logherd_operator.plan.pace import Pace
 from logherd_operator.spec.group import BrokerGroupSpec
 
@@ -123,11 +123,10 @@ def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
     for slot in observed.brokers:
         if slot.instance is not None and slot.instance.unschedulable:
             yield f"unschedulable:{slot.ordinal}"
-    yield from (resizing_fact("broker", each) for each in observed.brokers if _is_resizing(each))
-    yield from (resizing_fact("controller", each) for each in observed.controllers if _is_resizing(each))
+    places = [(component, slot) for component in COMPONENTS for slot in observed.slots(component)]
+    yield from (resizing_fact(component, slot) for component, slot in places if _is_resizing(slot))
     # What was tried is remembered for as long as it is not so.
-    asked = {growth_fact("broker", each) for each in observed.brokers}
-    asked |= {growth_fact("controller", each) for each in observed.controllers}
+    asked = {growth_fact(component, slot) for component, slot in places}
     asked |= {deletion_fact(each) for each in observed.brokers}
     yield from sorted(asked & observed.since.keys())
     group = observed.group
