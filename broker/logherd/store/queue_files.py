@@ -170,12 +170,14 @@ class UnitWriter:
             self._files.sync_dir(queues_directory(self._root))
 
     def remove_queue(self, topic: str, queue_id: int) -> None:
-        """Delete all files of one queue."""
+        """Delete all files of one queue, and its topic's directory if no other queue has files in it."""
         directory = queue_directory(self._root, topic, queue_id)
         self.cache.forget(f"{directory}/")
         self._files.remove_directory(directory)
         if self._files.list(f"{queues_directory(self._root)}/{topic}"):
             self._files.sync_dir(f"{queues_directory(self._root)}/{topic}")
+        else:
+            self.remove_topic(topic)
 
     def first_kept(self, topic: str, queue_id: int, min_position: int) -> int:
         """The first unit of the first file that has a record at or above `min_position`, or of the last file."""

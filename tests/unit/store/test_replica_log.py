@@ -346,6 +346,45 @@ def test_what_an_earlier_deletion_says_of_a_name_takes_no_files_of_a_queue_that_
     assert bodies(open_replica(disk)) == [b"kept"]
 
 
+def topics_on(disk):
+    return set(disk.list(f"{ROOT}/consumequeue"))
+
+
+def test_nothing_is_left_of_a_topic_whose_deletion_is_committed():
+    disk = SimDisk()
+    store = open_replica(disk)
+    for queue_id in range(3):
+        append(store, "gone", queue_id)
+    append(store, "other")
+    flush(store)
+    settle(store)
+    assert topics_on(disk) == {"gone", "other"}
+    append(store, "deletions")
+    store.delete_topic("gone")
+    settle(store)
+    assert topics_on(disk) == {"gone", "other"}
+    flush(store)
+    settle(store)
+    assert topics_on(disk) == {"deletions", "other"}
+
+
+def test_a_topic_of_which_one_queue_is_deleted_keeps_the_files_of_the_others():
+    disk = SimDisk()
+    store = open_replica(disk)
+    append(store, "T", 0)
+    deleted = store.end_position
+    append(store, "T", 1)
+    flush(store)
+    settle(store)
+    store.forget_deleted({"T": deleted})
+    settle(store)
+    assert disk.list(f"{ROOT}/consumequeue/T") == ["1"]
+    append(store, "T", 0)
+    flush(store)
+    settle(store)
+    assert disk.list(f"{ROOT}/consumequeue/T") == ["0", "1"]
+
+
 # ---- what is committed outlasts the process
 
 
