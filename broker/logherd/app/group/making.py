@@ -50,4 +50,6 @@ def make_mode(
     ensure(replication.mode == "static", "roles are for static mode", replication.mode)
     file.count_start(opened.clock.now_ms())
     roles = RolesFile.open(file.files, file.directory, file.store_id, first_roles(replication.static))
+    if not seat.trusted:
+        roles.doubt()
     return Made(ByRoles(seat, replication, log, file, roles), log)

@@ -3,7 +3,8 @@
     roles.json {"format":1,"roles":{"table":{...},"eligible":[1,2]},"complete":"9f0c..."}
 
 `complete` is the store that once had, durably, everything that was committed: from then on nothing counts without it as
-long as its table waits for it. A store that was lost comes back without that, whatever its table says of the broker.
+long as its table waits for it. A store that was lost comes back without that, whatever its table says of the broker,
+and so does one whose machine went down before it had flushed what it acknowledged.
 """
 
 import msgspec
@@ -70,6 +71,12 @@ class RolesFile:
         """This store has everything, durably. Blocks. Raises: StoreFull, OSError."""
         self._complete = self._store_id
         self._write()
+
+    def doubt(self) -> None:
+        """This store may lack the end of what it had, durably. Blocks. Raises: StoreFull, OSError."""
+        if self.complete:
+            self._complete = None
+            self._write()
 
     def _write(self) -> None:
         content = _Content(format=_FORMAT, roles=shape_of(self.recorded), complete=self._complete)

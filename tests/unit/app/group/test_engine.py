@@ -14,12 +14,15 @@ from msgspec.structs import replace
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import SystemClock
 from logherd.app.engine import BrokerFailed
+from logherd.app.group import unflushed
+from logherd.app.group.by_roles import ByRoles
 from logherd.app.group.engine import GroupEngine
 from logherd.app.group.mode import Host
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.guarded.keeper import Unguarded
 from logherd.controller.values import GroupKey
-from logherd.group.output import Leading
+from logherd.group.output import Leading, Serving
+from logherd.group.table import next_epoch
 from logherd.model.names import Epoch, Position
 from logherd.service.metadata import Metadata, StoreLog
 from logherd.store import MessageStore, StoreFull
@@ -55,6 +58,11 @@ def engine_of(root: Path, *, flush: Literal["sync", "async"] = "sync") -> GroupE
         replace(options_of(root, **STATIC), flush=flush), address="a:1", store_host=HOST, clock=SystemClock(),
         cached_files=8, keeper=Unguarded(), on_commit=lambda *_: None, on_failure=lambda: None,
     )  # fmt: skip
+
+
+def why_not(engine: GroupEngine) -> str:
+    assert isinstance(engine.mode, ByRoles)
+    return engine.mode.why_not
 
 
 @contextmanager
@@ -104,6 +112,22 @@ async def test_a_disk_that_fails_while_the_broker_stops_is_told(
     with pytest.raises(BrokerFailed, match="the disk is gone"):
         engine.check()
     assert (tmp_path / "data" / "abort").exists(), "it is not marked as closed in order"
+
+
+async def test_whoever_is_promoted_may_lack_something_if_its_machine_went_down_before_it_had_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_of(tmp_path, flush="async")
+    engine.mode.told(Serving(next_epoch(1, Epoch(0), "i")))
+    assert not why_not(engine)
+    engine.store.close()
+    with monkeypatch.context() as another:
+        another.setattr(unflushed, "boot_id", lambda: "another start of the machine")
+        engine = engine_of(tmp_path, flush="async")
+        assert why_not(engine) == "this store has not had everything yet that was acknowledged"
+        engine.store.close()
+    with opened(tmp_path) as engine:
+        assert why_not(engine), "until it has had everything again"
 
 
 async def test_a_stop_flushes_what_would_be_flushed_later_and_leaves_no_mark_of_it(tmp_path: Path) -> None:
