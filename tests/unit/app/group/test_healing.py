@@ -235,6 +235,15 @@ def test_what_is_set_aside_is_durable_there_before_it_is_gone_here(
     assert synced[-2:] == [str(aside), str(root)]
 
 
+def test_what_is_set_aside_is_what_this_program_made(tmp_path: Path) -> None:
+    root = filled(tmp_path / "damaged")
+    (root / "lost+found").mkdir()
+    set_aside(FILES, identity(root), "another log leads")
+    (aside,) = root.glob("aside-*")
+    assert {"replica.json", "lost+found"} <= {path.name for path in root.iterdir()}
+    assert not {path.name for path in root.iterdir()} & {path.name for path in aside.iterdir()}
+
+
 def derive_less(root: Path, *, queues: int, index: int) -> None:
     """As when a process is killed: its checkpoint says how far its derived files go at least."""
     checkpoint = replica_checkpoint(FILES, str(root))
