@@ -8,7 +8,10 @@ from logherd.controller.values import BrokerId
 from logherd.group.inputs import ReadWanted
 from logherd.group.reading import ASK_AGAIN_MS, READ_MS, Reading
 from logherd.group.table import Table
-from logherd.model.names import Position
+from logherd.group.voting_reads import VotedReads
+from logherd.kit.errors import InvariantError
+from logherd.model.names import Epoch, Position
+from logherd.raft.output import ReadReady, Refusal, Refused
 from logherd.replication.epochs import Point
 from logherd.replication.messages import ReadAsk, ReadGrant
 from unit.group.ring import Replica, StaticRing, VotingRing
@@ -191,3 +194,32 @@ def test_nobody_is_asked_where_nobody_leads_or_the_log_is_another_one() -> None:
     leave.want(follower.core.identity)
     assert not out.messages
     assert leave.readable(now) is None
+
+
+# ---- the leader's word, in raft mode --------------------------------------------------------------------------------
+
+
+def test_a_few_questions_wait_for_an_answer_and_those_of_an_earlier_term_keep_nobody_from_asking() -> None:
+    """A log that is behind answers none of them, perhaps for hours."""
+    reads, few = VotedReads(Position(8)), READ_MS // ASK_AGAIN_MS
+    asked = [bool(reads.want(number, Epoch(1), number * ASK_AGAIN_MS)) for number in range(2 * few)]
+    assert asked == [True] * few + [False] * few
+    now = 2 * few * ASK_AGAIN_MS
+    assert reads.want(100, Epoch(2), now)
+    reads.on_answer(Refused(0, Refusal.TIMED_OUT, None))
+    assert reads.want(101, Epoch(1), now + ASK_AGAIN_MS)
+
+
+def test_leave_that_was_given_in_a_term_ends_with_it() -> None:
+    reads = VotedReads(Position(8))
+    reads.want(1, Epoch(1), 0)
+    reads.on_answer(ReadReady(1, Position(8)))
+    assert reads.readable(Epoch(1), 1) == 8
+    assert reads.readable(Epoch(2), 1) is None
+
+
+def test_what_the_shell_was_told_to_be_committed_is_never_taken_back() -> None:
+    reads = VotedReads(Position(8))
+    reads.shown(Position(8))
+    with pytest.raises(InvariantError, match="what is committed stays so"):
+        reads.shown(Position(7))

@@ -1,6 +1,8 @@
 """replica.json: who this directory is, and what it has promised."""
 
+from functools import partial
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -10,6 +12,7 @@ from logherd.group.output import Promise
 from logherd.model.names import Epoch
 from logherd.replication.messages import ReplicaId
 from logherd.store.files_os import OsFiles
+from sim.disk import SimDisk, SimulatedCrash
 
 GROUP = GroupKey("C", "orders")
 
@@ -53,6 +56,47 @@ def test_another_replicas_directory_is_refused_by_name(
 
 def test_a_log_without_its_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReplicaFileError, match="is not there, but the log beside it has records"):
+        open_file(tmp_path)
+
+
+def test_what_a_start_has_read_is_there_for_good() -> None:
+    """A process died before the new file's name was on disk; the next one goes by it, and so must all others."""
+    found_at = partial(ReplicaFile.open, directory="/d", group=GROUP, broker_id=1, log_empty=True)
+    disk = SimDisk()
+    disk.make_directory("/d")
+    disk.sync_dir("/")
+    made = found_at(disk)
+    disk.crash_after(1, at="rename")
+    with pytest.raises(SimulatedCrash):
+        made.keep(Promise(Epoch(7)))
+    disk = disk.crash(Random(0), power=False)
+    assert found_at(disk).promise.epoch == 7
+    for seed in range(20):
+        assert found_at(disk.crash(Random(seed), power=True)).promise.epoch == 7
+
+
+def test_who_joins_a_rebuilt_group_knows_how_often_it_was_rebuilt_and_keeps_its_promise(tmp_path: Path) -> None:
+    made, founders = open_file(tmp_path, empty=True), (ReplicaId("2.00000000000000aa"),)
+    made.keep(Promise(Epoch(3)))
+    made.found(founders, 2)
+    found = open_file(tmp_path)
+    assert found.promise == made.promise == Promise(Epoch(3), reset=2)
+    assert found.founders == founders
+
+
+def test_a_start_has_a_number_above_those_of_a_store_that_was_lost(tmp_path: Path) -> None:
+    """They were times, too, before this one."""
+    made = open_file(tmp_path, empty=True)
+    assert made.count_start(70) == 70
+    assert open_file(tmp_path).count_start(60) == 71
+    assert open_file(tmp_path).count_start(80) == 80
+
+
+def test_a_file_of_a_later_release_is_refused_by_its_format(tmp_path: Path) -> None:
+    open_file(tmp_path, empty=True)
+    path = tmp_path / "replica.json"
+    path.write_text(path.read_text().replace('"format":1', '"format":2'))
+    with pytest.raises(ReplicaFileError, match="is of format 2; this release knows 1"):
         open_file(tmp_path)
 
 
