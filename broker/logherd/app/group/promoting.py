@@ -132,7 +132,7 @@ def _read(answer: Frame) -> Recorded:
     try:
         found = decode_header(RolesPromoteResponse, answer.ext)
         recorded = recorded_of(msgspec.json.decode(found.table, type=RolesShape))
-    except (WireError, ValueError) as error:
+    except (WireError, ValueError, RecursionError) as error:
         raise PromotionRefusedError(f"the controllers have recorded what is no table of roles: {error}") from error
     if answer.code != ResponseCode.SUCCESS:
         _log.warning("another promotion is recorded", table=found.number, leader=found.broker_id)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.group import promoting
@@ -15,7 +16,7 @@ from logherd.app.group.roles_file import RolesFile
 from logherd.controller.commands import Promote as PromoteCommand
 from logherd.controller.machine import Machine
 from logherd.controller.values import BrokerId
-from logherd.group.table import PromotionRefusedError
+from logherd.group.table import PromotionRefusedError, Recorded, Table, served
 from logherd.net.server import Server
 from logherd.net.session import NetSession
 from logherd.service.controllers.codes import refusal_reply
@@ -171,3 +172,43 @@ async def test_without_controllers_nobody_is_asked() -> None:
     mode = complete_broker(2)
     await promote(mode, None, Promote(after=1))
     assert mode.recorded.table.number == 2
+
+
+@dataclass
+class Slow:
+    """A book that answers when the broker has heard of a table from another one."""
+
+    mode: ByRoles
+    heard: Recorded
+
+    async def record(self, after: int, wanted: Recorded) -> Recorded:
+        assert after < wanted.table.number
+        self.mode.enforce(self.heard)
+        return wanted
+
+
+async def test_a_table_that_was_heard_of_meanwhile_stays_in_force_though_the_order_is_recorded() -> None:
+    mode = complete_broker(2)
+    later = Recorded(Table(number=3, leader=BrokerId(3)), (BrokerId(3),))
+    with pytest.raises(PromotionRefusedError, match="table 3 is in force: broker 3 leads"):
+        await promote(mode, Slow(mode, later), Promote(after=1, synchronous=(3,)))
+    assert mode.recorded == later
+
+
+async def test_who_leads_in_the_ordered_table_already_knows_better_who_has_everything() -> None:
+    mode = complete_broker(2)
+    order = Promote(after=1, synchronous=(3,))
+    known = served(mode.prepare(replace(order, loss=True)))
+    await promote(mode, Slow(mode, known), replace(order, loss=True))
+    assert mode.recorded == known
+
+
+@pytest.mark.parametrize("table", ["", "{}", '{"x":' + "[" * 5_000 + "]" * 5_000 + "}"])
+async def test_what_is_recorded_and_no_table_is_refused(table: str) -> None:
+    """To the controllers it is a text, whoever sent it."""
+    mode, machine = complete_broker(2), Machine()
+    machine.apply(PromoteCommand(group=GROUP, after=1, broker_id=BrokerId(3), table=table))
+    async with book_of(Controller(machine)) as book:
+        with pytest.raises(PromotionRefusedError, match="what is no table of roles"):
+            await promote(mode, book, Promote(after=1))
+    assert mode.recorded.table.number == 1
