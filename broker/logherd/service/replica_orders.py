@@ -11,6 +11,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 __all__ = ["HandOver", "HandingOver", "Promote", "Rebuild", "RolesPage", "Survivor", "VotesPage"]
 
 _Broker = Annotated[int, Meta(ge=1, le=999)]
+_Reset = Annotated[int, Meta(ge=1, lt=1 << 32)]
+_Epoch = Annotated[int, Meta(ge=1, lt=1 << 62)]
+"""What replicas can say to each other, with room for more of them: what is ordered once is kept for good."""
 
 
 class _Shape(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -89,8 +92,8 @@ class Rebuild(_Shape, frozen=True, kw_only=True):
     acknowledged. Refused where a leader is heard, and of a group that still has its majority.
     """
 
-    reset: int
-    epoch: int
+    reset: _Reset
+    epoch: _Epoch
     survivors: tuple[Survivor, ...]
     give_up: tuple[_Broker, ...]
     loss: bool = False

@@ -3,6 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+import pytest
+
 from logherd.app.group.rebuilding import rebuild, votes_page
 from logherd.group.seat import cluster_of
 from logherd.service.replica_orders import Rebuild, Survivor, VotesPage
@@ -36,6 +39,15 @@ def order_for(ring: StoreRing, *survivors: StoreReplica) -> Rebuild:
 
 def status_of(node: StoreReplica, order: Rebuild) -> int:
     return rebuild(mode_of(node), order)[0]
+
+
+@pytest.mark.parametrize("far", [{"reset": 1 << 32}, {"reset": 1 << 70}, {"epoch": 1 << 62}, {"epoch": 1 << 70}])
+def test_a_number_that_no_message_can_carry_is_refused(far: dict[str, int]) -> None:
+    """It would be durable, and whoever had promised it could never speak again."""
+    document = {"reset": 1, "epoch": 1, "survivors": [], "giveUp": [1]}
+    msgspec.convert(document, Rebuild)
+    with pytest.raises(msgspec.ValidationError, match=next(iter(far))):
+        msgspec.convert(document | far, Rebuild)
 
 
 def test_an_order_that_reached_only_who_has_most_is_given_again() -> None:
