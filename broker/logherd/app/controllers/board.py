@@ -21,6 +21,7 @@ from logherd.controller.office import Office
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import Group
 from logherd.controller.verdicts import Verdict
+from logherd.kit.errors import InvariantError
 from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.output import Refusal, Role, RoleChanged
 from logherd.service.controllers.steps import (
@@ -225,13 +226,13 @@ class Board:
         now = boot_ms()
         for step, asker in waiting:
             if isinstance(outcome, ReadAt) and office is self.office:
-                self.carry_out(step.then(now), asker)
+                self._go_on(asker, step.then, now)
             else:
                 asker.refuse(outcome.reason if isinstance(outcome, Rejected) else Refusal.NOT_LEADER)
 
     def _decided(self, office: Office, step: Decide[AnswerT], outcome: Outcome[Verdict], asker: Asker[AnswerT]) -> None:
         if isinstance(outcome, Applied) and office is self.office:
-            self.carry_out(step.then(outcome.result, boot_ms()), asker)
+            self._go_on(asker, step.then, outcome.result, boot_ms())
         else:
             asker.missed(outcome)
 
@@ -240,9 +241,20 @@ class Board:
         outcome: Outcome[Any] | ReadOutcome, asker: Asker[AnswerT],
     ) -> None:  # fmt: skip
         if isinstance(outcome, Applied | ReadAt):
-            self.carry_out(step.then(boot_ms()), asker)
+            self._go_on(asker, step.then, boot_ms())
         else:
             asker.missed(outcome)
+
+    def _go_on(self, asker: Asker[AnswerT], then: Callable[..., Step[AnswerT]], *told: Any) -> None:
+        """Carry out what follows from an outcome. A defect in it costs this one answer: the member, who calls, would
+        take it for its own and end, and whoever asks again would end one controller after the other."""
+        try:
+            self.carry_out(then(*told), asker)
+        except InvariantError:
+            raise  # the state may be wrong
+        except Exception as error:
+            _log.error("request failed by a defect", cause=error)
+            asker.answer(asker.endings.unknown())
 
     def _propose(self, office: Office, command: Command, then: Callable[[Outcome[Verdict]], None]) -> None:
         def told(outcome: Outcome[Verdict]) -> None:
@@ -275,7 +287,7 @@ class Board:
                 done.append((waiter, group))
         self._waiters = rest
         for waiter, group in done:
-            waiter.asker.answer(waiter.step.then(group, boot_ms()))
+            self._go_on(waiter.asker, waiter.step.then, group, boot_ms())
 
     def _found(self, waiter: _Waiter) -> Group:
         group = waiter.office.machine.group(waiter.step.group)

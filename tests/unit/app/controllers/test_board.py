@@ -2,15 +2,23 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from logherd.app.controllers.board import CONFIRM_SECONDS, Asker, Board
-from logherd.app.quorum.outcomes import ReadAt, ReadOutcome, Rejected
+from logherd.app.quorum.outcomes import Applied, Outcome, ReadAt, ReadOutcome, Rejected
+from logherd.controller.commands import Claim, Tune
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.settings import OfficeOptions
+from logherd.controller.values import BrokerId
+from logherd.controller.verdicts import Verdict
+from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch, Position
 from logherd.raft.output import Refusal, Role, RoleChanged
-from logherd.service.controllers.steps import Confirm, Endings
+from logherd.service.controllers.steps import AwaitMaster, Catch, Confirm, Decide, Endings, Step
+from unit.controller.desk import KEY
 
 
 class Quorum:
@@ -18,9 +26,18 @@ class Quorum:
 
     def __init__(self) -> None:
         self.reads: list[Callable[[ReadOutcome], None]] = []
+        self.proposals: list[Callable[[Outcome[Verdict]], None]] = []
 
     def read(self, then: Callable[[ReadOutcome], None]) -> None:
         self.reads.append(then)
+
+    def propose(self, body: bytes, then: Callable[[Outcome[Verdict]], None]) -> None:
+        self.proposals.append(then)
+
+    def decide(self, verdict: Verdict) -> None:
+        proposals, self.proposals = self.proposals, []
+        for then in proposals:
+            then(Applied(Position(0), verdict))
 
     def confirm(self) -> None:
         reads, self.reads = self.reads, []
@@ -30,7 +47,7 @@ class Quorum:
 
 class Rig:
     def __init__(self) -> None:
-        machine = Machine()
+        self.machine = machine = Machine()
         self.board = Board(lambda: machine, LeaseTerms(), OfficeOptions())
         self.quorum = Quorum()
         self.board.quorum = self.quorum  # type: ignore[assignment]
@@ -44,9 +61,12 @@ class Rig:
         self.board.role_changed(RoleChanged(Role.FOLLOWER, Epoch(2), None, "test"))
 
     def ask(self, name: str) -> None:
+        self.take(name, Confirm(lambda _now: name))
+
+    def take(self, name: str, step: Step[str]) -> None:
         endings = Endings(refused=lambda reason: f"{name} {reason.name}", unknown=lambda: f"{name} unknown")
         asker: Asker[str] = Asker(self.answers.append, lambda: None, endings)
-        self.board.carry_out(Confirm(lambda _now: name), asker)
+        self.board.carry_out(step, asker)
 
     async def until_asked(self) -> None:
         async with asyncio.timeout(5):
@@ -117,3 +137,45 @@ async def test_a_refused_round_refuses_all_that_share_it() -> None:
     await rig.until_asked()
     rig.quorum.reads.pop()(Rejected(Refusal.BUSY, None))
     assert rig.answers == ["a BUSY", "b BUSY"]
+
+
+def defect(*_told: object) -> Any:
+    raise ZeroDivisionError
+
+
+def broken_rule(*_told: object) -> Any:
+    raise InvariantError("the state is wrong")
+
+
+async def test_a_defect_in_an_answer_costs_that_answer_and_no_other() -> None:
+    rig = Rig()
+    rig.take("a", Confirm(defect))
+    rig.take("b", Catch(defect))
+    rig.take("c", Decide(Tune(values={}), defect))
+    rig.ask("d")
+    await rig.until_asked()
+    rig.quorum.confirm()
+    await rig.until_asked()
+    rig.quorum.confirm()
+    rig.quorum.decide(Verdict())
+    assert rig.answers == ["b unknown", "a unknown", "d", "c unknown"]
+
+
+async def test_a_defect_in_an_answer_does_not_keep_a_decision_from_being_applied() -> None:
+    rig = Rig()
+    command = Claim(group=KEY, broker_id=BrokerId(1), check_code="code")
+    verdict = rig.machine.apply(command)
+    rig.take("a", AwaitMaster(KEY, Epoch(0), 0, defect))
+    rig.take("b", AwaitMaster(KEY, Epoch(0), 0, lambda _group, _now: "b"))
+    rig.board.applied(command, verdict)
+    assert rig.answers == []
+    rig.board.tick()
+    assert rig.answers == ["a unknown", "b"]
+
+
+async def test_a_broken_rule_of_the_state_is_no_matter_of_one_answer() -> None:
+    rig = Rig()
+    rig.take("a", Decide(Tune(values={}), broken_rule))
+    with pytest.raises(InvariantError):
+        rig.quorum.decide(Verdict())
+    assert rig.answers == []
