@@ -40,6 +40,7 @@ from logherd.telemetry.log import Log
 __all__ = ["CONFIRM_SECONDS", "Asker", "Board", "Counts", "Quorum"]
 
 _WAITERS_MAX = 10_000
+_WARN_MS = 1_000
 CONFIRM_SECONDS = 0.01
 """From one confirmation to the next, at least: nothing to a lease of seconds."""
 
@@ -117,6 +118,7 @@ class Board:
         self._waiters: list[_Waiter] = []
         self._confirming: _Confirming = []
         self._confirm_due = 0.0
+        self._warn_due = 0
 
     @property
     def machine(self) -> Machine:
@@ -260,11 +262,18 @@ class Board:
         def told(outcome: Outcome[Verdict]) -> None:
             if isinstance(outcome, Rejected):
                 office.dropped(command)
-                _log.warning("proposal refused", kind=type(command).__name__, reason=outcome.reason.value)
+                self._warn(command, outcome.reason)
             then(outcome)
 
         if self.quorum is not None:
             self.quorum.propose(encode_command(command), told)
+
+    def _warn(self, command: Command, reason: Refusal) -> None:
+        """Not more often than now and then: whatever is refused for all groups is proposed again ten times a second."""
+        now = boot_ms()
+        if now >= self._warn_due:
+            self._warn_due = now + _WARN_MS
+            _log.warning("proposal refused", kind=type(command).__name__, reason=reason.value)
 
     def _await(self, office: Office, step: AwaitMaster[AnswerT], asker: Asker[AnswerT]) -> None:
         group = office.machine.group(step.group)

@@ -35,9 +35,12 @@ class Quorum:
         self.proposals.append(then)
 
     def decide(self, verdict: Verdict) -> None:
+        self.tell(Applied(Position(0), verdict))
+
+    def tell(self, outcome: Outcome[Verdict]) -> None:
         proposals, self.proposals = self.proposals, []
         for then in proposals:
-            then(Applied(Position(0), verdict))
+            then(outcome)
 
     def confirm(self) -> None:
         reads, self.reads = self.reads, []
@@ -179,3 +182,12 @@ async def test_a_broken_rule_of_the_state_is_no_matter_of_one_answer() -> None:
     with pytest.raises(InvariantError):
         rig.quorum.decide(Verdict())
     assert rig.answers == []
+
+
+def test_what_is_refused_for_everybody_is_said_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    for number in range(100):
+        rig.take(str(number), Decide(Tune(values={}), defect))
+    rig.quorum.tell(Rejected(Refusal.BUSY, None))
+    assert rig.answers == [f"{number} BUSY" for number in range(100)]
+    assert [record.getMessage() for record in caplog.records] == ["proposal refused"]
