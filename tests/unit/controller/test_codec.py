@@ -24,7 +24,7 @@ from logherd.controller.commands import (
 )
 from logherd.controller.errors import CommandError, ImageError
 from logherd.controller.machine import Machine
-from logherd.controller.values import BrokerId, Registration
+from logherd.controller.values import BrokerId, Group, Registration
 from logherd.controller.verdicts import Refusal
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch
@@ -134,6 +134,37 @@ def test_a_command_that_cannot_be_read_is_refused_by_name(body: bytes, says: str
 def test_an_image_that_cannot_be_read_is_refused(image: bytes) -> None:
     with pytest.raises(ImageError):
         Machine.load(image)
+
+
+def test_an_image_of_another_version_is_refused_however_well_it_reads() -> None:
+    image = Desk().machine.save()
+    with pytest.raises(ImageError, match="version 2"):
+        Machine.load(b"\x02" + image[1:])
+    with pytest.raises(ImageError, match="version none"):
+        Machine.load(b"")
+
+
+def test_what_was_set_and_who_was_promoted_outlive_the_log() -> None:
+    desk = Desk()
+    desk.submit(Tune(values={"gatherMs": 7}))
+    desk.submit(Promote(group=KEY, after=1, broker_id=B1, table="table"))
+    machine = Machine.load(desk.machine.save())
+    assert (machine.settings, machine.roles(KEY)) == ({"gatherMs": 7}, desk.machine.roles(KEY))
+    assert machine.save() == desk.machine.save()
+
+
+def test_a_command_whose_outcome_breaks_a_rule_of_the_state_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    image = desk.machine.save()
+    monkeypatch.setattr(Group, "check", broken_rule)
+    with pytest.raises(InvariantError):
+        desk.alter(1, 1, 2)
+    assert desk.machine.save() == image
+
+
+def broken_rule(group: Group) -> None:
+    raise InvariantError(f"{group.key} is wrong")
 
 
 def test_an_image_of_a_state_that_cannot_be_is_refused() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logherd.controller.commands import Tune
+from logherd.controller.commands import Clean, Tune
 from logherd.controller.reports import Granted
 from logherd.controller.values import BrokerId
 from logherd.model.names import Epoch
@@ -103,7 +103,14 @@ def test_a_second_transfer_while_one_runs_is_refused(http: HttpCaller) -> None:
     http.post(ELECT, brokerId=3, expectedEpoch=1)
     status, page = http.post(ELECT, brokerId=2, expectedEpoch=1)
     assert (status, page["reason"]) == (409, "RUNNING")
+    assert page["error"] == "another change is running: a transfer to broker 3 is running"
     assert http.steps == [Confirm, Decide]
+
+
+def test_a_transfer_that_ends_without_anybody_who_leads_is_not_done(desk: Desk, http: HttpCaller) -> None:
+    http.while_waiting = lambda: desk.register(2, life=2, seen=7)
+    status, page = http.post(ELECT, brokerId=3, expectedEpoch=1)
+    assert (status, page["group"]["epoch"], page["group"]["leader"]) == (202, 7, None)
 
 
 def test_elect_of_nobody_in_particular_takes_the_longest_log_that_does_not_lead(desk: Desk, http: HttpCaller) -> None:
@@ -118,7 +125,7 @@ def test_elect_of_nobody_in_particular_takes_the_longest_log_that_does_not_lead(
 def test_elect_of_nobody_in_particular_when_there_is_nobody(desk: Desk, http: HttpCaller) -> None:
     desk.alter(1, 1)
     status, page = http.post(ELECT, expectedEpoch=1)
-    assert (status, page["reason"]) == (409, "NOBODY")
+    assert (status, page["reason"], page["error"]) == (409, "NOBODY", "nobody can be elected without loss")
 
 
 def test_elect_of_who_leads_changes_nothing(http: HttpCaller) -> None:
@@ -435,9 +442,26 @@ def test_no_content_of_a_call_is_an_error_of_ours(method: str, path: str, query:
     assert status < 400 or (page["error"] and page["reason"])
 
 
+def test_all_of_the_replicas_may_have_to_be_in_sync(desk: Desk, http: HttpCaller) -> None:
+    assert http.post(f"{GROUP}/rules", replicas=3, minInSync=3)[0] == 200
+    assert desk.group.rules.min_in_sync == 3
+
+
 def test_rules_that_contradict_each_other_are_named(http: HttpCaller) -> None:
     status, page = http.post(f"{GROUP}/rules", replicas=2, minInSync=3)
     assert (status, page["field"], page["value"]) == (400, "minInSync", 3)
+
+
+@pytest.mark.parametrize("value", [500, 600_000])
+def test_config_takes_the_ends_of_each_range(desk: Desk, http: HttpCaller, value: int) -> None:
+    assert http.post("/config", values={"transferMs": value})[0] == 200
+    assert desk.machine.settings == {"transferMs": value}
+
+
+def test_of_a_group_that_was_forgotten_nothing_can_be_ordered(desk: Desk, http: HttpCaller) -> None:
+    desk.submit(Clean(group=KEY, expected_epoch=desk.group.epoch))
+    status, page = http.post(f"{GROUP}/rules", replicas=5, minInSync=2)
+    assert (status, page["reason"], desk.group.rules.replicas) == (404, "UNKNOWN_GROUP", 3)
 
 
 def test_another_settings_change_does_not_matter(desk: Desk, http: HttpCaller) -> None:
