@@ -188,6 +188,8 @@ def _declined(answer: Frame) -> Redirected | Refused:
 def _view(header: LeaseAnswer, body: SyncStateSet, epoch: int) -> RoleView:
     learners = _numbers("logherdLearners", header.learners)
     processes = _numbers("logherdMemberRegistrations", header.processes)
+    if len(processes) != len(body.members):
+        raise HeaderError("logherdMemberRegistrations", header.processes, f"{len(body.members)} numbers, as members")
     return RoleView(
         epoch=Epoch(epoch),
         master=BrokerId(header.master_broker_id) if header.master_broker_id is not None else None,

@@ -97,6 +97,16 @@ def test_what_is_no_list_of_numbers_is_no_controllers_answer(desk: Desk, broker:
         asking.leased(answer)
 
 
+@pytest.mark.parametrize("text", ["1;2", "1;2;3;4", ""])
+def test_who_names_members_without_the_process_of_each_is_no_controller(
+    desk: Desk, broker: Broker, text: str
+) -> None:  # fmt: skip
+    answer = broker.ask(asking.heartbeat(desk.report(1)))
+    answer.ext["logherdMemberRegistrations"] = text
+    with pytest.raises(HeaderError, match="logherdMemberRegistrations"):
+        asking.leased(answer)
+
+
 def test_that_clients_find_the_leader_is_read_back(desk: Desk, broker: Broker) -> None:
     for told in (False, True):
         if told:
