@@ -198,8 +198,9 @@ class Broker:
             return names
         path = Path(self._options.data_dir) / "names.json"
         embedded = EmbeddedNames.prepare(
-            listening, self._clock, key_values_path=path, groups=Expected((identity.name,)), connections=connections
-        )
+            listening, self._clock, key_values_path=path, groups=Expected((identity.name,)),
+            limits=net_limits(self._options.limits, connections=connections),
+        )  # fmt: skip
         embedded.attach(
             identity, self._engine.metadata, self._clock, ha_address=ha_address(self._options, identity),
             alone=isinstance(self._engine, Engine),
@@ -273,8 +274,9 @@ class Broker:
     # ---- while it runs
 
     def _relimit(self, options: BrokerOptions) -> None:
-        if self._server is not None:
-            self._server.relimit(net_limits(options.limits, connections=self._server.connections_max))
+        for server in (self._server, *self._names.servers.values()):
+            if server is not None:
+                server.relimit(net_limits(options.limits, connections=server.connections_max))
 
     def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
         answers = self._forwarding.answers

@@ -9,7 +9,7 @@ from logherd.app.guarded.lent import NAMES
 from logherd.app.key_value_file import KeyValueFile
 from logherd.app.requests import Port, WaitingAnswers
 from logherd.kit.clock import Clock
-from logherd.net.limits import AdmissionLimits, NetLimits
+from logherd.net.limits import NetLimits
 from logherd.net.server import Server
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
@@ -86,11 +86,10 @@ class EmbeddedNames:
 
     @staticmethod
     def prepare(
-        listening: socket.socket, clock: Clock, *, key_values_path: Path, groups: KnownGroups, connections: int
+        listening: socket.socket, clock: Clock, *, key_values_path: Path, groups: KnownGroups, limits: NetLimits
     ) -> "EmbeddedNames":
         """Make the service around an address that was bound; it does not accept connections yet."""
         names = Names(clock, key_values_path=key_values_path, groups=groups)
-        limits = NetLimits(admission=AdmissionLimits(connections_max=connections))
         return EmbeddedNames(names, Server(names.port(), limits), listening)
 
     @property

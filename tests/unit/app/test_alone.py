@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from logherd.app.engine import Engine
-from logherd.net.connection import connect
+from logherd.net.connection import Connection, connect
+from logherd.net.errors import NetError
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Frame
 from unit.app.forwarding.rig import send_frame, start_alone
 
 FOR_EVER = 3_600.0
@@ -39,3 +42,29 @@ async def test_connections_that_were_answered_together_are_waited_for(
     for link in (first, second):
         await link.close()
     await broker.stop()
+
+
+@pytest.mark.parametrize("port", ["address", "nameServer"])
+async def test_each_port_takes_as_many_connections_of_an_address_as_the_settings_say(tmp_path: Path, port: str) -> None:
+    broker = await start_alone(tmp_path / "alone", limits={"connectionsPerAddress": 1})
+    host, _, number = broker.addresses()[port].rpartition(":")
+    links: list[Connection] = []
+
+    async def accepted() -> bool:
+        link = await connect(host, int(number))
+        links.append(link)
+        try:
+            await link.call(Frame(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext={"topic": "orders"}), seconds=5)
+        except NetError:
+            return False
+        return True
+
+    try:
+        assert [await accepted(), await accepted()] == [True, False]
+        status, said = await broker._live.action({"values": {"limits.connectionsPerAddress": 2}}, {})
+        assert status == 200, said
+        assert [await accepted(), await accepted()] == [True, False]
+    finally:
+        for link in links:
+            await link.close()
+        await broker.stop()

@@ -137,7 +137,8 @@ class Controller:
         if names is not None:
             self._names = EmbeddedNames.prepare(
                 names, clock, key_values_path=Path(options.data_dir) / "names.json",
-                groups=self._decisions.known_groups, connections=shares.name_connections,
+                groups=self._decisions.known_groups,
+                limits=net_limits(options.limits, connections=shares.name_connections),
             )  # fmt: skip
             await self._names.join(self._guard)
             bound["nameServer"] = self._names.address
@@ -160,8 +161,9 @@ class Controller:
         await self._member.stop(STOP_SECONDS)
 
     def _relimit(self, options: ControllerOptions) -> None:
-        if self._server is not None:
-            self._server.relimit(net_limits(options.limits, connections=self._server.connections_max))
+        for server in (self._server, self._names.server if self._names is not None else None):
+            if server is not None:
+                server.relimit(net_limits(options.limits, connections=server.connections_max))
 
     def _collect(self) -> Readings:
         readings = Readings()

@@ -106,9 +106,9 @@ async def group_of(count: int, directory: Path, *, limits: dict[str, object] | N
             await node.broker.stop()
 
 
-async def start_alone(directory: Path) -> Broker:
-    """A broker without a group, as `logherd broker` runs it."""
-    return await Broker.start(_options(0, directory, {}), on_failure=lambda: None)
+async def start_alone(directory: Path, *, limits: dict[str, object] | None = None) -> Broker:
+    """A broker without a group, as `logherd broker` runs it. `limits` are settings."""
+    return await Broker.start(_options(0, directory, limits or {}), on_failure=lambda: None)
 
 
 async def _start(number: int, directory: Path, limits: dict[str, object]) -> Node:
