@@ -20,6 +20,7 @@ from logherd.app.descriptors import DescriptorShares, shares_for
 from logherd.app.engine import Engine
 from logherd.app.external_names import ExternalNames
 from logherd.app.forwarding.assembly import Forwarding, Surroundings
+from logherd.app.forwarding.reception import LINKS_PER_ADDRESS
 from logherd.app.group.engine import GroupEngine
 from logherd.app.group.reads import follower_pulls
 from logherd.app.group.view import GroupView
@@ -233,7 +234,7 @@ class Broker:
                 "fewer connections than the settings allow: the system grants too few descriptors",
                 connections=connections, settings=self._options.limits.connections,
             )  # fmt: skip
-        self._server = Server(self._forwarding.gate, limits, typed_sends=True)
+        self._server = Server(self._forwarding.gate, limits, typed_sends=True, peers=LINKS_PER_ADDRESS)
         await self._server.listen_on(listening)
         admin_host = self._options.admin_listen.host
         try:

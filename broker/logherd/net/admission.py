@@ -12,10 +12,12 @@ class Admission:
     `received` and `sent` are the bytes of connections that are gone.
     """
 
-    __slots__ = ("_limits", "_per_address", "accepted", "received", "refused", "sent", "total")
+    __slots__ = ("_limits", "_peers", "_per_address", "accepted", "received", "refused", "sent", "total")
 
-    def __init__(self, limits: AdmissionLimits) -> None:
+    def __init__(self, limits: AdmissionLimits, *, peers: int = 0) -> None:
+        """`peers`: so many more of each address are admitted, for brokers; see `crowded`."""
         self._limits = limits
+        self._peers = peers
         self._per_address: dict[str, int] = {}
         self.total = 0
         self.accepted = self.refused = self.received = self.sent = 0
@@ -35,11 +37,15 @@ class Admission:
         self.total += 1
         return None
 
+    def crowded(self, address: str) -> bool:
+        """Whether more than its limit are open: the one that was admitted last has yet to prove itself a broker."""
+        return self._per_address[address] > self._limits.connections_per_address_max
+
     def _refusal(self, address: str) -> str | None:
         if self.total >= self._limits.connections_max:
             return f"{self.total} connections are open, at most {self._limits.connections_max} may be"
         count = self._per_address.get(address, 0)
-        if count >= self._limits.connections_per_address_max:
+        if count >= self._limits.connections_per_address_max + self._peers:
             limit = self._limits.connections_per_address_max
             return f"{count} connections of this address are open, at most {limit} may be"
         return None

@@ -41,14 +41,14 @@ class Hub:
     def __init__(
         self, handler: FrameHandler, limits: NetLimits, *,
         now: Callable[[], float], defer: Callable[[Callable[[], None]], object], log: Log,
-        typed_sends: bool = False,
+        typed_sends: bool = False, peers: int = 0,
     ) -> None:  # fmt: skip
         self.handler = handler
         self.limits = limits
         self.typed_sends = typed_sends
         self.now = now
         self.log = log
-        self.admission = Admission(limits.admission)
+        self.admission = Admission(limits.admission, peers=peers)
         self.budget = Budget(limits.flow.total_bytes_max)
         self.sessions: set[NetSession] = set()
         self.starved: set[NetSession] = set()

@@ -43,13 +43,14 @@ class Server:
 
     def __init__(
         self, handler: FrameHandler, limits: NetLimits | None = None, *, log: Log | None = None,
-        typed_sends: bool = False,
+        typed_sends: bool = False, peers: int = 0,
     ) -> None:  # fmt: skip
-        """With `typed_sends` the handler gets ordinary sends as SendFrame."""
+        """With `typed_sends` the handler gets ordinary sends as SendFrame. Beyond the limit of an address up to `peers`
+        more connections are accepted, on which only another broker is heard."""
         self._loop = asyncio.get_running_loop()
         self._hub = Hub(
             handler, limits or NetLimits(), now=self._loop.time, defer=self._loop.call_soon,
-            log=log or Log("logherd.net"), typed_sends=typed_sends,
+            log=log or Log("logherd.net"), typed_sends=typed_sends, peers=peers,
         )  # fmt: skip
         self._listeners: list[Listener] = []
         self._timer: asyncio.TimerHandle | None = None

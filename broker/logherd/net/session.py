@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from logherd.net.approval import OnApproval
 from logherd.net.channel import Channel
 from logherd.net.hub import FrameHandler, Hub
 from logherd.net.leaving import Leaving
@@ -60,6 +61,11 @@ class NetSession(Channel):
         """Bytes written to this client that were in this process when they were last counted."""
         return self._traffic.unsent
 
+    @property
+    def handed_over(self) -> bool:
+        """Whether it is another broker's: `hand_over` was called."""
+        return self._own_limits
+
     def hand_over(self, handler: FrameHandler, flow: FlowLimits) -> None:
         """From the next slice of requests on this connection belongs to `handler` and has limits of its own.
 
@@ -80,6 +86,11 @@ class NetSession(Channel):
         if not self._own_limits:
             self._handler = Leaving(self._handler, told)
             self._reader.read_plainly()
+
+    def turn_away(self) -> None:
+        """End the connection after what is already queued: too many of its address are open."""
+        self._hub.admission.refused += 1
+        self.end("too many connections of this address are open")
 
     def let_lie(self, request: Frame) -> None:
         """A delivered request, not oneway, will get no answer: the end of the connection tells its client so."""
@@ -180,6 +191,8 @@ class NetSession(Channel):
     def _opened(self) -> None:
         self._hub.sessions.add(self)
         self._handler.on_open(self)
+        if self._hub.admission.crowded(self.remote_ip):
+            self._handler = OnApproval(self._handler)
 
     def _requests(self, frames: list[Frame]) -> None:
         self._handler.on_frames(self, frames)

@@ -112,14 +112,15 @@ class Recorder:
 class Bench:
     """A hub whose clock and end of pass the test turns by hand."""
 
-    def __init__(self, limits: NetLimits | None = None, *, answer_at_once: bool = False) -> None:
+    def __init__(self, limits: NetLimits | None = None, *, answer_at_once: bool = False, peers: int = 0) -> None:
         self.now = 1000.0
         self.deferred: list[Callable[[], None]] = []
         self.lines = Lines()
         self.handler = Recorder(answer_at_once=answer_at_once)
         self.hub = Hub(
-            self.handler, limits or NetLimits(), now=lambda: self.now, defer=self.deferred.append, log=self.lines
-        )
+            self.handler, limits or NetLimits(), now=lambda: self.now, defer=self.deferred.append, log=self.lines,
+            peers=peers,
+        )  # fmt: skip
 
     def connect(self, ip: str = "10.0.0.1", port: int = 4000) -> tuple[NetSession, FakeTransport]:
         session, transport = NetSession(self.hub), FakeTransport((ip, port))

@@ -4,8 +4,11 @@ import pytest
 
 from logherd.kit.errors import InvariantError
 from logherd.net.admission import Admission
-from logherd.net.limits import AdmissionLimits, NetLimits
-from unit.net.fakes import Bench
+from logherd.net.limits import AdmissionLimits, FlowLimits, NetLimits
+from logherd.net.session import NetSession
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Frame
+from unit.net.fakes import Bench, Recorder, request
 
 LIMITS = AdmissionLimits(connections_max=4, connections_per_address_max=2)
 
@@ -54,3 +57,83 @@ def test_a_connection_beyond_the_limit_is_cut_with_one_line_and_the_handler_neve
     late.connection_lost(None)
     assert bench.hub.admission.total == limit
     assert bench.handler.closed == []
+
+
+OPEN = int(RequestCode.FORWARDING_OPEN)
+
+
+class Guests(Recorder):
+    """Takes every connection for a broker's that asks to be one, if `willing`."""
+
+    def __init__(self, *, willing: bool) -> None:
+        super().__init__(answer_at_once=True)
+        self.willing = willing
+        self.links = Recorder()
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        super().on_frames(session, frames)
+        if self.willing and any(frame.code == OPEN for frame in frames):
+            session.hand_over(self.links, FlowLimits())
+
+
+def crowded(*, willing: bool) -> Bench:
+    """A server with one connection of an address that may have one, and room for two brokers beside it."""
+    bench = Bench(NetLimits(admission=AdmissionLimits(connections_per_address_max=1)), peers=2)
+    bench.handler = bench.hub.handler = Guests(willing=willing)
+    bench.connect(port=5000)
+    return bench
+
+
+def test_beyond_the_limit_of_an_address_a_broker_is_taken_and_served() -> None:
+    bench = crowded(willing=True)
+    assert isinstance(bench.handler, Guests)
+    session, transport = bench.connect(port=6000)
+    session.data_received(request(1, code=OPEN))
+    session.data_received(request(2))
+    bench.end_pass()
+    assert [frame.opaque for frame in transport.frames()] == [1]
+    assert [frame.opaque for frame in bench.handler.links.frames] == [2]
+    assert not transport.closing
+    assert bench.hub.admission.refused == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "carried_out"),
+    [
+        (request(1), 0),
+        (request(1, flag=2), 0),
+        (request(1) + request(2, code=OPEN), 0),
+        (request(1, code=OPEN) + request(2), 0),
+        (request(1, code=OPEN), 1),
+    ],
+    ids=["a request", "oneway", "before it asks", "behind it", "refused"],
+)
+def test_beyond_the_limit_of_an_address_nobody_else_is_heard(data: bytes, carried_out: int) -> None:
+    bench = crowded(willing=False)
+    session, transport = bench.connect(port=6000)
+    session.data_received(data)
+    bench.end_pass()
+    assert transport.closing
+    assert len(bench.handler.frames) == len(transport.frames()) == carried_out
+    assert bench.hub.admission.refused == 1
+    session.connection_lost(None)
+    assert bench.handler.closed == [session]
+    assert bench.hub.admission.total == 1
+
+
+def test_who_says_nothing_beyond_the_limit_of_an_address_takes_a_place_for_a_moment_only() -> None:
+    bench = crowded(willing=True)
+    waiting = [bench.connect(port=port)[1] for port in (6000, 6001)]
+    _, transport = bench.connect(port=6002)
+    assert transport.aborted
+    bench.sweep_after(5)
+    assert all(each.aborted for each in waiting)
+
+
+def test_below_its_limit_an_address_is_asked_for_no_proof() -> None:
+    bench = Bench(NetLimits(admission=LIMITS), peers=2)
+    for port in (5000, 5001):
+        session, transport = bench.connect(port=port)
+        session.data_received(request(1))
+        assert not transport.closing
+    assert len(bench.handler.frames) == 2

@@ -8,6 +8,7 @@ import pytest
 from logherd.app.forwarding.leadership import SettableLeadership
 from logherd.app.forwarding.reception import LINK_FLOW
 from logherd.net.connection import Connection
+from logherd.net.errors import ConnectionLost
 from logherd.net.session import NetSession
 from logherd.service.forwarding.errand import HEADER_BYTES
 from logherd.service.forwarding.forwarder import ForwarderLimits
@@ -61,6 +62,21 @@ async def test_a_newer_connection_of_a_broker_ends_the_one_before(tmp_path: Path
         assert (await newer.call(forwarded(send_frame(b"1")), seconds=5)).code == 0
         assert len(reception) == 1
         await newer.close()
+
+
+async def test_clients_that_use_up_the_connections_of_an_address_keep_no_broker_of_it_out(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path, limits={"connectionsPerAddress": 1}) as group:
+        leader, other = group.nodes
+        clients = [await leader.connect()]
+        group.elect(leader)
+        assert (await clients[0].call(send_frame(b"0"), seconds=5)).code == 0
+        clients += [await leader.connect(), await other.connect()]
+        with pytest.raises(ConnectionLost):
+            await clients[1].call(send_frame(b"too many"), seconds=5)
+        assert (await clients[2].call(send_frame(b"1"), seconds=5)).code == 0
+        assert leader.bodies() == {b"0": 1, b"1": 1}
+        for client in clients:
+            await client.close()
 
 
 async def test_who_left_without_a_word_or_is_not_named_costs_nobody_the_link(tmp_path: Path) -> None:
