@@ -119,6 +119,34 @@ def test_what_stands_behind_a_pull_goes_when_that_ones_time_is_over(desk: Desk) 
     assert sent([go]) == [3]
 
 
+def test_who_came_to_wait_for_other_room_has_one_turn_as_all_have() -> None:
+    """It stands in the queue for each room by then, and the entry that is out of date counts for nothing."""
+    desk = Desk(ForwarderLimits(away_bytes_max=1024, pull_bytes_max=1024))
+    desk.link()
+    others, other = FakeSession(id=2), FakeSession(id=3)
+    assert sent(desk.ask(session=others)) == [1]
+    assert sent(desk.ask(PULL, session=others)) == [2]
+    assert desk.ask() == []
+    for session in (desk.session, desk.session, desk.session, other, other):
+        assert desk.ask(PULL, session=session, now_ms=NOW + 1) == []
+    assert code_of(desk.forwarder.tick(now_ms=NOW + HOLD_MS)) == 14
+    assert len(desk.answer(1)) == 1
+    order = [2]
+    while len(order) < 6:
+        order += sent(desk.answer(order[-1])[1:])
+    assert order == [2, 7, 4, 8, 5, 6]
+
+
+def test_what_comes_behind_a_request_that_waits_for_room_costs_it_no_turn() -> None:
+    desk = Desk(ForwarderLimits(away_bytes_max=1024, pull_bytes_max=1024))
+    desk.link()
+    assert sent(desk.ask(session=FakeSession(id=2))) == [1]
+    assert desk.ask() == []
+    assert desk.ask(session=FakeSession(id=3)) == []
+    assert desk.ask(PULL) == []
+    assert sent(desk.answer(1)[1:]) == [2, 4]
+
+
 def test_what_has_room_does_not_overtake_what_waits_for_it(desk: Desk) -> None:
     desk = Desk(ForwarderLimits(away_bytes_max=3 * 1024))
     desk.link()
