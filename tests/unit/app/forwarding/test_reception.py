@@ -14,7 +14,7 @@ from logherd.service.forwarding.errand import HEADER_BYTES
 from logherd.service.forwarding.forwarder import ForwarderLimits
 from logherd.service.forwarding.roles import Leading, Nobody, Role
 from logherd.service.ports import Session
-from logherd.wire.codes import RequestCode
+from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import encode_header
 from logherd.wire.headers.forwarding import ForwardedHeader
@@ -87,6 +87,22 @@ async def test_who_left_without_a_word_or_is_not_named_costs_nobody_the_link(tmp
             link.oneway(Frame(RequestCode.FORWARDING_LEFT, 0, ext=ext))
         assert (await link.call(Frame(RequestCode.FORWARDING_CLOCK, 0), seconds=5)).code == 0
         assert not link.closed
+        await link.close()
+
+
+async def test_what_is_not_forwarded_or_has_no_caller_is_refused_and_costs_nobody_the_link(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        leader = await led(group)
+        link = await linked(leader)
+        for code in (RequestCode.UPDATE_BROKER_CONFIG, RequestCode.FORWARDING_OPEN):
+            refused = await link.call(forwarded(Frame(code, 0, ext=dict(OPENING))), seconds=5)
+            assert refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        nobody, nowhere = send_frame(b"1"), forwarded(send_frame(b"2"))
+        nowhere.ext["logherdClientIp"] = "nowhere"
+        for frame in (nobody, nowhere):
+            assert (await link.call(frame, seconds=5)).code == ResponseCode.INVALID_PARAMETER
+        assert (await link.call(forwarded(send_frame(b"3")), seconds=5)).code == 0
+        assert leader.bodies() == {b"3": 1}
         await link.close()
 
 
