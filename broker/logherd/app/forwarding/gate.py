@@ -245,6 +245,7 @@ class Gate:
 
     def link_refused(self, hint: Following) -> None:
         self._carry_out(self._forwarder.follow(hint, now_ms=self._clock.monotonic_ms()))
+        self._settle()
 
     def link_asks(self, connection: Connection, frame: Frame) -> None:
         try:

@@ -283,3 +283,16 @@ async def test_a_broker_that_names_the_address_at_which_it_was_asked_is_asked_ag
         node.leadership.set(successor.role)
         await eventually(lambda: len(successor.frames) >= 6)
         assert time.monotonic() - begun > 0.3
+
+
+async def test_h10_a_leader_that_another_broker_names_leaves_the_old_one_no_more_time_than_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its address has changed: whoever stands behind the new one says who leads, and who that is cannot be reached."""
+    monkeypatch.setattr("logherd.app.forwarding.links.SILENT_SECONDS", 60)
+    async with waiting(tmp_path) as (node, _, first), refusing(Refused.NOT_LEADER) as (other, address):
+        other.role = Following("127.0.0.1:1", 2)
+        begun = time.monotonic()
+        node.leadership.set(Following(address, 1))
+        assert (await first).code == 1
+        assert time.monotonic() - begun > 0.4
