@@ -120,6 +120,7 @@ class Door:
         try:
             self._spares.append(Spare(self._selector, peer, address, now, self._changed))
         except OSError as error:
+            self._resolver.shun(peer, address)
             self._note(peer, error.strerror or str(error), now)
         return True
 
@@ -127,6 +128,7 @@ class Door:
         now = clock_ms()
         if why is not None:
             self._spares.remove(spare)
+            self._resolver.shun(spare.peer, spare.address)
             self._note(spare.peer, why, now)
         elif self._peers.greeted(spare.peer):
             say(f"peer serves: {spare.peer}")

@@ -25,6 +25,7 @@ class Inquiry:
     ) -> None:  # fmt: skip
         """Raises: OSError if it cannot even begin."""
         self.ask = ask
+        self.address = address
         self.since = now
         self._selector = selector
         self._done = done

@@ -50,12 +50,14 @@ class Reports:
             try:
                 self._inquiries.append(Inquiry(self._selector, ask, address, now, self._done))
             except OSError:
+                self._resolver.shun(ask.address, address)
                 self._reporter.unanswered(ask, now)
 
     def _done(self, inquiry: Inquiry, answer: Answer | None) -> None:
         now = clock_ms()
         self._inquiries.remove(inquiry)
         if answer is None:
+            self._resolver.shun(inquiry.ask.address, inquiry.address)
             self._reporter.unanswered(inquiry.ask, now)
             return
         verdict = self._reporter.answered(inquiry.ask, answer, now)

@@ -1,7 +1,8 @@
 """Addresses of names, without ever waiting for a name server: a fork asks, because one thread cannot do both.
 
 Names come from the command line and from controllers. Addresses of pods change under their names, so they are asked for
-again whenever they are about to matter; the last known ones are used meanwhile.
+again whenever they are about to matter; the last known ones are used meanwhile. A name may have many, as `localhost`
+has: which of them leads somewhere is found by trying.
 """
 
 import os
@@ -19,6 +20,7 @@ _SECONDS_MAX = 10
 _FRESH_MS = 1_000
 _ANSWER_BYTES_MAX = 64 << 10
 _NAMES_MAX = 256
+_ADDRESSES_MAX = 8
 _DESCRIPTORS_MAX = 1 << 18
 """Above every number that a guardian uses. The system's limit may be a thousand million; some close one by one."""
 
@@ -40,7 +42,8 @@ class Resolver:
     def __init__(self, selector: selectors.BaseSelector, brood: Brood) -> None:
         self._selector = selector
         self._brood = brood
-        self._names: dict[str, str | None] = {}
+        self._names: dict[str, list[str]] = {}
+        """Addresses of each name, the one in use first."""
         self._pipe: int | None = None
         self._heard = b""
         self._asked_at: int | None = None
@@ -66,17 +69,25 @@ class Resolver:
         self._remember(host)
         self._ask(now)
         found = self._names.get(host)
-        return None if found is None else (found, port)
+        return (found[0], port) if found else None
+
+    def shun(self, address: str, tried: Address) -> None:
+        """What was found for HOST:PORT led nowhere: its name's next address is found from now on, if it has one."""
+        known = self._names.get(parse_address(address)[0])
+        if known and known[0] == tried[0]:
+            known.append(known.pop(0))
 
     def _remember(self, host: str) -> None:
         if host not in self._names and len(self._names) < _NAMES_MAX:
-            self._names[host] = None
+            self._names[host] = []
             self._asked_at = None
 
     def _ask(self, now: int) -> None:
         if self._pipe is not None or (self._asked_at is not None and now - self._asked_at < _FRESH_MS):
             return
         self._asked_at = now
+        first = next(iter(self._names))  # of all that are asked for, the last one may hang until time is over
+        self._names[first] = self._names.pop(first)
         try:
             reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
@@ -101,16 +112,24 @@ class Resolver:
             data = os.read(self._pipe, 4096)
         except BlockingIOError:
             return
-        self._heard += data
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        for line in lines:
+            self._learned(line.decode(errors="replace"))
         if data and len(self._heard) <= _ANSWER_BYTES_MAX:
             return
         self._selector.unregister(self._pipe)
         os.close(self._pipe)
         self._pipe = None
-        for line in self._heard.decode(errors="replace").splitlines():
-            name, _, host = line.partition(" ")
-            if name in self._names and literal(host):
-                self._names[name] = host
+
+    def _learned(self, line: str) -> None:
+        """A name and its addresses. The one in use stays so, if it still is one of them."""
+        name, *hosts = line.split(" ")
+        found = [host for host in hosts if literal(host)]
+        known = self._names.get(name)
+        if known is None or not found:
+            return
+        at = found.index(known[0]) if known and known[0] in found else 0
+        self._names[name] = found[at:] + found[:at]
 
 
 def _answer(names: Iterable[str], writer: int) -> None:
@@ -126,7 +145,8 @@ def _answer(names: Iterable[str], writer: int) -> None:
             try:
                 # As bytes: text would load the tables of international names.
                 found = socket.getaddrinfo(name.encode(), None, type=socket.SOCK_STREAM)
-                os.write(writer, f"{name} {found[0][4][0]}\n".encode())
+                addresses = list(dict.fromkeys(str(each[4][0]) for each in found))[:_ADDRESSES_MAX]
+                os.write(writer, f"{' '.join((name, *addresses))}\n".encode())
             except OSError:
                 continue
     finally:

@@ -18,7 +18,10 @@ def dialled(address: Address) -> socket.socket:
     made = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_STREAM)
     try:
         made.settimeout(0)
-        made.connect_ex(address)
+        try:
+            made.connect(address)
+        except BlockingIOError:
+            pass
         keep_alive(made)
     except OSError:
         made.close()
@@ -47,6 +50,7 @@ class Spare:
     ) -> None:  # fmt: skip
         """`changed(spare, None)`: it is greeted; `changed(spare, why)`: it is lost, and closed. Raises: OSError."""
         self.peer = peer
+        self.address = address
         self.since = now
         """When it was dialled, ms."""
         self.greeted = False

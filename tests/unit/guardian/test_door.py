@@ -8,13 +8,14 @@ from typing import cast
 
 import pytest
 
-from logherd_guardian.brood import Brood
 from logherd_guardian.clock import clock_ms
 from logherd_guardian.door import Allowance, Door
 from logherd_guardian.proxy import GREETING
 from logherd_guardian.relay import BUFFER_BYTES
 from logherd_guardian.resolver import Resolver
 from logherd_guardian.shell import dispatch
+from logherd_guardian.spare import dialled
+from unit.guardian.names import Names
 
 SPARES = 4
 LINGER_MS = 60_000
@@ -37,7 +38,7 @@ class Listener(socket.socket):
 class Place:
     """A door with one peer, and what the peer has been dialled for."""
 
-    def __init__(self) -> None:
+    def __init__(self, *hosts: str) -> None:
         self.selector = selectors.DefaultSelector()
         self.peer = socket.create_server(("127.0.0.1", 0), backlog=16)
         self.dialled: list[socket.socket] = []
@@ -48,9 +49,9 @@ class Place:
         listener.listen(16)
         listener.settimeout(0)
         address = f"127.0.0.1:{self.peer.getsockname()[1]}"
-        resolver = Resolver(self.selector, cast("Brood", None))  # it is asked for no name
         self.door = Door(
-            listener, "remoting", (address,), selector=self.selector, resolver=resolver, allowance=self.allowance,
+            listener, "remoting", (address,), selector=self.selector,
+            resolver=cast("Resolver", Names(*hosts or ("127.0.0.1",))), allowance=self.allowance,
             buffer=memoryview(bytearray(BUFFER_BYTES)),
         )  # fmt: skip
 
@@ -242,6 +243,21 @@ def test_a_peer_that_has_greeted_is_not_given_up_so_soon(place: Place) -> None:
     assert newest in place.door._spares
 
 
+@pytest.mark.parametrize("nowhere", ["127.0.0.2", "255.255.255.255"], ids=["refused", "no way to it"])
+def test_a_peer_is_met_at_the_address_of_its_name_that_leads_somewhere(nowhere: str) -> None:
+    made = Place(nowhere, "127.0.0.1")
+    try:
+        made.door.take(clock_ms(), on=True)
+        ends = clock_ms() + 5_000
+        while made.door._resolver.find("peer:7", 0) != ("127.0.0.1", 7) or not made.door._spares:
+            assert clock_ms() < ends
+            dispatch(made.selector, 20)
+            made.door.tick(clock_ms())
+        made.dialled = [made.peer.accept()[0]]
+    finally:
+        made.close()
+
+
 def test_it_is_busy_while_it_takes_or_passes_on(place: Place) -> None:
     assert not place.door.is_busy
     place.door.take(clock_ms(), on=True)
@@ -251,3 +267,8 @@ def test_it_is_busy_while_it_takes_or_passes_on(place: Place) -> None:
     assert place.door.is_busy
     place.door.tick(clock_ms() + 2 * LINGER_MS)
     assert not place.door.is_busy
+
+
+def test_an_address_to_which_there_is_no_way_is_told_as_the_system_tells_it() -> None:
+    with pytest.raises(OSError, match="Network is unreachable"):
+        dialled(("255.255.255.255", 7))

@@ -13,6 +13,7 @@ from logherd_guardian.resolver import Resolver
 from logherd_guardian.shell import dispatch
 
 Known = Callable[[str], str]
+"""Addresses of a name, with spaces between them."""
 FRESH_MS = 1_000
 
 
@@ -54,7 +55,8 @@ def know(monkeypatch: pytest.MonkeyPatch) -> Callable[[Known], None]:
 
     def use(known: Known) -> None:
         def getaddrinfo(name: bytes, *_: object, **__: object) -> list[tuple[object, ...]]:
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (known(name.decode()), 0))]
+            addresses = known(name.decode()).split()
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in addresses]
 
         monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
@@ -82,7 +84,7 @@ def test_a_name_without_an_address_hides_no_other_and_keeps_what_it_had(
     def gone(name: str) -> str:
         if name == "a":
             raise socket.gaierror(socket.EAI_NONAME, "not known")
-        return {"b": "10.0.0.2", "c": "no address"}[name]
+        return {"b": "10.0.0.2", "c": "none"}[name]
 
     know(lambda _: "10.0.0.1")
     asking.resolver.learn(("a:7", "b:7", "c:7"))
@@ -101,6 +103,74 @@ def test_what_is_learned_is_known_before_it_matters(asking: Asking, know: Callab
     know(lambda _: "10.0.0.2")
     assert [asking.resolver.find(f"{name}:7", 0) for name in "abc"] == [("10.0.0.1", 7)] * 3
     asking.hear()
+
+
+def test_of_many_addresses_one_is_used_until_it_leads_nowhere(asking: Asking, know: Callable[[Known], None]) -> None:
+    """`localhost` is an IPv6 address first, whatever its server listens on."""
+    know(lambda _: "::1 127.0.0.1 ::1")
+    asking.resolver.learn(("a:7",))
+    asking.hear()
+    find, shun = asking.resolver.find, asking.resolver.shun
+    know(lambda _: "10.0.0.9 ::1 127.0.0.1")
+    assert find("a:7", 0) == ("::1", 7)
+    asking.hear()
+    assert find("a:7", 1) == ("::1", 7), "it is still one of them"
+    shun("a:7", ("127.0.0.1", 7))
+    assert find("a:7", 1) == ("::1", 7), "it was another that led nowhere"
+    met = []
+    for _ in range(4):
+        found = find("a:7", 1)
+        assert found is not None
+        shun("a:7", found)
+        met.append(found[0])
+    assert met == ["::1", "127.0.0.1", "10.0.0.9", "::1"]
+
+
+def test_an_address_or_a_name_without_one_is_shunned_in_vain(asking: Asking, know: Callable[[Known], None]) -> None:
+    know(lambda _: "")
+    asking.resolver.learn(("a:7",))
+    asking.hear()
+    for text in ("10.0.0.1:7", "a:7", "b:7"):
+        asking.resolver.shun(text, ("10.0.0.1", 7))
+    assert asking.resolver.find("10.0.0.1:7", 0) == ("10.0.0.1", 7)
+
+
+def test_a_name_that_hangs_hides_no_other_name_for_long(asking: Asking, know: Callable[[Known], None]) -> None:
+    """A name server that does not answer for one domain: the fork ends while it waits."""
+
+    def ends(name: str) -> str:
+        if name == "b":
+            os._exit(0)
+        return "10.0.0.1"
+
+    know(ends)
+    asking.resolver.learn(("a:7", "b:7", "c:7"))
+    asking.hear()
+    for now in (0, FRESH_MS):
+        asking.resolver.find("a:7", now)
+        asking.hear()
+    assert [asking.resolver.find(f"{name}:7", FRESH_MS) for name in "abc"] == [
+        ("10.0.0.1", 7), None, ("10.0.0.1", 7),
+    ]  # fmt: skip
+
+
+def test_an_answer_is_used_before_the_fork_has_asked_for_all(asking: Asking, know: Callable[[Known], None]) -> None:
+    reader, writer = os.pipe()
+
+    def waits(name: str) -> str:
+        if name == "a":  # asked for last
+            os.read(reader, 1)
+        return "10.0.0.1"
+
+    know(waits)
+    asking.resolver.learn(("a:7", "b:7"))
+    dispatch(asking.selector, 15_000)
+    assert asking.resolver.find("b:7", 0) == ("10.0.0.1", 7)
+    assert asking.resolver.find("a:7", 0) is None
+    os.write(writer, b"go")
+    asking.hear()
+    for each in (reader, writer):
+        os.close(each)
 
 
 def test_an_address_is_nobodys_name_and_what_is_no_address_is_never_asked_for(asking: Asking) -> None:

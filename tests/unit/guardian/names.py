@@ -1,0 +1,17 @@
+"""What a resolver knows, when a test says it."""
+
+__all__ = ["Names"]
+
+
+class Names:
+    """A resolver to which every name has these addresses."""
+
+    def __init__(self, *hosts: str) -> None:
+        self.hosts = [*hosts]
+
+    def find(self, address: str, now: int) -> tuple[str, int]:
+        return self.hosts[0], int(address.rpartition(":")[2])
+
+    def shun(self, address: str, tried: tuple[str, int]) -> None:
+        if tried == self.find(address, 0):
+            self.hosts.append(self.hosts.pop(0))
