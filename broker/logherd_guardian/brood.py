@@ -34,8 +34,8 @@ class Brood:
     def __init__(self, waiting: Waiting | None = None) -> None:
         """Orphans of the child become the guardian's from now on. Raises: OSError if the system forbids that."""
         self.child: int | None = None
-        self.spared: set[int] = set() if waiting is None else {waiting.pid}
-        """Processes of the guardian's own, which are no leftovers."""
+        self.spared = _children()
+        """Processes of the guardian's own, and of whoever became the guardian by `exec`, which are no leftovers."""
         self._waiting = waiting
         self._last_child = 0
         self._is_init = os.getpid() == 1
@@ -70,7 +70,10 @@ class Brood:
         return True
 
     def kill(self, number: int) -> None:
-        """Send the child a signal, if there is one. It is not reaped yet, so its id cannot be somebody else's."""
+        """Send the child a signal, if there is one. It is not reaped yet, so its id cannot be somebody else's.
+
+        Raises: PermissionError if the child has become another user's.
+        """
         if self.child is not None:
             os.kill(self.child, number)
 
@@ -104,8 +107,8 @@ class Brood:
             try:
                 if not self._is_init or os.getsid(pid) == self._last_child:
                     os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            except (ProcessLookupError, PermissionError):
+                pass  # it is gone, or has become another user's
 
 
 def _kill_group(group: int) -> None:

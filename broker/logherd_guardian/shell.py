@@ -133,7 +133,10 @@ class Shell:
             case Spawn():
                 self._spawn()
             case Kill():
-                self._brood.kill(action.number)
+                try:
+                    self._brood.kill(action.number)
+                except PermissionError as error:
+                    say(f"cannot send the child signal {action.number}: {error.strerror}")
             case Take():
                 for door in self._doors.values():
                     door.take(clock_ms(), on=action.on)

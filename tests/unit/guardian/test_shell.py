@@ -1,5 +1,6 @@
 """The guardian's loop tells the machine what came of its orders. Its processes are not real here."""
 
+import errno
 import json
 import selectors
 import signal
@@ -32,6 +33,7 @@ class Child:
         self.spared: set[int] = set()
         self.status: int | None = None
         self.signals: list[int] = []
+        self.is_ours = True
 
     def wake(self, incarnation: str, lent: Mapping[str, int], page: int) -> bool:
         return False
@@ -40,6 +42,8 @@ class Child:
         self.child = 7
 
     def kill(self, number: int) -> None:
+        if not self.is_ours:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
         self.signals.append(number)
 
     def reap(self) -> int | None:
@@ -82,3 +86,20 @@ def test_a_guardian_that_was_told_to_end_leaves_once_its_report_is_acknowledged_
         shell._tick(clock_ms())
         assert clock_ms() < ended + PARTING_MS, "too slow to tell anything"
         assert shell._left == (None if peers else 0)
+
+
+def test_a_child_that_has_become_another_users_ends_no_guardian(capfd: pytest.CaptureFixture[str]) -> None:
+    """As root without the right to kill: whoever drops its rights is out of its reach."""
+    brood = Child()
+    with selectors.DefaultSelector() as selector:
+        options = Options(lent=(Lent("remoting", "127.0.0.1", 0),), command=("broker",))
+        reports = Reports((), selector, Resolver(selector, cast("Brood", brood)))
+        shell = Shell(options, {}, reports, selector=selector, brood=cast("Brood", brood), environment={})
+        shell._tick(clock_ms())
+        brood.is_ours = False
+        shell._step(Asked(signal.SIGHUP, stop=False))
+        assert "cannot send the child signal 1: Operation not permitted" in capfd.readouterr().err
+        shell._step(Asked(signal.SIGTERM, stop=True))
+        brood.status = 5
+        shell._tick(clock_ms())
+        assert shell._left == 5
