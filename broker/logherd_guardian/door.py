@@ -24,7 +24,7 @@ _SPARE_MS = 1_000
 _QUIET_MS = 1_000
 _HALF_ENDED_MS = 30_000
 _REST_MS = 100
-"""How long to leave a socket alone that cannot be accepted from, as without free descriptors."""
+"""How long to leave a socket alone that cannot be accepted from, as without free descriptors; that is said once."""
 
 
 class Allowance:
@@ -145,9 +145,11 @@ class Door:
             except (BlockingIOError, ConnectionAbortedError):
                 break
             except OSError as error:
-                say(f"cannot accept: {error.strerror}")
+                if not self._rest_until:
+                    say(f"cannot accept: {error.strerror}")
                 self._rest_until = clock_ms() + _REST_MS
                 break
+            self._rest_until = 0
             self._pass_on(client, source[:2])
         self._arrange(clock_ms())
 

@@ -179,13 +179,18 @@ def test_a_peer_that_says_more_than_its_greeting_is_lost(place: Place) -> None:
     assert not place.is_watched
 
 
-def test_a_socket_that_cannot_be_accepted_from_is_left_alone_for_a_moment(place: Place) -> None:
+def test_a_socket_that_cannot_be_accepted_from_is_left_alone_for_a_moment(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
     """As without free descriptors: whoever asks at once again would do nothing else."""
     place.greet()
     place.connect()
     place.listener.number = errno.EMFILE
     place.accept()
     assert not place.is_watched
+    assert capfd.readouterr().err.endswith("cannot accept: no more\n")
+    place.accept()
+    assert capfd.readouterr().err == "", "it is said already"
     place.listener.number = 0
     place.door._arrange(place.door._rest_until - 1)
     assert not place.is_watched
@@ -193,6 +198,9 @@ def test_a_socket_that_cannot_be_accepted_from_is_left_alone_for_a_moment(place:
     assert place.is_watched
     place.accept()
     assert place.allowance.left == PLACES - 1
+    place.listener.number = errno.EMFILE
+    place.accept()
+    assert capfd.readouterr().err.endswith("cannot accept: no more\n"), "again"
 
 
 def test_nobody_is_taken_without_room(place: Place) -> None:
