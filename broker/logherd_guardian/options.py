@@ -22,6 +22,7 @@ usage: logherd-guardian --listen [NAME=]HOST:PORT ... [options] -- COMMAND [ARGU
 _NAME = "remoting"
 _PORT_MAX = 65535
 _PORT_DIGITS_MAX = 5
+_DIGITS_MAX = 9
 """Of thousands `int` makes no number but another error."""
 _NUMBERS = {
     "--stop-seconds": 86_400,
@@ -160,13 +161,14 @@ def _named(text: str) -> tuple[str, str]:
 
 def _waiting(text: str) -> tuple[int, int]:
     pid, _, descriptor = text.partition(":")
-    if not all(part.isascii() and part.isdigit() for part in (pid, descriptor)):
+    if not all(part.isascii() and part.isdigit() and len(part) <= _DIGITS_MAX for part in (pid, descriptor)):
         raise UsageError(f"--waiting {text}: PID:FD is expected")
     return int(pid), int(descriptor)
 
 
 def _number(single: dict[str, str], option: str, default: int) -> int:
     text = single.get(option, str(default))
-    if not (text.isascii() and text.isdigit()) or int(text) > _NUMBERS[option]:
+    digits = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+    if not digits or int(text) > _NUMBERS[option]:
         raise UsageError(f"{option} {text}: a number from 0 to {_NUMBERS[option]} is expected")
     return int(text)

@@ -67,6 +67,8 @@ def test_a_host_of_characters_that_none_can_have_is_refused_whoever_names_it(hos
         ("--listen a:1 --stop-seconds -1 -- cat", "a number from 0"),
         ("--listen a:1 --waiting 5 -- cat", "PID:FD is expected"),
         ("--listen a:1 --stop-seconds 99999999 -- cat", "a number from 0"),
+        (f"--listen a:1 --stop-seconds {'9' * 5000} -- cat", "a number from 0"),
+        (f"--listen a:1 --waiting 5:{'9' * 5000} -- cat", "PID:FD is expected"),
     ],
 )
 def test_a_wrong_command_line_is_refused_by_name(text: str, said: str) -> None:
