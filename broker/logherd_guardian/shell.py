@@ -179,7 +179,7 @@ class Shell:
                 pass
             made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._page = made
-        os.ftruncate(made, PAGE_BYTES)
+        os.posix_fallocate(made, 0, PAGE_BYTES)  # a write of the child finds its memory there
         return made
 
     def _read_page(self) -> Page | None:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import selectors
 import signal
 import socket
@@ -72,6 +73,7 @@ def test_a_guardian_that_was_told_to_end_leaves_once_its_report_is_acknowledged_
         shell._tick(clock_ms())
         page = shell._page
         assert page is not None
+        assert os.fstat(page).st_blocks > 0, "memory that may be wanting when the child writes"
         LeasePage(page).identify(Identity(cluster="c", group="g", broker_id=1, store_id="s"))
         shell._step(Asked(signal.SIGTERM, stop=True))
         assert brood.signals == [signal.SIGTERM]
