@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from typing import NamedTuple, NoReturn
 
 import pytest
 
@@ -10,13 +11,21 @@ from logherd_guardian import brood
 from logherd_guardian.brood import Brood
 
 
+class Ended(NamedTuple):
+    """What `waitid` tells."""
+
+    si_pid: int
+
+
 class Processes:
-    """Children of the guardian, each with its session, and who was killed."""
+    """Children of the guardian, each with its session, who has ended, and what was done to them."""
 
     def __init__(self) -> None:
         self.sessions: dict[int, int] = {}
         self.not_ours: set[int] = set()
+        self.ended: list[int] = []
         self.killed: list[int] = []
+        self.done: list[str] = []
 
     def kill(self, pid: int, number: int) -> None:
         if pid not in self.sessions:
@@ -25,6 +34,22 @@ class Processes:
             raise PermissionError
         assert number == signal.SIGKILL
         self.killed.append(pid)
+        self.done.append(f"kill {pid}")
+
+    def killpg(self, group: int, number: int) -> None:
+        assert number == signal.SIGKILL
+        self.done.append(f"kill group {group}")
+
+    def waitid(self, *_: int) -> Ended | None:
+        if not self.sessions:
+            raise ChildProcessError
+        return Ended(self.ended[0]) if self.ended else None
+
+    def waitpid(self, pid: int, options: int) -> tuple[int, int]:
+        self.ended.remove(pid)
+        del self.sessions[pid]
+        self.done.append(f"reap {pid}")
+        return pid, signal.SIGKILL
 
 
 @pytest.fixture
@@ -32,7 +57,8 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
     made = Processes()
     monkeypatch.setattr(brood, "_prctl", lambda *_: None)
     monkeypatch.setattr(brood, "_children", lambda: set(made.sessions))
-    monkeypatch.setattr(os, "kill", made.kill)
+    for name in ("kill", "killpg", "waitid", "waitpid"):
+        monkeypatch.setattr(os, name, getattr(made, name))
     monkeypatch.setattr(os, "getsid", made.sessions.__getitem__)
     return made
 
@@ -45,7 +71,7 @@ def as_pid(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Brood]:
         with monkeypatch.context() as patched:
             patched.setattr(os, "getpid", lambda: pid)
             found = Brood()
-        found._last_child = 7
+        found.child = found._last_child = 7
         return found
 
     return make
@@ -74,3 +100,58 @@ def test_one_that_cannot_be_killed_saves_no_other(processes: Processes, as_pid: 
     processes.not_ours = {4, 5}
     made._sweep()
     assert processes.killed == [6]
+
+
+def test_what_the_child_leaves_behind_is_killed_while_its_number_is_still_its_own(
+    processes: Processes, as_pid: Callable[[int], Brood]
+) -> None:
+    made = as_pid(2)
+    processes.sessions.update({7: 7, 8: 7})
+    processes.ended = [7]
+    assert made.reap() == -signal.SIGKILL
+    assert processes.done == ["kill group 7", "kill 8", "reap 7"]
+    assert made.child is None
+    processes.ended = [8]
+    processes.sessions[9] = 9  # the child of 8 is the guardian's when that has ended
+    assert made.reap() is None
+    assert processes.done[3:] == ["reap 8", "kill 9"]
+
+
+def test_while_a_child_lives_its_orphans_do_too(processes: Processes, as_pid: Callable[[int], Brood]) -> None:
+    made = as_pid(2)
+    processes.sessions.update({7: 7, 8: 7, 9: 7})
+    processes.ended = [8]
+    assert made.reap() is None
+    assert processes.done == ["reap 8"]
+
+
+def test_a_number_is_spared_no_longer_than_its_process_lives(
+    processes: Processes, as_pid: Callable[[int], Brood]
+) -> None:
+    made = as_pid(2)
+    processes.sessions.update({7: 7, 9: 2})
+    made.spared.add(9)
+    processes.ended = [9]
+    made.reap()
+    processes.sessions[9] = 7  # the number again, of another
+    processes.ended = [7]
+    made.reap()
+    assert processes.done == ["reap 9", "kill group 7", "kill 9", "reap 7"]
+
+
+def test_a_start_kills_what_came_since_the_last_end_and_holds_no_signal_back_if_it_fails(
+    processes: Processes, as_pid: Callable[[int], Brood], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> NoReturn:
+        assert signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        raise BlockingIOError
+
+    made = as_pid(2)
+    made.child = None
+    processes.sessions[8] = 7
+    monkeypatch.setattr(os, "fork", refuse)
+    with pytest.raises(BlockingIOError):
+        made.spawn(["true"], {}, [])
+    assert processes.killed == [8]
+    assert made.child is None
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -1,0 +1,154 @@
+"""One client's connection passed on: what comes through it, and how it ends. All sockets are real."""
+
+import selectors
+import socket
+from collections.abc import Callable, Iterator
+from struct import Struct
+
+import pytest
+
+from logherd_guardian.relay import Relay
+from logherd_guardian.shell import dispatch
+
+BUFFER_BYTES = 100
+ROUNDS = 4
+RESET = Struct("ii")
+
+
+def connection() -> tuple[socket.socket, socket.socket]:
+    """The two ends of one."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        far = socket.create_connection(listener.getsockname(), timeout=5)
+        near, _ = listener.accept()
+    near.settimeout(0)
+    return far, near
+
+
+class Passed:
+    """A relay and those who talk over it."""
+
+    def __init__(self, buffer_bytes: int = BUFFER_BYTES) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.client, self.near_client = connection()
+        self.peer, self.near_peer = connection()
+        self.ended: list[Relay] = []
+        buffer = memoryview(bytearray(buffer_bytes))
+        self.relay = Relay(self.selector, self.near_client, self.near_peer, buffer, self.ended.append)
+
+    def until(self, holds: Callable[[], object]) -> None:
+        """Let the relay work until it holds; an idle turn takes 20 ms."""
+        for _ in range(1_000):
+            if holds():
+                return
+            dispatch(self.selector, 20)
+        raise AssertionError("it never held")
+
+    def close(self) -> None:
+        if self.near_client.fileno() >= 0:
+            self.relay.close()
+        for each in (self.client, self.peer, self.selector):
+            each.close()
+
+
+@pytest.fixture
+def passed(request: pytest.FixtureRequest) -> Iterator[Passed]:
+    made = Passed(getattr(request, "param", BUFFER_BYTES))
+    yield made
+    made.close()
+
+
+def readable(end: socket.socket) -> bool:
+    with selectors.DefaultSelector() as looked:
+        looked.register(end, selectors.EVENT_READ)
+        return bool(looked.select(0))
+
+
+def test_both_are_heard_and_their_ends_too(passed: Passed) -> None:
+    passed.client.sendall(b"ask")
+    passed.until(lambda: readable(passed.peer))
+    assert passed.peer.recv(10) == b"ask"
+    passed.client.shutdown(socket.SHUT_WR)
+    passed.until(lambda: passed.relay.half_ended)
+    assert passed.peer.recv(10) == b""
+    passed.peer.sendall(b"answer")
+    passed.until(lambda: readable(passed.client))
+    assert passed.client.recv(10) == b"answer"
+    passed.peer.shutdown(socket.SHUT_WR)
+    passed.until(lambda: passed.ended)
+    assert passed.client.recv(10) == b"", "an end, and no reset"
+    assert passed.ended == [passed.relay]
+    assert len(passed.selector.get_map()) == 0
+
+
+@pytest.mark.parametrize("lost", ["client", "peer"])
+def test_the_reset_of_one_is_the_reset_of_the_other(passed: Passed, lost: str) -> None:
+    one, other = (passed.client, passed.peer) if lost == "client" else (passed.peer, passed.client)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET.pack(1, 0))
+    one.close()
+    passed.until(lambda: passed.ended)
+    with pytest.raises(ConnectionResetError):
+        other.recv(10)
+    assert len(passed.selector.get_map()) == 0
+
+
+def test_who_is_let_go_is_reset_and_nobody_is_told_that_it_ended_by_itself(passed: Passed) -> None:
+    passed.relay.close()
+    for each in (passed.client, passed.peer):
+        with pytest.raises(ConnectionResetError):
+            each.recv(10)
+    assert passed.ended == []
+    assert len(passed.selector.get_map()) == 0
+
+
+def test_both_would_be_reset_if_this_process_died(passed: Passed) -> None:
+    """Nothing is called then: the kernel closes its sockets."""
+    for near in (passed.near_client, passed.near_peer):
+        assert near.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET.size) == RESET.pack(1, 0)
+
+
+@pytest.mark.parametrize("passed", [64 << 10], indirect=True)
+def test_one_that_does_not_read_stops_the_other_from_being_read_and_misses_nothing(passed: Passed) -> None:
+    """Nobody is asked for what cannot be done now: that would be work without end."""
+    data = bytes(range(251)) * 40_000
+    sent = 0
+
+    def is_full() -> bool:
+        nonlocal sent
+        try:
+            sent += passed.client.send(data[sent:])
+        except BlockingIOError:
+            events = [key.events for key in passed.selector.get_map().values()]
+            return events == [selectors.EVENT_READ | selectors.EVENT_WRITE]
+        return False
+
+    passed.client.settimeout(0)
+    passed.until(is_full)
+    assert not passed.selector.select(0)
+    passed.client.shutdown(socket.SHUT_WR)
+    heard = bytearray()
+    passed.peer.settimeout(0)
+
+    def has_ended() -> bool:
+        while readable(passed.peer):
+            piece = passed.peer.recv(1 << 20)
+            if not piece:
+                return True
+            heard.extend(piece)
+        return False
+
+    passed.until(has_ended)
+    assert bytes(heard) == data[:sent]
+
+
+def test_others_have_their_turn_after_a_few_buffers(passed: Passed) -> None:
+    passed.client.sendall(bytes(10 * BUFFER_BYTES))
+    passed.until(lambda: readable(passed.peer))
+    assert len(passed.peer.recv(10 * BUFFER_BYTES)) == ROUNDS * BUFFER_BYTES
+    passed.until(lambda: readable(passed.peer))
+
+
+def test_it_tells_when_the_last_bytes_went_through(passed: Passed) -> None:
+    passed.relay.moved_at = 0
+    passed.client.sendall(b"x")
+    passed.until(lambda: readable(passed.peer))
+    assert passed.relay.moved_at > 0
