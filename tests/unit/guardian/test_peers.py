@@ -36,6 +36,21 @@ def test_those_that_serve_come_before_those_that_failed() -> None:
     assert [peers.next(100) for _ in range(3)] == ["b", "b", "b"]
 
 
+def test_who_failed_is_who_waits() -> None:
+    peers = Peers(("a", "b"))
+    peers.failed("b", 0)
+    assert [peers.next(100) for _ in range(3)] == ["a", "a", "a"]
+    peers.greeted("b")
+    assert peers.next(100) == "b"
+
+
+def test_those_that_failed_are_asked_in_turn_however_often_they_failed() -> None:
+    peers = Peers(("a", "b"))
+    for address in ("a", "a", "a", "b"):
+        peers.failed(address, 0)
+    assert [peers.next(1_000) for _ in range(4)] == ["a", "b", "a", "b"]
+
+
 def test_a_peer_that_hangs_takes_not_all_dials() -> None:
     peers = Peers(("a", "b"))
     assert peers.next(0, ["a", "a"]) == "b"

@@ -157,6 +157,17 @@ def test_a_new_exit_does_not_wait_for_the_back_off_of_an_old_one() -> None:
     assert reporter.due(751) == [Ask("a", SECOND)]
 
 
+def test_of_many_exits_the_oldest_are_forgotten() -> None:
+    reporter, heard = Reporter(("a",)), []
+    for number in range(20):
+        reporter.add(Exit(WHO, f"{number:032x}"))
+    while not reporter.is_done:
+        (ask,) = reporter.due(0)
+        heard.append(int(ask.exit.incarnation, 16))
+        reporter.answered(ask, Answer(0), 0)
+    assert heard == list(range(4, 20))
+
+
 CODES = st.sampled_from([0, 1, 2, NOT_LEADER, 2012, None])
 
 
