@@ -64,7 +64,7 @@ class Relay:
         """End both connections: with a reset, so that a client looks at once for what was on its way, or with FIN."""
         for side in self._sides:
             side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET if reset else _FIN)
-            if side.fileno() >= 0 and side in self._selector.get_map():
+            if side in self._selector.get_map():
                 self._selector.unregister(side)
             side.close()
 

@@ -80,6 +80,21 @@ def test_both_are_heard_and_their_ends_too(passed: Passed) -> None:
     assert len(passed.selector.get_map()) == 0
 
 
+def test_an_end_loses_nothing_that_waits_in_the_kernel(passed: Passed) -> None:
+    """A reset would: it takes the place of what was not sent yet."""
+    data = bytes(100_000)
+    passed.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 5_000)
+    passed.near_client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * len(data))
+    passed.client.shutdown(socket.SHUT_WR)
+    passed.peer.sendall(data)
+    passed.peer.shutdown(socket.SHUT_WR)
+    passed.until(lambda: passed.ended)
+    heard = 0
+    while piece := passed.client.recv(len(data)):
+        heard += len(piece)
+    assert heard == len(data)
+
+
 @pytest.mark.parametrize("lost", ["client", "peer"])
 def test_the_reset_of_one_is_the_reset_of_the_other(passed: Passed, lost: str) -> None:
     one, other = (passed.client, passed.peer) if lost == "client" else (passed.peer, passed.client)
