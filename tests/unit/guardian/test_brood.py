@@ -2,13 +2,16 @@
 
 import os
 import signal
-from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, NoReturn, cast
 
 import pytest
 
 from logherd_guardian import brood
 from logherd_guardian.brood import Brood
+from logherd_guardian.waiting import Waiting
+
+PR_SET_CHILD_SUBREAPER = 36
 
 
 class Ended(NamedTuple):
@@ -32,7 +35,9 @@ class Processes:
             raise ProcessLookupError
         if pid in self.not_ours:
             raise PermissionError
-        assert number == signal.SIGKILL
+        if number != signal.SIGKILL:
+            self.done.append(f"{signal.Signals(number).name} to {pid}")
+            return
         self.killed.append(pid)
         self.done.append(f"kill {pid}")
 
@@ -40,7 +45,8 @@ class Processes:
         assert number == signal.SIGKILL
         self.done.append(f"kill group {group}")
 
-    def waitid(self, *_: int) -> Ended | None:
+    def waitid(self, kind: int, _: int, options: int) -> Ended | None:
+        assert (kind, options) == (os.P_ALL, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if not self.sessions:
             raise ChildProcessError
         return Ended(self.ended[0]) if self.ended else None
@@ -52,10 +58,22 @@ class Processes:
         return pid, signal.SIGKILL
 
 
+class First:
+    """Who waits to be the first child, or has died meanwhile."""
+
+    def __init__(self, pid: int, *, is_there: bool) -> None:
+        self.pid = pid
+        self.is_there = is_there
+
+    def begin(self, incarnation: str, lent: Mapping[str, int], page: int) -> bool:
+        assert (incarnation, lent, page) == ("ab", {"remoting": 3}, 4)
+        return self.is_there
+
+
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
     made = Processes()
-    monkeypatch.setattr(brood, "_prctl", lambda *_: None)
+    monkeypatch.setattr(brood, "_prctl", lambda *asked: made.done.append(f"prctl {asked}"))
     monkeypatch.setattr(brood, "_children", lambda: set(made.sessions))
     for name in ("kill", "killpg", "waitid", "waitpid"):
         monkeypatch.setattr(os, name, getattr(made, name))
@@ -64,13 +82,14 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
 
 
 @pytest.fixture
-def as_pid(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Brood]:
+def as_pid(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Brood]:
     """A brood of a guardian with this pid, whose last child was 7."""
 
     def make(pid: int) -> Brood:
         with monkeypatch.context() as patched:
             patched.setattr(os, "getpid", lambda: pid)
             found = Brood()
+        assert processes.done.pop() == f"prctl {(PR_SET_CHILD_SUBREAPER, 1)}"
         found.child = found._last_child = 7
         return found
 
@@ -155,3 +174,33 @@ def test_a_start_kills_what_came_since_the_last_end_and_holds_no_signal_back_if_
     assert processes.killed == [8]
     assert made.child is None
     assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_a_started_child_is_the_one_that_is_signalled(
+    processes: Processes, as_pid: Callable[[int], Brood], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = as_pid(1)
+    made.child = None
+    made.kill(signal.SIGTERM)
+    assert processes.done == []
+    monkeypatch.setattr(os, "fork", lambda: 9)
+    made.spawn(["true"], {}, [])
+    processes.sessions.update({9: 9, 10: 9, 11: 7})
+    assert made.child == 9
+    made.kill(signal.SIGTERM)
+    processes.ended = [9]
+    assert made.reap() == -signal.SIGKILL
+    assert processes.done == ["SIGTERM to 9", "kill group 9", "kill 10", "reap 9"], "11 is of no child's session"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_who_waits_is_the_first_child_unless_it_has_died(processes: Processes, *, is_there: bool) -> None:
+    processes.sessions = {8: 8}
+    made = Brood(cast("Waiting", First(8, is_there=is_there)))
+    made._sweep()
+    assert processes.killed == [], "it waits still"
+    assert made.wake("ab", {"remoting": 3}, 4) is is_there
+    assert made.child == (8 if is_there else None)
+    assert not made.wake("ab", {"remoting": 3}, 4), "there was one"
+    made._sweep()
+    assert processes.killed == [8], "whoever has this number from now on is a leftover"
