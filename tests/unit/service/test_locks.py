@@ -117,10 +117,23 @@ def test_a_table_of_an_earlier_leadership_is_forgotten() -> None:
     log.crash()
     metadata.cut(at)
     assert desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2")).code == ResponseCode.SERVICE_NOT_AVAILABLE
-    assert desk.ask(RequestCode.UNLOCK_BATCH_MQ, None, asked("c1")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert desk.ask(RequestCode.UNLOCK_BATCH_MQ, None, asked("c2")).code == ResponseCode.SERVICE_NOT_AVAILABLE
     locks.tick()
     metadata.promote(9)
     assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": [AS_JSON]}
+
+
+def test_the_next_leader_frees_queues_though_nobody_asks_it_for_a_lock() -> None:
+    clock, log = FakeClock(), MemoryLog()
+    Desk(Role.BROKER, clock, locks_of(log, clock).handlers()).ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"))
+    log.commit()
+    metadata = Metadata.open(log, clock)
+    locks = Locks(metadata, clock)
+    locks.tick()
+    assert list(metadata.owners) != []
+    clock.advance(60_000)
+    locks.tick()
+    assert list(metadata.owners) == []
 
 
 def test_ended_leases_wait_for_space_in_the_log() -> None:
