@@ -84,12 +84,12 @@ class Services:
             options=HeartbeatsOptions(auto_create_groups=options.topics.auto_create_groups),
         )
         self.locks = Locks(metadata, clock)
-        self._rules = OffsetRules(store, metadata, self.registry)
+        self.progress = ProgressAdmin(metadata, store, self.registry, self.stats, identity=place.identity, clock=clock)
         self.pull = PullHandler(
             store,
             metadata,
             self.registry,
-            rules=self._rules,
+            rules=OffsetRules(store, metadata, self.registry),
             clock=clock,
             counter=self.stats,
             options=pull_options(options),
@@ -163,7 +163,8 @@ class Services:
     def _typed(self) -> dict[int, Handler]:
         store, metadata, registry, clock = self._store, self._metadata, self.registry, self._clock
         identity = self._place.identity
-        offsets = OffsetsHandler(store, metadata, self._rules, broker_name=identity.name, on_reset=self.pull.committed)
+        rules = OffsetRules(store, metadata, registry)
+        offsets = OffsetsHandler(store, metadata, rules, broker_name=identity.name, on_reset=self.pull.committed)
         replies = ReplyHandler(
             store, self.targets, registry, clock=clock, stamper=self._stamper, options=self._send_options
         )
@@ -182,7 +183,7 @@ class Services:
             Queries(store, registry).handlers(),
             TopicAdmin(metadata, store, registry, self.stats, identity=identity).handlers(),
             GroupAdmin(metadata, self.stats).handlers(),
-            ProgressAdmin(metadata, store, registry, self.stats, identity=identity, clock=clock).handlers(),
+            self.progress.handlers(),
             SlaveAdmin(_delay_progress(self._live.options)).handlers(),
             self._state().handlers(),
         )

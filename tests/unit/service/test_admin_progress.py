@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from logherd.model.topic import GroupConfig, TopicConfig
+from logherd.service.admin import progress
 from logherd.service.admin.progress import ProgressAdmin
 from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile, Subscription
 from logherd.service.routing import Role
 from logherd.service.stats import BrokerStats
+from logherd.store import MessageStore
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.headers.admin import CloneOffsetsHeader, ConsumeStatsHeader, CorrectionOffsetHeader
 from logherd.wire.headers.topics import GroupTopicHeader
@@ -29,10 +31,10 @@ class Admin(SmallBroker):
         super().__init__(directory)
         self.registry = ClientRegistry()
         self.stats = BrokerStats(now_ms=0, wall_ms=self.clock.wall)
-        progress = ProgressAdmin(
+        self.admin = ProgressAdmin(
             self.metadata, self.store, self.registry, self.stats, identity=IDENTITY, clock=self.clock
         )  # fmt: skip
-        self.desk = Desk(Role.BROKER, self.clock, progress.handlers())
+        self.desk = Desk(Role.BROKER, self.clock, self.admin.handlers())
         self.metadata.topics.put(TopicConfig("T", 2, 1))
         self.metadata.groups.put(GroupConfig("g"))
         for _ in range(3):
@@ -104,6 +106,53 @@ def test_progress_of_all_groups_sums_the_lag(admin: Admin) -> None:
     ordered = decoded(admin.desk.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "true"}))
     assert isinstance(ordered, dict)
     assert ordered["consumeStatsList"] == [{"g": []}]
+
+
+def test_progress_of_very_many_queues_is_looked_up_bit_by_bit(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """Else nothing else would be done for seconds, and a leader would lose its lease."""
+    for group in "hi":
+        admin.metadata.groups.put(GroupConfig(group))
+        admin.metadata.offsets.commit(group, "T", 0, 1)
+    whole = admin.desk.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+    monkeypatch.setattr(progress, "QUEUES_AT_ONCE", 1)
+    first, gone, last = FakeSession(1), FakeSession(2), FakeSession(3)
+    for session in (first, gone, last):
+        assert admin.desk.park(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}, session=session) is None
+    gone.closed = True
+    for _ in range(2):
+        admin.admin.tick()
+        assert first.replies == []
+    for _ in range(4):
+        assert last.replies == []
+        admin.admin.tick()
+    admin.admin.tick()
+    admin.admin.tick()
+    assert [[reply.body for reply in session.replies] for session in (first, gone, last)] == [
+        [whole.body], [b""], [whole.body],
+    ]  # fmt: skip
+
+
+def test_so_many_may_wait_for_the_progress_of_very_many_queues_and_hear_what_failed(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(progress, "QUEUES_AT_ONCE", 1)
+    admin.metadata.groups.put(GroupConfig("h"))
+    admin.metadata.offsets.commit("h", "T", 0, 1)
+    session = FakeSession()
+    for _ in range(progress.WAITING_MAX):
+        assert admin.desk.park(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}, session=session) is None
+    refused = admin.desk.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+    assert refused.code == ResponseCode.SYSTEM_BUSY
+
+    def unreadable(*_: object) -> int:
+        raise OSError("no descriptor is left")
+
+    monkeypatch.setattr(MessageStore, "store_timestamp", unreadable)
+    admin.admin.tick()
+    told = [(reply.code, reply.remark) for reply in session.replies]
+    assert told == [(ResponseCode.SYSTEM_ERROR, "no descriptor is left")]
 
 
 def test_time_spans_tell_how_long_the_next_message_waits(admin: Admin) -> None:

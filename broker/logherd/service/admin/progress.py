@@ -3,7 +3,9 @@
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/AdminBrokerProcessor.java
 """
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Generator, Iterable
+from typing import Final, NamedTuple
 
 from logherd.kit.clock import Clock
 from logherd.model.topic import TopicConfig
@@ -14,10 +16,10 @@ from logherd.service.errors import RequestError
 from logherd.service.group_names import check_group_name
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
-from logherd.service.ports import Answer, Handler, Request, Session
+from logherd.service.ports import PARKED, Answer, Handler, Reply, Request, Session
 from logherd.service.requests import after, body_reply, header_of
 from logherd.service.stats import BrokerStats
-from logherd.store import MessageStore
+from logherd.store import MessageStore, StoreError
 from logherd.wire.bodies import MessageQueue, queue_key
 from logherd.wire.bodies.connections import GroupSubscription
 from logherd.wire.bodies.progress import (
@@ -42,6 +44,16 @@ __all__ = ["ProgressAdmin"]
 
 _NEVER = (1 << 63) - 1
 
+QUEUES_AT_ONCE: Final = 1_000
+"""Looked up in one go, which takes some 50 ms: the loop waits, and a leader has to renew its lease every second."""
+WAITING_MAX: Final = 16
+
+
+class _Waiting(NamedTuple):
+    request: Request
+    session: Session
+    look: Generator[int, None, Reply]
+
 
 class ProgressAdmin:
     """Consumer offsets beside the ends of their queues."""
@@ -56,6 +68,7 @@ class ProgressAdmin:
         self._stats = stats
         self._identity = identity
         self._clock = clock
+        self._waiting: deque[_Waiting] = deque()
 
     def handlers(self) -> dict[RequestCode, Handler]:
         return {
@@ -80,18 +93,42 @@ class ProgressAdmin:
         queues = {key: progress for part in parts for key, progress in part.queues.items()}
         return body_reply(ConsumeStats(queues=queues, rate=sum(part.rate for part in parts)))
 
-    def broker_progress(self, request: Request, _session: Session) -> Answer:
-        """317."""
-        ordered_only = header_of(request, BrokerConsumeStatsHeader).order
+    def tick(self) -> None:
+        """Go on with the answers that take long, one after the other. Call it every 100 ms or so."""
+        if not self._waiting:
+            return
+        request, session, look = self._waiting[0]
+        try:
+            reply = Reply(ResponseCode.SYSTEM_ERROR) if session.closed else _look_on(look)
+        except (StoreError, OSError) as error:
+            reply = Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
+        if reply is not None:
+            self._waiting.popleft()
+            session.reply(request, reply)
+
+    def broker_progress(self, request: Request, session: Session) -> Answer:
+        """317. Where groups have many queues, only the first are looked up at once, and the rest by `tick`."""
+        look = self._look(ordered_only=header_of(request, BrokerConsumeStatsHeader).order)
+        reply = _look_on(look)
+        if reply is not None:
+            return reply
+        if len(self._waiting) >= WAITING_MAX:
+            raise RequestError(ResponseCode.SYSTEM_BUSY, f"{WAITING_MAX} such requests are being answered; try later")
+        self._waiting.append(_Waiting(request, session, look))
+        return PARKED
+
+    def _look(self, *, ordered_only: bool) -> Generator[int, None, Reply]:
+        """What 317 answers; gives after each topic of a group how many queues were looked up."""
         stats, lag = [], 0
         for group in self._metadata.groups:
-            parts = []
+            parts: list[ConsumeStats] = []
+            stats.append({group.name: parts})
             for topic in self._existing(self._metadata.offsets.for_group(group.name)):
                 if (topic.order or not ordered_only) and self._is_consumed(group.name, topic.name):
                     part = self._progress(group.name, topic, topic.write_queues)
                     lag += sum(queue.broker_offset - queue.consumer_offset for queue in part.queues.values())
                     parts.append(part)
-            stats.append({group.name: parts})
+                    yield len(part.queues)
         return body_reply(BrokerConsumeStats(broker_address=self._identity.address, stats=stats, lag_total=lag))
 
     def time_spans(self, request: Request, _session: Session) -> Answer:
@@ -179,3 +216,15 @@ class ProgressAdmin:
             consume_timestamp=figures.stored_at(topic, queue_id, offset - 1) if offset > 0 else oldest,
             delay_ms=self._clock.now_ms() - waiting_since if waiting_since else 0,
         )  # fmt: skip
+
+
+def _look_on(look: Generator[int, None, Reply]) -> Reply | None:
+    """Look up the next queues; the answer if those were the last."""
+    queues = 0
+    try:
+        while queues < QUEUES_AT_ONCE:
+            queues += next(look)
+    except StopIteration as ended:
+        reply: Reply = ended.value
+        return reply
+    return None
