@@ -6,9 +6,11 @@ makes it ours, so `config/adopting` is written before; it goes once what was tak
 
 from pathlib import Path
 
-from logherd.service.metadata import Metadata
+from logherd.kit.clock import Clock
+from logherd.service.metadata import CHANGES, Metadata, MetadataDamagedError
 from logherd.service.metadata.reserved import is_system_group, is_system_topic
-from logherd.service.metadata.rocketmq import CONFIG_FILES, Adopted, adopt_config, configured_names
+from logherd.service.metadata.rocketmq import CONFIG_FILES, Adopted, AdoptionError, adopt_config, configured_names
+from logherd.service.metadata.store_log import StoreLog
 from logherd.store import MessageStore
 from logherd.store.files import Files
 from logherd.store.recovery import look
@@ -16,7 +18,7 @@ from logherd.store.recovery_rows import StoreAction
 from logherd.store.whole_file import replace_file
 from logherd.telemetry.log import Log
 
-__all__ = ["adopt_files", "adopting_ends", "expect_adoption", "replace_metadata"]
+__all__ = ["adopt_files", "adopting_ends", "expect_adoption", "open_metadata", "replace_metadata"]
 
 _log = Log("logherd.store")
 
@@ -29,6 +31,25 @@ def expect_adoption(files: Files, data_dir: str) -> None:
         files.make_directory(f"{data_dir}/config")
         files.sync_dir(data_dir)
         replace_file(files, f"{data_dir}/config", _MARK, (b"topics, groups and offsets are to be taken over\n",))
+
+
+def open_metadata(store: MessageStore, clock: Clock, *, host: bytes) -> Metadata:
+    """`Metadata.open` of a store that RocketMQ may have had meanwhile.
+
+    Raises: as that; AdoptionError if RocketMQ had it and deleted a part of what LogHerd wrote before.
+    """
+    log = StoreLog(store, clock, host=host)
+    try:
+        return Metadata.open(log, clock)
+    except MetadataDamagedError as error:
+        first, end = log.bounds(CHANGES)
+        if not store.recovery.bare_end or not first or first == end:
+            raise
+        last = [entry.end for entry in log.read(CHANGES, end - 1, log.end_position)]
+        raise AdoptionError(
+            f"RocketMQ has deleted a part of what LogHerd had written into this log ({error}); the store can be taken "
+            f"when RocketMQ has deleted everything below position {last[0]} (its fileReservedTime says when)"
+        ) from error
 
 
 def adopt_files(files: Files, data_dir: str, store: MessageStore, metadata: Metadata) -> None:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from logherd.app.adopting import adopt_files, adopting_ends, expect_adoption
+from logherd.app.adopting import adopt_files, adopting_ends, expect_adoption, open_metadata
 from logherd.app.foreground import ServerFailed
 from logherd.app.forwarding.leadership import SettableLeadership
 from logherd.app.linger import Linger
@@ -20,7 +20,6 @@ from logherd.kit.clock import Clock
 from logherd.service.forwarding.roles import Leading
 from logherd.service.metadata import Metadata
 from logherd.service.metadata.defaults import ensure_defaults
-from logherd.service.metadata.store_log import StoreLog
 from logherd.settings.options import BrokerOptions
 from logherd.store import MessageStore, QueueLog, StoreError, WriteBatch
 from logherd.store.files_os import OsFiles
@@ -94,7 +93,7 @@ class Engine:
         expect_adoption(files, data_dir)
         store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
         try:
-            metadata = Metadata.open(StoreLog(store, clock, host=store_host), clock)
+            metadata = open_metadata(store, clock, host=store_host)
             metadata.topics.forget_deletions(store.min_position)
             emptied = store.forget_deleted(metadata.topics.deleted)
             if emptied:

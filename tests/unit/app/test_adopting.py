@@ -9,7 +9,7 @@ from logherd.app.adopting import expect_adoption
 from logherd.app.clock import SystemClock
 from logherd.app.engine import Engine
 from logherd.model.topic import TopicConfig
-from logherd.service.metadata.rocketmq import export_config
+from logherd.service.metadata.rocketmq import AdoptionError, export_config
 from logherd.settings.load import load_broker_options
 from logherd.settings.options import BrokerOptions
 from logherd.store import MessageStore
@@ -101,3 +101,18 @@ async def test_no_offset_beyond_a_queues_end_is_taken(options: BrokerOptions) ->
     engine = await opened(options)
     assert said(engine)[1] == 5
     await closed(engine)
+
+
+async def test_a_store_of_which_rocketmq_has_deleted_a_part_is_refused_with_what_to_do(options: BrokerOptions) -> None:
+    engine = await opened(options)
+    engine.metadata.topics.put(TopicConfig("kept"))
+    while engine.store.end_position < 8 << 20:
+        append(engine.store, "kept", body=b"x" * 1_000_000)
+    engine.metadata.topics.put(TopicConfig("late"))
+    await closed(engine)
+    end = engine.store.end_position
+    export_rocketmq(Path(options.data_dir), None, export_config(engine.metadata), clock=SimClock())
+    (Path(options.data_dir) / "commitlog" / f"{0:020d}").unlink()
+    for _ in range(2):
+        with pytest.raises(AdoptionError, match=f"when RocketMQ has deleted everything below position {end} "):
+            await opened(options)

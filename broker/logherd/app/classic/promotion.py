@@ -9,14 +9,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from logherd.app.adopting import adopting_ends, replace_metadata
+from logherd.app.adopting import adopting_ends, open_metadata, replace_metadata
 from logherd.app.classic.master import DELAY
 from logherd.app.classic.side_files import FollowerFileError, Pulled, SideFiles
 from logherd.kit.clock import Clock
 from logherd.model.host import encode_host
-from logherd.service.metadata import Metadata
 from logherd.service.metadata.rocketmq import Adopted
-from logherd.service.metadata.store_log import StoreLog
 from logherd.store import MessageStore
 from logherd.store.files_os import OsFiles
 from logherd.store.tools import options_of
@@ -74,7 +72,7 @@ def promote(directory: Path, clock: Clock) -> Promotion:
 def _append(store: MessageStore, pulled: Pulled, clock: Clock) -> Adopted:
     """Put the master's topics, groups and offsets into the log, in place of what an earlier broker of ours left."""
     files = {name: text.encode() for name, text in pulled.files.items() if name != DELAY}
-    metadata = Metadata.open(StoreLog(store, clock, host=encode_host("127.0.0.1", 0)), clock)
+    metadata = open_metadata(store, clock, host=encode_host("127.0.0.1", 0))
     metadata.topics.forget_deletions(store.min_position)
     store.forget_deleted(metadata.topics.deleted)
     adopted = replace_metadata(store, metadata, files)

@@ -9,7 +9,7 @@ does that was wiped. By hand only, and for one store of a group: two logs that b
 from dataclasses import dataclass
 from pathlib import Path
 
-from logherd.app.adopting import adopt_files, adopting_ends, expect_adoption
+from logherd.app.adopting import adopt_files, adopting_ends, expect_adoption, open_metadata
 from logherd.app.classic.side_files import SideFiles
 from logherd.app.group.replica_file import ReplicaFile, ReplicaFileError
 from logherd.controller.values import GroupKey
@@ -17,7 +17,6 @@ from logherd.group.output import Promise
 from logherd.kit.clock import Clock
 from logherd.model.host import encode_host
 from logherd.model.names import Epoch
-from logherd.service.metadata import Metadata, StoreLog
 from logherd.settings.options import BrokerOptions
 from logherd.store import MessageStore
 from logherd.store.files_os import OsFiles
@@ -54,7 +53,7 @@ def make_first_replica(options: BrokerOptions, clock: Clock) -> FirstReplica:
     expect_adoption(files, options.data_dir)
     store = MessageStore.open(directory, options_of(directory), files, clock=clock)
     try:
-        metadata = Metadata.open(StoreLog(store, clock, host=encode_host("127.0.0.1", 0)), clock)
+        metadata = open_metadata(store, clock, host=encode_host("127.0.0.1", 0))
         metadata.topics.forget_deletions(store.min_position)
         store.forget_deleted(metadata.topics.deleted)
         adopt_files(files, options.data_dir, store, metadata)
