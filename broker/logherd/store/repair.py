@@ -24,7 +24,7 @@ from logherd.store.errors import StoreInUse, StoreVersionError
 from logherd.store.files import Files
 from logherd.store.format_file import FormatState, decode_format, format_path
 from logherd.store.scan import ScanEnd, scan_records
-from logherd.store.segment import Segment
+from logherd.store.segment import Segment, segment_name
 from logherd.store.tail import cut_tail, find_record_from, last_written_byte
 from logherd.store.verify import FileReport, open_segments, scan_log
 
@@ -101,6 +101,9 @@ def _repair(files: Files, root: str, *, apply: bool, derive: bool) -> RepairPlan
         steps.append(RepairStep(what, format_path(root), copy=_new_copy(root, "store.json", taken)))
     if _is_damaged(segments, chain, believed, end):
         steps += _cut_steps(root, segments, chain, end, believed.bare_end, taken)
+        if all(segment.end <= end for segment in segments):
+            what = f"give up what was flushed from position {end} to {believed.flushed}, without the file"
+            steps.append(RepairStep(what, f"{root}/commitlog/{segment_name(end)}"))
         derive = True
     if derive:
         steps.append(RepairStep("derive queues and index from the log when it is opened", f"{root}/queues"))

@@ -40,3 +40,13 @@ def test_the_store_of_a_broker_alone_is_repaired_all_the_same(damaged: Path) -> 
     (damaged / "replica.json").unlink()
     assert repair_store(damaged, apply=True).applied
     assert not (damaged / "replica.json").exists()
+
+
+@pytest.mark.parametrize("left", [2, 0])
+def test_a_replica_whose_last_files_are_gone_is_another_store(tmp_path: Path, left: int) -> None:
+    root = filled(tmp_path / "damaged")
+    for path in sorted((root / "commitlog").iterdir())[left:]:
+        path.unlink()
+    before = identity(root).store_id
+    assert repair_store(root, apply=True).applied
+    assert identity(root).store_id != before
