@@ -124,7 +124,7 @@ def test_a_killed_rocketmqs_half_record_is_cut():
 
 
 def test_damage_in_a_rocketmq_store_is_refused_not_cut():
-    disk, _, end = rocketmq_store()
+    disk, written, end = rocketmq_store()
     segment = disk.names["/data/commitlog/00000000000000000000"].base
     segment[segment.index(b"0001000010")] ^= 1  # in a body: all that RocketMQ's own checksum covers
     before = disk.names["/data/commitlog/00000000000000000000"].content()
@@ -132,6 +132,9 @@ def test_damage_in_a_rocketmq_store_is_refused_not_cut():
         open_store(disk)
     assert disk.names["/data/commitlog/00000000000000000000"].content() == before
     assert end > SEGMENT
+    disk.locks.clear()
+    repair(ROOT, apply=True, files=disk)
+    assert bodies(open_store(disk)) == written[:1]
 
 
 def test_transactions_that_are_not_committed_have_no_unit():

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -15,12 +16,13 @@ from logherd.store import (
     StoreOptions,
     StoreVersionError,
 )
+from logherd.store.checkpoint import SLOT_OFFSETS
 from logherd.store.errors import StoreError
 from logherd.store.files_os import OsFiles
 from logherd.store.index_file import IndexFile
 from logherd.store.tools import export_rocketmq, options_of, repair, verify
 from sim.disk import SimulatedCrash
-from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, open_store
+from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, open_store, small_options
 
 LOG = "/data/commitlog/00000000000000000000"
 KEYS = b"UNIQ_KEY\x01u\x02"
@@ -275,6 +277,51 @@ def test_repair_of_a_later_format_is_refused(disk):
     inode.base[:] = inode.base.replace(b'"format":1', b'"format":8')
     with pytest.raises(StoreVersionError):
         repair(ROOT, apply=True, files=disk)
+
+
+def test_repair_of_a_checkpoint_of_a_later_release_is_refused(disk):
+    page = disk.names["/data/checkpoint"].base
+    for at in SLOT_OFFSETS:
+        page[at + 8 : at + 12] = (9).to_bytes(4)
+    with pytest.raises(StoreVersionError):
+        repair(ROOT, apply=True, files=disk)
+
+
+def test_repair_finds_damage_in_the_middle_whatever_the_checkpoint_says(damaged):
+    disk, position = damaged
+    page = disk.names["/data/checkpoint"].base
+    for at in SLOT_OFFSETS:
+        page[at] ^= 1  # no slot of ours: nothing was promised
+    assert repair(ROOT, apply=False, files=disk).end_position == position
+
+
+def test_repair_takes_no_cut_that_a_crash_interrupted_for_damage():
+    options = replace(small_options(), replicated=True)
+    disk = SimDisk()
+    store = MessageStore.open(ROOT, options, disk, clock=SimClock())
+    for _ in range(30):
+        append(store)
+    while (batch := store.take_batch()) is not None:
+        batch.write_and_flush()
+        store.flushed(batch)
+    store.truncate(0)
+    disk.crash_after(1, at="flush /data/commitlog")
+    with pytest.raises(SimulatedCrash):
+        store.take_batch().write_and_flush()
+    disk = disk.crash(Random(1), power=True)
+    assert repair(ROOT, apply=False, files=disk).steps == ()
+    assert MessageStore.open(ROOT, options, disk, clock=SimClock()).end_position == 0
+
+
+def test_repair_moves_a_file_away_that_stands_far_behind_the_log(disk):
+    stray = disk.open("/data/commitlog/00000000000000081920", create=True)
+    stray.write(0, (b"what is this",))
+    with pytest.raises(StoreDamaged):
+        open_store(disk)
+    disk.locks.clear()
+    repair(ROOT, apply=True, files=disk)
+    assert disk.names["/data/dropped/00000000000000081920"].content() == b"what is this"
+    assert len(bodies(open_store(disk), "A")) == 30
 
 
 def test_repair_replaces_what_is_no_format_file(disk):
