@@ -1,6 +1,8 @@
 """Verify, repair and export of closed stores."""
 
+import errno
 import json
+import os
 import shutil
 from dataclasses import replace
 from random import Random
@@ -154,6 +156,30 @@ def test_verify_and_repair_leave_a_running_store_alone(disk):
         verify(ROOT, disk)
     with pytest.raises(StoreInUse):
         repair(ROOT, apply=True, files=disk)
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_a_store_that_may_only_be_read_is_verified_and_looked_at_all_the_same(tmp_path, monkeypatch, is_locked):
+    store = open_store(OsFiles(), tmp_path)
+    append(store, "A", properties=KEYS)
+    flush(store)
+    if is_locked:
+        with pytest.raises(StoreInUse):
+            verify(tmp_path)
+    store.close()
+    if not is_locked:
+        (tmp_path / "lock").unlink()
+    open_file, before = os.open, {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+    def read_only(path, flags, *more):
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return open_file(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", read_only)
+    assert verify(tmp_path).whole
+    assert not repair(tmp_path, apply=False).steps
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 def test_verify_of_something_else_says_so():

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from stat import S_ISREG
 
+from logherd.kit.errors import ensure
 from logherd.store.files import Buffer, Directory, File, Files, Lock
 
-__all__ = ["OsFiles"]
+__all__ = ["OsFiles", "ReadOnlyFiles"]
 
 _PARTS_MAX = 512  # well below IOV_MAX (1024)
 
@@ -119,7 +120,8 @@ class _OsLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
 
 class OsFiles:
@@ -170,17 +172,37 @@ class OsFiles:
         return usage.f_bavail * usage.f_frsize
 
     def lock(self, path: str) -> Lock | None:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return _lock(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), fcntl.LOCK_EX)
+
+
+class ReadOnlyFiles(OsFiles):
+    """The same for who changes nothing, be it because the disk or its rights do not let him."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        ensure(not create, "who only reads creates nothing", path)
+        return _OsFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+    def lock(self, path: str) -> Lock | None:
+        """The lock as the others take it, unless there is no file: then nobody has ever taken it."""
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # RocketMQ takes a POSIX lock on the first byte, which does not see flock; so hold both.
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-        except OSError as error:
-            os.close(descriptor)
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                return None
-            raise
-        return _OsLock(descriptor)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return _OsLock(-1)
+        return _lock(descriptor, fcntl.LOCK_SH)
+
+
+def _lock(descriptor: int, kind: int) -> Lock | None:
+    """`kind` of the POSIX lock: an exclusive one needs a descriptor for writing, and sees those of either kind."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # RocketMQ takes a POSIX lock on the first byte, which does not see flock; so hold both.
+        fcntl.lockf(descriptor, kind | fcntl.LOCK_NB, 1, 0)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return None
+        raise
+    return _OsLock(descriptor)
 
 
 def _fits(files: OsFiles) -> Files:

@@ -12,7 +12,7 @@ from logherd.store.checkpoint import CHECKPOINT_SIZE, decode_checkpoint
 from logherd.store.errors import StoreError
 from logherd.store.export import ExportReport, export_files
 from logherd.store.files import Files
-from logherd.store.files_os import OsFiles
+from logherd.store.files_os import OsFiles, ReadOnlyFiles
 from logherd.store.format_file import FormatFile, decode_format, format_path
 from logherd.store.options import DerivedOptions, LogOptions, StoreOptions
 from logherd.store.repair import RepairPlan, RepairStep, repair_files
@@ -34,7 +34,7 @@ def verify(directory: Path, files: Files | None = None) -> VerifyReport:
     Changes nothing. Blocks for as long as reading takes, about 1 s per 200 MB.
     Raises: StoreInUse, StoreError if there is no log, OSError.
     """
-    files, root = files or OsFiles(), str(directory)
+    files, root = files or ReadOnlyFiles(), str(directory)
     if not files.list(f"{root}/commitlog"):
         raise StoreError(f"{root} holds no commit log")
     options = options_of(directory, files).derived
@@ -54,7 +54,7 @@ def repair(
     No steps: there is nothing to repair (a torn tail is cut when the store is opened).
     Raises: StoreInUse, StoreVersionError, StoreError if there is no store, OSError.
     """
-    files, root = files or OsFiles(), str(directory)
+    files, root = files or (OsFiles() if apply else ReadOnlyFiles()), str(directory)
     if not files.list(f"{root}/commitlog") and all(files.size(f"{root}/{name}") is None for name in _OWN_FILES):
         raise StoreError(f"{root} holds no store")
     plan = repair_files(files, root, apply=False)
