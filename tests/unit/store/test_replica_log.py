@@ -400,6 +400,7 @@ def test_that_a_deletion_is_committed_outlasts_the_machine_before_files_go(seed)
     flush(store)
     while store.background_work():
         pass
+    assert not disk.list("/data/consumequeue/gone"), "what is committed is carried out"
     again = open_replica(disk.crash(Random(seed), power=True))
     assert again.find_queue("gone", 0) is not None or again.committed_position == store.end_position
 
