@@ -1,7 +1,7 @@
 """Bringing the derived files up to the log when a store is opened: from the checkpoint on, or all of them anew."""
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -42,9 +42,11 @@ class _NotWhole(Exception):
 
 def derive_again(
     files: Files, root: str, *, writer: LogWriter, segments: list[Segment], end: int, checkpoint: Checkpoint | None,
-    same_geometry: bool, queue_file_units: int, make: MakeDerived,
+    same_geometry: bool, queue_file_units: int, make: MakeDerived, opened: ExitStack,
 ) -> tuple[Derived, DerivedReport]:  # fmt: skip
     """Derived files that hold every record below the position `end`, or have them in memory until they are written.
+
+    `opened` closes what was opened, if it comes to nothing.
 
     Raises: StoreDamaged if the log itself cannot be read to its end; OSError.
     """
@@ -55,27 +57,30 @@ def derive_again(
     detail = ""
     if checkpoint is not None and choose(DERIVED_ROWS, facts).action is DerivedAction.CONTINUE:
         try:
-            derived, records = _continue(
-                files, root, checkpoint, segments=segments, end=end, queue_file_units=queue_file_units, make=make,
-                writer=writer,
-            )  # fmt: skip
+            with ExitStack() as tried:
+                derived, records = _continue(
+                    files, root, checkpoint, segments=segments, end=end, queue_file_units=queue_file_units, make=make,
+                    writer=writer, opened=tried,
+                )  # fmt: skip
+                tried.pop_all()
             return derived, DerivedReport(choose(DERIVED_ROWS, facts), detail, records)
         except (_NotWhole, QueueListDamaged, IndexDamaged, QueueJump) as error:
             detail = str(error)
             writer.tasks.clear()
     row = choose(DERIVED_ROWS, {**facts, "files_whole": False})
-    derived, records = _rebuild(files, root, segments=segments, end=end, make=make, writer=writer)
+    derived, records = _rebuild(files, root, segments=segments, end=end, make=make, writer=writer, opened=opened)
     return derived, DerivedReport(row, detail, records)
 
 
 def _continue(
     files: Files, root: str, checkpoint: Checkpoint, *, segments: list[Segment], end: int, queue_file_units: int,
-    make: MakeDerived, writer: LogWriter,
+    make: MakeDerived, writer: LogWriter, opened: ExitStack,
 ) -> tuple[Derived, int]:  # fmt: skip
     size = files.size(f"{root}/queues")
     if size is None:
         raise _NotWhole("the list of queues is missing")
     file = files.open(f"{root}/queues")
+    opened.callback(file.close)
     file.flush()  # what a killed process wrote last is believed below
     entries = {(entry.topic, entry.queue_id): entry for entry in decode_queue_list(file.read(0, size))}
     live = [entry for entry in entries.values() if entry.live]
@@ -90,6 +95,7 @@ def _continue(
             queue_list, live = QueueList.create(files, root, live)
             file.close()
     derived = make(queue_list)
+    opened.callback(derived.close)
     for entry in live:
         queue = derived.table.get(entry.topic, entry.queue_id)
         queue.start_at(entry.first, entry.units)
@@ -148,8 +154,9 @@ def _check_no_other_queues(files: Files, root: str, derived: Derived, gone: froz
 
 
 def _rebuild(
-    files: Files, root: str, *, segments: list[Segment], end: int, make: MakeDerived, writer: LogWriter
-) -> tuple[Derived, int]:
+    files: Files, root: str, *, segments: list[Segment], end: int, make: MakeDerived, writer: LogWriter,
+    opened: ExitStack,
+) -> tuple[Derived, int]:  # fmt: skip
     start = segments[0].start
     writer.checkpoint.record(
         replace(
@@ -167,6 +174,7 @@ def _rebuild(
     files.remove_directory(index_directory(root))
     queue_list, _ = QueueList.create(files, root, ())
     derived = make(queue_list)
+    opened.callback(derived.close)
     replay = Replay(derived, queues_from=start, index_from=start, complete=True, emptied=frozenset())
     try:
         _run(replay, derived, writer, root, segments=segments, start=start, end=end)

@@ -73,13 +73,13 @@ class IndexSet:
             if size < 40 + 4 * self._slots + (count * 20 if count > 1 else 0):
                 raise IndexDamaged(f"index file {name:017d} has {size} bytes, too few for {count} entries")
             file = IndexFile.open(self._files, self._directory, name, slots=self._slots, writable=newest)
+            self.files.append(file)
             if file.count < count or (count > 1 and not file.begin_timestamp):
                 raise IndexDamaged(f"index file {name:017d} has no header for {count} entries")
             if newest:
                 file.restart(checkpoint.index_count, checkpoint.index_used_slots)
             else:
                 file.close()
-            self.files.append(file)
 
     def clear(self) -> None:
         """Delete all files."""

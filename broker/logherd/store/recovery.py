@@ -5,6 +5,7 @@ cut before anything is derived or appended; the checkpoint promises derived file
 """
 
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -185,11 +186,11 @@ def recover(root: str, options: StoreOptions, files: Files, *, clock: Clock) -> 
     lock = files.lock(f"{root}/lock")
     if lock is None:
         raise StoreInUse(f"another process holds {root}/lock")
-    try:
-        return _recover(root, options, files, clock=clock, lock=lock)
-    except BaseException:
-        lock.release()
-        raise
+    with ExitStack() as opened:
+        opened.callback(lock.release)
+        recovered = _recover(root, options, files, clock=clock, lock=lock, opened=opened)
+        opened.pop_all()
+    return recovered
 
 
 def _make_root(files: Files, root: str) -> None:
@@ -204,15 +205,20 @@ def _make_root(files: Files, root: str) -> None:
         files.sync_dir(path or "/")
 
 
-def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lock: Lock) -> Recovered:
+def _recover(
+    root: str, options: StoreOptions, files: Files, *, clock: Clock, lock: Lock, opened: ExitStack
+) -> Recovered:
+    """`opened` closes what was opened, if it comes to nothing."""
     found = look(files, root)
     checkpoint = _believed(found, options)
     known = found.format.segment_bytes if found.format is not None else ()
     survey = survey_segments(files, root, checkpoint=checkpoint, known_sizes=known)
     whole = [Segment(files, f"{root}/commitlog", file.start, file.size) for file in survey.kept() if file.size]
-    tail = find_tail(whole, checkpoint, root) if whole else None
-    for segment in whole:
-        segment.close()
+    try:
+        tail = find_tail(whole, checkpoint, root) if whole else None
+    finally:
+        for segment in whole:
+            segment.close()
     # From here on files are changed: every refusal that needs no derived file has been ruled out.
     if found.row.action is StoreAction.CREATE:
         write_format(files, root, wanted_format(options, known, adopted_end=0))
@@ -231,10 +237,12 @@ def _recover(root: str, options: StoreOptions, files: Files, *, clock: Clock, lo
         checkpoint=replace(checkpoint, committed=committed if options.replicated else None, loose=0),
     )  # fmt: skip
     log = CommitLog(files, root, options.log, segments=segments, position=position, writer=writer)
+    opened.callback(log.close)
+    opened.callback(writer.checkpoint.close)
     derived, derived_report = derive_again(
         files, root, writer=writer, segments=segments, end=committed, checkpoint=found.checkpoint,
         same_geometry=found.format is None or found.format.same_geometry(wanted),
-        queue_file_units=options.derived.queue_file_units,
+        queue_file_units=options.derived.queue_file_units, opened=opened,
         make=lambda queue_list: Derived(
             files, root, options, clock=clock, writer=writer, min_position=segments[0].start, queue_list=queue_list
         ),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logherd.store import MessageStore, RetentionOptions, StoreFull
+from logherd.store import MessageStore, RetentionOptions, StoreDamaged, StoreFull
 from logherd.store.files_os import OsFiles
 from logherd.store.index_set import INDEX_FILES_OPEN_MAX
 from logherd.store.key_index import PENDING
@@ -231,3 +231,47 @@ def test_a_store_without_a_descriptor_is_closed_in_order(tmp_path: Path, monkeyp
     again = MessageStore.open(tmp_path, small_options(), OsFiles(), clock=SimClock())
     assert (bodies(again), again.recovery.derived_records) == ([b"x" * 100], 0)
     again.close()
+
+
+@pytest.mark.parametrize("damage", ["an index file's header", "a queue's file", "the list of queues"])
+def test_what_was_opened_of_derived_files_that_are_not_whole_is_closed(tmp_path: Path, damage: str) -> None:
+    def reopened() -> MessageStore:
+        return MessageStore.open(tmp_path, small_options(), OsFiles(), clock=SimClock())
+
+    store = reopened()
+    for number in range(50):
+        append(store, queue_id=number % 5, properties=b"KEYS\x01k%d\x02" % number)
+    flush(store)
+    settle(store)
+    store.close()
+    store = reopened()
+    usual = held(tmp_path)
+    store.close()
+    if damage.startswith("an index"):
+        with max((tmp_path / "index").iterdir()).open("r+b") as index:
+            index.write(bytes(40))
+    elif damage.startswith("a queue"):
+        next((tmp_path / "consumequeue" / "T" / "0").iterdir()).unlink()
+    else:
+        (tmp_path / "queues").write_bytes(b"what is this")
+    store = reopened()
+    assert store.recovery.derived == "files damaged"
+    assert held(tmp_path) <= usual
+    store.close()
+    assert not held(tmp_path)
+
+
+@pytest.mark.parametrize("lost", ["checkpoint", "queues"])
+def test_a_store_that_is_refused_keeps_nothing_open(tmp_path: Path, lost: str) -> None:
+    """Damage is met when the log's end is looked for, or when all is derived anew."""
+    store = MessageStore.open(tmp_path, small_options(), OsFiles(), clock=SimClock())
+    while store.end_position < 3 * 8192:
+        append(store)
+        flush(store)
+    store.close()
+    (tmp_path / lost).unlink()
+    with (tmp_path / "commitlog" / f"{8192:020d}").open("r+b") as log:
+        log.write(bytes(20))
+    with pytest.raises(StoreDamaged):
+        MessageStore.open(tmp_path, small_options(), OsFiles(), clock=SimClock())
+    assert not held(tmp_path)
