@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from logherd.model.record import CHECKSUM_SIZE
 from logherd.store import (
     DerivedOptions,
     LogOptions,
@@ -319,6 +320,18 @@ def test_repair_finds_damage_in_the_middle_whatever_the_checkpoint_says(damaged)
     for at in SLOT_OFFSETS:
         page[at] ^= 1  # no slot of ours: nothing was promised
     assert repair(ROOT, apply=False, files=disk).end_position == position
+
+
+def test_repair_believes_no_record_of_ours_without_its_checksum_though_no_slot_is_whole(disk):
+    store = open_store(disk)
+    position, size, _ = store.unit(store.find_queue("A", 0), 10)
+    store.close()
+    page = disk.names["/data/checkpoint"].base
+    for at in SLOT_OFFSETS:
+        page[at + 92] ^= 1
+    disk.names[LOG].base[position + size - CHECKSUM_SIZE : position + size] = b"PGNAME\x01%b\x02" % (b"x" * 12)
+    assert repair(ROOT, apply=True, files=disk).end_position == position
+    assert open_store(disk).end_position == position
 
 
 def test_repair_takes_no_cut_that_a_crash_interrupted_for_damage():
