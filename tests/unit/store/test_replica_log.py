@@ -8,7 +8,7 @@ import pytest
 
 from logherd.kit.errors import InvariantError
 from logherd.model.record import encode_record
-from logherd.store import MessageStore, RawRefused, ReadStatus, StoreFull
+from logherd.store import MessageStore, RawRefused, ReadStatus, StoreFull, begin_at
 from unit.store.helpers import HOST, ROOT, SimClock, SimDisk, append, bodies, flush, settle, small_options
 
 
@@ -426,6 +426,27 @@ def test_only_what_was_committed_is_readable_after_a_restart_and_the_rest_is_the
     ]  # fmt: skip
     assert store.advance(end) == [queue]
     assert bodies(store) == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_log_that_begins_in_the_middle_is_opened_again_before_anything_of_it_is_committed(leader):
+    while leader.end_position < 2 * 8192:
+        append(leader, body=b"%d" % leader.end_position)
+    flush(leader)
+    disk = SimDisk()
+    begin_at(ROOT, disk, position=8192)
+    store = open_replica(disk)
+    ship(leader, store)
+    written(store)
+    store.truncate(8192)
+    ship(leader, store)
+    written(store)
+    disk.locks.clear()
+    store = open_replica(disk)
+    assert store.committed_position == 8192
+    store.advance(store.end_position)
+    queue, ours = leader.queue("T", 0), store.queue("T", 0)
+    assert 0 < ours.min_offset < ours.max_offset == queue.max_offset
+    assert bodies(store) == bodies(leader)[ours.min_offset :]
 
 
 def test_a_store_of_a_lone_broker_is_all_committed_when_it_joins_a_group():
