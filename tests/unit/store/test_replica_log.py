@@ -428,6 +428,24 @@ def test_only_what_was_committed_is_readable_after_a_restart_and_the_rest_is_the
     assert bodies(store) == [b"0", b"1", b"2", b"3"]
 
 
+def test_what_is_found_above_the_committed_position_becomes_readable_as_it_is_committed():
+    disk, log = SimDisk(), {"segment_bytes": 1 << 20}
+    store = open_replica(disk, log=log)
+    ends = []
+    while store.end_position < 200_000:
+        append(store, body=b"x" * 900)
+        ends.append(store.end_position)
+    written(store)
+    disk.locks.clear()
+    store = open_replica(disk, log=log)
+    queue = store.queue("T", 0)
+    store.advance(100_000)
+    assert 0 < store.committed_position <= 100_000
+    assert queue.max_offset == ends.index(store.committed_position) + 1
+    store.advance(ends[-1])
+    assert queue.max_offset == len(ends)
+
+
 def test_a_log_that_begins_in_the_middle_is_opened_again_before_anything_of_it_is_committed(leader):
     while leader.end_position < 2 * 8192:
         append(leader, body=b"%d" % leader.end_position)
