@@ -1,0 +1,61 @@
+"""`logherd down` and the keeper: it is asked, then killed, and not waited for without end."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from logherd_operator.local import down
+from logherd_operator.local.addresses import Ports
+from logherd_operator.local.errors import LocalError
+from logherd_operator.local.folder import Folder
+from logherd_operator.local.state import GroupState, Process
+
+PORTS = Ports(name_service=20_000, broker=21_000, admin=21_002)
+STATE = GroupState(group="orders", host="127.0.0.1", ports=PORTS, file="f", keeper=Process(77, 5))
+
+
+class Keeper:
+    """A process that ends so many seconds after it was killed, and a clock that only waiting moves."""
+
+    def __init__(self, outlives: float) -> None:
+        self.now, self.heard, self._outlives = 0.0, list[int](), outlives
+        self._ends_at = float("inf")
+
+    def signal(self, pid: int, ticks: int, number: int) -> bool:
+        assert (pid, ticks) == (77, 5)
+        self.heard.append(number)
+        if number == signal.SIGKILL:
+            self._ends_at = self.now + self._outlives
+        return True
+
+    def is_alive(self, *_: int) -> bool:
+        assert self.now < 60, "it is waited for without end"
+        return self.now < self._ends_at
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def meet(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(down, "signal_process", keeper.signal)
+    monkeypatch.setattr(down, "is_alive", keeper.is_alive)
+    monkeypatch.setattr(down, "time", keeper)
+
+
+def test_a_keeper_that_does_not_listen_is_killed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = Keeper(outlives=0.5)
+    meet(keeper, monkeypatch)
+    assert list(down.bring_down(Folder(tmp_path), STATE, seconds=0)) == []
+    assert keeper.heard == [signal.SIGUSR1, signal.SIGKILL]
+
+
+def test_a_keeper_that_the_kernel_does_not_let_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = Keeper(outlives=3600)
+    meet(keeper, monkeypatch)
+    with pytest.raises(LocalError, match=r"pid 77.*does not end.*nothing was stopped"):
+        list(down.bring_down(Folder(tmp_path), STATE, seconds=0))
+    assert keeper.now < 11
