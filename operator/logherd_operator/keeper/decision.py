@@ -9,6 +9,7 @@ Rules (H17):
     connections on, so between two leaders the old address is better than none.
  5. What stands in it is read again now and then: nobody says so when somebody empties the slice, or deletes it and the
     operator makes a new one.
+ 6. An API server that has too much to do, or refuses a change, is asked more and more seldom, but once in a lease.
 """
 
 from collections.abc import Mapping
@@ -83,6 +84,8 @@ class Keeper:
         self._leader_at = now
         self._stands: Slice | None = None
         self._read_at: float | None = None
+        self._refused_at = float("-inf")
+        self._rest = 0.0
 
     def needs_slice(self, now: float) -> bool:
         """Has the slice to be read before anything is decided?"""
@@ -113,6 +116,17 @@ class Keeper:
     def unread(self, now: float) -> None:
         """Nobody answered. What stood there stands: without an API server nobody can have changed it."""
         self._read_at = now if self._stands is not None else None
+
+    def refused(self, now: float, pause: float) -> None:
+        """The API server answered, with no. The first time it is asked again in the next round, `pause` seconds later;
+        then more seldom each time, but once in a lease, because a new leader waits for it."""
+        again = now - self._refused_at < 2 * self._lease
+        self._rest = min(2 * self._rest + pause, self._lease) if again else 0.0
+        self._refused_at = now
+
+    def rests(self, now: float) -> bool:
+        """Is the API server left alone for now?"""
+        return now - self._refused_at < self._rest
 
     def forget(self) -> None:
         """It is another one than we knew, or nobody knows: it is to be read again."""

@@ -15,6 +15,7 @@ __all__ = ["Keeping", "keep_leader", "step"]
 _log = logging.getLogger("logherd.leader-endpoint")
 _ROUNDS = 8
 """Questions in one lease; each may take as long as the time between two."""
+_UNANSWERED = 0
 _NOT_HERE = (http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND)
 
 
@@ -61,6 +62,8 @@ def step(keeper: Keeper, keeping: Keeping, clock: Callable[[], float]) -> None:
 
 
 def _keep(keeper: Keeper, keeping: Keeping, clock: Callable[[], float]) -> None:
+    if keeper.rests(clock()):
+        return
     if keeper.needs_slice(clock()):
         _read(keeper, keeping, clock)
     # What is left of the lease must do for one more question and its patch.
@@ -73,6 +76,8 @@ def _keep(keeper: Keeper, keeping: Keeping, clock: Callable[[], float]) -> None:
     except NoAnswer as error:
         # Not the version that we know, or nobody knows whether it was done: read it again.
         keeper.forget()
+        if error.status not in (_UNANSWERED, http.HTTPStatus.CONFLICT):
+            keeper.refused(clock(), keeping.pause)
         _log.warning("the slice was not changed: %s", error)
 
 
@@ -84,4 +89,6 @@ def _read(keeper: Keeper, keeping: Keeping, clock: Callable[[], float]) -> None:
             keeper.missed(clock())
         else:
             keeper.unread(clock())
+            if error.status != _UNANSWERED:
+                keeper.refused(clock(), keeping.pause)
         _log.warning("the slice was not read: %s", error)

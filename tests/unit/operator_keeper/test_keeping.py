@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -24,6 +25,8 @@ class Both:
     def __init__(self) -> None:
         self.slice: dict[str, Any] = _empty("1")
         self.api_answers = True
+        self.refuses: dict[str, int] = {}
+        """What the API server says to a method, in place of doing it."""
         self.asked: list[str] = []
         self.told: list[tuple[str | None, Any]] = []
 
@@ -36,6 +39,8 @@ class Both:
         if path != SLICE or not self.api_answers:
             return 503, {}
         self.asked.append(method)
+        if method in self.refuses:
+            return self.refuses[method], {}
         if not self.slice:
             return 404, {}
         if method == "PATCH":
@@ -153,6 +158,39 @@ def test_a_patch_over_another_version_is_followed_by_a_look_at_once(both: Both, 
     assert both.shown == []
     step(keeper, keeping, lambda: 1.5)
     assert both.shown == ["10.0.0.1"]
+
+
+@pytest.mark.parametrize("refuses", [{"GET": 429}, {"GET": 503}, {"PATCH": 429}, {"PATCH": 500}, {"PATCH": 422}])
+def test_an_api_server_that_refuses_is_asked_more_and_more_seldom_but_once_in_a_lease(
+    both: Both, keeping: Keeping, refuses: dict[str, int]
+) -> None:
+    keeper = Keeper("c-0", keeping.lease, 0.0)
+    both.refuses = refuses
+    (method,) = refuses
+    asked_in: list[int] = []
+    for number in range(64):
+        before = both.asked.count(method)
+        step(keeper, keeping, lambda number=number: number * keeping.pause)
+        if both.asked.count(method) > before:
+            asked_in.append(number)
+    gaps = [later - sooner for sooner, later in pairwise(asked_in)]
+    assert gaps[:5] == [1, 1, 3, 7, 8]
+    assert set(gaps[4:]) == {8}
+    both.refuses = {}
+    for number in range(64, 73):
+        step(keeper, keeping, lambda number=number: number * keeping.pause)
+    assert both.shown == ["10.0.0.1"]
+
+
+def test_a_refusal_a_while_ago_makes_nobody_wait_after_the_next(both: Both, keeping: Keeping) -> None:
+    keeper = Keeper("c-0", keeping.lease, 0.0)
+    for at in (0.0, 200.0, 400.0):
+        both.refuses = {"GET": 503}
+        step(keeper, keeping, lambda at=at: at)
+        both.refuses = {}
+        both.slice = _empty(f"{at:.0f}")
+        step(keeper, keeping, lambda at=at: at + 10)
+        assert both.shown == ["10.0.0.1"]
 
 
 def test_a_token_that_is_not_there_yet_ends_nothing(both: Both, keeping: Keeping) -> None:
