@@ -92,6 +92,9 @@ class _Pages:
 
     async def _proxy(self, request: web.Request) -> web.Response:
         """What kubectl does for who may `get` `pods/proxy`; pods are asked by their names in the cluster."""
+        if "proxy" in self._api.faults.refuse:
+            said = {"kind": "Status", "message": 'User "me" cannot get resource "pods/proxy"'}
+            return web.json_response(said, status=self._api.faults.refuse["proxy"])
         assert self._admins is not None
         where, _, inner = request.path.partition("/proxy/")
         pod = where.rsplit("/", 1)[1].partition(":")[0]

@@ -190,6 +190,26 @@ async def test_a_report_holds_what_pods_say_and_no_secret(tmp_path: Path) -> Non
         assert not any(each in result.stdout for each in secrets)
 
 
+async def test_without_the_right_to_ask_pods_a_plan_names_it_and_a_report_goes_on(tmp_path: Path) -> None:
+    async with kubectl(tmp_path) as person:
+        person.drive.api.faults.refuse = {"proxy": 403}
+        result = await person.run("plan", NAME)
+        assert (result.exit_code, result.stdout, len(said(result).splitlines())) == (1, "", 1)
+        assert '403: User "me" cannot get resource "pods/proxy"' in said(result)
+        document = json.loads((await person.run("report", NAME)).stdout)
+        assert "pods/proxy" in document["pages"]["orders-broker-0"]["/status"]["error"]
+        assert document["group"]["status"]["phase"] == "Running"
+
+
+async def test_a_plan_for_a_group_that_no_controller_knows_waits_for_its_first_leader(tmp_path: Path) -> None:
+    """As the operator's does: that answer is 404, and confirmed."""
+    async with kubectl(tmp_path) as person:
+        person.drive.kubelet.world.group = None
+        document = await person.json("plan", NAME)
+        assert document["blocked"] == []
+        assert document["operation"]["state"] == "AwaitFirstLeader"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_says_what_it_does(command: str) -> None:
     result = CliRunner().invoke(plugin, [command, "--help"])

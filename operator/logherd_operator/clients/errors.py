@@ -20,11 +20,12 @@ class OwnFault(Unreachable):
 
 
 class Refused(ClusterError):
-    """The answer was no, and nothing was done."""
+    """The answer was no, and nothing was done. `document`: the answer itself."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, document: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.document = document or {}
 
 
 class NotFound(Refused):
@@ -48,4 +49,4 @@ def refusal(call: str, status: int, document: dict[str, Any]) -> ClusterError:
     message = f"{call}: {status}: {said}"
     if status >= 500:
         return OwnFault(message)
-    return _KINDS.get(status, Refused)(status, message)
+    return _KINDS.get(status, Refused)(status, message, document)

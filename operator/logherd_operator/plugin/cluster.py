@@ -1,5 +1,6 @@
 """A cluster as the plugin reads it: objects from the API server, and admin pages through its proxy to pods."""
 
+import http
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -90,11 +91,16 @@ class PodPages:
         self._namespace = namespace
 
     async def ask(self, host: str, path: str) -> Reply | None:
-        """See Admins: a host name's first label is the pod's name."""
+        """See Admins: a host name's first label is the pod's name. Raises: Refused, which names the right, for who may
+        not ask: that says nothing of the pod."""
         pod = host.partition(".")[0]
         where = f"{collection_of('v1', 'Pod', self._namespace)}/{pod}:{Ports.ADMIN}/proxy{path}"
         try:
             return Reply(200, await self._api.call("GET", where))
+        except Refused as refusal:
+            if refusal.status == http.HTTPStatus.FORBIDDEN:
+                raise
+            return Reply(refusal.status, refusal.document)
         except ClusterError:
             return None
 

@@ -76,13 +76,21 @@ async def report_document(api: Api, key: Key, read: Read) -> dict[str, Any]:
     pages = PodPages(api, key.namespace)
     pods = [str(each["metadata"]["name"]) for each in read.objects["Pod"]]
     asked = [(pod, path) for pod in pods for path in _pages_of(pod)]
-    answers = await asyncio.gather(*(pages.ask(pod, path) for pod, path in asked))
+    answers = await asyncio.gather(*(_page(pages, pod, path) for pod, path in asked))
     said: dict[str, dict[str, Any]] = {pod: {} for pod in pods}
     for (pod, path), answer in zip(asked, answers, strict=True):
-        said[pod][path] = answer.document if answer is not None else None
+        said[pod][path] = answer
     return {
         "group": read.group(key), "objects": dict(read.objects), "pages": said, "events": await _events(api, key),
     }  # fmt: skip
+
+
+async def _page(pages: PodPages, pod: str, path: str) -> object:
+    try:
+        answer = await pages.ask(pod, path)
+    except ClusterError as error:
+        return {"error": str(error)}
+    return answer.document if answer is not None else None
 
 
 def _pages_of(pod: str) -> tuple[str, ...]:
