@@ -19,7 +19,7 @@ class JobFailed(Exception):
 
 
 class DriverProcess:
-    """Use as a context manager. One order at a time; the first one waits until Spark is there."""
+    """Use as a context manager. One order at a time, the next waits; the first one waits until Spark is there."""
 
     def __init__(self, directory: Path, *hosts: str) -> None:
         directory.mkdir(parents=True)
@@ -40,6 +40,7 @@ class DriverProcess:
                 start_new_session=True,
             )  # fmt: skip
         self._ready = False
+        self._turn = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -58,11 +59,12 @@ class DriverProcess:
     def ask(self, do: str, **order: Any) -> dict[str, Any]:
         """Carry an order out. Raises: JobFailed with the text of the error."""
         assert self._process.stdin is not None
-        if not self._ready:
-            self._ready = "ready" in self._answer()
-        self._process.stdin.write(json.dumps({"do": do, **order}) + "\n")
-        self._process.stdin.flush()
-        answer = self._answer()
+        with self._turn:
+            if not self._ready:
+                self._ready = "ready" in self._answer()
+            self._process.stdin.write(json.dumps({"do": do, **order}) + "\n")
+            self._process.stdin.flush()
+            answer = self._answer()
         if "error" in answer:
             raise JobFailed(answer["error"])
         return answer

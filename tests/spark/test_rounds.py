@@ -9,7 +9,8 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -82,6 +83,21 @@ def in_order(rows: list[list[Any]]) -> dict[int, list[str]]:
     }
 
 
+@contextmanager
+def standing_still(job: "Future[dict[str, Any]]", directory: Path) -> Iterator[None]:
+    """While a task of the job stands still. It goes on then, and if something has failed, ends: its driver carries out
+    one order at a time, and what is asked of it next would wait behind this job until the tests' limit."""
+    try:
+        eventually(lambda: job.done() or (directory / "holding").exists(), "no task stands still", 300)
+        assert not job.done(), job.result()
+        yield
+    except BaseException:
+        (directory / "go").touch()
+        wait([job], timeout=300)
+        raise
+    (directory / "go").touch()
+
+
 @dataclass
 class Round:
     """One round's random places, and the group whose leader one of its jobs loses."""
@@ -112,13 +128,11 @@ class Round:
         job = begin()
         directory = Path(faults.directory)
         if faults.hold_part >= 0:
-            eventually(lambda: job.done() or (directory / "holding").exists(), "no task stands still", 300)
-            leader, epoch = self.group.leader()
-            assert not job.done(), job.result()
-            child = leader.kill_child()
-            eventually(lambda: not is_alive(child), "the leader is still there", 60)
-            assert not job.done(), job.result()
-            (directory / "go").touch()
+            with standing_still(job, directory):
+                leader, epoch = self.group.leader()
+                child = leader.kill_child()
+                eventually(lambda: not is_alive(child), "the leader is still there", 60)
+                assert not job.done(), job.result()
             self.group.leader(after=epoch)
         answer = job.result(timeout=500)
         for name in ("died", "twice"):
@@ -186,11 +200,9 @@ def fenced_while_held(
     older: "Future[dict[str, Any]]", directory: Path, newer: Callable[[], dict[str, Any]]
 ) -> JobFailed:
     """The older job stands still, the newer one runs to its end, the older goes on and says why it may not."""
-    eventually(lambda: older.done() or (directory / "holding").exists(), "no task stands still", 300)
-    assert not older.done(), older.result()
-    newer()
+    with standing_still(older, directory):
+        newer()
     # A task of the older job that had not begun may have been refused, and ended the job, before this one goes on.
-    (directory / "go").touch()
     with pytest.raises(JobFailed) as caught:
         older.result(timeout=500)
     return caught.value
