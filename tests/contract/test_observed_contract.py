@@ -16,7 +16,8 @@ from logherd.service.controllers.documents import (
     RulesShape,
     TransferShape,
 )
-from logherd_operator.observed.documents import group_of, quorum_of, report_of, unknown_group
+from logherd.service.replica_view import FollowerView, InSyncView, PositionsView, ReplicationView, RequestsView
+from logherd_operator.observed.documents import group_of, quorum_of, report_of, seen_by_leader, unknown_group
 from logherd_operator.observed.quorum import Member, Rules
 
 
@@ -97,6 +98,41 @@ def test_a_brokers_status_is_read() -> None:
     assert report is not None
     assert (report.fault, report.refuses) == ("", "the disk is full")
     assert (report.broker_id, report.end, report.committed, report.hot) == (2, 10, 9, {})
+
+
+def told_by(broker_id: int, *, role: str = "leader", epoch: int = 7) -> dict[str, Any]:
+    """A broker's status page, as far as it is about the group."""
+    followers = [
+        FollowerView(broker_id=2, connected=True, in_sync=True, flushed=0, lag_bytes=64, lag_ms=1),
+        FollowerView(broker_id=3, connected=True, in_sync=False, flushed=None, lag_bytes=None, lag_ms=None),
+    ]
+    view = ReplicationView(
+        mode="controller", role=role, serving=True, epoch=epoch, leader=None, lease_ms=1, followers=followers,
+        in_sync=InSyncView(members=[1, 2], version=3, min_in_sync=2), pending=None, closed=None,
+        positions=PositionsView(end=1, flushed=1, committed=1), requests=RequestsView(forwarded=0, held=0),
+    )  # fmt: skip
+    return {"brokerId": broker_id, "replication": msgspec.json.decode(msgspec.json.encode(view))}
+
+
+def test_how_far_others_are_behind_is_the_leaders_word_and_not_that_of_older_heartbeats() -> None:
+    """Of those the last one is that of broker 2, and the leader's, of half a second before, lacks what came since."""
+    under_load = [broker(1, 7, 1 << 30), broker(2, 7, (1 << 30) + (8 << 20)), broker(3, 6, 950, learner=True)]
+    group = group_of(page(brokers=under_load))
+    assert group is not None
+    assert [each.lag for each in group.replicas] == [8 << 20, 0, (1 << 30) + (8 << 20)]
+    seen = seen_by_leader(group, [{"brokerId": 1}, told_by(2, role="follower"), told_by(1)])
+    assert seen is not None
+    assert [each.lag for each in seen.replicas] == [0, 64, (1 << 30) + (8 << 20)]
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [[], [{"brokerId": 1, "replication": None}], [told_by(1, epoch=6)], [told_by(1, role="follower")], [told_by(2)]],
+)
+def test_nobody_else_says_how_far_others_are_behind(pages: list[dict[str, Any]]) -> None:
+    group = group_of(page())
+    assert seen_by_leader(group, pages) == group
+    assert seen_by_leader(None, pages) is None
 
 
 def test_an_unknown_group_is_one_to_be_founded() -> None:

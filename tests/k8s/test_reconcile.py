@@ -181,6 +181,35 @@ async def test_more_brokers_come_as_learners_one_at_a_time_and_go_again() -> Non
     assert drive.kubelet.world.faults == []
 
 
+async def test_a_new_broker_becomes_a_full_member_also_under_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats tell of different moments; the leader's own page tells how far the others are behind."""
+    drive = await founded()
+    kubelet = drive.kubelet
+    group_page, broker_page = kubelet.group_page, kubelet._broker_page
+
+    def of_group() -> dict[str, Any]:
+        page = dict(group_page())
+        leads = page["leader"]["brokerId"]
+        ahead = {"epoch": 1, "position": (1 << 40) + (8 << 20)}
+        page["brokers"] = [each | ({"end": ahead} if each["brokerId"] == leads else {}) for each in page["brokers"]]
+        return page
+
+    def of_broker(n: int) -> Reply | None:
+        reply = broker_page(n)
+        if reply is not None and reply.document["role"] == "leader":
+            followers = [{"brokerId": each.broker_id, "lagBytes": each.lag} for each in kubelet.world.group.replicas]  # type: ignore[union-attr]
+            view = {"role": "leader", "epoch": reply.document["epoch"], "followers": followers}
+            reply.document["replication"] = view
+        return reply
+
+    monkeypatch.setattr(kubelet, "group_page", of_group)
+    monkeypatch.setattr(kubelet, "_broker_page", of_broker)
+    drive.set_spec({**SPEC, "replicas": 4})
+    await drive.settle()
+    assert drive.status["inSync"] == "4/4"
+    assert {each["lag"] for each in drive.status["brokers"]} == {"None"}
+
+
 async def test_a_broker_that_is_added_finds_the_files_of_the_spec_that_its_template_is_of() -> None:
     """Else nothing would ever tell that it runs with the old ones."""
     drive = await founded()

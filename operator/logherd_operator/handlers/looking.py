@@ -11,7 +11,7 @@ from logherd_operator.cluster.look import orders_of, platform_of, slots_of
 from logherd_operator.handlers.known import Key, Known
 from logherd_operator.handlers.memory import Memory
 from logherd_operator.observed.brokers import group_of_brokers
-from logherd_operator.observed.documents import group_of, quorum_of, report_of, unknown_group
+from logherd_operator.observed.documents import group_of, quorum_of, report_of, seen_by_leader, unknown_group
 from logherd_operator.observed.observed import Observed
 from logherd_operator.observed.quorum import Group, Quorum
 from logherd_operator.observed.slots import Report, Slot
@@ -62,7 +62,9 @@ class Eyes:
         (told, quorum), pages = await asyncio.gather(
             self._ask_controllers(site, memory), self._ask_brokers(site, places)
         )
-        if not site.group.spec.by_controllers:
+        if site.group.spec.by_controllers:
+            told = seen_by_leader(told, pages.values())
+        else:
             told = await self._told_by_brokers(site, pages)
         reports = _reports(places, pages, memory)
         observed = Observed(

@@ -15,7 +15,7 @@ from logherd_operator.local.processes import child_ticks, is_alive
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.local.words import cannot_start, last_words
 from logherd_operator.observed.brokers import group_of_brokers
-from logherd_operator.observed.documents import group_of, quorum_of, report_of, unknown_group
+from logherd_operator.observed.documents import group_of, quorum_of, report_of, seen_by_leader, unknown_group
 from logherd_operator.observed.observed import Observed, Platform
 from logherd_operator.observed.quorum import Group, Quorum
 from logherd_operator.observed.slots import Component, Instance, Slot, Volume
@@ -54,6 +54,8 @@ def look_at(state: GroupState, folder: Folder) -> Look:
     group, quorum = (None, None) if leading is None else _asked(leading, state)
     if state.began.mode != "Controller":
         group = _told_by_brokers(state, pages, addresses)
+    else:
+        group = seen_by_leader(group, [page.status for page in pages if page.status is not None])
     observed = Observed(
         platform=Platform(brokers=state.brokers, controllers=state.controllers, leader_address=False),
         brokers=_slots("broker", state, folder, pages),

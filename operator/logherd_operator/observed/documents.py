@@ -4,13 +4,14 @@ GET /groups/{cluster}/{name}, GET /quorum   of a controller
 GET /status                                 of a broker
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from logherd_operator.observed.quorum import Group, Member, Quorum, Replica, Rules
 from logherd_operator.observed.slots import Report
 
-__all__ = ["group_of", "quorum_of", "report_of", "unknown_group"]
+__all__ = ["group_of", "quorum_of", "report_of", "seen_by_leader", "unknown_group"]
 
 Document = Mapping[str, Any]
 
@@ -55,6 +56,25 @@ def _lag(longest: tuple[int, int], end: Document) -> int:
     """Bytes behind the longest log. What was written in an older epoch may still be cut, so all of it is missing."""
     epoch, position = longest
     return max(0, position - int(end["position"])) if int(end["epoch"]) == epoch else position
+
+
+def seen_by_leader(group: Group | None, pages: Iterable[Document]) -> Group | None:
+    """With lags as the leader tells them, if one of the brokers' pages is its own, of this epoch. Heartbeats tell of
+    moments up to a second apart, and in that time a log under load grows by more than anybody lacks."""
+    if group is None or not group.led:
+        return group
+    for page in pages:
+        try:
+            said = page["replication"]
+            lags = {int(each["brokerId"]): each["lagBytes"] for each in said["followers"]}
+            told = (int(page["brokerId"]), int(said["epoch"]), said["role"])
+        except (KeyError, TypeError, ValueError):
+            continue
+        if told == (group.leader, group.epoch, "leader"):
+            known = {number: lag for number, lag in lags.items() if isinstance(lag, int)} | {told[0]: 0}
+            found = tuple(replace(each, lag=known.get(each.broker_id, each.lag)) for each in group.replicas)
+            return replace(group, replicas=found)
+    return group
 
 
 def unknown_group(replicas: int, min_in_sync: int) -> Group:
