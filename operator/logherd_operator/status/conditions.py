@@ -1,5 +1,6 @@
 """The conditions of a group, one function each: whether it is so, one word for programs, a sentence for people."""
 
+import re
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -18,6 +19,7 @@ _STALLED = (
 _BROKEN = (
     Code.DATA_LOST, Code.VOLUME_LOST, Code.STORE_DAMAGED, Code.NODE_UNREACHABLE, Code.STUCK_TERMINATING,
 )  # fmt: skip
+_NUMBER = re.compile(r"[0-9]+([.][0-9]+)?")
 
 
 class Finding(NamedTuple):
@@ -52,9 +54,21 @@ def _available(look: Look) -> Finding:
             "False", "BelowMinInSync",
             f"{len(group.in_sync)} of at least {group.rules.min_in_sync} replicas are in sync, so writes are refused",
         )  # fmt: skip
+    if group.transfer is None and (said := _refusal(look)):
+        return Finding("False", "WritesRefused", f"broker {group.leader} leads and takes no messages: {said}")
     if look.spec.replicas == 1:
         return Finding("True", "SingleReplica", "writes are accepted; there is one copy, and its disk is the only one")
     return Finding("True", "WritesAccepted", f"broker {group.leader} leads, {len(group.in_sync)} replicas are in sync")
+
+
+def _refusal(look: Look) -> str:
+    """Why the leader takes no messages, in its own words but for numbers: what is free of a disk always changes."""
+    group = look.observed.group
+    slot = look.observed.broker(group.leader) if group is not None and group.leader is not None else None
+    report = slot.report if slot is not None else None
+    if group is None or report is None or (report.role, report.epoch) != ("leader", group.epoch):
+        return ""
+    return _NUMBER.sub("...", report.fault or report.refuses)
 
 
 def _leader_elected(look: Look) -> Finding:

@@ -80,7 +80,9 @@ def _phase(look: Look, found: Mapping[str, Finding]) -> str:
         return _PHASES[plan.operation.type.value]
     if found["Degraded"].status == "True" and found["Degraded"].reason != "SharedNode":
         return "Degraded"
-    return "Running" if found["Available"].status == "True" else "Pending"
+    available = found["Available"]
+    refused = available.reason == "WritesRefused"
+    return "Running" if available.status == "True" else "Degraded" if refused else "Pending"
 
 
 def _disruptions(look: Look) -> Document:

@@ -75,6 +75,7 @@ def test_a_healthy_group_is_called_healthy(condition: str, status: str, reason: 
 STALE = with_broker(look(), broker(2, stands=instance(2, revision=OLD)))
 CROWDED = look(brokers=tuple(broker(n, stands=instance(n, node="n1")) for n in range(3)))
 AWAY = with_broker(look(group=group(in_sync=(1, 2))), broker(2, stands=instance(2, ready=False)))
+FULL = with_broker(look(), broker(0, report=report(refuses="the disk of /d has 1.5 MiB free, and messages need 8 MiB")))
 
 
 @pytest.mark.parametrize(
@@ -83,6 +84,8 @@ AWAY = with_broker(look(group=group(in_sync=(1, 2))), broker(2, stands=instance(
         (look(group=None), "Available", ("Unknown", "QuorumUnreachable")),
         (look(group=group(leader=None, serving=False)), "Available", ("False", "NoLeader")),
         (look(group=group(in_sync=(1,))), "Available", ("False", "BelowMinInSync")),
+        (FULL, "Available", ("False", "WritesRefused")),
+        (FULL, "Upgradeable", ("False", "NotAvailable")),
         (look(group=None), "LeaderElected", ("Unknown", "QuorumUnreachable")),
         (look(group=group(leader=None, serving=False)), "LeaderElected", ("False", "Electing")),
         (with_broker(look(), broker(0, report=report(epoch=6))), "LeaderElected", ("False", "Disagreement")),
@@ -110,6 +113,24 @@ AWAY = with_broker(look(group=group(in_sync=(1, 2))), broker(2, stands=instance(
 )  # fmt: skip
 def test_what_is_not_well_has_its_reason(observed: Observed, condition: str, expected: tuple[str, str]) -> None:
     assert said(observed, condition) == expected
+
+
+def test_what_refuses_messages_is_told_without_numbers_that_change() -> None:
+    found = findings(looked(FULL))["Available"].message
+    assert found == ("broker 1 leads and takes no messages: the disk of /d has ... MiB free, and messages need ... MiB")
+    assert document(FULL)["phase"] == "Degraded"
+
+
+@pytest.mark.parametrize(
+    "observed",
+    [
+        with_broker(look(), broker(1, report=report(broker_id=2, role="follower", refuses="its disk is full"))),
+        with_broker(look(), broker(0, report=report(epoch=6, refuses="its lease is over"))),
+        with_broker(look(group=group(transfer=2)), broker(0, report=report(refuses="it is being handed over"))),
+    ],
+)
+def test_whose_refusal_concerns_nobody_now_takes_nothing_away(observed: Observed) -> None:
+    assert said(observed, "Available") == ("True", "WritesAccepted")
 
 
 def test_one_copy_is_called_one_copy() -> None:
