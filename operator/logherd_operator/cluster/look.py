@@ -18,6 +18,8 @@ _FAILING = frozenset({
     "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "ErrImagePull",
     "ImageInspectError", "ImagePullBackOff", "InvalidImageName", "RunContainerError",
 })  # fmt: skip
+_DIGITS_MAX = 18
+"""Of a number in an order: Python converts no text of any length, and the API server keeps one of 256 KiB."""
 _NODE_GONE = frozenset({"NodeLost", "NodeNotReady", "NodeUnreachable"})
 
 
@@ -157,7 +159,7 @@ def _switchover(text: str) -> tuple[int, int] | None:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else None
 
 
 def _time_or_none(text: str) -> float | None:

@@ -129,7 +129,8 @@ def test_orders_are_annotations_for_this_generation() -> None:
     "notes",
     [None, {}, {"logherd.dev/restart-at": "now"}, {"logherd.dev/restart-at": "2026-11-22T00:00:00"},
      {"logherd.dev/rebuild": "two@v"}, {"logherd.dev/rebuild": "2"}, {"logherd.dev/rebuild": "2@"},
-     {"logherd.dev/switchover": "3"}, {"logherd.dev/accept-risk": "NotAllInSync"}],
+     {"logherd.dev/switchover": "3"}, {"logherd.dev/switchover": "9" * 5000 + "@1"},
+     {"logherd.dev/rebuild": "9" * 5000 + "@v"}, {"logherd.dev/accept-risk": "NotAllInSync"}],
 )  # fmt: skip
 def test_what_cannot_be_read_is_no_order(notes: dict[str, str] | None) -> None:
     assert orders_of({"generation": 7, "annotations": notes}) == Orders()
