@@ -18,6 +18,7 @@ from logherd.kit.errors import LogHerdError
 
 __all__ = ["AdminOption", "Controllers", "ControllersError", "TokenOption", "group_path"]
 
+_DEFAULT_ADMIN = "127.0.0.1:8088"
 _CONNECT_SECONDS = 2.0
 _ANSWER_SECONDS = 20.0  # longer than the controllers' own deadline, so that they say what became of it
 _PATIENCE_SECONDS = 10.0
@@ -71,21 +72,23 @@ class _Found(NamedTuple):
 
 
 class Controllers:
-    """Ask and change through whatever of `admins` answers. `token_file` is read for each change.
+    """Ask and change through whatever of `admins` answers; `option` gave them. `token_file` is read for each change.
 
     Raises: typer.BadParameter if an address is none; ControllersError from all calls.
     """
 
-    def __init__(self, admins: Sequence[str] | None, token_file: Path | None = None) -> None:
+    def __init__(
+        self, admins: Sequence[str] | None, token_file: Path | None = None, *, option: str = "--admin"
+    ) -> None:
         from logherd.client.peers import parse_address
 
-        self._admins = list(admins or ["127.0.0.1:8088"])
+        self._admins = list(admins or [_DEFAULT_ADMIN])
         self._token_file = token_file
         try:
             for each in self._admins:
                 parse_address(each)
         except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--admin") from error
+            raise typer.BadParameter(str(error), param_hint=option) from error
 
     def read(self, path: str, shape: type[_Shape]) -> _Shape:
         """The document at `path`, from the leader if it can be asked, else from any living controller."""

@@ -53,7 +53,8 @@ def status_command(
     if data is not None and (controllers is not None or group is not None):
         raise typer.BadParameter("--data is for a group on this machine, which is not asked through controllers")
     if data is None and named:
-        raise typer.Exit(_show_asked(Controllers(named), group, output))
+        option = "--controllers" if listed else "--admin"
+        raise typer.Exit(_show_asked(Controllers(named, option=option), group, output))
     if group is not None:
         raise typer.BadParameter("to look at one of several groups name their controllers with --controllers")
     raise typer.Exit(_show_local(data, output))

@@ -49,7 +49,7 @@ def switchover_command(
     except ControllersError:
         from logherd.cli.own_leaders import brokers_of, switch
 
-        brokers = brokers_of(admin or [], group)
+        brokers = brokers_of(admin, group) if admin else None
         if not brokers:
             raise
         started = time.monotonic()

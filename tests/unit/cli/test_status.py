@@ -190,7 +190,8 @@ def test_without_controllers_it_is_about_this_folder(
     [
         (["orders"], "to look at one of several groups name their controllers"),
         (["orders", "--data", "x"], "--data is for a group on this machine"),
-        (["--controllers", "nonsense"], "an address is host:port, not 'nonsense'"),
+        (["--controllers", "nonsense"], "Invalid value for --controllers: an address is host:port, not 'nonsense'"),
+        (["--admin", "nonsense"], "Invalid value for --admin: an address is host:port, not 'nonsense'"),
     ],
 )
 def test_a_wrong_command_line_is_a_usage_error(terminal: Terminal, arguments: list[str], said: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from logherd.cli import controllers
 from logherd.cli import switchover as command
 from unit.cli.controllers_fake import Quorum
 from unit.cli.terminal import Terminal
@@ -106,3 +107,12 @@ def test_it_needs_the_secret(terminal: Terminal, quorum: Quorum) -> None:
     assert terminal.run("switchover", "orders", "--to", "2", "--admin", quorum.admins["c-1"]) == 1
     assert terminal.said.endswith("name it with --token-file\n")
     assert quorum.orders == []
+
+
+def test_without_an_address_silence_is_told_of_the_default_one(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, nowhere: str
+) -> None:
+    monkeypatch.delenv("LOGHERD_ADMIN", raising=False)
+    monkeypatch.setattr(controllers, "_DEFAULT_ADMIN", nowhere)
+    assert terminal.run("switchover", "orders") == 1
+    assert terminal.said == f"logherd: no controller answers: {nowhere}: Connection refused\n"
