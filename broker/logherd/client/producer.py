@@ -222,7 +222,7 @@ class Producer:
         if text.count(PAIR) != sum(map(bool, properties.values())):
             raise Unsendable("not sent: a tag, a key or a property has the character 0x02, which ends it")
         size = len(text.encode())
-        if size > PROPERTIES_BYTES_MAX:  # a broker ends the connection over more
+        if size > PROPERTIES_BYTES_MAX:  # no record holds more
             raise Unsendable(
                 f"not sent: tag, keys and properties take {size} bytes, at most {PROPERTIES_BYTES_MAX} are allowed"
             )

@@ -18,13 +18,15 @@ class WireLimits:
 
     1. frame_bytes_max counts the whole frame with its length field, as RocketMQ's frameMaxLength does.
     2. A header fits into a frame, and a value, a key and a remark into a header: otherwise the smaller limit is a lie.
+    3. A value may be larger than what fits a record, so that a message whose properties do not is refused (13) and the
+       other requests of its connection are not lost with it.
     """
 
     frame_bytes_max: int = 16 * 1024 * 1024
     header_bytes_max: int = 256 * 1024
     fields_max: int = 128
     key_bytes_max: int = 255
-    value_bytes_max: int = 32767
+    value_bytes_max: int = 128 * 1024
     remark_bytes_max: int = 4096
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logherd.model.properties import PROPERTIES_BYTES_MAX
 from logherd.wire.codec import FrameReader, encode_frame, encode_head
 from logherd.wire.errors import FrameError, LimitError, WireError
 from logherd.wire.frame import Flag, Frame, Serialize
@@ -315,6 +316,12 @@ def test_default_limits_hold_at_their_exact_values(serialize: Serialize) -> None
         if part != "frame":
             with pytest.raises(LimitError):
                 FrameReader().feed(sized(part, limit + 1, serialize))
+
+
+@pytest.mark.parametrize("serialize", Serialize)
+def test_properties_that_no_record_holds_come_through_to_be_refused_by_name(serialize: Serialize) -> None:
+    properties = "K\x01" + "v" * 2 * PROPERTIES_BYTES_MAX
+    assert read(encode_frame(Frame(310, 1, ext={"i": properties}, serialize=serialize))).ext["i"] == properties
 
 
 def test_a_frame_or_header_one_byte_too_large_is_refused_before_it_arrives() -> None:
