@@ -64,7 +64,8 @@ def _read(path: Path) -> dict[str, Any]:
 
         document = parse_yaml(path, data)
     if not isinstance(document, dict):
-        raise SettingsError(f"{path}: should hold keys and values, not {type(document).__name__}")
+        found = ", and holds nothing" if document is None else ""
+        raise SettingsError(f"{path}: should hold keys and values{found}")
     return document
 
 
