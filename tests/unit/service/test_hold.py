@@ -91,3 +91,4 @@ def test_a_connection_that_is_gone_ends_its_own_pulls_only() -> None:
     world.park(gone)
     world.hold.release_all(lambda _: ANSWER)
     assert (len(gone.replies), len(world.hold)) == (3, 0)
+    assert (world.hold._by_queue, world.hold._by_session, world.hold._waiters) == ({}, {}, {})

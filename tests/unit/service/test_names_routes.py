@@ -154,6 +154,24 @@ def test_a_name_cannot_move_to_another_cluster() -> None:
         routes.register(registration(LEADER._replace(cluster="D")), 0)
 
 
+def test_a_broker_of_another_cluster_takes_nobody_out() -> None:
+    routes = table()
+    routes.register(registration(), 0)
+    assert not routes.unregister(LEADER._replace(cluster="D"))
+    assert routes.route("T") is not None
+
+
+def test_a_broker_that_was_gone_is_written_to_again() -> None:
+    routes = table()
+    routes.register(registration(), 0)
+    routes.wipe_write("a")
+    routes.unregister(LEADER)
+    routes.register(registration(), 1)
+    back = routes.route("T")
+    assert back is not None
+    assert back.queues["a"].permission == Permission.READ_WRITE
+
+
 def test_a_complete_registration_drops_the_topics_that_it_leaves_out() -> None:
     routes = table()
     routes.register(registration(complete=True), 0)
@@ -200,6 +218,9 @@ def test_a_topic_set_by_hand_needs_known_brokers() -> None:
     "change",
     [
         lambda r: r.register(registration(OTHER), 0),
+        lambda r: r.register(registration(LEADER._replace(address="new:10911")), 0),
+        lambda r: r.register(registration(LEADER._replace(broker_id=2, address="c:10911"), ()), 0),
+        lambda r: r.unregister(FOLLOWER),
         lambda r: r.register(registration(queues=9), 0),
         lambda r: r.unregister(LEADER),
         lambda r: r.delete_topic("T"),
@@ -212,6 +233,7 @@ def test_a_topic_set_by_hand_needs_known_brokers() -> None:
 def test_every_change_of_a_route_raises_the_revision(change: object) -> None:
     routes = table()
     routes.register(registration(), 0)
+    routes.register(registration(FOLLOWER, (), session=8), 0)
     before = routes.revision
     change(routes)  # type: ignore[operator]
     assert routes.revision > before

@@ -99,6 +99,60 @@ def test_midnight_moves_the_day_totals() -> None:
     assert stats.get_totals() == (2, 2, 2)
 
 
+def test_a_clock_that_goes_back_over_midnight_moves_no_totals() -> None:
+    stats = started()
+    stats.count_put("T", 5, 50)
+    stats.tick(1_000, WALL + DAY)
+    stats.tick(2_000, WALL)
+    stats.tick(3_000, WALL + DAY)
+    assert stats.put_totals() == (0, 5, 5)
+
+
+def test_broker_totals_are_the_sums_of_all_topics_and_groups() -> None:
+    stats = started()
+    stats.count_put("T", 2, 20, 2)
+    stats.count_put("U", 3, 30)
+    stats.count_get("g", "T", 4, 40)
+    stats.count_get("g", "U", 1, 10)
+    stats.count_get("g", "U", 0, 0)
+    assert (stats.put_bytes, stats.put_calls, stats.get_bytes) == (50, 3, 50)
+    assert stats.pulls == (2, 1)
+    run(stats, 10_000)
+    size = stats.view("GROUP_GET_SIZE", "T@g", cluster="C")
+    assert size is not None
+    assert size.minute == Window(40, 4.0, 40.0)
+    assert (stats.consume_rate("g", "T"), stats.consume_rate("g", "X"), stats.put_rate("X")) == (0.4, 0.0, 0.0)
+
+
+def test_a_counter_remembers_no_more_than_its_windows_need() -> None:
+    stats = started()
+    for now in range(0, 30 * HOUR, 600_000):
+        stats.count_put("T", 1, 1)
+        stats.count_put("T", 1, 1)
+        stats.count_get("g", "T", 1, 1)
+        stats.tick(now, WALL + now)
+    for counter in (stats._put["T"], stats._get["T", "g"], *stats._totals):
+        assert [len(samples) for samples in counter.samples] == [7, 7, 25]
+        assert all(len({sample.at_ms for sample in samples}) == len(samples) for samples in counter.samples)
+
+
+def test_the_rate_of_a_young_topic_is_over_its_own_time() -> None:
+    stats = started()
+    run(stats, 30_000)
+    stats.count_put("T", 30, 300)
+    run(stats, 40_000, start_ms=30_000)
+    assert stats.put_rate("T") == 3.0
+
+
+def test_a_forgotten_group_takes_nobody_elses_counters_along() -> None:
+    stats = started()
+    stats.count_get("g", "T", 4, 40)
+    stats.count_get("h", "T", 4, 40)
+    stats.forget_group("g")
+    assert stats.view("GROUP_GET_NUMS", "T@g", cluster="C") is None
+    assert stats.view("GROUP_GET_NUMS", "T@h", cluster="C") is not None
+
+
 def test_forgotten_topics_and_groups_count_from_nothing() -> None:
     stats = started()
     stats.count_put("T", 5, 5)
