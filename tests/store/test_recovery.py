@@ -302,6 +302,67 @@ def test_a_queue_that_the_list_lost_is_found_by_its_files(disk):
     assert bodies(store) == written
 
 
+@pytest.mark.parametrize("have_files", [True, False])
+def test_a_queue_of_which_nothing_is_left_but_its_later_records_is_derived_again(disk, have_files):
+    """It would begin with those that came after the checkpoint otherwise, and lack all before."""
+    rarely = {"interval_ms": 10**9, "bytes_max": 1 << 40}
+    written = filled(disk)
+    store = open_store(disk, derived=rarely)
+    append(store, body=b"later")
+    flush(store)
+    if not have_files:
+        content = disk.names["/data/queues"].content()
+        overwrite(disk, "/data/queues", content.index(b"\n") + 1, bytes(len(content) - content.index(b"\n") - 1))
+        disk.remove_directory("/data/consumequeue/T")
+    disk.locks.clear()
+    store = open_store(disk, derived=rarely)
+    assert store.recovery.derived == ("whole" if have_files else "files damaged")
+    assert bodies(store) == [*written, b"later"]
+
+
+def test_records_of_a_topic_that_was_deleted_behind_them_do_not_cost_the_derived_files(disk):
+    rarely = {"interval_ms": 10**9, "bytes_max": 1 << 40}
+    filled(disk)
+    store = open_store(disk, derived=rarely)
+    append(store)
+    flush(store)
+    store.delete_topic("T")
+    settle(store)
+    disk.locks.clear()
+    assert open_store(disk, derived=rarely).recovery.derived == "whole"
+
+
+def test_the_list_of_queues_does_not_grow_from_one_process_to_the_next(disk):
+    filled(disk)
+    size = len(disk.names["/data/queues"].content())
+    store = open_store(disk)
+    append(store)
+    flush(store)
+    store.close()
+    assert len(disk.names["/data/queues"].content()) == size
+
+
+def test_a_queues_file_that_comes_back_after_retention_took_it_does_no_harm(disk):
+    store = open_store(disk, retention={"bytes_max": 3 * 8192})
+    while store.end_position < 4 * 8192:
+        append(store)
+        flush(store)
+    settle(store)
+    path = "/data/consumequeue/T/0/" + "0" * 20
+    content = disk.names[path].content()
+    assert store.apply_retention(0, 1 << 62) > 1
+    settle(store)
+    assert path not in disk.names
+    readable = bodies(store)
+    store.close()
+    assert len(readable) > 20
+    disk.open(path, create=True)
+    overwrite(disk, path, 0, content)
+    store = open_store(disk)
+    assert store.recovery.derived == "whole"
+    assert bodies(store) == readable
+
+
 def test_other_file_lengths_have_all_derived_again(disk):
     written = filled(disk)
     store = open_store(disk, derived={"queue_file_units": 8})
