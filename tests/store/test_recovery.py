@@ -320,6 +320,20 @@ def test_a_queue_of_which_nothing_is_left_but_its_later_records_is_derived_again
     assert bodies(store) == [*written, b"later"]
 
 
+def test_nothing_is_derived_anew_from_a_log_with_damage_though_no_queue_goes_on_behind_it(disk):
+    store = open_store(disk)
+    for topic, end in (("T", 3000), ("U", 6000), ("V", 9000)):
+        while store.end_position < end:
+            append(store, topic)
+    flush(store)
+    position, _, _ = store.unit(store.queue("U", 0), 0)
+    store.close()
+    overwrite(disk, LOG, position, bytes(20))
+    disk.unlink("/data/queues")
+    with pytest.raises(StoreDamaged, match="zeros where a record should be"):
+        open_store(disk)
+
+
 def test_records_of_a_topic_that_was_deleted_behind_them_do_not_cost_the_derived_files(disk):
     rarely = {"interval_ms": 10**9, "bytes_max": 1 << 40}
     filled(disk)
