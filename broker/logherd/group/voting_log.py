@@ -73,7 +73,7 @@ class VotingLog:
     def image(self) -> Image | None:
         """Where the log begins. Only before the first record are the members known from there."""
         image = self._log.image()
-        if image is None or image.point == ORIGIN:
+        if image is None:
             return self._founding
         return replace(image, note=Configuration().encode())
 
