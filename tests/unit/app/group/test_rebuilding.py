@@ -1,10 +1,12 @@
 """An operator's order to go on without a majority, as it is given through the admin port, and given again."""
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from logherd.app.group.rebuilding import rebuild, votes_page
 from logherd.group.seat import cluster_of
@@ -118,3 +120,57 @@ def test_a_survivor_that_missed_the_order_hears_the_same_words_later_and_belongs
     assert leader.append(b"counts") == leader.log.end
     ring.run(200)
     assert leader.committed == late.log.end == leader.log.end
+
+
+# ---- what is refused: nothing has changed then ----------------------------------------------------------------------
+
+
+def refused(node: StoreReplica, order: Rebuild) -> str:
+    before = page_of(node)
+    status, answer = rebuild(mode_of(node), order)
+    assert status == 409
+    assert page_of(node) == before
+    assert isinstance(answer, dict)
+    return str(answer["error"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"give_up": ()}, "this gives up broker .*, and not .*: name them"),
+        ({"loss": False}, "accept that"),
+        ({"reset": 0}, "knows reset 0 and epoch .*: look again"),
+        ({"epoch": 1}, "knows reset 0 and epoch .*: look again"),
+        ({"survivors": (), "give_up": (1, 2, 3, 4, 5)}, "or the log has changed, since this was looked at"),
+    ],
+)
+def test_an_order_that_does_not_fit_is_refused(wrong: dict[str, Any], why: str) -> None:
+    ring, longer, shorter = five_of_which_two_survive()
+    assert re.search(why, refused(longer, replace(order_for(ring, longer, shorter), **wrong)))
+
+
+def test_an_order_made_for_another_end_of_the_log_is_refused() -> None:
+    ring, longer, shorter = five_of_which_two_survive()
+    order = order_for(ring, longer, shorter)
+    first, *rest = order.survivors
+    order = replace(order, survivors=(replace(first, position=first.position + 1), *rest))
+    assert "the log has changed" in refused(longer, order)
+
+
+def test_a_group_that_works_or_could_is_not_rebuilt() -> None:
+    ring = StoreRing(5)
+    ring.until_served()
+    first, second, third, *_ = (stored(node) for node in ring.nodes.values() if node.core.leads is None)
+    assert "a leader is heard" in refused(first, order_for(ring, first, second))
+    for node in (first, second, third):
+        ring.isolate(node)
+    ring.run(3_000)
+    assert "are a majority" in refused(first, order_for(ring, first, second, third))
+
+
+def test_a_group_that_was_never_founded_is_not_rebuilt() -> None:
+    mode: Any = SimpleNamespace(core=None)
+    order = Rebuild(reset=1, epoch=1, survivors=(), give_up=(), loss=True)
+    for status, answer in (rebuild(mode, order), votes_page(mode)):
+        assert status == 409
+        assert "not founded yet" in str(answer)
