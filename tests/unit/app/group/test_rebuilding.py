@@ -95,6 +95,13 @@ def test_the_same_order_is_answered_again_where_it_was_carried_out() -> None:
     assert ring.until_served() is longer
 
 
+def test_another_order_with_the_number_of_one_that_was_carried_out_is_not_said_to_be_so() -> None:
+    ring, longer, shorter = five_of_which_two_survive()
+    order = order_for(ring, longer, shorter)
+    assert [status_of(node, order) for node in (longer, shorter)] == [200, 200]
+    assert [status_of(node, replace(order, epoch=order.epoch + 9)) for node in (longer, shorter)] == [409, 409]
+
+
 def test_a_survivor_that_missed_the_order_hears_the_same_words_later_and_belongs_to_the_group() -> None:
     """Of seven; the two that heard it, the one with most among them, serve meanwhile: they would refuse a new order."""
     ring = StoreRing(7)
@@ -146,7 +153,8 @@ def refused(node: StoreReplica, order: Rebuild) -> str:
 )
 def test_an_order_that_does_not_fit_is_refused(wrong: dict[str, Any], why: str) -> None:
     ring, longer, shorter = five_of_which_two_survive()
-    assert re.search(why, refused(longer, replace(order_for(ring, longer, shorter), **wrong)))
+    for node in (longer, shorter):
+        assert re.search(why, refused(node, replace(order_for(ring, longer, shorter), **wrong)))
 
 
 def test_an_order_made_for_another_end_of_the_log_is_refused() -> None:
