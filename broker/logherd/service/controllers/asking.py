@@ -190,13 +190,16 @@ def _view(header: LeaseAnswer, body: SyncStateSet, epoch: int) -> RoleView:
     processes = _numbers("logherdMemberRegistrations", header.processes)
     if len(processes) != len(body.members):
         raise HeaderError("logherdMemberRegistrations", header.processes, f"{len(body.members)} numbers, as members")
+    minimum = header.min_in_sync
+    if minimum is None or minimum < 1:  # a leader that knows of none would commit alone
+        raise HeaderError("logherdMinInSync", None if minimum is None else str(minimum), "1 or more")
     return RoleView(
         epoch=Epoch(epoch),
         master=BrokerId(header.master_broker_id) if header.master_broker_id is not None else None,
         master_address=header.master_address or "",
         master_registration=Registration(header.master_registration or 0), version=header.sync_state_set_epoch or 0,
         members=tuple(BrokerId(each) for each in body.members), learners=tuple(map(BrokerId, learners)),
-        processes=tuple(map(Registration, processes)), min_in_sync=header.min_in_sync or 0,
+        processes=tuple(map(Registration, processes)), min_in_sync=minimum,
     )  # fmt: skip
 
 

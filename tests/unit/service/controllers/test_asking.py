@@ -107,6 +107,18 @@ def test_who_names_members_without_the_process_of_each_is_no_controller(
         asking.leased(answer)
 
 
+@pytest.mark.parametrize("text", [None, "0", "-1"])
+def test_r6_a_lease_without_the_least_number_in_sync_is_no_lease(
+    desk: Desk, broker: Broker, text: str | None
+) -> None:  # fmt: skip
+    answer = broker.ask(asking.heartbeat(desk.report(1)))
+    del answer.ext["logherdMinInSync"]
+    if text is not None:
+        answer.ext["logherdMinInSync"] = text
+    with pytest.raises(HeaderError, match="logherdMinInSync"):
+        asking.leased(answer)
+
+
 def test_that_clients_find_the_leader_is_read_back(desk: Desk, broker: Broker) -> None:
     for told in (False, True):
         if told:
@@ -208,8 +220,13 @@ def test_a_resignation_says_of_which_epoch(desk: Desk, broker: Broker) -> None:
     assert desk.log[-1] == encode_command(release)
 
 
+def withheld(reason: str) -> Frame:
+    said = {"masterEpoch": "3", "logherdWithheld": reason, "logherdMinInSync": "2"}
+    return Frame(0, 1, flag=Flag.RESPONSE, ext=said, body=b"{}")
+
+
 def test_a_reason_of_a_newer_controller_is_no_lease_all_the_same() -> None:
-    frame = Frame(0, 1, flag=Flag.RESPONSE, ext={"masterEpoch": "3", "logherdWithheld": "the moon"}, body=b"{}")
+    frame = withheld("the moon")
     answer = asking.leased(frame)
     assert isinstance(answer, Withheld)
     assert (answer.refusal, answer.view is not None) == (None, True)
@@ -217,7 +234,7 @@ def test_a_reason_of_a_newer_controller_is_no_lease_all_the_same() -> None:
 
 @pytest.mark.parametrize("refusal", list(Refusal))
 def test_every_reason_is_read_back(refusal: Refusal) -> None:
-    frame = Frame(0, 1, flag=Flag.RESPONSE, ext={"masterEpoch": "3", "logherdWithheld": refusal.value}, body=b"{}")
+    frame = withheld(refusal.value)
     answer = asking.leased(frame)
     assert isinstance(answer, Withheld)
     assert answer.refusal is refusal
