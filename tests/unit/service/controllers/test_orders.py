@@ -442,6 +442,17 @@ def test_no_content_of_a_call_is_an_error_of_ours(method: str, path: str, query:
     assert status < 400 or (page["error"] and page["reason"])
 
 
+def test_a_refused_field_is_told_in_one_sentence(http: HttpCaller) -> None:
+    assert http.post("/config", values={"transferMs": 1})[1]["error"] == (
+        "values.transferMs is 1, and should be 500 to 600000"
+    )
+    assert http.post(ELECT)[1]["error"] == "expectedEpoch should be a value: the field is missing"
+
+
+def test_an_empty_body_is_an_order_without_fields(http: HttpCaller) -> None:
+    assert isinstance(ask("POST", "/quorum/transfer", b"", http.place, 0).step, HandOver)
+
+
 def test_all_of_the_replicas_may_have_to_be_in_sync(desk: Desk, http: HttpCaller) -> None:
     assert http.post(f"{GROUP}/rules", replicas=3, minInSync=3)[0] == 200
     assert desk.group.rules.min_in_sync == 3

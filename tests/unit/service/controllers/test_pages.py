@@ -175,6 +175,7 @@ def test_groups_come_in_pages_in_order(desk: Desk, http: HttpCaller) -> None:
         seen += [(each["cluster"], each["name"]) for each in page["groups"]]
         after = page["after"]
     assert seen == [("b", "z"), ("c", "a"), ("c", "bg"), ("d", "a")]
+    assert len(http.get("/groups?limit=1")[1]["groups"]) == 1
     found = http.get("/groups")[1]["groups"][2]
     assert (found["leader"]["brokerId"], found["inSync"], found["brokers"], found["alive"]) == (1, [1, 2, 3], 3, 3)
 
