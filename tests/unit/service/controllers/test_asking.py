@@ -4,6 +4,7 @@ import pytest
 
 from logherd.controller.commands import AlterSyncSet, PlanTransfer, Register, Release, encode_command
 from logherd.controller.holder import LeaseHolder
+from logherd.controller.office import view_of
 from logherd.controller.reports import Granted, Withheld
 from logherd.controller.values import BrokerId, Registration, Rules
 from logherd.controller.verdicts import Refusal
@@ -148,6 +149,14 @@ def test_the_role_of_a_follower_and_why_a_sick_master_has_no_lease(desk: Desk, b
         assert answer == desk.office.renew(sick, desk.now, heard=desk.now)
         assert answer.view is not None
         assert answer.view.learners == (4,)
+
+
+def test_that_nobody_leads_is_read_back(desk: Desk, broker: Broker) -> None:
+    desk.release(1)
+    answer = asking.leased(broker.ask(asking.heartbeat(desk.report(2))))
+    assert answer == Withheld(view_of(desk.group), None)
+    assert answer.view is not None
+    assert (answer.view.master, answer.view.master_address, answer.view.master_registration) == (None, "", 0)
 
 
 def test_a_process_that_is_not_known_hears_that_it_must_register(desk: Desk, broker: Broker) -> None:
