@@ -5,20 +5,22 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from logherd.app.controllers.board import CONFIRM_SECONDS, Asker, Board
-from logherd.app.quorum.outcomes import Applied, Outcome, ReadAt, ReadOutcome, Rejected
-from logherd.controller.commands import Claim, Tune
+from logherd.app.clock import boot_ms
+from logherd.app.controllers.board import CONFIRM_SECONDS, Asker, Board, Counts
+from logherd.app.quorum.outcomes import Applied, Outcome, ReadAt, ReadOutcome, Rejected, Uncertain
+from logherd.controller.commands import Claim, Move, Release, Tune
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.settings import OfficeOptions
-from logherd.controller.values import BrokerId
+from logherd.controller.values import BrokerId, Group, GroupKey
 from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch, Position
 from logherd.raft.output import Refusal, Role, RoleChanged
 from logherd.service.controllers.steps import AwaitMaster, Catch, Confirm, Decide, Endings, Step
-from unit.controller.desk import KEY
+from unit.controller.desk import KEY, Desk
 
 
 class Quorum:
@@ -55,6 +57,7 @@ class Rig:
         self.quorum = Quorum()
         self.board.quorum = self.quorum  # type: ignore[assignment]
         self.answers: list[str] = []
+        self.parked = 0
         self.lead()
 
     def lead(self) -> None:
@@ -68,8 +71,11 @@ class Rig:
 
     def take(self, name: str, step: Step[str]) -> None:
         endings = Endings(refused=lambda reason: f"{name} {reason.name}", unknown=lambda: f"{name} unknown")
-        asker: Asker[str] = Asker(self.answers.append, lambda: None, endings)
+        asker: Asker[str] = Asker(self.answers.append, self.park, endings)
         self.board.carry_out(step, asker)
+
+    def park(self) -> None:
+        self.parked += 1
 
     async def until_asked(self) -> None:
         async with asyncio.timeout(5):
@@ -191,3 +197,117 @@ def test_what_is_refused_for_everybody_is_said_once_in_a_while(caplog: pytest.Lo
     rig.quorum.tell(Rejected(Refusal.BUSY, None))
     assert rig.answers == [f"{number} BUSY" for number in range(100)]
     assert [record.getMessage() for record in caplog.records] == ["proposal refused"]
+
+
+def led(rig: Rig) -> Desk:
+    """Brokers 1 to 3 of a group that broker 1 leads, in the state of the board."""
+    desk = Desk(now=boot_ms())
+    desk.machine = rig.machine
+    desk.reopen()
+    desk.found(1, 2, 3, master=1)
+    return desk
+
+
+def epoch_of(group: Group, _now: int) -> str:
+    return f"epoch {group.epoch}"
+
+
+async def test_who_waits_for_a_master_hears_of_the_first_one_of_a_later_epoch() -> None:
+    rig = Rig()
+    desk = led(rig)
+    rig.take("at once", AwaitMaster(KEY, Epoch(0), 60_000, epoch_of))
+    assert (rig.answers, rig.parked) == (["epoch 1"], 0)
+    rig.take("later", AwaitMaster(KEY, Epoch(1), 60_000, epoch_of))
+    rig.board.applied(Tune(values={}), Verdict())
+    rig.board.applied(Tune(values={}), Verdict(replace(desk.group, key=GroupKey("d", "bg"), epoch=Epoch(9))))
+    rig.board.applied(Tune(values={}), desk.release(1))
+    rig.board.tick()
+    assert (rig.answers, rig.parked, rig.board.counts.elections) == (["epoch 1"], 1, 0)
+    (election,) = desk.office.decide(desk.now)
+    rig.board.applied(election, desk.submit_proposed(election))
+    assert (rig.answers, rig.board.counts.elections) == (["epoch 1", "epoch 2"], 1)
+
+
+async def test_who_waits_for_a_master_when_the_leadership_ends_is_sent_on() -> None:
+    rig = Rig()
+    led(rig)
+    rig.take("a", AwaitMaster(KEY, Epoch(1), 60_000, epoch_of))
+    rig.take("b", AwaitMaster(GroupKey("d", "bg"), Epoch(1), 60_000, epoch_of))
+    rig.follow()
+    rig.board.tick()
+    rig.take("c", AwaitMaster(KEY, Epoch(1), 60_000, epoch_of))
+    assert rig.answers == ["b NOT_LEADER", "a NOT_LEADER", "c NOT_LEADER"]
+
+
+async def test_r18_an_outcome_that_nobody_knows_is_told_as_unknown() -> None:
+    rig = Rig()
+    outcomes: list[Outcome[Verdict]] = [Rejected(Refusal.BUSY, None), Uncertain(), Applied(Position(0), Verdict())]
+    for number, outcome in enumerate(outcomes):
+        rig.take(str(number), Decide(Tune(values={}), lambda _verdict, _now: "done"))
+        rig.quorum.tell(outcome)
+    rig.take("3", Decide(Tune(values={}), lambda _verdict, _now: "done"))
+    rig.follow()
+    rig.lead()
+    rig.quorum.tell(outcomes[-1])
+    assert rig.answers == ["0 BUSY", "1 unknown", "done", "3 unknown"]
+
+
+async def test_what_the_office_wants_is_proposed_once_until_it_is_refused() -> None:
+    rig = Rig()
+    desk = led(rig)
+    rig.lead()
+    office = rig.board.office
+    assert office is not None
+    now = boot_ms()
+    office.hear(desk.report(1, address="elsewhere:1"), now)
+    rig.board.tick()
+    assert len(rig.quorum.proposals) == 1
+    rig.quorum.tell(Rejected(Refusal.BUSY, None))
+    assert [type(each) for each in office.decide(now + office.options.retry_ms + 100)] == [Move]
+
+
+async def test_r2_the_office_hears_what_was_decided() -> None:
+    rig = Rig()
+    desk = led(rig)
+    rig.lead()
+    office = rig.board.office
+    assert office is not None
+    office.hear(desk.report(2), boot_ms())
+    assert office.alive(desk.group, BrokerId(2), boot_ms())
+    command = Release(
+        group=KEY, broker_id=BrokerId(2), store_id="store2", incarnation="store2.1", exited=False
+    )  # fmt: skip
+    rig.board.applied(command, rig.machine.apply(command))
+    assert not office.alive(desk.group, BrokerId(2), boot_ms())
+
+
+def test_office_is_taken_by_a_leader_that_is_ready_and_left_by_whoever_leads_no_more() -> None:
+    rig = Rig()
+    rig.follow()
+    for role in (Role.CANDIDATE, Role.LEADER):
+        rig.board.role_changed(RoleChanged(role, Epoch(3), None, "test"))
+        assert rig.board.office is None
+    rig.lead()
+    assert rig.board.office is not None
+    rig.follow()
+    assert (rig.board.office, rig.board.counts) == (None, Counts(candidacies=1, leaderships=2))
+
+
+def test_elections_are_counted_wherever_they_are_applied_and_refused_ones_are_not() -> None:
+    rig = Rig()
+    desk = led(rig)
+    rig.follow()
+    desk.release(1)
+    (election,) = desk.office.decide(desk.now)
+    for _ in range(2):
+        rig.board.applied(election, rig.machine.apply(election))
+    assert rig.board.counts.elections == 1
+
+
+def test_a_read_that_is_refused_is_answered_as_refused() -> None:
+    rig = Rig()
+    rig.take("a", Catch(lambda _now: "read"))
+    rig.take("b", Catch(lambda _now: "read"))
+    for then, outcome in zip(rig.quorum.reads, (Rejected(Refusal.BUSY, None), ReadAt(Position(0))), strict=True):
+        then(outcome)
+    assert rig.answers == ["a BUSY", "read"]
