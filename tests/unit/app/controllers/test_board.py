@@ -156,7 +156,7 @@ def broken_rule(*_told: object) -> Any:
     raise InvariantError("the state is wrong")
 
 
-async def test_a_defect_in_an_answer_costs_that_answer_and_no_other() -> None:
+async def test_a_defect_in_an_answer_costs_that_answer_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
     rig.take("a", Confirm(defect))
     rig.take("b", Catch(defect))
@@ -168,6 +168,7 @@ async def test_a_defect_in_an_answer_costs_that_answer_and_no_other() -> None:
     rig.quorum.confirm()
     rig.quorum.decide(Verdict())
     assert rig.answers == ["b unknown", "a unknown", "d", "c unknown"]
+    assert [record.getMessage() for record in caplog.records] == ["request failed by a defect"] * 3
 
 
 async def test_a_defect_in_an_answer_does_not_keep_a_decision_from_being_applied() -> None:
