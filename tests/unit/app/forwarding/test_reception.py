@@ -106,6 +106,20 @@ async def test_what_is_not_forwarded_or_has_no_caller_is_refused_and_costs_nobod
         await link.close()
 
 
+async def test_what_the_leader_says_to_nobody_costs_nobody_the_link(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        group.elect(leader)
+        client = await other.connect()
+        assert (await client.call(send_frame(b"0"), seconds=5)).code == 0
+        (guest,) = leader.broker._forwarding._reception._guests.values()
+        for fields in ({"logherdSession": "999"}, {}):  # a client that has just left, and none at all
+            guest.link.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
+        assert (await client.call(send_frame(b"1"), seconds=5)).code == 0
+        assert not guest.link.closed
+        await client.close()
+
+
 async def test_a_broker_without_clients_is_forgotten_with_its_connection(tmp_path: Path) -> None:
     async with group_of(1, tmp_path) as group:
         leader = await led(group)

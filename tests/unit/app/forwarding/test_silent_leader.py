@@ -15,7 +15,7 @@ from logherd.service.forwarding.admission import refused
 from logherd.service.forwarding.roles import Following, Leading, Nobody, Role
 from logherd.service.ports import Reply, Request
 from logherd.wire.codes import RequestCode
-from logherd.wire.frame import Frame
+from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers.forwarding import ForwardingClock, Refused
 from unit.app.forwarding.rig import Node, eventually, group_of, send_frame
 from unit.net.fakes import Recorder
@@ -296,3 +296,31 @@ async def test_h10_a_leader_that_another_broker_names_leaves_the_old_one_no_more
         node.leadership.set(Following(address, 1))
         assert (await first).code == 1
         assert time.monotonic() - begun > 0.4
+
+
+@pytest.mark.parametrize("role", [Nobody(), Leading(2)], ids=["nobody", "this broker"])
+async def test_no_link_is_tried_for_while_no_other_broker_leads(tmp_path: Path, role: Role) -> None:
+    async with group_of(1, tmp_path) as group, refusing(Refused.NOT_LEADER) as (leader, address):
+        (node,) = group.nodes
+        node.leadership.set(Following(address, 1))
+        await eventually(lambda: len(leader.frames) >= 1)
+        links = node.broker._forwarding.gate._links
+        assert links._pursuit is not None
+        node.leadership.set(role)
+        assert (links._pursuit, links._goal) == (None, None)
+
+
+async def test_h10_what_was_not_written_to_a_link_that_is_gone_goes_over_the_next(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path) as group:
+        leader, node = group.nodes
+        group.elect(leader)
+        client = await node.connect()
+        assert (await client.call(send_frame(b"x"), seconds=5)).code == 0
+        gate = node.broker._forwarding.gate
+        (number,), (session,) = gate._links._links, gate._sessions.values()
+        late = send_frame(b"y")
+        late.flag = Flag.ONEWAY
+        gate._links.close(number)
+        gate.on_frames(session, [late])  # before the loop tells that the link is lost
+        await eventually(lambda: leader.bodies()[b"y"] == 1)
+        await client.close()
