@@ -26,26 +26,32 @@ __all__ = ["Roster"]
 
 _CLIENTS_PER_SESSION_MAX = 64
 _BODY_BYTES_MAX = 256 * 1024
+_BYTES_MAX = 32 * 1024 * 1024
+"""Of all bodies; in memory they take up to three times as much."""
 
 
 class _Said:
-    """The last full heartbeat of one client on one connection, and what its frame told of the client."""
+    """The last full heartbeat of one client on one connection, and what its frame told of the client. `size`: what it
+    counts for in bytes."""
 
-    __slots__ = ("heartbeat", "language", "seen_ms", "version")
+    __slots__ = ("heartbeat", "language", "seen_ms", "size", "version")
 
-    def __init__(self, heartbeat: Heartbeat, frame: Frame, seen_ms: int) -> None:
+    def __init__(self, heartbeat: Heartbeat, frame: Frame, seen_ms: int, size: int) -> None:
         self.heartbeat = heartbeat
         self.seen_ms = seen_ms
+        self.size = size
         self.language = frame.language
         self.version = frame.version
 
 
 class Roster:
-    """Heartbeats by connection and client. Memory is bounded for each connection; nothing here fails a request."""
+    """Heartbeats by connection and client. Memory is bounded, in all and for each connection; nothing here fails a
+    request: who finds no room is named to a new leader by its next heartbeat."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._sessions: dict[int, tuple[Session, dict[str, _Said]]] = {}
+        self._bytes = 0
 
     def __len__(self) -> int:
         """Number of connections with at least one client."""
@@ -60,7 +66,8 @@ class Roster:
 
     def closed(self, session_id: int) -> None:
         """A connection is gone."""
-        self._sessions.pop(session_id, None)
+        _, clients = self._sessions.pop(session_id, (None, {}))
+        self._bytes -= sum(said.size for said in clients.values())
 
     def heartbeats(self) -> Iterator[tuple[Session, Frame]]:
         """What a new leader is told: a oneway heartbeat for each client of each connection, oldest first."""
@@ -85,10 +92,11 @@ class Roster:
             heartbeat = decode_heartbeat(frame.body)
         except BodyError:
             return
-        as_before = heartbeat.without_subscriptions
-        if len(frame.body) > _BODY_BYTES_MAX:
+        as_before, size = heartbeat.without_subscriptions, len(frame.body)
+        if size > _BODY_BYTES_MAX:
             heartbeat = _members_only(heartbeat)
-            if len(encode_body(heartbeat)) > _BODY_BYTES_MAX:
+            size = len(encode_body(heartbeat))
+            if size > _BODY_BYTES_MAX:
                 return
         _, clients = self._sessions.setdefault(session.id, (session, {}))
         if len(clients) >= _CLIENTS_PER_SESSION_MAX:
@@ -97,12 +105,17 @@ class Roster:
         if known is not None and as_before:
             known.seen_ms = now_ms  # the full form is what a leader needs
         elif known is not None or len(clients) < _CLIENTS_PER_SESSION_MAX:
-            clients[heartbeat.client_id] = _Said(heartbeat, frame, now_ms)
+            more = size - (0 if known is None else known.size)
+            if self._bytes + more <= _BYTES_MAX:
+                self._bytes += more
+                clients[heartbeat.client_id] = _Said(heartbeat, frame, now_ms, size)
+        if not clients:
+            del self._sessions[session.id]
 
     def _forget_silent(self, clients: dict[str, _Said]) -> None:
         now_ms = self._clock.monotonic_ms()
         for client_id in [each for each, said in clients.items() if now_ms - said.seen_ms > CONNECTION_EXPIRY_MS]:
-            del clients[client_id]
+            self._bytes -= clients.pop(client_id).size
 
     def _leave(self, session: Session, frame: Frame) -> None:
         entry = self._sessions.get(session.id)
@@ -119,7 +132,7 @@ class Roster:
         if producers or consumers:
             said.heartbeat = msgspec.structs.replace(before, producers=producers, consumers=consumers)
             return
-        del entry[1][header.client_id]
+        self._bytes -= entry[1].pop(header.client_id).size
         if not entry[1]:
             del self._sessions[session.id]
 

@@ -103,6 +103,35 @@ def test_what_one_connection_can_have_remembered_is_bounded() -> None:
     assert len(roster) == 1
 
 
+def test_what_all_connections_can_have_remembered_is_bounded() -> None:
+    """Whoever goes, says less or falls silent makes room for others."""
+    clock = FixedClock()
+    roster = Roster(clock)
+    large, small = ("p" * 250_000,), ("p",)
+    for number in range(200):
+        roster.note(FakeSession(id=number), heartbeat(f"c{number}", producers=large))
+    kept = len(roster)
+    assert kept == len(told(roster)) == 32 * 1024 * 1024 // len(heartbeat("c100", producers=large).body)
+
+    def one_more() -> bool:
+        before = len(roster)
+        roster.note(FakeSession(id=1000 + clock.monotonic_ms()), heartbeat("d", producers=large))
+        clock.advance(1)
+        return len(roster) > before
+
+    assert not one_more()
+    roster.closed(0)
+    assert one_more()
+    roster.note(FakeSession(id=1), heartbeat("c1", producers=small))
+    assert one_more()
+    roster.note(FakeSession(id=2), unregister("c2", producer=large[0]))
+    assert one_more()
+    assert not one_more()
+    clock.advance(120_001)
+    assert told(roster) == []
+    assert one_more()
+
+
 def test_a_client_that_fell_silent_while_its_connection_lives_is_not_named_and_takes_no_place() -> None:
     """The leader has forgotten it, and the next one would wait for it as long again."""
     clock, session = FixedClock(), FakeSession()
