@@ -9,8 +9,8 @@ class Names:
     def __init__(self, *hosts: str) -> None:
         self.hosts = [*hosts]
 
-    def find(self, address: str, now: int) -> tuple[str, int]:
-        return self.hosts[0], int(address.rpartition(":")[2])
+    def find(self, address: str, now: int) -> tuple[str, int] | None:
+        return (self.hosts[0], int(address.rpartition(":")[2])) if self.hosts else None
 
     def shun(self, address: str, tried: tuple[str, int]) -> None:
         if tried == self.find(address, 0):

@@ -18,6 +18,8 @@ from logherd_guardian.shell import dispatch
 from unit.guardian.names import Names
 
 WHO = Identity(cluster="c", group="g", broker_id=1, store_id="s")
+FIRST, SECOND = Exit(WHO, "1" * 32), Exit(WHO, "2" * 32)
+INQUIRY_MS = 1_000
 _START = Struct(">II")
 
 
@@ -25,6 +27,35 @@ _START = Struct(">II")
 def selector() -> Iterator[selectors.BaseSelector]:
     with selectors.DefaultSelector() as made:
         yield made
+
+
+class Told:
+    """Two controllers, and who tells them."""
+
+    def __init__(self, selector: selectors.BaseSelector, *hosts: str) -> None:
+        self.selector = selector
+        self.controllers = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+        for each in self.controllers:
+            each.settimeout(5)
+        addresses = tuple(f"a:{each.getsockname()[1]}" for each in self.controllers)
+        self.names = Names(*hosts)
+        self.reports = Reports(addresses, selector, cast("Resolver", self.names))
+
+    @property
+    def inquiries(self) -> int:
+        return len(self.selector.get_map())
+
+    def close(self) -> None:
+        self.reports.forget()
+        for each in self.controllers:
+            each.close()
+
+
+@pytest.fixture
+def told(selector: selectors.BaseSelector) -> Iterator[Told]:
+    made = Told(selector, "127.0.0.1")
+    yield made
+    made.close()
 
 
 def answer(controller: socket.socket) -> None:
@@ -42,7 +73,7 @@ def test_a_controller_is_told_at_the_address_of_its_name_that_leads_somewhere(
     names = Names(nowhere, "127.0.0.1")
     with socket.create_server(("127.0.0.1", 0)) as controller:
         reports = Reports((f"a:{controller.getsockname()[1]}",), selector, cast("Resolver", names))
-        reports.add(Exit(WHO, "1" * 32), clock_ms())
+        reports.add(FIRST, clock_ms())
         while names.hosts[0] == nowhere or not selector.get_map():
             dispatch(selector, 20)
             reports.tick(clock_ms())
@@ -50,3 +81,54 @@ def test_a_controller_is_told_at_the_address_of_its_name_that_leads_somewhere(
         answer(controller)
         dispatch(selector, 5_000)
         assert reports.is_done
+
+
+def test_all_are_asked_at_once_and_no_more_when_one_has_answered(told: Told, capfd: pytest.CaptureFixture[str]) -> None:
+    told.reports.add(FIRST, clock_ms())
+    assert told.inquiries == 2
+    quick, silent = told.controllers
+    with silent.accept()[0] as asked:
+        dispatch(told.selector, 5_000)
+        answer(quick)
+        while told.inquiries:
+            dispatch(told.selector, 5_000)
+        while asked.recv(65536):
+            pass
+    assert told.reports.is_done
+    assert "the controllers know of the exit: a:" in capfd.readouterr().err
+    told.reports.add(SECOND, clock_ms())
+    assert told.inquiries == 2, "nothing is known against the silent one"
+
+
+def test_who_does_not_answer_in_a_second_is_asked_again(told: Told) -> None:
+    began = clock_ms()
+    told.reports.add(FIRST, began)
+    told.reports.tick(began + INQUIRY_MS - 1)
+    assert told.inquiries == 2
+    told.reports.tick(began + INQUIRY_MS)
+    for each in told.controllers:
+        with each.accept()[0] as asked:
+            assert asked.recv(10) == b""
+    assert told.inquiries == 2, "after 50 ms, which are over then"
+
+
+def test_what_is_forgotten_is_asked_no_more(told: Told) -> None:
+    told.reports.add(FIRST, clock_ms())
+    told.reports.forget()
+    assert told.reports.is_done
+    told.reports.tick(clock_ms() + INQUIRY_MS)
+    assert told.inquiries == 0
+    for each in told.controllers:
+        with each.accept()[0] as asked:
+            assert asked.recv(10) == b""
+
+
+def test_who_has_no_address_yet_is_asked_when_there_is_one(told: Told) -> None:
+    told.names.hosts.clear()
+    told.reports.add(FIRST, clock_ms())
+    assert told.inquiries == 0
+    told.names.hosts.append("127.0.0.1")
+    told.reports.tick(clock_ms())
+    assert told.inquiries == 0, "so soon"
+    told.reports.tick(clock_ms() + 50)
+    assert told.inquiries == 2

@@ -59,6 +59,30 @@ def _answer(asked: socket.socket) -> None:
     asked.sendall(_START.pack(4 + len(header), len(header)) + header)
 
 
+@pytest.mark.parametrize("is_another", [False, True])
+def test_whom_a_call_before_has_unregistered_is_not_called(*, is_another: bool) -> None:
+    """Its number may be another's by then."""
+    called: list[int] = []
+    ends = [os.pipe() for _ in range(2)]
+    with selectors.DefaultSelector() as selector:
+
+        def ready(number: int) -> None:
+            called.append(number)
+            other = ends[1 - number][0]
+            selector.unregister(other)
+            if is_another:
+                selector.register(other, selectors.EVENT_READ, lambda _: called.append(2))
+
+        for number, (reader, writer) in enumerate(ends):
+            os.write(writer, b"x")
+            selector.register(reader, selectors.EVENT_READ, lambda _, number=number: ready(number))
+        dispatch(selector, 5_000)
+    assert called in ([0], [1])
+    for end in ends:
+        for each in end:
+            os.close(each)
+
+
 @pytest.mark.parametrize("peers", [(), ("peer:9",)], ids=["alone", "with a peer"])
 def test_a_guardian_that_was_told_to_end_leaves_once_its_report_is_acknowledged_if_it_has_no_peers(
     peers: tuple[str, ...],
