@@ -129,3 +129,30 @@ def test_a_child_that_has_become_another_users_ends_no_guardian(capfd: pytest.Ca
         brood.status = 5
         shell._tick(clock_ms())
         assert shell._left == 5
+
+
+def test_what_was_ignored_from_outside_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by nohup. But no one may ignore the deaths of children."""
+    ignored = {signal.SIGHUP, signal.SIGCHLD}
+    handled: list[int] = []
+    wakes: list[int] = []
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+    monkeypatch.setattr(signal, "signal", lambda number, _: handled.append(number))
+    monkeypatch.setattr(signal, "set_wakeup_fd", lambda descriptor, **_: wakes.append(descriptor))
+    brood = Child()
+    with selectors.DefaultSelector() as selector:
+        options = Options(lent=(Lent("remoting", "127.0.0.1", 0),), command=("broker",))
+        reports = Reports((), selector, Resolver(selector, cast("Brood", brood)))
+        shell = Shell(options, {}, reports, selector=selector, brood=cast("Brood", brood), environment={})
+        shell._listen_to_signals()
+        assert set(handled) == {
+            signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD,
+        }  # fmt: skip
+        shell._tick(clock_ms())
+        os.write(wakes[0], bytes([signal.SIGUSR1, signal.SIGCHLD, signal.SIGTERM]))
+        dispatch(selector, 5_000)
+        assert brood.signals == [signal.SIGUSR1, signal.SIGTERM]
+        brood.status = 6
+        os.write(wakes[0], bytes([signal.SIGCHLD]))
+        dispatch(selector, 5_000)
+        assert shell._left == 6, "without a tick"
