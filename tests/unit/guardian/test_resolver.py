@@ -4,7 +4,7 @@ import os
 import selectors
 import socket
 from collections.abc import Callable, Iterator
-from typing import cast
+from typing import NoReturn, cast
 
 import pytest
 
@@ -171,6 +171,46 @@ def test_an_answer_is_used_before_the_fork_has_asked_for_all(asking: Asking, kno
     asking.hear()
     for each in (reader, writer):
         os.close(each)
+
+
+def test_a_new_name_is_asked_for_at_once(asking: Asking, know: Callable[[Known], None]) -> None:
+    know(lambda _: "10.0.0.1")
+    asking.resolver.find("a:7", 0)
+    asking.hear()
+    assert asking.resolver.find("b:7", 1) is None
+    asking.hear()
+    assert asking.resolver.find("b:7", 1) == ("10.0.0.1", 7)
+
+
+def test_no_more_than_so_many_names_are_kept(asking: Asking, know: Callable[[Known], None]) -> None:
+    """A liar may name a new leader each time."""
+    know(lambda _: "10.0.0.1")
+    names = [f"n{number}:7" for number in range(300)]
+    asking.resolver.learn(names)
+    asking.hear()
+    assert [asking.resolver.find(name, 0) is not None for name in names] == [True] * 256 + [False] * 44
+    asking.hear()
+
+
+@pytest.mark.parametrize("refused", ["fork", "pipe2"])
+def test_a_system_that_refuses_is_asked_again_a_second_later_and_keeps_nothing_open(
+    asking: Asking, know: Callable[[Known], None], monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    def refuse(*_: int) -> NoReturn:
+        asked.append(refused)
+        raise BlockingIOError
+
+    asked: list[str] = []
+    know(lambda _: "10.0.0.1")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, refused, refuse)
+        before = os.listdir("/proc/self/fd")
+        assert [asking.resolver.find("a:7", now) for now in (0, FRESH_MS - 1)] == [None, None]
+        assert os.listdir("/proc/self/fd") == before
+    assert asked == [refused]
+    asking.resolver.find("a:7", FRESH_MS)
+    asking.hear()
+    assert asking.resolver.find("a:7", FRESH_MS) == ("10.0.0.1", 7)
 
 
 def test_an_address_is_nobodys_name_and_what_is_no_address_is_never_asked_for(asking: Asking) -> None:
