@@ -232,6 +232,13 @@ def test_nothing_is_asked_of_a_side_from_which_nothing_is_awaited(place: Place) 
     assert len(place.selector.get_map()) == before - 1
 
 
+def test_no_more_are_dialled_than_are_kept_at_hand(place: Place) -> None:
+    """A peer lets only so many wait that have not said whose they are."""
+    place.greet()
+    place.door._arrange(clock_ms())
+    assert len(place.door._spares) == SPARES
+
+
 def test_only_a_dial_that_is_not_greeted_in_time_is_given_up(place: Place) -> None:
     place.door.take(clock_ms(), on=True)
     dials = list(place.door._spares)
