@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -215,6 +218,14 @@ def test_each_command_says_what_it_does(command: str) -> None:
     result = CliRunner().invoke(plugin, [command, "--help"])
     assert result.exit_code == 0
     assert "GROUP" in result.output
+
+
+def test_an_output_that_takes_nothing_is_told_in_one_line() -> None:
+    words = [sys.executable, "-c", "from logherd_operator.plugin.commands import main; main()", "--help"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, env=env, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "kubectl logherd: No space left on device\n")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ the command line is wrong, or there is no such group or kubeconfig.
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -206,4 +207,10 @@ def _print(document: Mapping[str, Any], output: Output, words: Callable[[Mapping
 
 def main() -> None:
     """The console script `kubectl-logherd`, which kubectl finds by its name."""
-    plugin(prog_name="kubectl logherd")
+    try:
+        plugin(prog_name="kubectl logherd")
+    except OSError as error:
+        # Of the output: what could not be written is not tried again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"kubectl logherd: {error.strerror or error}\n")
+        sys.exit(FAILED)
