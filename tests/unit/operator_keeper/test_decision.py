@@ -198,3 +198,9 @@ def test_a_slice_is_read() -> None:
     }
     assert slice_of(document) == Slice("9", 7, "10.0.0.1", "c-1")
     assert slice_of({"metadata": {"resourceVersion": "1"}, "endpoints": []}) == EMPTY
+
+
+@pytest.mark.parametrize("epoch", ["", "seven", "-1", "\N{SUPERSCRIPT TWO}"])
+def test_an_epoch_that_is_none_is_earlier_than_any(epoch: str) -> None:
+    document = {"metadata": {"resourceVersion": "4", "annotations": {EPOCH: epoch}}, "endpoints": None}
+    assert slice_of(document) == Slice(version="4", epoch=0, address="", holder="")

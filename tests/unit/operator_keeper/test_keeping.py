@@ -24,6 +24,8 @@ class Both:
 
     def __init__(self) -> None:
         self.slice: dict[str, Any] = _empty("1")
+        self.page: dict[str, Any] = PAGE
+        self.shown_pages = 0
         self.api_answers = True
         self.refuses: dict[str, int] = {}
         """What the API server says to a method, in place of doing it."""
@@ -32,7 +34,8 @@ class Both:
 
     def answer(self, method: str, path: str, token: str | None, body: bytes) -> tuple[int, Any]:
         if path == "/groups/c/g":
-            return 200, PAGE
+            self.shown_pages += 1
+            return 200, self.page
         if path == "/groups/c/g/endpoint":
             self.told.append((token, json.loads(body)))
             return 200, {}
@@ -191,6 +194,20 @@ def test_a_refusal_a_while_ago_makes_nobody_wait_after_the_next(both: Both, keep
         both.slice = _empty(f"{at:.0f}")
         step(keeper, keeping, lambda at=at: at + 10)
         assert both.shown == ["10.0.0.1"]
+
+
+def test_the_lease_counts_from_the_question_and_leaves_time_for_one_more_and_its_patch(
+    both: Both, keeping: Keeping
+) -> None:
+    keeper = Keeper("c-0", keeping.lease, 0.0)
+    step(keeper, keeping, lambda: 20.0 if both.shown_pages else 0.0)  # it answers late
+    assert both.shown == ["10.0.0.1"]
+    both.page = {**PAGE, "epoch": 8, "leader": None}
+    step(keeper, keeping, lambda: keeping.lease - 3 * keeping.pause - 1)
+    assert both.shown == ["10.0.0.1"]
+    step(keeper, keeping, lambda: keeping.lease - 3 * keeping.pause)
+    assert both.shown == []
+    assert both.slice["metadata"]["annotations"][EPOCH] == "8", "nobody puts the leader of an earlier epoch in again"
 
 
 def test_a_token_that_is_not_there_yet_ends_nothing(both: Both, keeping: Keeping) -> None:
