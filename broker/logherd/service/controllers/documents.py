@@ -96,7 +96,7 @@ class ReadyPage(_Shape, frozen=True, kw_only=True):
 
 
 class MemberShape(_Shape, frozen=True, kw_only=True):
-    """A member of the quorum. `match` and `lag_bytes` are known to the leader only."""
+    """A member of the quorum, or who is heard by its leader and is none. The leader only knows `match`, `lag_bytes`."""
 
     node: str
     identity: str

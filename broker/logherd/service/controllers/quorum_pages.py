@@ -42,12 +42,14 @@ def ready_page(standing: Standing) -> Document:
 
 
 def quorum_page(standing: Standing) -> QuorumPage:
-    """Who belongs to the quorum, and how far each is."""
-    members = [_member(each, standing) for each in standing.peers if each.voter is not None]
+    """Who belongs to the quorum, and how far each is; at its leader also who is connected and does not belong, as a
+    controller that came back on an empty disk: the operator and `logherd up` give it the vote of its former self."""
+    leads = standing.leader is not None and standing.leader.node == standing.node
+    listed = [each for each in standing.peers if each.voter is not None or (leads and each.connected)]
     return QuorumPage(
         node=standing.node, identity=standing.identity, reset=standing.progress.reset,
         last=point_shape(standing.progress.last), leader=leader_shape(standing.leader), term=standing.leadership.term,
-        members=members,
+        members=[_member(each, standing) for each in listed],
     )  # fmt: skip
 
 

@@ -50,7 +50,6 @@ def test_status_says_who_this_is_and_who_leads(http: HttpCaller) -> None:
 def test_quorum_says_how_far_each_member_is_at_the_leader_only(http: HttpCaller) -> None:
     _, page = http.get("/quorum")
     assert (page["leader"]["node"], page["term"]) == ("n0", 4)
-    assert [each["node"] for each in page["members"]] == ["n0", "n1", "n2"]
     assert page["members"][1] == {
         "node": "n1", "identity": IDENTITIES["n1"], "voter": True, "connected": True, "match": 900, "lagBytes": 100,
         "heardMs": 30,
@@ -58,6 +57,23 @@ def test_quorum_says_how_far_each_member_is_at_the_leader_only(http: HttpCaller)
     http.leads = False
     _, page = http.get("/quorum")
     assert {(each["match"], each["lagBytes"]) for each in page["members"]} == {(None, None)}
+
+
+def test_quorum_names_at_the_leader_who_is_heard_and_has_no_vote_so_that_it_can_get_one(http: HttpCaller) -> None:
+    _, page = http.get("/quorum")
+    assert [(each["node"], each["voter"]) for each in page["members"]] == [
+        ("n0", True), ("n1", True), ("n2", True), ("n3", False),
+    ]  # fmt: skip
+    assert page["members"][3]["connected"]
+    http.standing = replace(standing(), peers=tuple(replace(each, connected=False) for each in standing().peers))
+    _, page = http.get("/quorum")
+    assert [each["node"] for each in page["members"]] == ["n0", "n1", "n2"]
+
+
+def test_quorum_at_a_follower_names_its_members_only(http: HttpCaller) -> None:
+    http.leads = False
+    _, page = http.get("/quorum")
+    assert [each["node"] for each in page["members"]] == ["n0", "n1", "n2"]
 
 
 @pytest.mark.parametrize(
