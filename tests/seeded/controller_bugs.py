@@ -81,6 +81,11 @@ def _no_wait_of_a_new_leader(patch: Patch) -> None:
     patch.setattr(LeaseTable, "over_at", over_at)
 
 
+def _no_wait_for_longer_leases(patch: Patch) -> None:
+    true = LeaseTable.__init__
+    patch.setattr(LeaseTable, "__init__", lambda self, terms, now, *, earlier_ms=0: true(self, terms, now))
+
+
 def _no_bound(patch: Patch) -> None:
     patch.setattr(LeaseTerms, "__post_init__", lambda self: None)
     patch.setattr(LeaseTerms, "holder_ms", property(lambda self: self.lease_ms))
@@ -274,6 +279,7 @@ BUGS = {
     "B04": Bug("the set has grown, and the old one counts", _old_set_counts, ("L3",), 200),
     "no-wait": Bug("R2: an election does not wait for the lease", _no_wait, ("L1",), 20),
     "no-wait-new": Bug("R2: a new controller does not wait", _no_wait_of_a_new_leader, ("L1",), 50),
+    "no-wait-longer": Bug("R2: who takes office waits for own leases only", _no_wait_for_longer_leases, ("L1",), 400),
     "no-bound": Bug("R1: nobody allows for clocks of other rates", _no_bound, ("L1",), 200),
     "no-confirmation": Bug("R1: a deposed controller grants leases", _no_confirmation, ("L1", "C7"), 200),
     "grant-electing": Bug("R1: a lease is granted during an election", _grant_while_electing, ("L1",), 400),

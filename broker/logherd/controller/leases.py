@@ -53,11 +53,14 @@ class LeaseTable:
     """What a controller leader has granted, and until when each may be held. Starts empty with each leadership.
 
     What an earlier leader granted is not here, but was asked for before this leadership began: so all of it is over
-    one lease after the beginning.
+    one lease after the beginning, which may have been a longer one than ours.
     """
 
-    def __init__(self, terms: LeaseTerms, now: int) -> None:
+    def __init__(self, terms: LeaseTerms, now: int, *, earlier_ms: int = 0) -> None:
+        """`earlier_ms`: how long an earlier leader would have waited for what it granted."""
         self.terms = terms
+        self.earlier_over = now + max(terms.waiter_ms, earlier_ms)
+        """When nothing is held any more that an earlier leader granted."""
         self._began = now
         self._until: dict[GroupKey, tuple[Registration, Epoch, int]] = {}
         self._serving: dict[GroupKey, tuple[Registration, Epoch, int]] = {}
@@ -71,8 +74,10 @@ class LeaseTable:
         self._serving[key] = (tenure.registration, tenure.epoch, heard + self.terms.holder_ms)
 
     def expect(self, key: GroupKey, tenure: Tenure, now: int) -> None:
-        """A leadership that has just been decided has one lease's time to hear of it."""
-        self._until[key] = (tenure.registration, tenure.epoch, now + self.terms.waiter_ms)
+        """A leadership that has just been decided has one lease's time to hear of it; one to which an earlier leader
+        granted a longer lease keeps that."""
+        until = max(now + self.terms.waiter_ms, self.earlier_over)
+        self._until[key] = (tenure.registration, tenure.epoch, until)
 
     def over_at(self, key: GroupKey, tenure: Tenure | None) -> int:
         """When the latest leadership of a group certainly holds no lease any more; it may be long ago.
@@ -84,7 +89,7 @@ class LeaseTable:
         held = self._until.get(key)
         if tenure is not None and held is not None and held[:2] == (tenure.registration, tenure.epoch):
             return held[2]
-        return self._began + self.terms.waiter_ms
+        return self.earlier_over
 
     def serving(self, key: GroupKey, tenure: Tenure, now: int) -> bool:
         """Whether this leadership has been granted a lease, by this office, that should still run."""

@@ -28,13 +28,15 @@ from logherd.controller.commands import (
     Tune,
 )
 from logherd.controller.errors import ImageError
-from logherd.controller.settings import TUNABLE
+from logherd.controller.leases import LeaseTerms
+from logherd.controller.settings import LEASE_WAIT, RECORDED, TUNABLE
 from logherd.controller.values import Group, GroupKey, Roles
 from logherd.controller.verdicts import Promoted, Refusal, Verdict, refused
 
 __all__ = ["Machine"]
 
 _VERSION: Final = 1
+_DEFAULT_WAIT_MS: Final = LeaseTerms().waiter_ms
 
 _RULES: Final[dict[type[Any], Callable[[Group | None, Any], Verdict]]] = {
     Claim: membership.claim,
@@ -72,7 +74,13 @@ class Machine:
     @property
     def settings(self) -> dict[str, int]:
         """Options of the controllers that were set while they ran."""
-        return dict(self._settings)
+        return {name: value for name, value in self._settings.items() if name in TUNABLE}
+
+    @property
+    def lease_wait_ms(self) -> int:
+        """How long whoever takes office has to wait for leases of an earlier office. Of one that recorded nothing it is
+        known only that releases before this one did not, and what their default was."""
+        return self._settings.get(LEASE_WAIT, _DEFAULT_WAIT_MS)
 
     def __iter__(self) -> Iterator[Group]:
         return iter(self._groups.values())
@@ -114,7 +122,7 @@ class Machine:
 
     def _tune(self, command: Tune) -> Verdict:
         for name, value in command.values.items():
-            bounds = TUNABLE.get(name)
+            bounds = TUNABLE.get(name) or RECORDED.get(name)
             if bounds is None or not bounds[0] <= value <= bounds[1]:
                 return refused(None, Refusal.WRONG_RULES, f"{name}={value} cannot be set")
         self._settings.update(command.values)

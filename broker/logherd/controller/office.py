@@ -30,7 +30,7 @@ from logherd.controller.commands import (
 from logherd.controller.leases import LeaseTable, LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.reports import Granted, Report, RoleView, Seen, Withheld
-from logherd.controller.settings import OfficeOptions
+from logherd.controller.settings import LEASE_WAIT, OfficeOptions
 from logherd.controller.values import BrokerId, Group, GroupKey, Registration, Replica
 from logherd.controller.verdicts import Refusal, Verdict
 from logherd.model.names import Epoch
@@ -54,14 +54,15 @@ class Office:
 
     Invariants: (1) no lease is granted in a group while an election of it is proposed; (2) an election is proposed only
     when the latest leadership holds no lease any more, by the bound of the clocks; (3) one proposal of the office's own
-    is under way per group.
+    is under way per group; (4) no lease is granted that lasts longer than what the machine tells the next office to
+    wait, which may have other terms while the controllers are restarted with them.
     """
 
     def __init__(self, machine: Machine, terms: LeaseTerms, options: OfficeOptions, now: int) -> None:
         self.machine = machine
         self._options = options
         self._began = now
-        self._leases = LeaseTable(terms, now)
+        self._leases = LeaseTable(terms, now, earlier_ms=machine.lease_wait_ms)
         self._seen: dict[tuple[GroupKey, BrokerId], Seen] = {}
         self._electing: dict[GroupKey, int] = {}
         self._proposed: dict[GroupKey, Command] = {}
@@ -69,6 +70,7 @@ class Office:
         self._words: dict[GroupKey, _Words] = {}
         self._endpoints: dict[GroupKey, tuple[Epoch, int]] = {}
         self._agenda = Agenda()
+        self._recording: Tune | None = None
         for group in machine:
             self._agenda.put(group.key, now)
 
@@ -122,7 +124,7 @@ class Office:
             return Withheld(view, Refusal.RESIGNED)
         if not report.healthy:
             return Withheld(view, Refusal.NOT_FIT)
-        if group.key in self._electing:
+        if group.key in self._electing or self.machine.lease_wait_ms < self._leases.terms.waiter_ms:
             return Withheld(view, Refusal.RUNNING)
         self._leases.grant(group.key, tenure, now, heard=heard)
         return words.found if self._finds(group.key, tenure.epoch, now) else words.granted
@@ -163,7 +165,7 @@ class Office:
         """Whether a broker is alive, or has hardly had the time to report to this office: nobody is declared dead, and
         another put in its place, before one lease has passed (R2)."""
         replica = group.replica(broker_id)
-        young = now - self._began < self._leases.terms.waiter_ms
+        young = now < self._leases.earlier_over
         return self.alive(group, broker_id, now) or (young and replica is not None and not replica.exited)
 
     def seen(self, replica: Replica, key: GroupKey, now: int) -> Seen | None:
@@ -212,6 +214,9 @@ class Office:
     def decide(self, now: int) -> list[Command]:
         """What should be proposed now. Each command must be answered for with `applied` or `dropped`."""
         commands: list[Command] = []
+        if (record := self._lease_record(now)) is not None:
+            self._recording = record
+            commands.append(record)
         for key in self._agenda.take_due(now):
             group = self.machine.group(key)
             if group is None:
@@ -247,6 +252,7 @@ class Office:
     def dropped(self, command: Command) -> None:
         """A command was refused by the quorum and will never be applied. (An unknown outcome ends the office.)"""
         if isinstance(command, Tune):
+            self._recording = None if command == self._recording else self._recording
             return
         key = command.group
         if self._proposed.get(key) == command:
@@ -270,6 +276,14 @@ class Office:
             del self._seen[place]
 
     # ---- deciding ----------------------------------------------------------------------------------------------
+
+    def _lease_record(self, now: int) -> Tune | None:
+        """What the next office has to know of the leases of this one: that they are longer than those before, at once;
+        that they are shorter, when none of the longer ones is held any more."""
+        ours, recorded = self._leases.terms.waiter_ms, self.machine.lease_wait_ms
+        if self._recording is not None or ours == recorded or (ours < recorded and now < self._leases.earlier_over):
+            return None
+        return Tune(values={LEASE_WAIT: ours})
 
     def _examine(self, group: Group, now: int) -> tuple[Command | None, int]:
         """The one thing that this group needs most, and when to look again."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from logherd.kit.errors import ensure
 
-__all__ = ["TUNABLE", "OfficeOptions"]
+__all__ = ["LEASE_WAIT", "RECORDED", "TUNABLE", "OfficeOptions"]
 
 _DAY_MS: Final = 86_400_000
 
@@ -16,6 +16,10 @@ TUNABLE: Final[dict[str, tuple[int, int]]] = {
     "bootstrapMs": (0, _DAY_MS),
 }
 """Name -> smallest and largest value. The length of a lease is not here: brokers hold leases of the old length."""
+
+LEASE_WAIT: Final = "leaseWaitMs"
+RECORDED: Final[dict[str, tuple[int, int]]] = {LEASE_WAIT: (1, _DAY_MS)}
+"""The same for what offices record for those that come after them, and nobody sets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from logherd.controller.commands import Command, decode_command, encode_command
+from logherd.controller.commands import Command, Tune, decode_command, encode_command
 from logherd.controller.machine import Machine
 from logherd.controller.office import Office
 from logherd.controller.reports import Report, Withheld
-from logherd.controller.settings import OfficeOptions
+from logherd.controller.settings import LEASE_WAIT, OfficeOptions
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Position
 from logherd.raft.core import RaftCore, found_group, make_image
@@ -55,8 +55,10 @@ class Controller(Process):
         self.started()
 
     def started(self) -> None:
-        """Start from the disk."""
+        """Start from the disk, perhaps with other terms."""
+        self.terms = self.world.terms_of(f"{self.name}.{self.life}")
         self.machine, self.position, self.since_image = Machine(), NOWHERE, 0
+        self.machine.apply(Tune(values={LEASE_WAIT: self.world.terms.waiter_ms}))  # as of offices before the first
         self._verdicts: dict[Position, Verdict] = {}
         self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
         self._flushing, self._wanted = False, 0
@@ -197,7 +199,7 @@ class Controller(Process):
         if event.role is Role.LEADER:
             self.world.observer.on_leader(self, event.term)
         if event.role is Role.LEADER and event.ready:
-            self.office = Office(self.machine, self.world.terms, OPTIONS, self.now_ms())
+            self.office = Office(self.machine, self.terms, OPTIONS, self.now_ms())
             self.world.note(self.name, f"leads term {event.term}")
             self.world.observer.on_office(self, event.term)
         elif event.role is not Role.LEADER:

@@ -42,6 +42,8 @@ class Shape:
     flush_us: int
     fault_gap_ms: int
     kinds: tuple[str, ...]
+    changing_leases: bool = False
+    """Controllers are restarted with leases of another length, one after the other."""
 
 
 def draw_shape(seed: int) -> Shape:
@@ -66,6 +68,7 @@ def draw_shape(seed: int) -> Shape:
         flush_us=draw.choice((200, 500, 20_000)),
         fault_gap_ms=draw.choice((300, 700, 700, 2_000)),
         kinds=kinds or ("pause",),
+        changing_leases=stream(seed, "leases").random() < 0.3,
     )
 
 
@@ -102,8 +105,9 @@ def simpler(plan: Plan) -> Iterator[Plan]:
     wanted: list[tuple[str, list[Any]]] = [
         ("groups", [1]), ("learners", [0]), ("controllers", [1, 3]), ("brokers", [2, 3]), ("loss", [0.0]),
         ("late", [0.0]), ("duplication", [0.0]), ("image_every", [1_000]), ("flush_us", [200]), ("faulty_ms", [last]),
+        ("changing_leases", [False]),
     ]  # fmt: skip
     for name, values in wanted:
         for value in values:
-            if value < shape[name] or (name == "image_every" and value != shape[name]):
+            if value < shape.get(name, value) or (name == "image_every" and value != shape[name]):
                 yield plan.replaced(shape={**shape, name: value})

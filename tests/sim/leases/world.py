@@ -7,6 +7,7 @@ late, doubled and out of order; full disks; and operators that order whatever ca
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from heapq import heappop, heappush
 
 from logherd.controller.leases import LeaseTerms
@@ -84,6 +85,12 @@ class World:
         """Plan an action from now."""
         self.steps += 1
         heappush(self._heap, (self.now_us + wait_us, self.steps, action))
+
+    def terms_of(self, life: str) -> LeaseTerms:
+        """How long leases are that a controller grants in this life."""
+        if not self.shape.changing_leases:
+            return self.terms
+        return replace(self.terms, lease_ms=stream(self.seed, f"lease:{life}").choice((1_000, 2_000, 4_000)))
 
     def note(self, who: str, what: str) -> None:
         """Add a line to the transcript."""

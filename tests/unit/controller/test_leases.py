@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from logherd.controller.commands import Elect, Grounds, Move, Release
+from logherd.controller.commands import Elect, Grounds, Move, Release, Tune, decode_command
 from logherd.controller.holder import LeaseHolder
 from logherd.controller.leases import LeaseTable, LeaseTerms
+from logherd.controller.machine import Machine
 from logherd.controller.office import view_of
 from logherd.controller.reports import Granted, RoleView, Withheld
 from logherd.controller.values import BrokerId, Registration, Tenure
@@ -359,3 +360,86 @@ def test_what_a_late_heartbeat_says_is_not_believed() -> None:
     desk.register(2, life=2)
     desk.office.hear(replace(full, registration=desk.registration(2), number=1, space=True), desk.now)
     assert desk.office.alive(desk.group, BrokerId(2), desk.now)
+
+
+# ---- leases of another length: controllers are restarted with it one after the other
+
+
+LONG = LeaseTerms(lease_ms=10_000)
+SHORT = LeaseTerms(lease_ms=1_000)
+
+
+def reopened(desk: Desk, terms: LeaseTerms) -> int:
+    """Another controller takes office; how long the office before it would have waited for its leases."""
+    desk.terms, before = terms, desk.terms
+    desk.reopen()
+    return before.waiter_ms
+
+
+def test_r2_whoever_takes_office_with_shorter_leases_waits_for_the_longer_ones_before_it() -> None:
+    desk = Desk(terms=LONG)
+    desk.found(1, 2, 3, master=1)
+    assert isinstance(desk.beat(1), Granted)
+    over = desk.now + reopened(desk, SHORT)
+    assert desk.wait(over - desk.now, 2, 3) == []
+    assert desk.office.may_live(desk.group, BrokerId(1), over - 1)
+    (election,) = desk.wait(200, 2, 3)
+    assert election.broker_id == 2
+
+
+def test_r2_a_shorter_lease_takes_nothing_from_a_longer_one_that_is_still_held() -> None:
+    desk = Desk(terms=LONG)
+    desk.found(1, 2, 3, master=1)
+    holder = LeaseHolder()
+    for terms in (LONG, SHORT):
+        if terms is SHORT:
+            reopened(desk, SHORT)
+        granted = desk.beat(1)
+        assert isinstance(granted, Granted)
+        holder.granted(granted, sent=desk.now)
+    held = holder.until
+    assert held is not None
+    assert desk.wait(held - desk.now, 2, 3) == []
+
+
+def test_r2_that_leases_are_shorter_is_known_to_the_next_office_when_the_longer_ones_are_over() -> None:
+    desk = Desk(terms=LONG)
+    desk.found(1, 2, 3, master=1)
+    over = desk.now + reopened(desk, SHORT)
+    desk.wait(over - desk.now, 1, 2, 3)
+    reopened(desk, SHORT)
+    assert desk.office.over_at(desk.group) == desk.now + LONG.waiter_ms, "it may be said once all are over, not before"
+    desk.wait(LONG.waiter_ms + 50, 1, 2, 3)
+    reopened(desk, SHORT)
+    assert desk.office.over_at(desk.group) == desk.now + SHORT.waiter_ms
+
+
+def test_r2_no_longer_lease_is_granted_before_the_next_office_would_wait_for_it() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    reopened(desk, LONG)
+    withheld = desk.beat(1)
+    assert isinstance(withheld, Withheld)
+    assert withheld.refusal is Refusal.RUNNING
+    (record,) = [each for each in desk.office.decide(desk.now) if isinstance(each, Tune)]
+    assert not [each for each in desk.office.decide(desk.now) if isinstance(each, Tune)], "it is under way"
+    assert isinstance(desk.beat(1), Withheld)
+    desk.office.dropped(record)
+    (record,) = [each for each in desk.office.decide(desk.now) if isinstance(each, Tune)]
+    desk.submit_proposed(record)
+    granted = desk.beat(1)
+    assert isinstance(granted, Granted)
+    assert granted.holder_ms == LONG.holder_ms
+    reopened(desk, SHORT)
+    assert desk.office.over_at(desk.group) == desk.now + LONG.waiter_ms
+
+
+def test_leases_of_the_default_length_need_no_record_and_what_is_recorded_is_nobodys_setting() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.wait(10_000, 1, 2, 3)
+    assert not [body for body in desk.log if isinstance(decode_command(body), Tune)]
+    reopened(desk, LONG)
+    desk.decide()
+    assert Machine.load(desk.machine.save()).lease_wait_ms == LONG.waiter_ms
+    assert desk.machine.settings == {}
