@@ -82,7 +82,11 @@ def exit_code(status: int) -> int:
 
 
 class Machine:
-    """Feed it what happens, do what it says."""
+    """Feed it what happens, do what it says.
+
+    Invariant: a child is killed and its exit reported before anything is said of it. stderr may be a file on the disk
+    for which the child hangs.
+    """
 
     def __init__(self, duties: Duties, now: int) -> None:
         self.phase = Phase.WAITING
@@ -125,12 +129,8 @@ class Machine:
         if overdue and self.phase in _BELIEVED:
             self.phase = Phase.DOOMED
             epoch = 0 if event.page is None else event.page.epoch
-            return [
-                *actions,
-                Say(f"killed: lease over and not released, epoch={epoch}"),
-                Kill(SIGKILL),
-                *self._take(on=True),
-            ]
+            said = Say(f"killed: lease over and not released, epoch={epoch}")
+            return [Kill(SIGKILL), *actions, said, *self._take(on=True)]
         return actions + self._timers(now)
 
     def _heard(self, page: Page, now: int) -> list[Action]:
@@ -155,7 +155,7 @@ class Machine:
             return [*self._take(on=True), Spawn()]
         if self.phase is Phase.STOPPING:
             self._due = now + self._duties.stop_ms
-            return [Say("killed: did not stop in time"), Kill(SIGKILL)]
+            return [Kill(SIGKILL), Say("killed: did not stop in time")]
         if self.phase is Phase.LEAVING:
             return self._leave()
         return []
@@ -174,10 +174,11 @@ class Machine:
         if not self.has_child:
             return []
         self._code = exit_code(event.status)
-        actions: list[Action] = [Say(f"the child has exited: {_told(event.status)}")]
+        actions: list[Action] = []
         if self._duties.reports and event.page is not None and event.page.identity is not None:
             self._unreported = True
             actions.append(Report(Exit(event.page.identity, self._incarnation)))
+        actions.append(Say(f"the child has exited: {_told(event.status)}"))
         if self._stopping:
             return actions + self._wind_up(now)
         served_ms = 0 if self._ready_since is None else now - self._ready_since

@@ -2,8 +2,9 @@
 
 import signal
 from collections.abc import Sequence
+from itertools import combinations
 
-from logherd_guardian.events import Action, Asked, Event, Say, Spawn, Spawned, Superseded, Take, Tick
+from logherd_guardian.events import Action, Asked, Event, Kill, Report, Say, Spawn, Spawned, Superseded, Take, Tick
 from logherd_guardian.machine import Duties, Machine
 from logherd_guardian.page import Identity, Page
 
@@ -27,6 +28,8 @@ class Life:
     def __call__(self, event: Event, after: int = 0) -> list[Action]:
         self.now += after
         actions = self.machine.step(event, self.now)
+        behind = [isinstance(later, Kill | Report) for each, later in combinations(actions, 2) if isinstance(each, Say)]
+        assert not any(behind), "what is said may wait for a disk, and the group for what is done"
         self.said += [action.text for action in actions if isinstance(action, Say)]
         return [action for action in actions if not isinstance(action, Say)]
 
