@@ -23,7 +23,6 @@ _NAME = "remoting"
 _PORT_MAX = 65535
 _PORT_DIGITS_MAX = 5
 _DIGITS_MAX = 9
-"""Of thousands `int` makes no number but another error."""
 _NUMBERS = {
     "--stop-seconds": 86_400,
     "--restart-ms-max": 3_600_000,
@@ -90,8 +89,7 @@ def parse_address(text: str) -> Address:
         raise UsageError(f"{text}: an IPv6 address stands in [ ]")
     if not host.isprintable():
         raise UsageError(f"{text!a}: a host of characters that none can have")
-    digits = port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS_MAX
-    if not colon or not digits or int(port) > _PORT_MAX:
+    if not colon or not _is_number(port, _PORT_DIGITS_MAX) or int(port) > _PORT_MAX:
         raise UsageError(f"{text}: HOST:PORT is expected")
     return host, int(port)
 
@@ -161,14 +159,18 @@ def _named(text: str) -> tuple[str, str]:
 
 def _waiting(text: str) -> tuple[int, int]:
     pid, _, descriptor = text.partition(":")
-    if not all(part.isascii() and part.isdigit() and len(part) <= _DIGITS_MAX for part in (pid, descriptor)):
+    if not (_is_number(pid) and _is_number(descriptor)):
         raise UsageError(f"--waiting {text}: PID:FD is expected")
     return int(pid), int(descriptor)
 
 
 def _number(single: dict[str, str], option: str, default: int) -> int:
     text = single.get(option, str(default))
-    digits = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
-    if not digits or int(text) > _NUMBERS[option]:
+    if not _is_number(text) or int(text) > _NUMBERS[option]:
         raise UsageError(f"{option} {text}: a number from 0 to {_NUMBERS[option]} is expected")
     return int(text)
+
+
+def _is_number(text: str, digits_max: int = _DIGITS_MAX) -> bool:
+    """Whether it is so many digits at most; of thousands `int` makes no number but another error."""
+    return text.isascii() and text.isdigit() and len(text) <= digits_max
