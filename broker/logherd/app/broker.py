@@ -29,7 +29,7 @@ from logherd.app.guarded.lent import NAMES, REMOTING, Lent
 from logherd.app.guarded.relay import open_relay
 from logherd.app.live_settings import LiveSettings
 from logherd.app.names import EmbeddedNames
-from logherd.app.option_values import net_limits
+from logherd.app.option_values import net_limits, relimit
 from logherd.app.requests import WaitingAnswers
 from logherd.app.resting import Resting
 from logherd.app.services import Place, Services
@@ -275,9 +275,7 @@ class Broker:
     # ---- while it runs
 
     def _relimit(self, options: BrokerOptions) -> None:
-        for server in (self._server, *self._names.servers.values()):
-            if server is not None:
-                server.relimit(net_limits(options.limits, connections=server.connections_max))
+        relimit((self._server, *self._names.servers.values()), options.limits)
 
     def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
         answers = self._forwarding.answers

@@ -1,7 +1,10 @@
 """From the checked settings to the option values of each room."""
 
+from collections.abc import Iterable
+
 from logherd.model.host import encode_host
 from logherd.net.limits import AdmissionLimits, FlowLimits, NetLimits, PatienceLimits
+from logherd.net.server import Server
 from logherd.service.metadata.defaults import DefaultsOptions
 from logherd.service.pull.options import PullOptions
 from logherd.service.send.options import SendOptions
@@ -10,8 +13,8 @@ from logherd.store import FOLLOWER_CACHED_BYTES, DerivedOptions, LogOptions, Ret
 from logherd.wire.limits import DEFAULT_LIMITS, WireLimits
 
 __all__ = [
-    "defaults_options", "host_of", "net_limits", "pull_options", "reserve_bytes", "retention_options", "send_options",
-    "store_options",
+    "defaults_options", "host_of", "net_limits", "pull_options", "relimit", "reserve_bytes", "retention_options",
+    "send_options", "store_options",
 ]  # fmt: skip
 
 _RECORD_OVERHEAD = 128 * 1024
@@ -95,6 +98,13 @@ def net_limits(limits: LimitOptions, *, connections: int) -> NetLimits:
             value_bytes_max=min(limits.header_bytes, DEFAULT_LIMITS.value_bytes_max),
         ),
     )
+
+
+def relimit(servers: Iterable[Server | None], limits: LimitOptions) -> None:
+    """Let those that listen go by these limits from now on, each with the number of connections that it was given."""
+    for server in servers:
+        if server is not None:
+            server.relimit(net_limits(limits, connections=server.connections_max))
 
 
 def host_of(ip: str, port: int) -> bytes:

@@ -28,7 +28,7 @@ from logherd.app.metrics.controller import read_board, read_quorum
 from logherd.app.metrics.parts import read_names, read_port, read_requests
 from logherd.app.metrics.text import scrape_of
 from logherd.app.names import EmbeddedNames
-from logherd.app.option_values import net_limits
+from logherd.app.option_values import net_limits, relimit
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.settings import OfficeOptions
 from logherd.net.server import Server
@@ -161,9 +161,7 @@ class Controller:
         await self._member.stop(STOP_SECONDS)
 
     def _relimit(self, options: ControllerOptions) -> None:
-        for server in (self._server, self._names.server if self._names is not None else None):
-            if server is not None:
-                server.relimit(net_limits(options.limits, connections=server.connections_max))
+        relimit((self._server, self._names.server if self._names is not None else None), options.limits)
 
     def _collect(self) -> Readings:
         readings = Readings()
