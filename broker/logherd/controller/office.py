@@ -252,7 +252,8 @@ class Office:
     def dropped(self, command: Command) -> None:
         """A command was refused by the quorum and will never be applied. (An unknown outcome ends the office.)"""
         if isinstance(command, Tune):
-            self._recording = None if command == self._recording else self._recording
+            if command == self._recording:
+                self._recording = None
             return
         key = command.group
         if self._proposed.get(key) == command:
