@@ -1,5 +1,6 @@
 """Everything that can happen to a replica of a group, whoever leads it and however."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -23,6 +24,7 @@ __all__ = [
     "Linked",
     "MembersWanted",
     "Noticed",
+    "Patience",
     "ReadWanted",
     "Rebuild",
     "Received",
@@ -138,6 +140,13 @@ class MembersWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Patience:
+    """`raft` mode: the shortest election time-outs that other replicas tell of themselves, see raft.inputs.Patience."""
+
+    election_ms: Mapping[ReplicaId, int]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadWanted:
     """Somebody reads from this follower: ask the leader whether what is here is new enough."""
 
@@ -154,5 +163,5 @@ class Rebuild:
 
 Input = (
     Tick | Received | Linked | Unlinked | Flushed | Appended | Registered | Heard | SetAnswered | Health | Drain
-    | Assigned | HandOver | MembersWanted | Rebuild | Noticed | ReadWanted
+    | Assigned | HandOver | MembersWanted | Patience | Rebuild | Noticed | ReadWanted
 )  # fmt: skip

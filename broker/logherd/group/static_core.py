@@ -33,6 +33,7 @@ from logherd.group.inputs import (
     Linked,
     MembersWanted,
     Noticed,
+    Patience,
     ReadWanted,
     Received,
     Registered,
@@ -68,7 +69,7 @@ from logherd.replication.messages import (
 
 __all__ = ["StaticCore"]
 
-_OTHERS = (Heard, Noticed, SetAnswered, HandOver, MembersWanted)
+_OTHERS = (Heard, Noticed, SetAnswered, HandOver, MembersWanted, Patience)
 _FROM_LEADER = (Append, Heartbeat, CopyChunk, Summons, Contradicted)
 
 

@@ -27,6 +27,7 @@ from logherd.group.inputs import (
     Linked,
     MembersWanted,
     Noticed,
+    Patience,
     ReadWanted,
     Rebuild,
     Received,
@@ -108,16 +109,18 @@ class VotingCore:
 
     def __init__(
         self, seat: Seat, options: RaftOptions, log: NotedLog, *, promise: Promise, founders: tuple[ReplicaId, ...],
-        commit: Position, seed: int, now: int,
+        commit: Position, seed: int, now: int, owed_ms: int = 0,
     ) -> None:  # fmt: skip
-        """Start as a follower. `commit`: up to where the log is known to be committed."""
+        """Start as a follower. `commit`: up to where the log is known to be committed. `owed_ms`: see RaftCore."""
         self._me = seat.broker_id
         identity = voter_of(seat.broker_id, seat.store_id)
         cluster = cluster_of(seat.group, promise.reset)
         hard = HardState(cluster, identity, promise.epoch, promise.vote, promise.doubtful)
         self._log = VotingLog(log, hard, founders)
         options = replace(options, owner_appends=True)
-        self._raft = RaftCore(self._log, options, hard=hard, seed=seed, now=now, commit=commit)
+        self._raft = RaftCore(
+            self._log, options, hard=hard, seed=seed, now=now, commit=commit, owed_ms=owed_ms,
+        )  # fmt: skip
         self._out = Outbox()
         self._told = _Told(members=self._members(), configuration=self._raft.ground.members.current)
         self._wishes = _Wishes()
@@ -216,8 +219,8 @@ class VotingCore:
                 return (raft_inputs.Flushed(event.token),)
             case Appended():
                 return _APPENDED
-            case Linked():
-                return (raft_inputs.Linked(event.peer),)
+            case Linked() | Patience():
+                return (_of_others(event),)
             case Health():
                 self._wishes.health = event
                 full = raft_inputs.DiskFull(not event.room, short=not event.space)
@@ -369,6 +372,10 @@ class VotingCore:
 
     def _report(self, event: Event) -> None:
         self._out.events.append(event)
+
+
+def _of_others(event: Linked | Patience) -> raft_inputs.Input:
+    return raft_inputs.Linked(event.peer) if isinstance(event, Linked) else raft_inputs.Patience(event.election_ms)
 
 
 def _broker(replica: ReplicaId) -> BrokerId | None:

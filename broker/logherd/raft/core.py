@@ -23,6 +23,7 @@ from logherd.raft.inputs import (
     ImageKept,
     Input,
     Linked,
+    Patience,
     Propose,
     ProposeAll,
     Read,
@@ -84,20 +85,23 @@ class RaftCore:
 
     def __init__(
         self, log: LogStore, options: RaftOptions, *, hard: HardState, seed: int, now: int, commit: Position = NOWHERE,
-        silent_since: int | None = None,
+        silent_since: int | None = None, owed_ms: int = 0,
     ) -> None:  # fmt: skip
         """Start as a follower of whatever the store says; `hard` is what its files said, checked against their owner.
 
         `commit`: up to where the log is known to be committed, if that is above its image. `silent_since`: when, on the
         clock of `now`, the last life of this member sent its last message; None if nobody knows. What it promised by
-        messages binds this life for the rest of an election time-out; with None, for all of it.
+        messages binds this life for the rest of an election time-out; with None, for all of it. `owed_ms`: the longest
+        of the shortest election time-outs that lives before this one have told others (`Patience`).
 
         Raises: StoreMismatchError if the store belongs to somebody else.
         """
         found = log.hard_state()
         if found is None or found.owner != hard.owner or found.cluster.name != hard.cluster.name:
             raise StoreMismatchError(f"the store is of {found}, not of {hard.owner} in {hard.cluster.name}")
-        self._ground = Ground(options, log, found, commit=commit, seed=seed, now=now, silent_since=silent_since)
+        self._ground = Ground(
+            options, log, found, commit=commit, seed=seed, now=now, silent_since=silent_since, owed_ms=owed_ms
+        )
         if log.epochs.last_epoch > found.term:
             # The records reached the disk, the term that came with them did not; nothing was promised in it. Hardly
             # ever seen: a leader sends records only to whom has confirmed durably that it is in the leader's term.
@@ -157,7 +161,7 @@ class RaftCore:
             broken("only a leader's owner appends", self._ground.log.end)
         self.leading.on_growth()
 
-    def _on_news(self, event: Linked | ImageKept | DiskFull | StoreBroken) -> None:
+    def _on_news(self, event: Linked | Patience | ImageKept | DiskFull | StoreBroken) -> None:
         match event:
             case ImageKept():
                 self._on_image(event.image)
@@ -167,6 +171,8 @@ class RaftCore:
                 self._ground.disk.broken = event.broken
                 if event.broken and isinstance(self._role, Leader):
                     self._turn(self._role.leave("the store does not work"))
+            case Patience():
+                self._ground.hear_patience(event.election_ms)
             case Linked():
                 if isinstance(self._role, Leader):
                     self._role.on_link(event.peer)

@@ -1,6 +1,6 @@
 """What every role of one member shares: its log, its promises, its members, and how far things are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
@@ -66,6 +66,10 @@ class Clockwork:
     """When a gap in time was last noticed that is long enough to distrust what was known before."""
     early: tuple[Epoch, int] | None = None
     """In this term and until this time there is nobody to wait for, unless a leader is heard."""
+    hasty: Mapping[ReplicaId, int] = field(default_factory=dict)
+    """Whose shortest election time-out is shorter than this member's, and how long it is."""
+    owed_ms: int = 0
+    """The longest of the shortest time-outs by which lives before this one may have been counted on."""
 
 
 class Exchange(NamedTuple):
@@ -133,7 +137,7 @@ class Ground:
 
     def __init__(
         self, options: RaftOptions, log: LogStore, hard: HardState, *, commit: Position, seed: int, now: int,
-        silent_since: int | None = None,
+        silent_since: int | None = None, owed_ms: int = 0,
     ) -> None:  # fmt: skip
         self.hard = hard
         self.identity: ReplicaId = hard.owner
@@ -143,6 +147,7 @@ class Ground:
         self.jitter = Jitter(seed)
         self.out = Outbox()
         self.clock = _begin(options, hard, now, silent_since)
+        self.clock.owed_ms = max(owed_ms, options.election_ms)
         self.durable = DurableEnd(log.end)
         self.disk = _Disk()
         self.members = read_members(log)
@@ -201,12 +206,17 @@ class Ground:
 
     @property
     def quarantined(self) -> bool:
-        """Whether a promise made before a restart may still be owed: no vote for one shortest election time-out.
+        """Whether a promise made before a restart may still be owed: no vote for one shortest election time-out, that
+        of an earlier life if it was longer.
 
         The only voter of a group has promised nobody anything.
         """
         alone = self.members.current.members == (self.identity,)
-        return not alone and self.clock.now - self.clock.started_at < self.options.election_ms
+        return not alone and self.clock.now - self.clock.started_at < self.clock.owed_ms
+
+    def hear_patience(self, election_ms: Mapping[ReplicaId, int]) -> None:
+        """Others tell how long they wait for a leader at least."""
+        self.clock.hasty = {peer: waits for peer, waits in election_ms.items() if waits < self.options.election_ms}
 
     @property
     def early(self) -> bool:

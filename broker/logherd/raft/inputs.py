@@ -1,5 +1,6 @@
 """Everything that can happen to a Raft core. `request` numbers are the shell's own and come back in the answers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -19,6 +20,7 @@ __all__ = [
     "ImageKept",
     "Input",
     "Linked",
+    "Patience",
     "Propose",
     "ProposeAll",
     "Read",
@@ -47,6 +49,15 @@ class Linked:
     """There is a new connection to this member; what was under way on an older one is lost."""
 
     peer: ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """The shortest election time-outs that other replicas tell of themselves, in milliseconds, whoever is not named has
+    the own one. Takes the place of what was told before; told before any message of a process whose time-out it names.
+    """
+
+    election_ms: Mapping[ReplicaId, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +165,7 @@ Input = (
     Tick
     | Received
     | Linked
+    | Patience
     | Flushed
     | Propose
     | ProposeAll

@@ -175,6 +175,8 @@ class Leader:
         ignored = self._handover.on_tick(blocked=self._changing.running or not self._ready)
         if ignored and ground.options.owner_appends:
             return Turn(TurnTo.FOLLOWER, "leadership was not taken over")  # It has no lease any more in this term.
+        if self._lease.beat_due():
+            self._shipped(Beat())
         self._shipped(ShipperTick())
         self._restate()
         return self._advance()

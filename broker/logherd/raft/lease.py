@@ -4,17 +4,22 @@ from collections.abc import Collection
 
 from logherd.raft.ground import Ground
 from logherd.raft.members import Configuration
+from logherd.raft.options import lease_of
 from logherd.replication.messages import ReplicaId
 from logherd.replication.rounds import Rounds
 
 __all__ = ["Lease"]
+
+_BEATS = 5
+"""Heartbeats within the shortest time-out of a member for which the own heartbeats are too rare."""
 
 
 class Lease:
     """All three rest on when a round was *sent* that a quorum has answered.
 
     A member that answered has reset its own election timer later than that, on a clock of about the same rate, and
-    votes for nobody before its shortest time-out has passed (also after a restart). Source: raft-log rule 5.6.
+    votes for nobody before its shortest time-out has passed (also after a restart). Source: raft-log rule 5.6. While
+    time-outs are being changed they differ: each answer is worth what the time-out of that member is.
     """
 
     def __init__(self, ground: Ground, rounds: Rounds, doubted: Collection[ReplicaId]) -> None:
@@ -51,9 +56,18 @@ class Lease:
 
     def until(self) -> int:
         """Its end by what has been heard so far; 0 if there is none."""
-        sent_at = self._sent_at()
-        held = not self._given_up and sent_at >= self._trusted_from and self._rounds.last > 0
-        return sent_at + self._ground.options.lease_ms if held else 0
+        ground, sent_at = self._ground, self._sent_at()
+        if self._given_up or sent_at < self._trusted_from or self._rounds.last == 0:
+            return 0
+        if ground.clock.hasty:
+            return ground.members.current.agreed(self._awaited_by)
+        return sent_at + ground.options.lease_ms
+
+    def beat_due(self) -> bool:
+        """Whether whoever waits less than this member for a leader should hear of it again."""
+        ground = self._ground
+        hasty = [waits for peer, waits in ground.clock.hasty.items() if ground.members.current.is_voter(peer)]
+        return bool(hasty) and ground.clock.now - self._rounds.begun_at >= min(hasty) // _BEATS
 
     def distrust(self) -> None:
         """A pause was noticed: only rounds sent from now on count, and the quorum has a full time-out to be heard."""
@@ -78,6 +92,13 @@ class Lease:
         if member == self._ground.identity:
             return self._rounds.last
         return 0 if member in self._doubted else self._rounds.round_of(member)
+
+    def _awaited_by(self, member: ReplicaId) -> int:
+        """Until when this member elects nobody else."""
+        heard_at, options = self._heard_at(member), self._ground.options
+        if heard_at < self._trusted_from:
+            return 0
+        return heard_at + lease_of(self._ground.clock.hasty.get(member, options.election_ms))
 
     def _heard_at(self, member: ReplicaId) -> int:
         if member == self._ground.identity:

@@ -6,12 +6,17 @@ from logherd.kit.errors import ensure
 from logherd.replication.messages import ReplicaId
 from logherd.replication.sender import ShipOptions
 
-__all__ = ["Jitter", "RaftOptions"]
+__all__ = ["Jitter", "RaftOptions", "lease_of"]
 
 _LEASE_PERCENT = 75
 """A lease is this part of the shortest election time-out: two clocks may differ in rate by a quarter."""
 
 _MASK = (1 << 64) - 1
+
+
+def lease_of(election_ms: int) -> int:
+    """How long whoever waits that long for a leader is sure to elect no other one; milliseconds."""
+    return election_ms * _LEASE_PERCENT // 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class RaftOptions:
     @property
     def lease_ms(self) -> int:
         """How long an answered heartbeat round keeps others from leading, counted from when it was sent."""
-        return self.election_ms * _LEASE_PERCENT // 100
+        return lease_of(self.election_ms)
 
     def rank(self, member: ReplicaId) -> int:
         """0 for the most preferred; whoever is not named comes after all that are."""

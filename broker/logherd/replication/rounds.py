@@ -28,6 +28,11 @@ class Rounds:
         self._sent.append((self.last, now))
         return self.last
 
+    @property
+    def begun_at(self) -> int:
+        """When the newest round was sent, 0 if none was."""
+        return self._sent[-1][1] if self._sent else 0
+
     def answer(self, peer: ReplicaId, number: int) -> bool:
         """Take an answer; True if it is the newest of this peer."""
         if not self._sent or number > self.last or number < self._sent[0][0] or number <= self.round_of(peer):

@@ -48,6 +48,8 @@ class Member:
         self.paused_until = 0
         self.stalled_until = 0
         self.told_full = False
+        self.told_ms = 0
+        """What others may count on, as the shell keeps it."""
         self._make_disk(founders)
 
     def _make_disk(self, founders: tuple[ReplicaId, ...]) -> None:
@@ -70,6 +72,7 @@ class Member:
         self.told_full = False
         self.paused_until = 0
         self.inbox: list[Input] = []
+        self.told: dict[ReplicaId, int] = {}
         self.flushing = False
         self.flush_wanted = 0
         self.held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
@@ -81,21 +84,31 @@ class Member:
         self.store.on_truncate = lambda at, gone: self.world.observer.on_truncate(self, at, gone)
         seed = self.draw.getrandbits(64)
         hard = HardState(CLUSTER, self.identity)
+        options = self.options()
+        self.told_ms = max(self.told_ms, options.election_ms)
         self.core = RaftCore(
-            self.store, self.options(), hard=hard, seed=seed, now=self.now_ms(),
-            silent_since=self.ended_ms if self.knows_rest else None,
+            self.store, options, hard=hard, seed=seed, now=self.now_ms(),
+            silent_since=self.ended_ms if self.knows_rest else None, owed_ms=self.told_ms,
         )  # fmt: skip
         self.world.observer.on_boot(self)
         self._plan_tick()
 
     def options(self) -> RaftOptions:
-        return replace(self.world.options, first_election_ms=200) if self.knows_rest else self.world.options
+        options, patience = self.world.options, self.world.shape.patience
+        if patience:
+            options = replace(options, election_ms=patience[(int(self.name[1:]) + self.life) % len(patience)])
+        return replace(options, first_election_ms=200) if self.knows_rest else options
 
-    def stop(self, *, power: bool) -> None:
-        """The process is gone; after power loss, so is some of what was not flushed."""
+    def _end(self) -> None:
         self.alive = False
         self.ended_ms = self.now_ms()
         self.life += 1
+        if not self.core.ground.quarantined:
+            self.told_ms = self.core.ground.options.election_ms
+
+    def stop(self, *, power: bool) -> None:
+        """The process is gone; after power loss, so is some of what was not flushed."""
+        self._end()
         if power:
             self.store.lose(self.draw)
             self.world.observer.marks.on_power_loss(self)
@@ -106,9 +119,7 @@ class Member:
 
     def stop_damaged(self) -> None:
         """Power loss that also takes flushed things. If that is refused by name, somebody new starts here."""
-        self.alive = False
-        self.ended_ms = self.now_ms()
-        self.life += 1
+        self._end()
         self.world.note(self.name, "power lost, disk damaged")
         ghost = copy_of(self.store.disk)
         try:

@@ -101,7 +101,8 @@ def encode_plan(plan: Plan, note: str) -> str:
 def decode_plan(text: str) -> Plan:
     """The inverse; the note is for people."""
     data = json.loads(text)
-    shape = Shape(**{**data["shape"], "kinds": tuple(data["shape"]["kinds"])})
+    lists = {name: tuple(data["shape"].get(name, ())) for name in ("kinds", "patience")}
+    shape = Shape(**{**data["shape"], **lists})
     faults = tuple(Fault(*row) for row in data["faults"])
     actions = tuple(Action(*row) for row in data["actions"])
     return Plan(data["seed"], data["files"], shape, faults, actions)

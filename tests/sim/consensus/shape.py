@@ -61,6 +61,8 @@ class Shape:
     fault_gap_ms: int
     kinds: tuple[str, ...]
     small_bytes: int = 0
+    patience: tuple[int, ...] = ()
+    """Shortest election time-outs that processes have in turn, as while they are being changed; none: all the same."""
 
     def as_data(self) -> dict[str, object]:
         """For the transcript and the digest."""
@@ -72,6 +74,7 @@ def draw_shape(seed: int) -> Shape:
     draw = stream(seed, "config")
     founders = draw.choice((1, 2, 3, 3, 3, 3, 4, 5, 5, 7))
     kinds = tuple(kind for kind in KINDS if draw.random() < 0.5)
+    changing = stream(seed, "patience")
     return Shape(
         founders=founders,
         spares=draw.choice((0, 1, 1, 2)),
@@ -95,4 +98,5 @@ def draw_shape(seed: int) -> Shape:
         fault_gap_ms=draw.choice((250, 600, 1_500)),
         kinds=kinds,
         small_bytes=draw.choice((0, 0, 40, 500)),
+        patience=tuple(changing.choices((600, 1_000, 4_000), k=5)) if changing.random() < 0.1 else (),
     )

@@ -7,7 +7,7 @@ from math import inf
 from random import Random
 
 from logherd.model.names import Position
-from logherd.raft.inputs import Linked, Propose, Read, Received
+from logherd.raft.inputs import Linked, Patience, Propose, Read, Received
 from logherd.raft.options import RaftOptions
 from logherd.raft.output import Answer, Decided, ReadReady, Role
 from logherd.replication.messages import Envelope, ReplicaId
@@ -221,7 +221,16 @@ class World:
         if member.alive:
             if self._say_messages:
                 self.note(name, f"< {say_envelope(envelope)}")
+            if self.shape.patience:
+                self._tell_patience(member, envelope.sender)
             member.feed(Received(envelope))
+
+    def _tell_patience(self, member: Member, sender: ReplicaId) -> None:
+        """A process tells how long it waits for a leader with each connection, before anything else."""
+        waits_ms = self.members[sender.partition(".")[0]].core.ground.options.election_ms
+        if member.told.get(sender) != waits_ms:
+            member.told[sender] = waits_ms
+            member.feed(Patience(dict(member.told)))
 
     def relink(self, name: str) -> None:
         """New connections between this process and everybody else."""

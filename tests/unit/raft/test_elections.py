@@ -22,7 +22,9 @@ HARD = HardState(CLUSTER, A)
 ELECTION_MS = RaftOptions().election_ms
 
 
-def new_core(*, term: int = 0, records: tuple[int, ...] = (), now: int = 0) -> tuple[RaftCore, MemoryLog]:
+def new_core(
+    *, term: int = 0, records: tuple[int, ...] = (), now: int = 0, owed_ms: int = 0
+) -> tuple[RaftCore, MemoryLog]:
     """One of three members, in `term`, with records of these terms."""
     log = MemoryLog()
     found_group(log, HARD, (A, B, C))
@@ -30,7 +32,7 @@ def new_core(*, term: int = 0, records: tuple[int, ...] = (), now: int = 0) -> t
         log.append(Kind.DATA, Epoch(epoch), b"record")
     hard = replace(HARD, term=Epoch(term))
     log.keep_hard_state(hard)
-    return RaftCore(log, RaftOptions(), hard=hard, seed=1, now=now), log
+    return RaftCore(log, RaftOptions(), hard=hard, seed=1, now=now, owed_ms=owed_ms), log
 
 
 def mail(body: object, *, term: int, sender: ReplicaId = B) -> Received:
@@ -176,6 +178,17 @@ def test_a_restarted_member_votes_for_nobody_who_was_not_told_to_stand_while_a_l
     assert answers(early) == [VoteAnswer(granted=transfer)]
     rested = core.step(mail(VoteRequest(ORIGIN), term=5), 10_000 + ELECTION_MS)
     assert answers(rested) == [VoteAnswer(granted=True)]
+
+
+def test_a_restarted_member_neither_votes_nor_stands_while_what_an_earlier_life_told_may_be_counted_on() -> None:
+    """Its shortest time-out was three times as long; a leader that heard it then may still serve reads."""
+    core, _ = new_core(term=3, now=10_000, owed_ms=3 * ELECTION_MS)
+    early = core.step(mail(VoteRequest(ORIGIN), term=4), 10_000 + 3 * ELECTION_MS - 1)
+    assert answers(early) == [VoteAnswer(granted=False)]
+    rested = core.step(mail(VoteRequest(ORIGIN), term=5), 10_000 + 3 * ELECTION_MS)
+    assert answers(rested) == [VoteAnswer(granted=True)]
+    alone, _ = new_core(term=3, now=10_000, owed_ms=3 * ELECTION_MS)
+    assert standing(alone) >= 10_000 + 3 * ELECTION_MS
 
 
 @pytest.mark.parametrize("pre", [False, True])

@@ -7,7 +7,18 @@ import pytest
 from logherd.model.names import Epoch, Position
 from logherd.raft import leader as leader_module
 from logherd.raft.core import RaftCore, found_group
-from logherd.raft.inputs import ChangeMembers, DiskFull, Flushed, Propose, ProposeAll, Read, Received, Tick, Transfer
+from logherd.raft.inputs import (
+    ChangeMembers,
+    DiskFull,
+    Flushed,
+    Patience,
+    Propose,
+    ProposeAll,
+    Read,
+    Received,
+    Tick,
+    Transfer,
+)
 from logherd.raft.leader import Leader
 from logherd.raft.members import Configuration, Goal
 from logherd.raft.memory import MemoryLog
@@ -98,6 +109,33 @@ def test_nothing_is_served_before_the_first_record_is_committed() -> None:
     led.get_ready()
     assert led.leading.leased(led.now)
     assert led.leading.leased_until == led.now + OPTIONS.lease_ms
+
+
+def test_the_answer_of_who_waits_less_for_a_leader_gives_a_shorter_lease() -> None:
+    """As while time-outs are being changed, one member after the other."""
+    led = Led()
+    led.get_ready()
+    led.step(Patience({B: 400, C: 2 * OPTIONS.election_ms}))
+    led.hear(led.alive(B), B)
+    assert led.leading.leased_until == led.now + 300
+    led.hear(led.alive(C), C)
+    assert led.leading.leased_until == led.now + OPTIONS.lease_ms, "no longer than its own"
+    led.step(Patience({B: 400, C: 600}))
+    assert led.leading.leased_until == led.now + 450
+    led.step(Patience({}))
+    assert led.leading.leased_until == led.now + OPTIONS.lease_ms
+
+
+@pytest.mark.parametrize(("waits_ms", "beats"), [(100, 20), (2 * OPTIONS.election_ms, 2)])
+def test_who_waits_less_for_a_leader_hears_of_it_more_often(waits_ms: int, beats: int) -> None:
+    led, sent = Led(), 0
+    led.get_ready()
+    led.step(Patience({B: waits_ms}))
+    for _ in range(20):
+        led.now += 20
+        led.step(Tick())
+        sent += sum(isinstance(each.body, Heartbeat) and each.to == B for each in led.sent)
+    assert sent == beats, "in 400 ms, where heartbeats are 150 ms apart"
 
 
 def test_a_change_that_another_leader_began_goes_on_only_after_the_first_record_is_committed() -> None:

@@ -1,6 +1,6 @@
 """What replicas tell each other of themselves besides their names: it travels in the hello of their links, as JSON.
 
-{"mode":"raft","address":"10.0.0.2:10911","learner":false}
+{"mode":"raft","address":"10.0.0.2:10911","learner":false,"election_ms":1000}
 {"mode":"static","address":"...","learner":false,"roles":{"table":{"number":2,"leader":2,...},"eligible":[2]}}
 """
 
@@ -36,11 +36,13 @@ class RolesShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """`address`: where clients reach this broker."""
+    """`address`: where clients reach this broker. `election_ms`: how long it waits for a leader at least; 0 where there
+    are no elections, and in releases that do not tell."""
 
     mode: str
     address: str
     learner: bool = False
+    election_ms: int = 0
     roles: RolesShape | None = None
 
 

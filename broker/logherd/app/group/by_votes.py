@@ -9,6 +9,7 @@ the former store of that broker. Who is not in `replication.peers` or in `replic
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from secrets import randbits
 
 from logherd.aiokit.tasks import TaskGuard
@@ -20,7 +21,7 @@ from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.timing import voting_options
 from logherd.app.group.unfounded import Unfounded
 from logherd.controller.values import BrokerId
-from logherd.group.inputs import Linked, MembersWanted, Rebuild
+from logherd.group.inputs import Linked, MembersWanted, Patience, Rebuild
 from logherd.group.machine import GroupMachine
 from logherd.group.output import Ask, Event
 from logherd.group.seat import Seat, cluster_of, process_of, voter_of
@@ -42,10 +43,19 @@ __all__ = ["ByVotes"]
 _log = Log("logherd.group")
 
 
+@dataclass(slots=True)
+class _Told:
+    """What the machine was told last."""
+
+    wanted: MembersWanted | None = None
+    patience: Patience = field(default_factory=lambda: Patience({}))
+
+
 class ByVotes:
     """See Mode."""
 
     def __init__(self, seat: Seat, options: ReplicationOptions, log: NotedStore, file: ReplicaFile) -> None:
+        """Blocks if the group is founded and others are to be told of a longer time-out. Raises: StoreFull, OSError."""
         self.name: ModeName = "raft"
         self.seat = seat
         self._options = options
@@ -55,7 +65,7 @@ class ByVotes:
         self._identity = voter_of(seat.broker_id, seat.store_id)
         self._met: dict[BrokerId, tuple[ReplicaId, About]] = {}
         """The latest store of each other broker, and what it says of itself."""
-        self._wanted: MembersWanted | None = None
+        self._told = _Told()
         self._names = tuple(map(str, options.raft.founders))
         if str(seat.broker_id) not in self._names:
             self._names = (*self._names, str(seat.broker_id))
@@ -74,10 +84,12 @@ class ByVotes:
             self.machine = self._core(file.founders)
 
     def _core(self, founders: tuple[ReplicaId, ...]) -> VotingCore:
+        election = self._options.raft.election
         return VotingCore(
-            self.seat, voting_options(self._options.raft.election), self._log, promise=self._file.promise,
+            self.seat, voting_options(election), self._log, promise=self._file.promise,
             founders=founders if self._identity in founders else (),
             commit=Position(self._log.store.committed_position), seed=randbits(64), now=boot_ms(),
+            owed_ms=self._file.count_on(election.timeout_ms),
         )  # fmt: skip
 
     @property
@@ -182,7 +194,10 @@ class ByVotes:
 
     def greet(self) -> Greeting:
         """See Mode. Nodes are compared until the group is founded; who joins it later has none to compare."""
-        about = About(mode=self.name, address=self.seat.address, learner=self.seat.learner)
+        about = About(
+            mode=self.name, address=self.seat.address, learner=self.seat.learner,
+            election_ms=self.core.raft.ground.options.election_ms if self.core is not None else 0,
+        )  # fmt: skip
         founder = self.seat.broker_id in self._options.raft.founders
         return Greeting(self._founding.founded, self._names if founder else (), encode_about(about))
 
@@ -214,12 +229,19 @@ class ByVotes:
         self.tick()
 
     def tick(self) -> None:
-        """Tell the machine who should belong to the group, if that is news."""
-        if self.core is None or self._host is None:
+        """Tell the machine how long others wait for a leader, and who should belong to the group, if that is news."""
+        core, told = self.core, self._told
+        if core is None or self._host is None:
             return
-        wanted = self._members_wanted(self.core)
-        if wanted != self._wanted and wanted.voters:
-            self._wanted = wanted
+        patience = Patience({store: about.election_ms for store, about in self._met.values() if about.election_ms > 0})
+        if patience != told.patience:
+            told.patience = patience
+            self._host.step(patience)
+        if not core.raft.ground.quarantined:
+            self._file.wait_less(core.raft.ground.options.election_ms)
+        wanted = self._members_wanted(core)
+        if wanted != told.wanted and wanted.voters:
+            told.wanted = wanted
             self._host.step(wanted)
 
     def _members_wanted(self, core: VotingCore) -> MembersWanted:
@@ -279,9 +301,9 @@ class ByVotes:
         del now
         core = self.core
         leading = core.raft.leading if core is not None else None
-        if core is None or leading is None or not leading.changing or self._wanted is None:
+        if core is None or leading is None or not leading.changing or self._told.wanted is None:
             return None
-        wanted = [int(name_of(each)) for each in self._wanted.voters]
+        wanted = [int(name_of(each)) for each in self._told.wanted.voters]
         return PendingView(members=sorted(wanted), why="members change one store for another", age_ms=0)
 
 

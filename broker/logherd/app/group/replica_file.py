@@ -1,13 +1,14 @@
 """What one replica must remember beside its log.
 
     replica.json {"format":1,"group":"DefaultCluster/orders","brokerId":2,"storeId":"9f0c...","epoch":7,"vote":null,
-                  "doubtful":false,"mode":"controller","founders":null,"starts":0,"reset":0}
+                  "doubtful":false,"mode":"controller","founders":null,"starts":0,"reset":0,"electionMs":0}
 
 `storeId` is drawn with the directory: a wiped replica comes back as another store, and the controllers do not count
 what the former one acknowledged. `epoch` is the highest one that this replica has seen, `vote` whom it has voted for in
 it (raft mode); what it says in an epoch, and the vote, wait until that is in the file (R4). `founders` of its group are
 kept for good once they are known, and `reset` counts how often it was rebuilt (raft mode); `starts` is the number of
-the latest process (static mode).
+the latest process (static mode). `electionMs` is how long this replica has told others that it waits for a leader at
+least (raft mode): whoever trusted that before a restart does so after it.
 """
 
 from dataclasses import dataclass, replace
@@ -45,6 +46,7 @@ class _Content(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     founders: tuple[str, ...] | None = None
     starts: int = 0
     reset: int = 0
+    election_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -61,6 +63,7 @@ class ReplicaFile:
     mode: str = "controller"
     founders: tuple[ReplicaId, ...] | None = None
     starts: int = 0
+    election_ms: int = 0
 
     @staticmethod
     def is_there(files: Files, directory: str) -> bool:
@@ -100,7 +103,8 @@ class ReplicaFile:
         vote = ReplicaId(content.vote) if content.vote is not None else None
         promise = Promise(Epoch(content.epoch), vote, content.doubtful, content.reset)
         return ReplicaFile(
-            files, directory, group, broker_id, content.store_id, promise, mode, founders, content.starts
+            files, directory, group, broker_id, content.store_id, promise, mode, founders, content.starts,
+            content.election_ms,
         )  # fmt: skip
 
     @staticmethod
@@ -135,6 +139,19 @@ class ReplicaFile:
         self._write()
         return self.starts
 
+    def count_on(self, election_ms: int) -> int:
+        """From now on others may be told that this replica waits so long for a leader at least; how long to wait before
+        the first vote, for they may have been told of more. Blocks. Raises: StoreFull, OSError."""
+        owed_ms = max(self.election_ms, election_ms)
+        if owed_ms != self.election_ms:
+            self.election_ms = owed_ms
+            self._write()
+        return owed_ms
+
+    def wait_less(self, election_ms: int) -> None:
+        """Whatever others were told by an earlier process is over. The file says it once it is written again."""
+        self.election_ms = election_ms
+
     def doubt(self, *, doubtful: bool) -> None:
         """Whether what was acknowledged may be gone although this stays the same store. Blocks. Raises: StoreFull,
         OSError."""
@@ -144,7 +161,7 @@ class ReplicaFile:
         content = _Content(
             format=_FORMAT, group=str(self.group), broker_id=self.broker_id, store_id=self.store_id,
             epoch=self.promise.epoch, vote=self.promise.vote, doubtful=self.promise.doubtful, mode=self.mode,
-            founders=self.founders, starts=self.starts, reset=self.promise.reset,
+            founders=self.founders, starts=self.starts, reset=self.promise.reset, election_ms=self.election_ms,
         )  # fmt: skip
         replace_file(self.files, self.directory, _NAME, (msgspec.json.encode(content),))
 

@@ -3,12 +3,13 @@
 import pytest
 
 from logherd.aiokit.tasks import TaskGuard
-from logherd.app.group.about import About
+from logherd.app.clock import boot_ms
+from logherd.app.group.about import About, decode_about
 from logherd.app.group.by_votes import ByVotes
 from logherd.app.group.replica_file import ReplicaFileError
 from logherd.app.group.unfounded import Unfounded
 from logherd.controller.values import BrokerId
-from logherd.group.inputs import MembersWanted
+from logherd.group.inputs import MembersWanted, Patience
 from logherd.group.seat import voter_of
 from logherd.group.voting_core import VotingCore
 from logherd.replication.messages import ReplicaId
@@ -130,3 +131,51 @@ def test_the_guardian_of_a_leader_is_told_its_lease_and_that_of_a_follower_none(
     mode = started(stand)
     mode.heard(stand.hello(voter(1), ABOUT, (voter(1), own(stand), voter(3))))
     assert mode.lease is None
+
+
+def election(ms: int) -> dict[str, object]:
+    return {"founders": [1, 2, 3], "election": {"timeoutMs": f"{ms}ms", "spreadMs": "100ms", "heartbeatMs": "20ms"}}
+
+
+def told_ms(mode: ByVotes) -> int:
+    about = decode_about(mode.greet().about)
+    assert about is not None
+    return about.election_ms
+
+
+def test_replicas_tell_each_other_how_long_they_wait_for_a_leader_before_they_are_counted_on() -> None:
+    stand = Stand("raft")
+    mode = started(stand, raft=election(700))
+    assert told_ms(mode) == 0, "nobody counts on who belongs to no group"
+    founders = (voter(1), own(stand), voter(3))
+    mode.heard(stand.hello(voter(1), ABOUT, founders))
+    assert told_ms(mode) == 700
+    assert stand.opened(log_empty=False).election_ms == 700
+    waits = About(mode="raft", address="b:1", election_ms=300)
+    mode.heard(stand.hello(voter(3), waits, founders))
+    assert stand.steps[-1] == Patience({voter(3): 300}), "who does not tell has the own one"
+    mode.heard(stand.hello(voter(3), About(mode="raft", address="b:1", election_ms=900), founders))
+    assert stand.steps[-1] == Patience({voter(3): 900})
+    count = len(stand.steps)
+    mode.tick()
+    assert len(stand.steps) == count, "what was said is not said again"
+
+
+def test_a_replica_that_waits_less_than_before_owes_the_longer_time_until_it_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand = Stand("raft")
+    mode = started(stand, raft=election(700))
+    mode.heard(stand.hello(voter(1), ABOUT, (voter(1), own(stand), voter(3))))
+    stand.file = stand.opened(log_empty=False)
+    now = boot_ms()
+    again = started(stand, raft=election(300))
+    assert told_ms(again) == 300
+    assert again.core is not None
+    ground = again.core.raft.ground
+    monkeypatch.setattr(ground.clock, "now", now + 690)
+    again.tick()
+    assert (ground.quarantined, stand.file.election_ms) == (True, 700)
+    monkeypatch.setattr(ground.clock, "now", ground.clock.started_at + 700)
+    again.tick()
+    assert (ground.quarantined, stand.file.election_ms) == (False, 300)

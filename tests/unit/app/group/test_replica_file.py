@@ -84,6 +84,20 @@ def test_who_joins_a_rebuilt_group_knows_how_often_it_was_rebuilt_and_keeps_its_
     assert found.founders == founders
 
 
+def test_how_long_others_may_count_on_this_replica_is_there_after_a_restart(tmp_path: Path) -> None:
+    made = open_file(tmp_path, empty=True)
+    assert made.count_on(3_000) == 3_000
+    found = open_file(tmp_path)
+    assert found.count_on(1_000) == 3_000, "what was told before is owed still"
+    assert open_file(tmp_path).count_on(0) == 3_000, "also by the process after that"
+    found.wait_less(1_000)
+    found.keep(Promise(Epoch(2)))
+    found = open_file(tmp_path)
+    assert found.count_on(500) == 1_000
+    assert found.count_on(2_000) == 2_000
+    assert open_file(tmp_path).count_on(1_000) == 2_000
+
+
 def test_a_start_has_a_number_above_those_of_a_store_that_was_lost(tmp_path: Path) -> None:
     """They were times, too, before this one."""
     made = open_file(tmp_path, empty=True)
