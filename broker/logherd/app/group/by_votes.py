@@ -16,6 +16,7 @@ from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import boot_ms
 from logherd.app.engine import BrokerFailed
 from logherd.app.group.about import About, decode_about, encode_about
+from logherd.app.group.lately import Lately
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.timing import voting_options
@@ -44,9 +45,10 @@ _log = Log("logherd.group")
 
 
 @dataclass(slots=True)
-class _Told:
-    """What the machine was told last."""
+class _Noted:
+    """What the machine was told last, and what it has said."""
 
+    committed: Lately = field(default_factory=Lately)
     wanted: MembersWanted | None = None
     patience: Patience = field(default_factory=lambda: Patience({}))
 
@@ -65,7 +67,7 @@ class ByVotes:
         self._identity = voter_of(seat.broker_id, seat.store_id)
         self._met: dict[BrokerId, tuple[ReplicaId, About]] = {}
         """The latest store of each other broker, and what it says of itself."""
-        self._told = _Told()
+        self._noted = _Noted()
         self._names = tuple(map(str, options.raft.founders))
         if str(seat.broker_id) not in self._names:
             self._names = (*self._names, str(seat.broker_id))
@@ -230,18 +232,19 @@ class ByVotes:
 
     def tick(self) -> None:
         """Tell the machine how long others wait for a leader, and who should belong to the group, if that is news."""
-        core, told = self.core, self._told
+        core, noted = self.core, self._noted
         if core is None or self._host is None:
             return
         patience = Patience({store: about.election_ms for store, about in self._met.values() if about.election_ms > 0})
-        if patience != told.patience:
-            told.patience = patience
+        if patience != noted.patience:
+            noted.patience = patience
             self._host.step(patience)
+        noted.committed.note(boot_ms(), core.commit)
         if not core.raft.ground.quarantined:
             self._file.wait_less(core.raft.ground.options.election_ms)
         wanted = self._members_wanted(core)
-        if wanted != told.wanted and wanted.voters:
-            told.wanted = wanted
+        if wanted != noted.wanted and wanted.voters:
+            noted.wanted = wanted
             self._host.step(wanted)
 
     def _members_wanted(self, core: VotingCore) -> MembersWanted:
@@ -266,7 +269,7 @@ class ByVotes:
     # ---- how it looks ----------------------------------------------------------------------------------------------
 
     def members(self) -> InSyncView:
-        """At the leader the voters that have all that is committed; elsewhere all voters."""
+        """At the leader the voters that have all that was committed a moment ago; elsewhere all voters."""
         core = self.core
         if core is None:
             return InSyncView(members=(), version=0, min_in_sync=0)
@@ -285,13 +288,14 @@ class ByVotes:
         if core is None or leading is None:
             return ()
         ground, ship, found = core.raft.ground, leading.shipper, []
-        patient_from = ground.clock.now - ground.options.election_ms
+        patient_from, lately = ground.clock.now - ground.options.election_ms, self._noted.committed.position
+        needed = ground.progress.commit if lately is None else lately
         for member in ground.members.current.members:
             broker_id, flushed, heard = _broker(member), ship.match(member), ship.rounds.heard_at(member)
             if broker_id is None or member == self._identity:
                 continue
             recent = heard is not None and heard >= patient_from
-            follows = recent and flushed >= ground.progress.commit and ground.members.current.is_voter(member)
+            follows = recent and flushed >= needed and ground.members.current.is_voter(member)
             step_at = heard if flushed >= self._log.end else None
             found.append(FollowerState(broker_id, follows, flushed if flushed != NOWHERE else None, step_at))
         return found
@@ -301,9 +305,9 @@ class ByVotes:
         del now
         core = self.core
         leading = core.raft.leading if core is not None else None
-        if core is None or leading is None or not leading.changing or self._told.wanted is None:
+        if core is None or leading is None or not leading.changing or self._noted.wanted is None:
             return None
-        wanted = [int(name_of(each)) for each in self._told.wanted.voters]
+        wanted = [int(name_of(each)) for each in self._noted.wanted.voters]
         return PendingView(members=sorted(wanted), why="members change one store for another", age_ms=0)
 
 

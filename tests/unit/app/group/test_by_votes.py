@@ -9,11 +9,15 @@ from logherd.app.group.by_votes import ByVotes
 from logherd.app.group.replica_file import ReplicaFileError
 from logherd.app.group.unfounded import Unfounded
 from logherd.controller.values import BrokerId
-from logherd.group.inputs import MembersWanted, Patience
+from logherd.group.inputs import Appended, Flushed, Input, MembersWanted, Patience, Received, Tick
 from logherd.group.seat import voter_of
 from logherd.group.voting_core import VotingCore
-from logherd.replication.messages import ReplicaId
+from logherd.model.names import Epoch, Position
+from logherd.raft.messages import VoteAnswer
+from logherd.raft.output import Role
+from logherd.replication.messages import AppendAck, Envelope, HeartbeatAck, ReplicaId
 from unit.app.group.stand import Stand, options_of, seat_of
+from unit.store.helpers import append
 
 ABOUT = About(mode="raft", address="b:10911")
 GUARD = TaskGuard(on_end=lambda _: None)
@@ -179,3 +183,72 @@ def test_a_replica_that_waits_less_than_before_owes_the_longer_time_until_it_is_
     monkeypatch.setattr(ground.clock, "now", ground.clock.started_at + 700)
     again.tick()
     assert (ground.quarantined, stand.file.election_ms) == (False, 300)
+
+
+class Led:
+    """Broker 2, which leads since all were heard, and followers whose logs are as long as the test says."""
+
+    def __init__(self, stand: Stand) -> None:
+        self.stand = stand
+        self.mode = started(stand)
+        self.mode.heard(stand.hello(voter(1), ABOUT, (voter(1), own(stand), voter(3))))
+        assert self.mode.core is not None
+        self.core = self.mode.core
+        self.now = self.core.raft.ground.clock.now
+        while self.core.raft.role is not Role.PRE_CANDIDATE:
+            self.now += 50
+            self.step(Tick())
+        self.hear(VoteAnswer(granted=True, pre=True))
+        self.step(Flushed(self.core.raft.ground.durable.token))
+        self.hear(VoteAnswer(granted=True))
+        assert self.core.leads == 1
+        stand.log.begin_epoch(Epoch(1))
+        self.write()
+
+    def step(self, event: Input) -> None:
+        self.core.step(event, self.now)
+
+    def hear(self, body: object, number: int = 1) -> None:
+        self.step(Received(Envelope(self.core.cluster, voter(number), own(self.stand), Epoch(1), body)))
+
+    def write(self) -> Position:
+        """One more record, durable here."""
+        log = self.stand.log
+        append(self.stand.store)
+        self.step(Appended())
+        while (batch := log.take_batch()) is not None:
+            batch.write_and_flush()
+            log.flushed(batch)
+        self.step(Flushed(self.core.raft.ground.durable.token))
+        return log.end
+
+    def acknowledge(self, number: int, end: Position) -> None:
+        leading = self.core.raft.leading
+        assert leading is not None
+        sender = leading.shipper.sender(voter(number))
+        assert sender is not None
+        self.hear(HeartbeatAck(leading.shipper.rounds.last, end), number)
+        self.hear(AppendAck(sender.generation, end, end), number)
+
+    def in_sync(self) -> list[int]:
+        return [each.broker_id for each in self.mode.followers() if each.in_sync]
+
+
+def test_a_follower_that_is_a_moment_behind_all_the_time_is_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under load the slower of two always lacks what the other one has just helped to commit."""
+    led, began = Led(Stand("raft")), boot_ms()
+    ends = [led.write()]
+    for second in range(1, 5):
+        monkeypatch.setattr("logherd.app.group.by_votes.boot_ms", lambda at=began + 1_000 * second: at)
+        led.mode.tick()
+        ends.append(led.write())
+        led.acknowledge(1, ends[-1])
+        led.acknowledge(3, ends[-2])
+        assert led.core.commit == ends[-1]
+    assert led.in_sync() == [1, 3]
+    assert list(led.mode.members().members) == [1, 2, 3]
+    for second in range(5, 8):
+        monkeypatch.setattr("logherd.app.group.by_votes.boot_ms", lambda at=began + 1_000 * second: at)
+        led.mode.tick()
+        led.acknowledge(1, led.write())
+    assert led.in_sync() == [1], "which is no moment any more"
