@@ -110,6 +110,9 @@ class BrokerGroupSpec(RunningFields, ReplicatingFields):
         roles = self.replication.static
         if roles is not None and max((roles.leader, *(roles.synchronous or ()))) > self.replicas:
             raise ValueError(f"replication.static names a broker above replicas, which is {self.replicas}")
+        failover = self.failover
+        if self.by_controllers and failover.lease_ms < 3 * failover.heartbeat_interval_ms:
+            raise ValueError("failover.leaseMs should be at least 3 x failover.heartbeatIntervalMs")
         if self.termination_grace_period_seconds < self.switchover_timeout_seconds + 45:
             raise ValueError("terminationGracePeriodSeconds should be at least switchoverTimeoutSeconds + 45")
         if self.placement.ack_across_zones and (self.placement.zone_spread != "Required" or self.replicas < 3):

@@ -81,12 +81,6 @@ class Failover(Model):
     heartbeat_interval_ms: int = Field(default=1000, ge=200, le=5000, description="Time between a leader's renewals.")
     lease_ms: int = Field(default=3000, ge=600, le=60_000, description="Time for which one renewal allows to lead.")
 
-    @model_validator(mode="after")
-    def _lease_outlives_heartbeats(self) -> "Failover":
-        if self.lease_ms < 3 * self.heartbeat_interval_ms:
-            raise ValueError("leaseMs should be at least 3 x heartbeatIntervalMs")
-        return self
-
 
 class EmbeddedControllers(Model):
     """Controllers that belong to this group."""

@@ -144,9 +144,9 @@ RULES: tuple[Rule, ...] = (
     _grows("spec.controllers.embedded.storage"),
     Rule("spec.controllers.ref.name", "self == oldSelf", "the group with the controllers cannot be changed"),
     Rule(
-        "spec.failover",
-        "self.leaseMs >= 3 * self.heartbeatIntervalMs",
-        "leaseMs should be at least 3 x heartbeatIntervalMs",
+        "spec",
+        "self.replication.mode != 'Controller' || self.failover.leaseMs >= 3 * self.failover.heartbeatIntervalMs",
+        "failover.leaseMs should be at least 3 x failover.heartbeatIntervalMs",
     ),
     Rule(
         "spec.nameService",

@@ -47,7 +47,7 @@ def test_defaults_are_the_amended_ones() -> None:
         ("{replication: {ackPolicy: AllInSync}}", "spec.replication.ackPolicy: unknown key; known here: mode,"),
         ("{replication: {lagTimeoutSeconds: 10}}", "did you mean lagTimeoutMs?"),
         ("{replicas: 1, replication: {minInSyncReplicas: 2}}", "minInSyncReplicas 2 is above replicas 1"),
-        ("{failover: {leaseMs: 2000}}", "spec.failover: leaseMs should be at least 3 x heartbeatIntervalMs"),
+        ("{failover: {leaseMs: 2000}}", "spec: failover.leaseMs should be at least 3 x failover.heartbeatIntervalMs"),
         ("{controllers: {}}", "spec.controllers: exactly one of embedded and ref should be given"),
         ("{controllers: {embedded: {}, ref: {name: a}}}", "spec.controllers: exactly one of embedded and ref"),
         ("{controllers: {embedded: {replicas: 2}}}", "replicas: 2 is not right: input should be 1, 3 or 5"),
