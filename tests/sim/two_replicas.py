@@ -30,8 +30,8 @@ from logherd.store import (
     StoreOptions,
     begin_again,
 )
-from logherd.store.files_os import OsFiles
 from sim.history import HOST, SimClock
+from sim.left_files import LeftFiles
 
 __all__ = ["Pair"]
 
@@ -56,7 +56,7 @@ class Replica:
     def __init__(self, directory: Path, clock: SimClock) -> None:
         self.directory = directory
         self.clock = clock
-        self.store = MessageStore.open(directory, self.options, OsFiles(), clock=clock)
+        self.store = MessageStore.open(directory, self.options, LeftFiles(), clock=clock)
         self.log = ReplicaStore(self.store, barriers(StoreLog(self.store, clock, host=HOST)))
         self.durable = DurableEnd(Position(self.store.end_position))
         self.receiver = self.follow()
@@ -161,7 +161,7 @@ class Pair:
         self.seen["began again"] += 1
         self.follower.store.close()
         directory = self.follower.directory
-        begin_again(directory, OsFiles(), position=gone.point.position, epoch=gone.point.epoch)
+        begin_again(directory, LeftFiles(), position=gone.point.position, epoch=gone.point.epoch)
         self.follower = self.kind(directory, self.clock)
         self.clock.now += 1
 

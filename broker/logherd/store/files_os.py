@@ -122,6 +122,7 @@ class _OsLock:
     def release(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
+            self._descriptor = -1
 
 
 class OsFiles:

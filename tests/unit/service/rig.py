@@ -17,11 +17,11 @@ from logherd.service.routing import Role
 from logherd.service.send import ReplyHandler, SendHandler, SendOptions, Stamper, Targets, UniqueKeys
 from logherd.service.stats import BrokerStats
 from logherd.store.consume_queue import QueueLog
-from logherd.store.files_os import OsFiles
 from logherd.store.options import LogOptions, StoreOptions
 from logherd.store.store import MessageStore
 from logherd.wire.codec import FrameReader
 from logherd.wire.frame import Flag, Frame
+from sim.left_files import LeftFiles
 from unit.service.client_fakes import FakeClock, FakeSession
 
 HOST = encode_host("10.1.2.3", 10911)
@@ -44,7 +44,7 @@ class Rig:
         self.directory = directory
         self.clock = FakeClock()
         self.session = FakeSession()
-        self.store = MessageStore.open(directory, store, OsFiles(), clock=self.clock)
+        self.store = MessageStore.open(directory, store, LeftFiles(), clock=self.clock)
         self.metadata = Metadata.open(StoreLog(self.store, self.clock, host=HOST), self.clock, metadata)
         ensure_defaults(self.metadata, DefaultsOptions(CLUSTER, BROKER))
         self.registry = ClientRegistry()

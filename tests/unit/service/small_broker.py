@@ -7,8 +7,8 @@ from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
 from logherd.service.metadata.store_log import StoreLog
 from logherd.store import MessageStore
-from logherd.store.files_os import OsFiles
 from logherd.store.options import DerivedOptions, LogOptions, StoreOptions
+from sim.left_files import LeftFiles
 from unit.service.client_fakes import FakeClock
 
 HOST = encode_host("127.0.0.1", 10911)
@@ -25,7 +25,7 @@ class SmallBroker:
 
     def __init__(self, directory: Path) -> None:
         self.clock = FakeClock()
-        self.store = MessageStore.open(directory, OPTIONS, OsFiles(), clock=self.clock)
+        self.store = MessageStore.open(directory, OPTIONS, LeftFiles(), clock=self.clock)
         self.metadata = Metadata.open(StoreLog(self.store, self.clock, host=HOST), self.clock)
         self.commit()
 

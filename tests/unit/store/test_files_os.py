@@ -108,3 +108,13 @@ def test_names_are_listed_renamed_and_removed(files, tmp_path):
     assert files.free_bytes(root) > 0
     with pytest.raises(FileNotFoundError):
         files.open(f"{root}/none")
+
+
+def test_a_lock_that_is_released_twice_closes_nothing_of_others(files, tmp_path):
+    lock = files.lock(f"{tmp_path}/lock")
+    assert lock is not None
+    lock.release()
+    with (tmp_path / "other").open("wb") as other:  # has the number that is free now
+        lock.release()
+        other.write(b"x")
+    assert (tmp_path / "other").read_bytes() == b"x"
