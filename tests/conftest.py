@@ -1,6 +1,7 @@
 """For every test: a skip is a failure in CI, and property tests print how to repeat what they found."""
 
 import os
+import resource
 import signal
 from collections.abc import Generator
 
@@ -16,6 +17,12 @@ settings.load_profile("logherd")
 
 # Whoever ends a run with `timeout` wants its processes ended, too: fixtures must be left as on ctrl-C.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+# Thousands of stores are opened in one process, some of which a test leaves as a killed process does.
+_soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+_DESCRIPTORS = 1 << 14
+if _soft < _DESCRIPTORS:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS if _hard < 0 else min(_DESCRIPTORS, _hard), _hard))
 
 
 def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
