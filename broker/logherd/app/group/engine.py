@@ -326,7 +326,7 @@ class GroupEngine:
                 self.standing.will_lead(event.epoch)
             case Fenced():
                 self.standing.fence()
-                if self.replica.machine.leads is None:
+                if self.replica.machine.leads != event.epoch:  # none, or a later one, of which it hears next
                     self.metadata.demote()
             case Draining():
                 self.standing.drain()

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from logherd.aiokit.tasks import TaskGuard
-from logherd.app.clock import SystemClock
+from logherd.app.clock import SystemClock, boot_ms
 from logherd.app.engine import BrokerFailed
 from logherd.app.group import unflushed
 from logherd.app.group.by_roles import ByRoles
@@ -20,7 +20,9 @@ from logherd.app.group.engine import GroupEngine
 from logherd.app.group.mode import Host
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.guarded.keeper import Unguarded
-from logherd.controller.values import GroupKey
+from logherd.controller.reports import Granted, RoleView
+from logherd.controller.values import BrokerId, GroupKey, Registration
+from logherd.group.inputs import Heard, Registered
 from logherd.group.output import Leading, Serving
 from logherd.group.table import next_epoch
 from logherd.model.names import Epoch, Position
@@ -33,6 +35,8 @@ from unit.store.helpers import HOST, SimClock, append, flush
 
 FILES = OsFiles()
 STATIC = {"mode": "static", "static": {"leader": 2}, "controllers": []}
+ALONE = {"minInSync": 1}
+"""In sync, under controllers."""
 
 
 def filled(root: Path) -> None:
@@ -53,9 +57,11 @@ def filled(root: Path) -> None:
         store.close()
 
 
-def engine_of(root: Path, *, flush: Literal["sync", "async"] = "sync") -> GroupEngine:
+def engine_of(
+    root: Path, *, flush: Literal["sync", "async"] = "sync", replication: dict[str, object] = STATIC
+) -> GroupEngine:  # fmt: skip
     return GroupEngine.open(
-        replace(options_of(root, **STATIC), flush=flush), address="a:1", store_host=HOST, clock=SystemClock(),
+        replace(options_of(root, **replication), flush=flush), address="a:1", store_host=HOST, clock=SystemClock(),
         cached_files=8, keeper=Unguarded(), on_commit=lambda *_: None, on_failure=lambda: None,
     )  # fmt: skip
 
@@ -146,3 +152,29 @@ async def test_a_stop_flushes_what_would_be_flushed_later_and_leaves_no_mark_of_
     engine.check()
     assert not mark.exists()
     assert engine.store.flushed_position == end
+
+
+def granted(epoch: int) -> Heard:
+    """Broker 2 is to lead, alone in sync."""
+    view = RoleView(
+        epoch=Epoch(epoch), master=BrokerId(2), master_address="b:1", master_registration=Registration(1), version=1,
+        members=(BrokerId(2),), processes=(Registration(1),), learners=(), min_in_sync=1,
+    )  # fmt: skip
+    return Heard(Granted(view=view, holder_ms=60_000, hand_over=None), boot_ms())
+
+
+async def test_a_leader_that_hears_of_later_epochs_by_its_own_next_leadership_leads_that(tmp_path: Path) -> None:
+    """It was elected again while it did not hear, be it suspended: one step ends the one and begins the other."""
+    (tmp_path / "data").mkdir()
+    engine = engine_of(tmp_path, replication=ALONE)
+    engine.replica.start()
+    engine.replica.step(Registered(Registration(1)))
+    for epoch in (1, 3):
+        engine.replica.step(granted(epoch))
+        engine.check()
+        assert (engine.metadata.epoch, engine.metadata.leading) == (epoch, True)
+        while not engine.may_answer():
+            await asyncio.sleep(0)
+        append(engine.store)
+    await engine.close(orderly=True, seconds=30)
+    engine.check()
