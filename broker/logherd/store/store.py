@@ -410,20 +410,11 @@ class MessageStore:
         Call it after opening, before anything is appended to these topics; and on a follower when it learns that a
         deletion is committed.
         """
-        replicated = self._writer.checkpoint.committed is not None
-        found: dict[str, None] = {}
-        for queue in list(self._derived.table):
-            position = deleted.get(queue.topic)
-            if position is not None and queue.max_offset and self._derived.table.ends_below(queue, position):
-                if replicated:
-                    self._derived.table.take_out(queue)
-                    self._derived.remove_queues([queue])
-                else:
-                    self._derived.empty(queue)
-                found[queue.topic] = None
-        if replicated:
-            self._uncommitted.bury_below(deleted)
-        return list(found)
+        return self._uncommitted.forget_below(deleted, replicated=self._writer.checkpoint.committed is not None)
+
+    def queues_went_to(self, topic: str, ends: Sequence[int]) -> None:
+        """Queues go on at these offsets, [queue id, offset, ...], where the log holds no message of theirs."""
+        self._uncommitted.went_to(topic, ends)
 
     def apply_retention(self, now_ms: int, pinned: int, epoch_before: Callable[[int], int] = lambda _: 0) -> int:
         """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:

@@ -4,7 +4,7 @@ A replica may have to give all of it up again: `cut` takes queues, key index and
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logherd.model.record import RecordError
@@ -68,7 +68,23 @@ class Uncommitted:
         if gone:
             self._derived.remove_queues(gone)
 
-    def bury_below(self, deleted: Mapping[str, int]) -> None:
+    def forget_below(self, deleted: Mapping[str, int], *, replicated: bool) -> list[str]:
+        """See MessageStore.forget_deleted. A replica's queues go, and others of their names may come."""
+        table, found = self._derived.table, dict[str, None]()
+        for queue in list(table):
+            position = deleted.get(queue.topic)
+            if position is not None and queue.max_offset and table.ends_below(queue, position):
+                if replicated:
+                    table.take_out(queue)
+                    self._derived.remove_queues([queue])
+                else:
+                    self._derived.empty(queue)
+                found[queue.topic] = None
+        if replicated:
+            self._bury_below(deleted)
+        return list(found)
+
+    def _bury_below(self, deleted: Mapping[str, int]) -> None:
         """These topics were deleted at these positions, which are committed: what ends below does not come back.
 
         A queue of which nothing was ever committed has no files; those of its name are another one's, which may.
@@ -84,6 +100,20 @@ class Uncommitted:
         for doomed in gone:
             self.doomed.remove(doomed)
         self._derived.remove_queues([doomed.queue for doomed in gone])
+
+    def went_to(self, topic: str, ends: Sequence[int]) -> None:
+        """See MessageStore.queues_went_to. Of a queue that may come back the log has messages: one that began in its
+        place would take its files along when it goes."""
+        pairs = zip(ends[::2], ends[1::2], strict=True)
+        queues = [
+            (queue, end)
+            for queue_id, end in pairs
+            if not (queue := self._derived.table.get(topic, queue_id)).next_offset
+        ]
+        doomed = {each.queue.queue_id for each in self.doomed if each.queue.topic == topic} if queues else set[int]()
+        for queue, end in queues:
+            if queue.queue_id not in doomed:
+                queue.start_at(end, end)
 
     def take(self, plan: QueuePlan) -> None:
         """Let queues begin, and begin again, as planned."""

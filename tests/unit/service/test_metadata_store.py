@@ -221,6 +221,38 @@ def test_sends_find_the_queue_that_a_cut_brought_back(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_deletion_that_is_not_committed_takes_no_messages_of_a_topic_that_was_made_again() -> None:
+    """Its first deletion is committed, its second one is not, and who ordered that leads no more."""
+    disk = SimDisk()
+    store = replica(disk)
+    metadata = follow(store)
+    metadata.promote(1)
+    for _ in range(2):
+        metadata.topics.put(TopicConfig("orders"))
+        append(store, "orders", body=b"m")
+        metadata.topics.delete("orders")
+        store.delete_topic("orders")
+    metadata.topics.put(TopicConfig("orders"))
+    append(store, "orders", body=b"kept")
+    metadata.request_snapshot()
+    while not metadata.pinned_position:
+        end_pass(store, metadata)
+    settle(store)
+    committed = store.committed_position
+    metadata.topics.delete("orders")
+    store.delete_topic("orders")
+    metadata.demote()
+    settle(store)
+    store.truncate(committed)
+    metadata.cut(committed)
+    assert bodies(store, "orders") == [b"kept"]
+    flush(store)
+    store.close()
+    store = replica(disk)
+    assert bodies(store, "orders") == [b"kept"]
+    assert store.recovery.derived == "whole"
+
+
 def test_a_store_that_is_full_refuses_by_the_metadata_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, metadata = opened(tmp_path)
 

@@ -58,10 +58,7 @@ class StoreLog:
 
     def queues_went_to(self, topic: str, ends: Sequence[int]) -> None:
         """See MetadataLog."""
-        for queue_id, end in zip(ends[::2], ends[1::2], strict=True):
-            queue = self._store.queue(topic, queue_id)
-            if not queue.next_offset:
-                queue.start_at(end, end)
+        self._store.queues_went_to(topic, ends)
 
     def queue_end(self, topic: str, queue_id: int) -> int:
         queue = self._store.find_queue(topic, queue_id)
