@@ -70,7 +70,8 @@ class Leading:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The barrier is committed and the lease runs: serve, checking the lease at each answer."""
+    """The barrier is committed and the lease runs: serve, checking the lease at each answer; not while it is handed
+    over."""
 
     epoch: Epoch
 
@@ -85,7 +86,7 @@ class Draining:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The hand-over was given up: take writes again."""
+    """The hand-over was given up: take writes again, if service has begun and not ended since."""
 
     epoch: Epoch
 

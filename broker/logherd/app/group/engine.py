@@ -322,14 +322,16 @@ class GroupEngine:
         match event:
             case Leading():
                 return self._lead(event.epoch)
-            case Serving() | Resumed():
-                self.standing.will_lead(event.epoch)
+            case Serving():
+                self.standing.will_serve(event.epoch)
+            case Resumed():
+                self.standing.will_resume(event.epoch)
             case Fenced():
                 self.standing.fence()
                 if self.replica.machine.leads != event.epoch:  # none, or a later one, of which it hears next
                     self.metadata.demote()
             case Draining():
-                self.standing.drain()
+                self.standing.drain(event.epoch)
             case Following():
                 self.standing.will_follow(event)
             case Cut():

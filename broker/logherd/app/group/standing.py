@@ -4,6 +4,7 @@ A role is taken when everything it stands on is in place, and let go before anyt
 answer hears that it is unknown before this replica's log may be cut.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from logherd.app.clock import boot_ms
@@ -43,6 +44,16 @@ class Routes(Protocol):
     def follow(self) -> None: ...
 
 
+@dataclass(slots=True)
+class _Said:
+    """What the machine has said of leaderships here: in which epoch it may serve, which one it hands over, and the role
+    that is to be taken once the step has been carried out."""
+
+    serves: Epoch | None = None
+    drains: Epoch | None = None
+    next: Role | None = None
+
+
 class Standing:
     """Loop thread only."""
 
@@ -53,7 +64,7 @@ class Standing:
         self._store = store
         self._answers: WaitingAnswers | None = None
         self._routes: Routes | None = None
-        self._next: Role | None = None
+        self._said = _Said()
         self._following: Following | None = None
         """Whom to follow, while nobody leads here; the address may become known later, or change."""
         self._routed: Role | None = None
@@ -69,9 +80,20 @@ class Standing:
 
     # ---- a step tells it, `settle` makes it so -----------------------------------------------------------------------
 
-    def will_lead(self, epoch: Epoch) -> None:
-        """Serve once this step has been carried out."""
-        self._next, self._following = Leading(epoch), None
+    def will_serve(self, epoch: Epoch) -> None:
+        """Service may begin, once this step has been carried out; but while leadership is handed over none does."""
+        self._said.serves = epoch
+        if self._said.drains != epoch:
+            self._will_lead(epoch)
+
+    def will_resume(self, epoch: Epoch) -> None:
+        """Leadership is not handed over any more. Service goes on if it may: it may have ended, or not have begun."""
+        self._said.drains = None
+        if self._said.serves == epoch:
+            self._will_lead(epoch)
+
+    def _will_lead(self, epoch: Epoch) -> None:
+        self._said.next, self._following = Leading(epoch), None
 
     def will_follow(self, following: Following) -> None:
         """Forward from then on, as soon as it is known where to."""
@@ -79,7 +101,7 @@ class Standing:
 
     def settle(self) -> None:
         """The step has been carried out whole."""
-        role, self._next = self._next, None
+        role, self._said.next = self._said.next, None
         if self._following is not None:
             role = self._followed(self._following)
         if role is not None:
@@ -117,14 +139,15 @@ class Standing:
         """Messages are refused, and something was committed: take them again now, not at the next tick."""
         self._mind_set()
 
-    def drain(self) -> None:
+    def drain(self, epoch: Epoch) -> None:
         """Take no more requests; those that are running are answered."""
-        self._next = self._following = None
+        self._said.drains = epoch
+        self._said.next = self._following = None
         self.leadership.set(Nobody())
 
     def fence(self) -> None:
         """Every duty of a leader ends here and now."""
-        self._next = self._following = self._lease = None
+        self._said.serves = self._said.next = self._following = self._lease = None
         if self._answers is not None and (count := self._answers.give_up(_UNKNOWN)):
             _log.warning("sends whose outcome is unknown", count=count)
         self.leadership.set(Nobody())

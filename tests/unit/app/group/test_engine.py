@@ -14,6 +14,8 @@ from msgspec.structs import replace
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import SystemClock, boot_ms
 from logherd.app.engine import BrokerFailed
+from logherd.app.group import replica as replica_module
+from logherd.app.group import standing as standing_module
 from logherd.app.group import unflushed
 from logherd.app.group.by_roles import ByRoles
 from logherd.app.group.engine import GroupEngine
@@ -26,6 +28,8 @@ from logherd.group.inputs import Heard, Registered
 from logherd.group.output import Leading, Serving
 from logherd.group.table import next_epoch
 from logherd.model.names import Epoch, Position
+from logherd.service.forwarding.roles import Leading as LedHere
+from logherd.service.forwarding.roles import Nobody as LedByNobody
 from logherd.service.metadata import Metadata, StoreLog
 from logherd.store import MessageStore, StoreFull
 from logherd.store.files_os import OsFiles
@@ -154,13 +158,17 @@ async def test_a_stop_flushes_what_would_be_flushed_later_and_leaves_no_mark_of_
     assert engine.store.flushed_position == end
 
 
-def granted(epoch: int) -> Heard:
-    """Broker 2 is to lead, alone in sync."""
+LEASE_MS = 60_000
+
+
+def granted(epoch: int, *, hand_over: int | None = None, later_ms: int = 0) -> Heard:
+    """Broker 2 is to lead, alone in sync; asked for so much later than now."""
     view = RoleView(
         epoch=Epoch(epoch), master=BrokerId(2), master_address="b:1", master_registration=Registration(1), version=1,
         members=(BrokerId(2),), processes=(Registration(1),), learners=(), min_in_sync=1,
     )  # fmt: skip
-    return Heard(Granted(view=view, holder_ms=60_000, hand_over=None), boot_ms())
+    target = None if hand_over is None else BrokerId(hand_over)
+    return Heard(Granted(view=view, holder_ms=LEASE_MS, hand_over=target), boot_ms() + later_ms)
 
 
 async def test_a_leader_that_hears_of_later_epochs_by_its_own_next_leadership_leads_that(tmp_path: Path) -> None:
@@ -178,3 +186,57 @@ async def test_a_leader_that_hears_of_later_epochs_by_its_own_next_leadership_le
         append(engine.store)
     await engine.close(orderly=True, seconds=30)
     engine.check()
+
+
+def registered(root: Path) -> GroupEngine:
+    """The engine of a replica that the controllers know."""
+    (root / "data").mkdir()
+    engine = engine_of(root, replication=ALONE)
+    engine.replica.step(Registered(Registration(1)))
+    return engine
+
+
+async def test_a_hand_over_that_is_withdrawn_before_service_begins_begins_none(tmp_path: Path) -> None:
+    engine = registered(tmp_path)
+    for target in (None, 3, None):
+        engine.replica.step(granted(1, hand_over=target))
+    assert not engine.may_answer(), "nothing is flushed yet, the barrier neither"
+    assert engine.leadership.current == LedByNobody()
+    engine.replica.start()
+    while not engine.may_answer():
+        await asyncio.sleep(0)
+    assert engine.leadership.current == LedHere(1)
+    await engine.close(orderly=True, seconds=30)
+
+
+async def test_a_hand_over_that_is_withdrawn_after_the_lease_has_ended_begins_no_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = registered(tmp_path)
+    engine.replica.start()
+    engine.replica.step(granted(1))
+    while not engine.may_answer():
+        await asyncio.sleep(0)
+    engine.replica.step(granted(1, hand_over=3))
+    late = granted(1)
+    for module in (replica_module, standing_module):
+        monkeypatch.setattr(module, "boot_ms", lambda: boot_ms() + 2 * LEASE_MS)
+    engine.replica.step(late)
+    assert not engine.may_answer()
+    assert engine.leadership.current == LedByNobody()
+    engine.replica.step(granted(1, later_ms=2 * LEASE_MS))
+    assert engine.leadership.current == LedHere(1)
+    await engine.close(orderly=True, seconds=30)
+
+
+async def test_who_hands_over_takes_nothing_when_its_barrier_is_committed(tmp_path: Path) -> None:
+    engine = registered(tmp_path)
+    engine.replica.step(granted(1))
+    engine.replica.step(granted(1, hand_over=3))
+    engine.replica.start()
+    while not engine.may_answer():
+        await asyncio.sleep(0)
+    assert engine.leadership.current == LedByNobody()
+    engine.replica.step(granted(1))
+    assert engine.leadership.current == LedHere(1)
+    await engine.close(orderly=True, seconds=30)

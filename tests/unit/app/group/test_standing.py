@@ -180,14 +180,14 @@ def test_a_guardian_hears_of_a_lease_that_was_prolonged_by_more_than_a_little(sc
 
 def test_a_leader_is_named_in_routes_before_it_registers_and_again_as_its_address_changes(scene: Scene) -> None:
     stands = standing_in(scene)
-    stands.will_lead(Epoch(4))
+    stands.will_serve(Epoch(4))
     assert scene.roles == scene.routed == [], "not before the step has been carried out"
     stands.settle()
     assert (scene.roles, scene.routed) == ([Leading(4)], ["own", 4])
     scene.at_leaders = True
     stands.settle()
     assert (scene.roles, scene.routed[2:]) == ([Leading(4)], ["leader's"])
-    stands.will_lead(Epoch(4))
+    stands.will_serve(Epoch(4))
     stands.settle()
     assert scene.routed[3:] == [], "it is registered"
 
@@ -204,7 +204,7 @@ def test_a_leader_is_followed_as_soon_as_it_is_known_where(scene: Scene) -> None
     stands.settle()
     assert scene.roles == [Nobody(), Nobody(), FollowingRole("b3:1", 2), FollowingRole("told:1", 2)]
     assert scene.routed == ["follows"] * 3
-    stands.will_lead(Epoch(3))
+    stands.will_serve(Epoch(3))
     stands.settle()
     stands.settle()
     assert scene.roles[4:] == [Leading(3)], "nobody is followed any more"
@@ -213,7 +213,7 @@ def test_a_leader_is_followed_as_soon_as_it_is_known_where(scene: Scene) -> None
 def test_a_fenced_leader_gives_up_what_waits_and_leads_nothing_that_was_to_begin(scene: Scene) -> None:
     keeper = Keeper()
     stands = standing_in(scene, keeper)
-    stands.will_lead(Epoch(1))
+    stands.will_serve(Epoch(1))
     scene.waiting = 2
     stands.fence()
     assert (scene.waiting, scene.roles, keeper.told) == (0, [Nobody()], [None])
@@ -228,8 +228,8 @@ def test_a_fenced_leader_gives_up_what_waits_and_leads_nothing_that_was_to_begin
 def test_a_draining_leader_takes_nothing_more_and_answers_what_runs(scene: Scene) -> None:
     stands = standing_in(scene)
     scene.waiting = 2
-    stands.will_lead(Epoch(1))
-    stands.drain()
+    stands.will_serve(Epoch(1))
+    stands.drain(Epoch(1))
     stands.settle()
     assert (scene.waiting, scene.roles) == (2, [Nobody()])
 
@@ -243,3 +243,24 @@ def test_a_leader_to_whom_nobody_writes_is_not_stuck(scene: Scene) -> None:
     scene.end_position = 200
     stands.settle()
     assert scene.reasons == []
+
+
+def test_service_neither_begins_while_leadership_is_handed_over_nor_goes_on_before_it_has_begun(scene: Scene) -> None:
+    stands = standing_in(scene)
+    steps = {
+        "handed over before service": (lambda: stands.drain(Epoch(2)), Nobody()),
+        "given up before service": (lambda: stands.will_resume(Epoch(2)), Nobody()),
+        "handed over again": (lambda: stands.drain(Epoch(2)), Nobody()),
+        "service may begin": (lambda: stands.will_serve(Epoch(2)), Nobody()),
+        "given up": (lambda: stands.will_resume(Epoch(2)), Leading(2)),
+        "handed over once more": (lambda: stands.drain(Epoch(2)), Nobody()),
+        "fenced": (stands.fence, Nobody()),
+        "given up while fenced": (lambda: stands.will_resume(Epoch(2)), Nobody()),
+        "a lease again": (lambda: stands.will_serve(Epoch(2)), Leading(2)),
+        "and one more hand-over": (lambda: stands.drain(Epoch(2)), Nobody()),
+        "another leadership": (lambda: stands.will_serve(Epoch(3)), Leading(3)),
+    }
+    for what, (step, role) in steps.items():
+        step()
+        stands.settle()
+        assert (scene.roles or [Nobody()])[-1] == role, what
