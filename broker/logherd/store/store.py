@@ -412,9 +412,10 @@ class MessageStore:
         """
         return self._uncommitted.forget_below(deleted, replicated=self._writer.checkpoint.committed is not None)
 
-    def queues_went_to(self, topic: str, ends: Sequence[int]) -> None:
-        """Queues go on at these offsets, [queue id, offset, ...], where the log holds no message of theirs."""
-        self._uncommitted.went_to(topic, ends)
+    def queues_went_to(self, topic: str, ends: Sequence[int], below: int) -> None:
+        """Queues go on at these offsets, [queue id, offset, ...], where the log holds no message of theirs; up to the
+        position `below` their topic was not deleted since. Messages above it may be of another life of the topic."""
+        self._uncommitted.went_to(topic, ends, below)
 
     def apply_retention(self, now_ms: int, pinned: int, epoch_before: Callable[[int], int] = lambda _: 0) -> int:
         """Delete segments that are older than the options allow, or too many, all of whose bytes are below `pinned`:

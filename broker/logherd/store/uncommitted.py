@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logherd.model.record import RecordError
-from logherd.store.consume_queue import DELETED, QueueLog
+from logherd.store.consume_queue import DELETED, DOOMED, UNIT, QueueLog
 from logherd.store.derived import Derived
 from logherd.store.errors import StoreDamaged
 from logherd.store.follow import QueuePlan, note_record, plan_run
@@ -55,6 +55,9 @@ class Uncommitted:
     def doom(self, queue: QueueLog, position: int) -> None:
         """Take a queue out of the table; its files stay until the log is committed up to `position`."""
         self._derived.table.take_out(queue)
+        self._await(queue, position)
+
+    def _await(self, queue: QueueLog, position: int) -> None:
         place = len(self.doomed)
         while place and self.doomed[place - 1].position > position:
             place -= 1
@@ -101,19 +104,27 @@ class Uncommitted:
             self.doomed.remove(doomed)
         self._derived.remove_queues([doomed.queue for doomed in gone])
 
-    def went_to(self, topic: str, ends: Sequence[int]) -> None:
+    def went_to(self, topic: str, ends: Sequence[int], below: int) -> None:
         """See MessageStore.queues_went_to. Of a queue that may come back the log has messages: one that began in its
         place would take its files along when it goes."""
-        pairs = zip(ends[::2], ends[1::2], strict=True)
-        queues = [
-            (queue, end)
-            for queue_id, end in pairs
-            if not (queue := self._derived.table.get(topic, queue_id)).next_offset
-        ]
-        doomed = {each.queue.queue_id for each in self.doomed if each.queue.topic == topic} if queues else set[int]()
-        for queue, end in queues:
-            if queue.queue_id not in doomed:
+        table, pairs = self._derived.table, zip(ends[::2], ends[1::2], strict=True)
+        unknown = [(queue, end) for each, end in pairs if not (queue := table.get(topic, each)).max_offset]
+        doomed = {each.queue.queue_id for each in self.doomed if each.queue.topic == topic} if unknown else set[int]()
+        for queue, end in unknown:
+            if queue.queue_id in doomed:
+                continue
+            if not queue.next_offset:
                 queue.start_at(end, end)
+            elif not queue.tail_start and (begun := UNIT.unpack_from(queue.tail)[0]) >= below:
+                self._precede(queue, begun, end)
+
+    def _precede(self, queue: QueueLog, begun: int, end: int) -> None:
+        """A queue has begun again at offset 0, with the record at `begun`: the one before it, which had ended at `end`,
+        goes with that, and comes back if that is cut."""
+        before = self._derived.table.make(queue.topic, queue.queue_id)
+        before.start_at(end, end)
+        before.deleted = DOOMED
+        self._await(before, begun + 1)
 
     def take(self, plan: QueuePlan) -> None:
         """Let queues begin, and begin again, as planned."""

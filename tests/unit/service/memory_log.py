@@ -36,7 +36,7 @@ class MemoryLog:
     def queue_ends(self, topic: str) -> Sequence[int]:
         return [number for (name, queue_id), end in self.ends.items() if name == topic for number in (queue_id, end)]
 
-    def queues_went_to(self, topic: str, ends: Sequence[int]) -> None:
+    def queues_went_to(self, topic: str, ends: Sequence[int], _below: int) -> None:
         for queue_id, end in zip(ends[::2], ends[1::2], strict=True):
             if topic == METADATA_TOPIC:
                 assert self.bounds(queue_id)[1] >= end, "this log remembers it"

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from msgspec.structs import replace as changed
 
 from logherd.store import MessageStore, QueueLog
@@ -87,3 +88,21 @@ def test_units_that_a_replica_writes_again_into_a_new_file_are_read_from_it() ->
     made += append_all(store, "b", 6)
     assert queue_of(store).tail_start == 26
     assert bodies(store) == made
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["of a life before", "with what is not committed"])
+def test_a_cut_leaves_a_queue_that_began_with_it_where_it_had_ended_before(counted: bool) -> None:
+    """Whoever says how far it went may have counted the records that are cut, and then nothing was before them."""
+    store = MessageStore.open(ROOT, replace(small_options(), replicated=True), SimDisk(), clock=SimClock())
+    append(store, "other")
+    flush(store)
+    committed = store.committed_position
+    for _ in range(2):
+        append(store)
+    store.queues_went_to("T", [0, 2], store.end_position if counted else committed)
+    assert queue_of(store).next_offset == 2
+    store.truncate(committed)
+    assert queue_of(store).next_offset == (0 if counted else 2)
+    append(store)
+    flush(store)
+    assert queue_of(store).max_offset == (1 if counted else 3)

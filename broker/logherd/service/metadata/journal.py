@@ -52,9 +52,10 @@ class MetadataLog(Protocol):
     def queue_ends(self, topic: str) -> Sequence[int]:
         """[queue id, the queue offset that its next message would get, ...] of all queues that had one."""
 
-    def queues_went_to(self, topic: str, ends: Sequence[int]) -> None:
-        """A snapshot says so, also of the changes' queue. Of a queue with a message in this log, the log itself says
-        it better; where the log begins behind all messages of one, nothing else says which number the next one has."""
+    def queues_went_to(self, topic: str, ends: Sequence[int], below: int) -> None:
+        """A snapshot says so, also of the changes' queue; no record that ends at or below the position `below` deletes
+        the topic. Of a queue with a message in this log, the log itself says it better; where the log begins behind all
+        messages of one, nothing else says which number the next one has."""
 
     def queue_end(self, topic: str, queue_id: int) -> int:
         """The queue offset that the next message to this queue of any topic would get."""

@@ -239,9 +239,9 @@ class Metadata:
         found = rebuild(journal.log, contents, below)
         self._whole = found.whole
         if found.snapshot is not None:
-            journal.log.queues_went_to(METADATA_TOPIC, (CHANGES, found.next_offset))
+            journal.log.queues_went_to(METADATA_TOPIC, (CHANGES, found.next_offset), below)
             for topic, ends in contents.topics.ends.items():
-                journal.log.queues_went_to(topic, ends)
+                journal.log.queues_went_to(topic, ends, below)
         journal.position = contents.offsets.position = below
         journal.next_offset = found.next_offset
         journal.bytes_since_snapshot = found.bytes

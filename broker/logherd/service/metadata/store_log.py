@@ -56,9 +56,9 @@ class StoreLog:
         queues = sorted(self._store.queues_of(topic), key=lambda each: each.queue_id)
         return [number for queue in queues if queue.next_offset for number in (queue.queue_id, queue.next_offset)]
 
-    def queues_went_to(self, topic: str, ends: Sequence[int]) -> None:
+    def queues_went_to(self, topic: str, ends: Sequence[int], below: int) -> None:
         """See MetadataLog."""
-        self._store.queues_went_to(topic, ends)
+        self._store.queues_went_to(topic, ends, below)
 
     def queue_end(self, topic: str, queue_id: int) -> int:
         queue = self._store.find_queue(topic, queue_id)
