@@ -248,7 +248,7 @@ class MetadataPair(Pair):
     def change(self) -> None:
         random, metadata = self.random, self.leader.metadata
         topic, group, queue_id = random.choice(NAMES), random.choice(NAMES), random.randrange(QUEUES)
-        kind = random.randrange(24)
+        kind = random.randrange(25)
         if kind < 8:
             self.send(topic, queue_id)
         elif kind < 11:
@@ -268,6 +268,11 @@ class MetadataPair(Pair):
         elif kind < 23:
             metadata.offsets.commit(group, topic, queue_id, random.randrange(99))
             metadata.flush_pending()
+        elif kind == 23 and topic in metadata.topics:
+            self.delete(topic)
+            self.note()
+            metadata.topics.put(TopicConfig(topic, QUEUES, QUEUES))
+            self.seen["made again"] += 1
         else:
             metadata.request_snapshot()
 

@@ -1,5 +1,6 @@
 """Metadata of two replicas on real files, whoever leads: see sim/metadata_pair.py for what is compared all the time."""
 
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -41,15 +42,16 @@ def test_a_follower_whose_log_begins_again_has_everything_once_a_snapshot_arrive
     pair = MetadataPair(tmp_path, seed)
     pair.settle()
     behind = pair.follower.crashed(500)
+    rounds = count()
     while pair.leader.store.min_position <= behind.store.end_position:
-        pair.random = Random(pair.serial)
+        pair.random = Random(f"{seed} {next(rounds)}")
         for _ in range(20):
             pair.change()
             pair.note()
         pair.leader.metadata.end_pass()
         pair.note()
         pair.settle()
-        pair.random = Random(pair.serial)
+        pair.random = Random(f"{seed} {next(rounds)}")
         pair.background()
     pair.follower = behind
     pair.leader.metadata.demote()  # elected once more
