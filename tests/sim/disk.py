@@ -144,6 +144,9 @@ class SimFile:
     def size(self) -> int:
         return self._inode.size
 
+    def block_bytes(self) -> int:
+        return PAGE
+
     def read(self, at: int, size: int) -> bytes:
         assert self._open
         return self._inode.read(at, size)

@@ -10,6 +10,7 @@ import msgspec
 
 from logherd.store.errors import StoreDamaged
 from logherd.store.files import Files
+from logherd.store.readable import is_unreadable
 from logherd.store.whole_file import replace_file
 
 __all__ = ["DAMAGE_NOTE", "Place", "forget_damage", "note_damage", "noted_damage"]
@@ -42,6 +43,10 @@ def noted_damage(files: Files, root: str) -> tuple[Place, ...]:
         return msgspec.json.decode(file.read(0, size), type=_Note).places or (Place("", 0, "nobody wrote where"),)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return (Place(DAMAGE_NOTE, 0, f"the note itself is damaged: {error}"),)
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        return (Place(DAMAGE_NOTE, 0, f"the note itself cannot be read: {error.strerror}"),)
     finally:
         file.close()
 

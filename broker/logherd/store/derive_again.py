@@ -192,7 +192,8 @@ def _run(
     for segment in segments:
         if segment.end <= start or segment.start >= end:
             continue
-        for found in scan_records(segment.view, segment.start, max(start - segment.start, 0), bare_end):
+        at = max(start - segment.start, 0)
+        for found in scan_records(segment.view, segment.start, at, bare_end, segment.readable):
             if isinstance(found, ScanEnd):
                 if found.reason is not None and segment.start + found.offset < end:
                     what = found.reason or "zeros where a record should be"

@@ -15,12 +15,16 @@ Buffer = bytes | bytearray | memoryview
 
 
 class File(Protocol):
-    """One open file. Used by one thread at a time, except `map`, whose views any thread may read."""
+    """One open file. Used by one thread at a time, except for `read` and the views of `map`: those by any."""
 
     def size(self) -> int: ...
 
+    def block_bytes(self) -> int:
+        """Of a part of such a block the system writes the rest, too, for which it reads that first."""
+
     def read(self, at: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
+        """Up to `size` bytes; fewer only at the end of the file. Bytes that the disk has lost are an OSError here, and
+        SIGBUS in the views of a mapping: see store.readable."""
 
     def write(self, at: int, parts: Sequence[Buffer]) -> None:
         """Write all parts one after the other from byte `at`, whole, or raise. Not durable before `flush`."""

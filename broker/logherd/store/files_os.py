@@ -30,6 +30,9 @@ class _OsFile:
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
 
+    def block_bytes(self) -> int:
+        return os.fstat(self._descriptor).st_blksize
+
     def read(self, at: int, size: int) -> bytes:
         data = os.pread(self._descriptor, size, at)
         while data and len(data) < size:

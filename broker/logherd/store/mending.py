@@ -9,7 +9,8 @@
 
 Only what is known to be committed is mended: there all logs of a group are the same, byte for byte, and a position
 is enough to name what is missing. It is written where it belongs, over what is damaged, and every byte of it belongs
-to a verified record; so whatever a crash leaves of a write, each record is as it was, damaged, or whole.
+to a verified record; so whatever a crash leaves of a write, each record is as it was, damaged, or whole. What the disk
+cannot read is damage like any other: the write over it lets the disk store it elsewhere (readable.write_over).
 """
 
 import errno
@@ -24,6 +25,7 @@ from logherd.store.checkpoint import CHECKPOINT_SIZE, Checkpoint, decode_checkpo
 from logherd.store.errors import RawRefused, StoreDamaged, StoreFull
 from logherd.store.files import Files
 from logherd.store.raw import decode_run
+from logherd.store.readable import is_unreadable, write_over
 from logherd.store.scan import ScanEnd, Scanned, scan_records
 from logherd.store.segment import Segment, segment_name
 from logherd.store.tail import find_record_from
@@ -126,8 +128,13 @@ def replica_checkpoint(files: Files, root: str) -> Checkpoint:
     checkpoint = None
     if files.size(path) is not None:
         file = files.open(path)
-        checkpoint = decode_checkpoint(file.read(0, CHECKPOINT_SIZE))
-        file.close()
+        try:
+            checkpoint = decode_checkpoint(file.read(0, CHECKPOINT_SIZE))
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+        finally:
+            file.close()
     if checkpoint is None or checkpoint.committed is None:
         raise StoreDamaged(path, 0, "no slot of a replica is whole, so nothing says what was committed", root)
     return checkpoint
@@ -164,7 +171,7 @@ class _Walk:
             at = 0
             while at < segment.size and segment.start + at < self._flushed:
                 last: Scanned | None = None
-                for found in scan_records(segment.view, segment.start, at, self._bare_end):
+                for found in scan_records(segment.view, segment.start, at, self._bare_end, segment.readable):
                     if isinstance(found, Scanned):
                         last = found
                         if self._open:
@@ -216,10 +223,10 @@ def mend(files: Files, root: str, start: int, data: bytes, *, end: int) -> None:
         if run.end != end:
             raise RawRefused(f"records of another replica end at {run.end}, they were said to end at {end}")
         at = start - segment.start
-        segment.file.write(at, (data,))
+        write_over(segment.file, at, data)
         if run.blank_at >= 0:
             for first in range(run.blank_at - segment.start + BLANK_SIZE_MIN, segment.size, len(_ZEROS)):
-                segment.file.write(first, (_ZEROS[: segment.size - first],))
+                write_over(segment.file, first, _ZEROS[: segment.size - first])
         segment.file.flush()
     finally:
         for segment in segments:

@@ -13,7 +13,8 @@ from logherd.kit.checksum import crc32
 from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, RecordError
 from logherd.store.files import Files
 from logherd.store.mending import Neighbour, replica_checkpoint
-from logherd.store.scan import Scanned, read_record, scan_records
+from logherd.store.readable import Unreadable
+from logherd.store.scan import Scanned, read_whole, scan_records
 from logherd.store.segment import Segment
 from logherd.store.verify import open_segments
 
@@ -89,10 +90,11 @@ def _compare(segments: list[Segment], neighbour: Neighbour, bare_end: int) -> Pi
     if segment is None:
         return Piece(PieceState.GONE)
     at = neighbour.start - segment.start
-    if crc32(segment.view[at : neighbour.end - segment.start]) == neighbour.checksum:
-        return Piece(PieceState.WHOLE)
     try:
-        read_record(segment.view, at, neighbour.start, bare_end)
+        segment.readable.ensure(at, min(neighbour.end - segment.start, segment.size))
+        if crc32(segment.view[at : neighbour.end - segment.start]) == neighbour.checksum:
+            return Piece(PieceState.WHOLE)
+        read_whole(segment.view, at, neighbour.start, bare_end, segment.readable)
     except RecordError:
         return _unreadable(segment, at, bare_end)
     return Piece(PieceState.DIFFERS)
@@ -103,6 +105,10 @@ def _unreadable(segment: Segment, place: int, bare_end: int) -> Piece:
     it. Then the asker's log is another one, and a sound log must not be taken for a damaged one on its word."""
     view, at = segment.view, 0
     while at < place:
+        try:
+            segment.readable.ensure(at, at + BLANK_SIZE_MIN)
+        except Unreadable:
+            break
         size, magic = _U32X2.unpack_from(view, at)
         if size < BLANK_SIZE_MIN:
             break
@@ -118,7 +124,7 @@ def _unreadable(segment: Segment, place: int, bare_end: int) -> Piece:
 
 def _is_whole(segment: Segment, at: int, bare_end: int) -> bool:
     try:
-        read_record(segment.view, at, segment.start + at, bare_end)
+        read_whole(segment.view, at, segment.start + at, bare_end, segment.readable)
     except RecordError:
         return False
     return True
@@ -129,7 +135,7 @@ def _read(segments: list[Segment], ask: PieceAsk, bytes_max: int, bare_end: int)
     if segment is None:
         return Piece(PieceState.GONE)
     first = at = ask.start - segment.start
-    for found in scan_records(segment.view, segment.start, at, bare_end):
+    for found in scan_records(segment.view, segment.start, at, bare_end, segment.readable):
         if isinstance(found, Scanned):
             if at > first and at - first + found.size > bytes_max:
                 break

@@ -10,7 +10,9 @@ from functools import partial
 
 from logherd.store.background import Task
 from logherd.store.consume_queue import UNIT_SIZE, QueueLog
+from logherd.store.errors import StoreDamaged
 from logherd.store.files import File, Files
+from logherd.store.readable import is_unreadable
 from logherd.store.writer import with_descriptor
 
 __all__ = ["FileCache", "UnitReader", "UnitWriter", "queue_directory", "queue_file_name", "queues_directory"]
@@ -73,14 +75,23 @@ class UnitReader:
         return f"{queues_directory(self._root)}/{topic}"
 
     def read_units(self, queue: QueueLog, offset: int, count: int) -> bytes:
-        """Up to `count` units from `offset` on, fewer where a file ends; none if the file is gone."""
+        """Up to `count` units from `offset` on, fewer where a file ends; none if the file is gone.
+
+        Raises: StoreDamaged if the disk does not give them; OSError.
+        """
         within = offset % self._units
         directory = queue_directory(self._root, queue.topic, queue.queue_id)
+        path = f"{directory}/{queue_file_name(offset - within)}"
         try:
-            file = self.cache.get(f"{directory}/{queue_file_name(offset - within)}")
+            file = self.cache.get(path)
+            return file.read(within * UNIT_SIZE, min(count, self._units - within) * UNIT_SIZE)
         except FileNotFoundError:
             return b""
-        return file.read(within * UNIT_SIZE, min(count, self._units - within) * UNIT_SIZE)
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+            what = f"units cannot be read: {error.strerror}"
+            raise StoreDamaged(path, within * UNIT_SIZE, what, self._root) from error
 
     def forget(self, queue: QueueLog) -> None:
         """Its files are to be deleted, or to be cut: others will have their names."""

@@ -12,6 +12,7 @@ from logherd.store.log import CommitLog
 from logherd.store.queue_files import queue_directory
 from logherd.store.queues import QueueTable
 from logherd.store.read import ReadResult, ReadStatus
+from logherd.store.readable import LatelyRead, Unreadable
 from logherd.store.scan import find_record
 
 __all__ = ["INDEX_ENTRIES_MAX", "QueueReader"]
@@ -45,7 +46,7 @@ class QueueReader:
     the page cache as they were checksummed, and are what nearly all reads are about.
     """
 
-    __slots__ = ("_bare_end", "_directory", "_found", "_found_end", "_log", "_table")
+    __slots__ = ("_bare_end", "_directory", "_found", "_found_end", "_lately_read", "_log", "_table")
 
     def __init__(self, log: CommitLog, table: QueueTable, directory: str) -> None:
         """Made when the store is opened: the queues in `table` hold what was found in `directory`."""
@@ -54,6 +55,7 @@ class QueueReader:
         self._directory = directory
         self._bare_end = log.bare_end
         self._found_end = log.end_position
+        self._lately_read = LatelyRead()
         self._found = {queue: queue.next_offset for queue in table if queue.next_offset}
 
     @property
@@ -111,11 +113,12 @@ class QueueReader:
 
         Raises: StoreDamaged if it does not and nothing was read before it: what is whole is served up to the damage.
         """
-        view = self._log.view(position, size) if size > _HEAD_SIZE else None
         place = (queue.queue_id, offset, position)
-        if view is not None and is_whole(view) and _PLACE.unpack_from(view, _PLACE_AT) == place:
-            return True
         try:
+            self.touch(position, size)
+            view = self._log.view(position, size) if size > _HEAD_SIZE else None
+            if view is not None and is_whole(view) and _PLACE.unpack_from(view, _PLACE_AT) == place:
+                return True
             self._prove(queue, offset, position, view, size)
         except StoreDamaged:
             if first:
@@ -140,7 +143,12 @@ class QueueReader:
 
     def record_at(self, position: int, committed: int) -> memoryview | None:
         """The record that begins at `position`, None if none does or it is not committed. Raises: StoreDamaged."""
-        head = self._log.view(position, 36) if 0 <= position <= committed - 91 else None
+        if not 0 <= position <= committed - 91:
+            return None
+        suspect = position < self.suspect_below
+        if suspect:
+            self.touch(position, 36)
+        head = self._log.view(position, 36)
         if head is None:
             return None
         size = _I32.unpack_from(head)[0]
@@ -149,18 +157,45 @@ class QueueReader:
             return None
         if position + size > committed:
             return None
+        if suspect:
+            self.touch(position, size)
         record = self._log.view(position, size)
-        if record is not None and position < self.suspect_below:
+        if record is not None and suspect:
             try:
                 check_record(record, position, bare=position < self._bare_end)
             except RecordError as error:
                 raise self._log.damaged(position, str(error)) from error
         return record
 
-    def check_raw(self, data: Buffer, position: int) -> None:
+    def read_raw(self, after: int, bytes_max: int) -> tuple[Buffer, int]:
+        """See MessageStore.read_raw."""
+        suspect_below = self.suspect_below
+        if after < suspect_below:
+            self.touch(after, min(bytes_max + _BLANK_HEAD, self._log.end_position - after))
+        data, end = self._log.read_raw(after, bytes_max)
+        if after < suspect_below:
+            self.touch(after, len(data))
+            self._check_raw(data, after, suspect_below)
+        return data, end
+
+    def touch(self, position: int, size: int) -> None:
+        """Have the disk give bytes of the log before they are touched in the mapping, as far as they are in one file.
+        Raises: StoreDamaged if it does not; OSError."""
+        if self._lately_read.has_just(position, size):
+            return
+        segment = self._log.segment_of(position)
+        if segment is None:
+            return
+        at = position - segment.start
+        try:
+            self._lately_read.ensure(segment.file, segment.start, segment.size, at, min(at + size, segment.size))
+        except Unreadable as error:
+            raise self._log.damaged(segment.start + error.at, str(error)) from error
+
+    def _check_raw(self, data: Buffer, position: int, suspect_below: int) -> None:
         """Compare records, as they lie in the log from `position` on, with their checksums, as far as they may come
         from the disk. Raises: StoreDamaged."""
-        view, at, suspect_below = memoryview(data), 0, self.suspect_below
+        view, at = memoryview(data), 0
         while position + at < suspect_below and at < len(view) - _BLANK_HEAD:
             size = _I32.unpack_from(view, at)[0]
             try:
@@ -176,7 +211,10 @@ class QueueReader:
         return self.proven_timestamp(self._table.unit(queue, offset)[0])
 
     def position_timestamp(self, position: int) -> int | None:
-        """Store timestamp of the committed record at a position that is known to begin one."""
+        """Store timestamp of the committed record at a position that is known to begin one. Raises: StoreDamaged if the
+        disk does not give it."""
+        if position < self.suspect_below:
+            self.touch(position, _HEAD_SIZE)
         head = self._log.view(position, _HEAD_SIZE)
         if head is None:
             return None
@@ -200,18 +238,27 @@ class QueueReader:
         for position in islice(entries, INDEX_ENTRIES_MAX):
             if len(found) >= max_count:
                 break
-            if position is None or (stored := self.position_timestamp(position)) is None:
-                continue
-            if begin <= stored <= end or self.proven_timestamp(position) is None:
+            if position is not None and self._may_be_of(position, begin, end):
                 found[position] = None
         return list(found)
+
+    def _may_be_of(self, position: int, begin: int, end: int) -> bool:
+        """Whether a record was stored in [begin, end], or is damaged and may have been: who reads it meets that."""
+        try:
+            stored = self.position_timestamp(position)
+        except StoreDamaged:
+            return True
+        return stored is not None and (begin <= stored <= end or self.proven_timestamp(position) is None)
 
     def first_timestamp(self, start: int) -> int | None:
         """Store timestamp of the first record that is as it was written in the segment that begins at `start`, where a
         committed record is known to begin; None if a damaged part is too long to look behind it."""
         stored, segment = self.proven_timestamp(start), self._log.segment_of(start)
         if stored is None and segment is not None:
-            found = find_record(segment.view, start, 0, min(_SEARCH_BYTES, segment.size), bare_end=self._bare_end)
+            found = find_record(
+                segment.view, start, 0, min(_SEARCH_BYTES, segment.size), bare_end=self._bare_end,
+                readable=segment.readable,
+            )  # fmt: skip
             stored = None if found is None else found.store_timestamp
         return stored
 

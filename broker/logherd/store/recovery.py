@@ -27,6 +27,7 @@ from logherd.store.format_file import (
 )
 from logherd.store.log import CommitLog
 from logherd.store.options import StoreOptions
+from logherd.store.readable import is_unreadable
 from logherd.store.recovery_rows import (
     STORE_ROWS,
     TAIL_ROWS,
@@ -107,8 +108,8 @@ class Recovered:
 
 def look(files: Files, root: str) -> Look:
     """Read format file and checkpoint. Raises StoreDamaged, StoreVersionError; changes nothing."""
-    state, format_file = decode_format(_content(files, format_path(root)))
-    page = _content(files, f"{root}/checkpoint") or b""
+    state, format_file = decode_format(_content(files, format_path(root), root))
+    page = _content(files, f"{root}/checkpoint", root) or b""
     checkpoint = decode_checkpoint(page)
     version = slot_version(page)
     slot = SlotState.ABSENT if version is None else SlotState.GOOD if checkpoint is not None else SlotState.BAD
@@ -137,13 +138,17 @@ def look(files: Files, root: str) -> Look:
     return Look(row, format_file, checkpoint, first or 0)
 
 
-def _content(files: Files, path: str) -> bytes | None:
+def _content(files: Files, path: str, root: str) -> bytes | None:
     size = files.size(path)
     if size is None:
         return None
     file = files.open(path)
     try:
         return file.read(0, min(size, max(CHECKPOINT_SIZE, 1 << 16)))
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        raise StoreDamaged(path, 0, f"it cannot be read: {error.strerror}", root) from error
     finally:
         file.close()
 
@@ -158,7 +163,8 @@ def find_tail(segments: list[Segment], checkpoint: Checkpoint, root: str) -> Tai
     for segment in segments:
         if segment.end <= start:
             continue
-        for found in scan_records(segment.view, segment.start, max(start - segment.start, 0), checkpoint.bare_end):
+        at = max(start - segment.start, 0)
+        for found in scan_records(segment.view, segment.start, at, checkpoint.bare_end, segment.readable):
             if isinstance(found, ScanEnd):
                 position, reason = segment.start + found.offset, found.reason or ""
                 finished = found.reason is not None

@@ -23,6 +23,7 @@ from logherd.store.checkpoint import (
 from logherd.store.errors import StoreInUse, StoreVersionError
 from logherd.store.files import Files
 from logherd.store.format_file import FormatState, decode_format, format_path
+from logherd.store.readable import read_or_zeros
 from logherd.store.scan import ScanEnd, scan_records
 from logherd.store.segment import Segment, segment_name
 from logherd.store.tail import cut_tail, find_record_from, last_written_byte
@@ -131,7 +132,7 @@ def _end_of_records(chain: list[Segment], checkpoint: Checkpoint) -> int:
     """The position behind the last record that follows from the first without anything else between."""
     end = chain[0].start if chain else 0
     for segment in chain:
-        for found in scan_records(segment.view, segment.start, 0, checkpoint.bare_end):
+        for found in scan_records(segment.view, segment.start, 0, checkpoint.bare_end, segment.readable):
             if isinstance(found, ScanEnd):
                 end = segment.start + found.offset
                 if found.reason is not None:
@@ -209,7 +210,7 @@ def _copy(files: Files, path: str, copy: str, start: int) -> None:
     try:
         for first, stop in source.written_ranges(start):
             for at in range(first, stop, _COPY_BYTES):
-                target.write(at - start, (source.read(at, min(_COPY_BYTES, stop - at)),))
+                target.write(at - start, (read_or_zeros(source, at, min(_COPY_BYTES, stop - at)),))
         target.flush()
     finally:
         source.close()

@@ -6,7 +6,7 @@ RocketMQ broker wrote, below the position `bare_end` where the store was adopted
 that was cut inside the properties, where the checksum is, would pass as such a record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 
 from logherd.kit.checksum import crc32
@@ -20,8 +20,9 @@ from logherd.model.record import (
     SysFlag,
     decode_record,
 )
+from logherd.store.readable import Readable
 
-__all__ = ["ScanEnd", "Scanned", "find_record", "read_record", "scan_records"]
+__all__ = ["ScanEnd", "Scanned", "find_record", "read_record", "read_whole", "scan_records"]
 
 _HEAD = Struct(">IIIiiqqiq8sq8siqi")
 _U32X2 = Struct(">II")
@@ -29,6 +30,7 @@ _U16 = Struct(">H")
 _I16 = Struct(">h")
 _CHECKSUM_NAME = b"__CRC32#\x01"
 _MASK = 0x7FFFFFFF
+_HEAD_SIZE = _HEAD.size
 _RECORD_SIZE_MIN = 91
 _MAGICS = (MAGIC_V1.to_bytes(4), MAGIC_V2.to_bytes(4))
 
@@ -130,21 +132,33 @@ def _ensure_utf8(topic: bytes) -> None:
         raise RecordError(f"the topic {topic!r} is not UTF-8") from error
 
 
-def scan_records(view: memoryview, start: int, at: int, bare_end: int) -> Iterator[Scanned | ScanEnd]:
-    """Verified records of one segment that begins at position `start`, from its byte `at` on; last comes a ScanEnd."""
-    size = len(view)
+def scan_records(
+    view: memoryview, start: int, at: int, bare_end: int, readable: Readable | None = None
+) -> Iterator[Scanned | ScanEnd]:
+    """Verified records of one segment that begins at position `start`, from its byte `at` on; last comes a ScanEnd.
+
+    With `readable` the view is touched only where the file was just read; what cannot be read is no record.
+    Raises: OSError then.
+    """
+    size, known = len(view), len(view) if readable is None else 0
     while True:
         if size - at < BLANK_SIZE_MIN:
             yield ScanEnd(at, None)
             return
-        total, magic = _U32X2.unpack_from(view, at)
-        if magic == BLANK_MAGIC and total == size - at:
-            yield ScanEnd(size, None)
-            return
-        if not total and not magic:
-            yield ScanEnd(at, "")
-            return
         try:
+            if readable is not None and at + BLANK_SIZE_MIN > known:
+                known = readable.ensure(at, at + BLANK_SIZE_MIN)
+            total, magic = _U32X2.unpack_from(view, at)
+            if not total and not magic:
+                yield ScanEnd(at, "")
+                return
+            if readable is not None:
+                end = at + (total if _HEAD_SIZE < total <= size - at else _HEAD_SIZE)
+                if end > known:
+                    known = readable.ensure(at, min(end, size))
+            if magic == BLANK_MAGIC and total == size - at:
+                yield ScanEnd(size, None)
+                return
             record = read_record(view, at, start + at, bare_end)
         except RecordError as error:
             yield ScanEnd(at, str(error))
@@ -153,17 +167,34 @@ def scan_records(view: memoryview, start: int, at: int, bare_end: int) -> Iterat
         at += record.size
 
 
-def find_record(view: memoryview, start: int, at: int, end: int, *, bare_end: int) -> Scanned | None:
-    """The first whole record in its own place that begins in bytes [at, end) of a segment, whatever lies before it."""
-    data = bytes(view[at : min(end + 8, len(view))])
-    candidates = sorted(hit for magic in _MAGICS for hit in _occurrences(data, magic))
-    for hit in candidates:
-        offset = at + hit - 4  # the magic follows the record's length
-        if offset >= at:
-            try:
-                return read_record(view, offset, start + offset, bare_end)
-            except RecordError:
-                continue
+def read_whole(view: memoryview, at: int, position: int, bare_end: int, readable: Readable | None) -> Scanned:
+    """`read_record`, which with `readable` touches the view only where the file was just read."""
+    if readable is not None:
+        readable.ensure(at, min(at + _HEAD_SIZE, len(view)))
+        size = int.from_bytes(view[at : at + 4])
+        if size <= len(view) - at:
+            readable.ensure(at, at + size)
+    return read_record(view, at, position, bare_end)
+
+
+def find_record(
+    view: memoryview, start: int, at: int, end: int, *, bare_end: int, readable: Readable | None = None
+) -> Scanned | None:
+    """The first whole record in its own place that begins in bytes [at, end) of a segment, whatever lies before it.
+
+    With `readable` it passes over what cannot be read. Raises: OSError then.
+    """
+    stop = min(end + 8, len(view))
+    parts: Iterable[tuple[int, int]] = ((at, stop),) if readable is None else readable.parts(at, stop)
+    for first, last in parts:
+        data = bytes(view[first:last])
+        for hit in sorted(hit for magic in _MAGICS for hit in _occurrences(data, magic)):
+            offset = first + hit - 4  # the magic follows the record's length
+            if offset >= first:
+                try:
+                    return read_whole(view, offset, start + offset, bare_end, readable)
+                except RecordError:
+                    continue
     return None
 
 

@@ -28,10 +28,10 @@ class Scrub:
         self.position = max(self.position, start)
         segment = self._segment_at(self.position)
         if segment is None:
-            self.position = end
-            return None
+            return self._missing(end)
         stop = min(self.position + bytes_max, end)
-        for found in scan_records(segment.view, segment.start, self.position - segment.start, self._bare_end):
+        at = self.position - segment.start
+        for found in scan_records(segment.view, segment.start, at, self._bare_end, segment.readable):
             if isinstance(found, Scanned):
                 self.position = found.position + found.size
                 if self.position >= stop:
@@ -42,6 +42,16 @@ class Scrub:
                 what = found.reason or "zeros where a record should be"
                 return StoreDamaged(segment.path, found.offset, what, self._root)
         return None
+
+    def _missing(self, end: int) -> StoreDamaged | None:
+        """No file holds the position: retention has deleted it meanwhile, or the file before is short. The walk goes on
+        with the next one that is there."""
+        at, known = self.position, open_segments(self._files, self._root)
+        self.position = min([each.start for each in known if each.start > at], default=end)
+        before = next((each for each in reversed(known) if each.end <= at), None)
+        if before is None or before.size >= max(each.size for each in known):
+            return None
+        return StoreDamaged(before.path, before.size, "the file ends here, others are longer", self._root)
 
     def _segment_at(self, position: int) -> Segment | None:
         segment = self._segment

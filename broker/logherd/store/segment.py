@@ -1,11 +1,13 @@
 """One file of the commit log: `commitlog/<20-digit start>`, all its blocks allocated when it is created.
 
 Two threads use a segment, never the same part of it: the owner reads committed bytes through a read-only mapping, the
-writer thread writes and flushes beyond them through the descriptor, over which the owner may give advice as well. Both
-are coherent on Linux (one page cache).
+writer thread writes and flushes beyond them through the descriptor, over which the owner may read and give advice as
+well. Both are coherent on Linux (one page cache). What the disk may have lost is read before it is touched in the
+mapping (`readable`).
 """
 
 from logherd.store.files import Directory, File, Files
+from logherd.store.readable import Readable
 
 __all__ = ["SEGMENT_NAME_DIGITS", "Segment", "segment_name", "segment_start"]
 
@@ -29,7 +31,9 @@ class Segment:
     belong to the writer thread.
     """
 
-    __slots__ = ("_directory", "_file", "_files", "_view", "created", "end", "path", "size", "start", "zeroed")
+    __slots__ = (
+        "_directory", "_file", "_files", "_readable", "_view", "created", "end", "path", "size", "start", "zeroed",
+    )  # fmt: skip
 
     def __init__(self, files: Files, directory: str, start: int, size: int) -> None:
         self.start = start
@@ -42,6 +46,7 @@ class Segment:
         self._file: File | None = None
         self._directory: Directory | None = None
         self._view: memoryview | None = None
+        self._readable: Readable | None = None
 
     @classmethod
     def create(cls, files: Files, directory: str, start: int, size: int) -> "Segment":
@@ -100,6 +105,13 @@ class Segment:
             self._view = self.file.map(self.size)
         return self._view
 
+    @property
+    def readable(self) -> Readable:
+        """What of the view may be touched, if it was not written lately: for the owner thread, that has to ask."""
+        if self._readable is None:
+            self._readable = Readable(self.file, self.size)
+        return self._readable
+
     def uncache(self, at: int, size: int) -> None:
         """`File.uncache` of a part of the file, if it is open. Raises: OSError."""
         if self._file is not None:
@@ -107,7 +119,7 @@ class Segment:
 
     def close(self) -> None:
         """Drop descriptor and mapping; views that were handed out live on."""
-        self._view = None
+        self._view = self._readable = None
         self._let_directory_go()
         if self._file is not None:
             self._file.close()

@@ -280,9 +280,7 @@ class MessageStore:
 
         Raises: StoreDamaged for a record from before this process that is not as it was written.
         """
-        data, end = self._log.read_raw(after, bytes_max)
-        self._reader.check_raw(data, after)
-        return data, end
+        return self._reader.read_raw(after, bytes_max)
 
     @property
     def outlines(self) -> Outlines | None:
@@ -291,7 +289,9 @@ class MessageStore:
 
     def committed_bytes(self, position: int, bytes_max: int) -> memoryview:
         """See CommitLog.bytes_at, for `position` < committed_position."""
-        return self._log.bytes_at(position, min(bytes_max, self.committed_position - position))
+        size = min(bytes_max, self.committed_position - position)
+        self._reader.touch(position, size)
+        return self._log.bytes_at(position, size)
 
     def truncate(self, at: int) -> None:
         """Drop every record at or above `at`, where one begins or the log ends; nothing that `advance` was told of is

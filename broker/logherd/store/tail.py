@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from logherd.store.readable import write_over
 from logherd.store.recovery_rows import Seen
 from logherd.store.scan import Scanned, find_record
 from logherd.store.segment import Segment
@@ -27,19 +28,27 @@ def _parts(segments: list[Segment], position: int, end: int) -> Iterator[tuple[S
 def find_record_from(segments: list[Segment], position: int, bare_end: int) -> Scanned | None:
     """The first whole record in its own place at or behind `position`."""
     for segment, first, last in _parts(segments, position, segments[-1].end):
-        record = find_record(segment.view, segment.start, first, last, bare_end=bare_end)
+        record = find_record(
+            segment.view, segment.start, first, last, bare_end=bare_end, readable=segment.readable
+        )  # fmt: skip
         if record is not None:
             return record
     return None
 
 
 def last_written_byte(segments: list[Segment], position: int, end: int) -> int:
-    """The position behind the last byte in [position, end) that is not zero; `position` if all are."""
+    """The position behind the last byte in [position, end) that is not zero; `position` if all are. What cannot be read
+    may have been anything."""
     found = position
     for segment, first, last in _parts(segments, position, end):
-        used = len(bytes(segment.view[first:last]).rstrip(b"\0"))
-        if used:
-            found = segment.start + first + used
+        readable = first
+        for start, stop in segment.readable.parts(first, last):
+            used = len(bytes(segment.view[start:stop]).rstrip(b"\0"))
+            if used or start > readable:
+                found = segment.start + start + used
+            readable = stop
+        if readable < last:
+            found = segment.start + last
     return found
 
 
@@ -66,10 +75,10 @@ def cut_tail(segments: list[Segment], position: int, end: int) -> None:
     if segment is None:
         return
     at, size = position - segment.start, min(len(_NO_RECORD), segment.end - position)
-    segment.file.write(at, (_NO_RECORD[:size],))
+    write_over(segment.file, at, _NO_RECORD[:size])
     segment.file.flush()
     for each, first, last in list(_parts(segments, position + size, end)):
-        each.file.write(first, (bytes(last - first),))
+        write_over(each.file, first, bytes(last - first))
     for each in segments:
         if each.end > position and each.start < end:
             each.file.flush()

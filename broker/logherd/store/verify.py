@@ -13,6 +13,7 @@ from logherd.store.index_file import ENTRY_SIZE, HEADER_SIZE, IndexFile, index_t
 from logherd.store.index_set import index_directory
 from logherd.store.queue_files import FileCache, queue_directory, queue_file_name
 from logherd.store.queue_list import QueueEntry, QueueListDamaged, decode_queue_list
+from logherd.store.readable import is_unreadable
 from logherd.store.scan import ScanEnd, Scanned, find_record, scan_records
 from logherd.store.segment import Segment, segment_start
 
@@ -70,7 +71,7 @@ def scan_log(segments: list[Segment], reports: list[FileReport], bare_end: int) 
     for segment, report in zip(segments, reports, strict=True):
         at = 0
         while at < segment.size:
-            for found in scan_records(segment.view, segment.start, at, bare_end):
+            for found in scan_records(segment.view, segment.start, at, bare_end, segment.readable):
                 if isinstance(found, Scanned):
                     report.add(found.position)
                     yield found
@@ -84,7 +85,9 @@ def _behind(segment: Segment, end: ScanEnd, report: FileReport, bare_end: int) -
         return segment.size
     following = None
     for start, stop in segment.file.written_ranges(end.offset + 1):
-        following = find_record(segment.view, segment.start, start, min(stop, segment.size), bare_end=bare_end)
+        following = find_record(
+            segment.view, segment.start, start, min(stop, segment.size), bare_end=bare_end, readable=segment.readable
+        )  # fmt: skip
         if following is not None:
             break
     if following is not None:
@@ -137,7 +140,13 @@ class _Queues:
         except FileNotFoundError:
             report.blame(f"the file of unit {record.queue_offset} is missing")
             return
-        data = file.read(within * UNIT_SIZE, UNIT_SIZE)
+        try:
+            data = file.read(within * UNIT_SIZE, UNIT_SIZE)
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+            report.blame(f"unit {record.queue_offset} cannot be read: {error.strerror}")
+            return
         if len(data) < UNIT_SIZE or UNIT.unpack(data)[:2] != (record.position, record.size):
             report.blame(f"unit {record.queue_offset} does not name the record at position {record.position}")
 

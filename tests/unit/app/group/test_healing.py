@@ -21,14 +21,15 @@ from logherd.store.files_os import OsFiles
 from logherd.store.mending import replica_checkpoint, survey
 from logherd.store.pieces import Kept, PieceState, read_piece
 from unit.app.group.stand import GROUP, OPTIONS
+from unit.store.bad_disk import BLOCK, BadFiles, survives
 from unit.store.helpers import SimClock, append, bodies
 
 FILES = OsFiles()
 SEGMENT = OPTIONS.log.segment_bytes
 
 
-def open_store(root: Path) -> MessageStore:
-    return MessageStore.open(root, OPTIONS, FILES, clock=SimClock())
+def open_store(root: Path, files: OsFiles = FILES) -> MessageStore:
+    return MessageStore.open(root, OPTIONS, files, clock=SimClock())
 
 
 def filled(root: Path, *, uncommitted: int = 0, more: int = 0) -> Path:
@@ -95,10 +96,10 @@ class Peer:
         )
 
 
-def healer(root: Path, *peers: Peer) -> Healer:
+def healer(root: Path, *peers: Peer, files: OsFiles = FILES) -> Healer:
     return Healer(
-        FILES, str(root), str(GROUP), 2, peers, identity=lambda: identity(root), unlock=lambda: None,
-        try_open=lambda: open_store(root).close(),
+        files, str(root), str(GROUP), 2, peers, identity=lambda: identity(root), unlock=lambda: None,
+        try_open=lambda: open_store(root, files).close(),
     )  # fmt: skip
 
 
@@ -107,6 +108,18 @@ async def heal(root: Path, *peers: Peer) -> Healer:
     await asyncio.wait_for(made.run(), 30)
     assert noted_damage(FILES, str(root)) == ()
     return made
+
+
+def heal_on(files: BadFiles, root: Path, whole: Path) -> None:
+    """In a process of its own: nothing of what is lost may be touched in a mapping."""
+
+    def run() -> None:
+        made = healer(root, Peer("1", whole), files=files)
+        asyncio.run(asyncio.wait_for(made.run(), 30))
+        assert not files.lost
+        assert noted_damage(FILES, str(root)) == ()
+
+    survives(run)
 
 
 @pytest.fixture(autouse=True)
@@ -177,6 +190,40 @@ async def test_uncommitted_damage_ends_the_log_before_it_under_another_name(tmp_
     for kept, all_of_it in zip(content(damaged), content(whole), strict=True):
         assert kept[: len(all_of_it)] == all_of_it[: len(kept)]
     assert any((damaged / "dropped").iterdir())
+
+
+@pytest.mark.parametrize("blocks", [[0], [1], [0, 1]])
+def test_what_the_disk_cannot_read_is_fetched_and_written_over(pair: tuple[Path, Path], blocks: list[int]) -> None:
+    damaged, whole = pair
+    before, files = identity(damaged).store_id, BadFiles()
+    for block in blocks:
+        files.lose(f"{damaged}/commitlog/{SEGMENT:020d}", block * BLOCK)
+    heal_on(files, damaged, whole)
+    assert content(damaged) == content(whole)
+    assert identity(damaged).store_id == before
+
+
+def test_what_is_not_committed_and_cannot_be_read_ends_the_log_under_another_name(tmp_path: Path) -> None:
+    damaged, whole = filled(tmp_path / "damaged", uncommitted=120), filled(tmp_path / "whole", more=10)
+    before, files = identity(damaged).store_id, BadFiles()
+    committed = survey(FILES, str(damaged)).committed
+    lost = committed + 6000
+    files.lose(f"{damaged}/commitlog/{lost - lost % SEGMENT:020d}", lost % SEGMENT)
+    heal_on(files, damaged, whole)
+    assert identity(damaged).store_id != before
+    store = open_store(damaged)
+    assert committed <= store.end_position <= lost
+    store.close()
+    assert any((damaged / "dropped").iterdir())
+
+
+def test_queues_that_cannot_be_read_are_derived_again(pair: tuple[Path, Path]) -> None:
+    damaged, whole = pair
+    files, path = BadFiles(), f"{damaged}/consumequeue/A/0/{0:020d}"
+    files.lose(path, 0)
+    note_damage(FILES, str(damaged), StoreDamaged(path, 0, "units cannot be read", str(damaged)))
+    heal_on(files, damaged, whole)
+    assert content(damaged) == content(whole)
 
 
 async def test_what_was_not_committed_behind_damage_does_not_stand_against_what_was(tmp_path: Path) -> None:
