@@ -12,6 +12,7 @@ child at a time; (3) connections are taken exactly while no child says that it a
 after its last child, whatever was reported. Times are milliseconds on CLOCK_BOOTTIME.
 """
 
+import signal
 from enum import Enum
 
 from logherd_guardian.backoff import CANNOT_START, RestartDelays
@@ -227,7 +228,14 @@ class Machine:
 
 def _told(status: int) -> str:
     if status < 0:
-        return f"signal={-status}"
+        return _told_signal(-status)
     if status in CANNOT_START:
         return f"code={status}, which means that it cannot start"
     return f"code={status}"
+
+
+def _told_signal(number: int) -> str:
+    try:
+        return f"signal={number} ({signal.Signals(number).name})"
+    except ValueError:  # one of the real-time signals
+        return f"signal={number}"

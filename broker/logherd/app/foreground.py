@@ -1,6 +1,7 @@
 """One process from start to exit code: signals, the ready file, failures. The same for brokers and controllers."""
 
 import asyncio
+import faulthandler
 import gc
 import json
 import logging
@@ -70,6 +71,7 @@ def run_server(kind: str, start: Start, log: LogOptions, *, ready_file: Path | N
     nobody has told it to stop.
     """
     configure(sys.stderr, style=log.format, level=logging.getLevelNamesMapping()[log.level.upper()])
+    faulthandler.enable()  # SIGBUS, SIGSEGV and the like: where each thread was, to stderr; costs nothing until then
     # The writer thread needs the interpreter for a moment after each flush; the default of 5 ms would be the latency.
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     code = uvloop.run(_main(kind, start, ready_file))

@@ -2,9 +2,13 @@
 
 import asyncio
 import gc
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -70,3 +74,29 @@ def test_who_was_told_to_stop_does_not_become_the_next_process(at_once: bool) ->
 
 def test_who_fails_by_itself_becomes_the_process_that_deals_with_it() -> None:
     assert code_of(Failing(at_once=True), signalled=False) == EXEC
+
+
+_TOUCHES_WHAT_IS_GONE = """
+import mmap, sys
+from logherd.app.foreground import run_server
+from logherd.settings.options import LogOptions
+
+async def start(lent, failed):
+    with open(sys.argv[1], "r+b") as file:
+        file.truncate(4096)
+        mapping = mmap.mmap(file.fileno(), 4096)
+        file.truncate(0)
+        return mapping[0]
+
+run_server("broker", start, LogOptions(level="info", format="text"), ready_file=None)
+"""
+
+
+def test_a_process_that_a_signal_ends_says_where_it_was(tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+    command = [sys.executable, "-c", _TOUCHES_WHAT_IS_GONE, str(tmp_path / "f")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(command, env=env, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert ended.returncode == -signal.SIGBUS
+    assert "Bus error" in ended.stderr
+    assert "in start" in ended.stderr

@@ -43,7 +43,15 @@ def test_a_death_is_reported_and_connections_taken_before_the_next_start() -> No
     assert life(Exited(-9, known()), TICK) == [Report(Exit(WHO, name)), Take(on=True)]
     assert life(Tick(), 49) == []
     assert life(Tick(), 1) == [Spawn()]
-    assert life.said[-2:] == ["the child has exited: signal=9", "next start in 50 ms"]
+    assert life.said[-2:] == ["the child has exited: signal=9 (SIGKILL)", "next start in 50 ms"]
+
+
+@pytest.mark.parametrize(("number", "told"), [(7, "signal=7 (SIGBUS)"), (40, "signal=40")])
+def test_a_signal_that_ended_the_child_is_told_by_name_if_it_has_one(number: int, told: str) -> None:
+    life = Life()
+    life.serve()
+    life(Exited(-number, known()))
+    assert f"the child has exited: {told}" in life.said
 
 
 def test_each_exit_is_reported_with_its_own_incarnation() -> None:
