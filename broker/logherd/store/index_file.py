@@ -17,7 +17,9 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from struct import Struct
 
+from logherd.store.errors import StoreDamaged
 from logherd.store.files import File, Files
+from logherd.store.readable import is_unreadable
 
 __all__ = ["ENTRY_SIZE", "HEADER_SIZE", "IndexFile", "index_name", "index_timestamp"]
 
@@ -44,23 +46,26 @@ def index_timestamp(name: str) -> int | None:
 
 
 class IndexFile:
-    """An open index file; `name` is its name as a number, `count` the number of the next entry."""
+    """An open index file; `name` is its name as a number, `count` the number of the next entry.
+
+    Only who writes it has a mapping: what a disk cannot read would end a process there.
+    """
 
     __slots__ = (
         "_entries_at", "_view", "_words", "begin_position", "begin_timestamp", "count", "end_position",
         "end_timestamp", "file", "name", "path", "used_slots",
     )  # fmt: skip
 
-    def __init__(self, path: str, name: int, file: File, *, slots: int, view: memoryview) -> None:
+    def __init__(self, path: str, name: int, file: File, *, slots: int, header: bytes, view: memoryview) -> None:
         self.path = path
         self.name = name
         self.file = file
         self._entries_at = HEADER_SIZE + 4 * slots
         self._view = view
-        self._words = view[HEADER_SIZE : HEADER_SIZE + 4 * slots].cast("I")
+        self._words = view[HEADER_SIZE:].cast("I")
         (
             self.begin_timestamp, self.end_timestamp, self.begin_position, self.end_position, self.used_slots, count
-        ) = _HEADER.unpack_from(view)  # fmt: skip
+        ) = _HEADER.unpack(header)  # fmt: skip
         self.count = max(count, 1)
 
     @classmethod
@@ -75,11 +80,12 @@ class IndexFile:
         try:
             if writable and file.size() < size:
                 file.allocate(size)
-            view = file.map_writable(size) if writable else file.map(size)
+            header = file.read(0, HEADER_SIZE).ljust(HEADER_SIZE, b"\0")
+            view = file.map_writable(size) if writable else memoryview(b"")
         except OSError:
             file.close()
             raise
-        return cls(path, name, file, slots=slots, view=view)
+        return cls(path, name, file, slots=slots, header=header, view=view)
 
     def close(self) -> None:
         """Let go of both descriptors, the file's and the mapping's; what the header said is kept."""
@@ -167,14 +173,17 @@ class IndexFile:
     def find(self, key_hash: int, begin: int, end: int) -> Iterator[int | None]:
         """Positions of records whose key has this hash and that may have been stored in [begin, end] (ms), newest
         first; None for every other entry that was looked at. The file knows seconds, and counts none before its begin.
+
+        Raises: StoreDamaged for what the disk does not give; OSError.
         """
-        number: int = _I32.unpack_from(self._view, HEADER_SIZE + 4 * (key_hash % len(self._words)))[0]
+        slots = (self._entries_at - HEADER_SIZE) // 4
+        number: int = _I32.unpack(self._read(HEADER_SIZE + 4 * (key_hash % slots), 4))[0]
         first, piece = number + 1, b""
         while number > 0:
             if number < first:  # entries of a key that many messages have lie close together
                 first = max(1, number + 1 - _PIECE_ENTRIES)
                 length = (number + 1 - first) * ENTRY_SIZE
-                piece = self.file.read(self._entries_at + first * ENTRY_SIZE, length).ljust(length, b"\0")
+                piece = self._read(self._entries_at + first * ENTRY_SIZE, length)
             found_hash, position, seconds, previous = _ENTRY.unpack_from(piece, (number - first) * ENTRY_SIZE)
             stored = self.begin_timestamp + 1000 * seconds
             early, late = seconds and stored > end, seconds < _SECONDS_MAX and stored + 1000 <= begin
@@ -182,6 +191,15 @@ class IndexFile:
             if previous >= number:  # a chain only ever goes back
                 return
             number = previous
+
+    def _read(self, at: int, size: int) -> bytes:
+        try:
+            return self.file.read(at, size).ljust(size, b"\0")
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+            root = self.path.removesuffix(f"/index/{self.name:017d}")
+            raise StoreDamaged(self.path, at, f"it cannot be read: {error.strerror}", root) from error
 
     def size_needed(self, count: int) -> int:
         """Length of a file whose next entry is `count`."""

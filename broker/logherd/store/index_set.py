@@ -1,7 +1,7 @@
 """All files of the key index: adding entries on the writer thread, looking keys up on the owner thread.
 
-The writer has the newest file open, and the owner, for itself, the newest few in which it has looked; each takes two
-descriptors. There may be very many files, as there are many keys and a setting says how few are in each.
+The writer has the newest file open, which takes two descriptors, and the owner, for itself, the newest few in which it
+has looked. There may be very many files, as there are many keys and a setting says how few are in each.
 """
 
 from array import array
@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from logherd.store.background import Task
 from logherd.store.checkpoint import Checkpoint
 from logherd.store.files import Files
-from logherd.store.index_file import IndexFile, index_name, index_timestamp
+from logherd.store.index_file import HEADER_SIZE, IndexFile, index_name, index_timestamp
 from logherd.store.key_index import PENDING
+from logherd.store.readable import Readable, Unreadable, is_unreadable
 from logherd.store.writer import LogWriter, patiently, with_descriptor
 
 __all__ = ["INDEX_FILES_OPEN_MAX", "IndexDamaged", "IndexSet", "index_directory"]
@@ -72,14 +73,29 @@ class IndexSet:
             size = self._files.size(f"{self._directory}/{name:017d}") or 0
             if size < 40 + 4 * self._slots + (count * 20 if count > 1 else 0):
                 raise IndexDamaged(f"index file {name:017d} has {size} bytes, too few for {count} entries")
-            file = IndexFile.open(self._files, self._directory, name, slots=self._slots, writable=newest)
-            self.files.append(file)
+            file = self._load_file(name, writable=newest, suspect=not checkpoint.closed)
             if file.count < count or (count > 1 and not file.begin_timestamp):
                 raise IndexDamaged(f"index file {name:017d} has no header for {count} entries")
             if newest:
                 file.restart(checkpoint.index_count, checkpoint.index_used_slots)
             else:
                 file.close()
+
+    def _load_file(self, name: int, *, writable: bool, suspect: bool) -> IndexFile:
+        """`suspect`: the process before may have ended because the disk cannot read what is mapped."""
+        path, size = f"{self._directory}/{name:017d}", HEADER_SIZE + 4 * self._slots
+        try:
+            if writable and suspect:
+                _ensure_readable(self._files, path, size)
+            file = IndexFile.open(self._files, self._directory, name, slots=self._slots, writable=writable)
+        except Unreadable as error:
+            raise IndexDamaged(f"index file {name:017d}: {error}") from error
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+            raise IndexDamaged(f"index file {name:017d} cannot be read: {error.strerror}") from error
+        self.files.append(file)
+        return file
 
     def clear(self) -> None:
         """Delete all files."""
@@ -127,7 +143,7 @@ class IndexSet:
         )  # fmt: skip
 
     def find(self, key_hash: int, begin: int, end: int) -> Iterator[int | None]:
-        """See IndexFile.find, over all files. Owner thread. Raises: OSError."""
+        """See IndexFile.find, over all files. Owner thread. Raises: StoreDamaged, OSError."""
         files = self.files[::-1]
         for name in set(self._looked_in).difference(file.name for file in files[:_KEPT_OPEN]):
             self._looked_in.pop(name).close()
@@ -165,6 +181,15 @@ class IndexSet:
             file.close()
         self.files = []
         self._looked_in = {}
+
+
+def _ensure_readable(files: Files, path: str, size: int) -> None:
+    """Raises: Unreadable, OSError."""
+    file = files.open(path)
+    try:
+        Readable(file, size).ensure(0, size)
+    finally:
+        file.close()
 
 
 def _name_entries(file: IndexFile, overlay: dict[int, int]) -> Task:

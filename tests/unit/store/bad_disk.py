@@ -68,12 +68,14 @@ class _BadFile:
         self._file.write(at, parts)
 
     def map(self, size: int) -> memoryview:
-        # Private and writable only so that its address can be had.
-        mapping = mmap.mmap(self._file._descriptor, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+        return self.map_writable(size).toreadonly()
+
+    def map_writable(self, size: int) -> memoryview:
+        mapping = mmap.mmap(self._file._descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
         for block in self._lost(0, size):
             assert _libc.mprotect(ctypes.c_void_p(address + block * BLOCK), BLOCK, 0) == 0
-        return memoryview(mapping).toreadonly()
+        return memoryview(mapping)
 
     def _lost(self, at: int, end: int) -> list[int]:
         lost = [block for path, block in self._files.lost if path == self._path]

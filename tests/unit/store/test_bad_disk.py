@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import replace as replace_options
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from logherd.store.repair import repair_files
 from logherd.store.scrub import Scrub
 from logherd.store.tools import repair, verify
 from unit.store.bad_disk import BLOCK, BadFiles, survives
-from unit.store.helpers import SimClock, append, bodies
+from unit.store.helpers import SimClock, append, bodies, flush, settle
 
 SEGMENT = 1 << 16
 OPTIONS = StoreOptions(
@@ -28,7 +29,8 @@ OPTIONS = StoreOptions(
     derived=DerivedOptions(queue_file_units=64, index_slots=64, index_entries=1000, interval_ms=0),
     retention=RetentionOptions(age_ms=None),
 )  # fmt: skip
-ALONE = StoreOptions(log=OPTIONS.log, derived=OPTIONS.derived, retention=OPTIONS.retention)
+KEYS = replace_options(OPTIONS, derived=DerivedOptions(queue_file_units=64, index_slots=2500, index_entries=1000,
+                                                       interval_ms=0))  # fmt: skip
 
 
 def open_store(root: Path, files: BadFiles, options: StoreOptions = OPTIONS) -> MessageStore:
@@ -361,6 +363,70 @@ def test_units_that_are_lost_are_damage_and_are_derived_again(tmp_path: Path) ->
         store.advance(store.end_position)
         assert len(bodies(store, "A")) == 350
         store.close()
+
+    survives(run)
+
+
+def index_of(root: Path) -> list[str]:
+    return sorted(str(path) for path in (root / "index").iterdir())
+
+
+def filled_with_keys(root: Path) -> str:
+    """A store with two files of an index; the path of the older one."""
+    store = open_store(root, BadFiles(), KEYS)
+    for number in range(1500):
+        append(store, "A", properties=b"KEYS\x01k%d\x02" % number, at=1000 + number)
+        if number % 100 == 0:
+            flush(store)
+            settle(store)
+    flush(store)
+    settle(store)
+    store.close()
+    assert len(index_of(root)) == 2
+    return index_of(root)[0]
+
+
+def found_by_key(store: MessageStore, number: int) -> list[int]:
+    return store.query_index("A", f"k{number}", max_count=9, begin=0, end=1 << 40)
+
+
+@pytest.mark.parametrize(
+    ("newest", "block", "at_once"),
+    [(False, 0, True), (False, 1, False), (False, 2, False), (False, 6, False),
+     (True, 0, True), (True, 1, True), (True, 2, True), (True, 3, False)],
+)  # fmt: skip
+def test_an_index_that_is_lost_is_damage_and_is_derived_again(
+    tmp_path: Path, newest: bool, block: int, at_once: bool
+) -> None:
+    """Header and slots, slots, and entries. Slots that are mapped for writing are looked at after a crash."""
+    path = filled_with_keys(tmp_path)
+    if newest:
+        path = index_of(tmp_path)[1]
+        killed(tmp_path)
+
+    def run() -> None:
+        files = BadFiles()
+        files.lose(path, block * BLOCK)
+        (row,) = [row for row in verify(tmp_path, files).rows if row.problems]
+        assert (row.path, row.problems) == (path, [f"byte {block * BLOCK} cannot be read: Input/output error"])
+        store = open_store(tmp_path, files, KEYS)
+        store.advance(store.end_position)
+        missed = list[StoreDamaged]()
+        for number in range(1500):
+            try:
+                assert len(found_by_key(store, number)) == 1
+            except StoreDamaged as error:
+                missed.append(error)
+        assert bool(missed) != at_once
+        assert {error.path for error in missed} <= {path}
+        store.close()
+        if missed:
+            repair_files(files, str(tmp_path), apply=True, derive=True)
+            store = open_store(tmp_path, files, KEYS)
+            store.advance(store.end_position)
+            assert all(len(found_by_key(store, number)) == 1 for number in range(1500))
+            store.close()
+        assert not files.lost
 
     survives(run)
 
