@@ -64,6 +64,12 @@ class Readable:
             self._go_on()
         return self._to
 
+    def ensure_block_before(self, at: int) -> None:
+        """The same of what lies in one block with byte `at`, before it. Raises: Unreadable, OSError."""
+        block = max(self._file.block_bytes(), _BLOCK_BYTES)
+        if at % block:
+            self.ensure(at - at % block, at)
+
     def _go_on(self) -> None:
         """Read a piece more. Raises: Unreadable if nothing of it was readable."""
         at = self._to

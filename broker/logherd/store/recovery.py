@@ -27,7 +27,7 @@ from logherd.store.format_file import (
 )
 from logherd.store.log import CommitLog
 from logherd.store.options import StoreOptions
-from logherd.store.readable import is_unreadable
+from logherd.store.readable import Unreadable, is_unreadable
 from logherd.store.recovery_rows import (
     STORE_ROWS,
     TAIL_ROWS,
@@ -164,6 +164,7 @@ def find_tail(segments: list[Segment], checkpoint: Checkpoint, root: str) -> Tai
         if segment.end <= start:
             continue
         at = max(start - segment.start, 0)
+        _ensure_block_before(segment, at, root)
         for found in scan_records(segment.view, segment.start, at, checkpoint.bare_end, segment.readable):
             if isinstance(found, ScanEnd):
                 position, reason = segment.start + found.offset, found.reason or ""
@@ -184,6 +185,17 @@ def find_tail(segments: list[Segment], checkpoint: Checkpoint, root: str) -> Tai
             f"{checkpoint.flushed}; behind it: {behind.value}, up to {end})", root,
         )  # fmt: skip
     return Tail(row, position, end, reason)
+
+
+def _ensure_block_before(segment: Segment, at: int, root: str) -> None:
+    """What is written at byte `at` next, or cut there, goes into a block with records, which must not be lost by it.
+
+    Raises: StoreDamaged.
+    """
+    try:
+        segment.readable.ensure_block_before(at)
+    except Unreadable as error:
+        raise StoreDamaged(segment.path, error.at, f"{error}; records were flushed there", root) from error
 
 
 def recover(root: str, options: StoreOptions, files: Files, *, clock: Clock) -> Recovered:

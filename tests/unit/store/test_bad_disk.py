@@ -227,6 +227,49 @@ def test_opening_refuses_what_was_flushed_and_cannot_be_read(tmp_path: Path) -> 
     survives(run)
 
 
+@pytest.mark.parametrize("by_crash", [False, True])
+def test_opening_refuses_an_end_whose_block_holds_records_that_are_lost(tmp_path: Path, by_crash: bool) -> None:
+    """Opening reads only from the end on; but the next message goes into the same block."""
+    filled(tmp_path)
+    end = replica_checkpoint(BadFiles(), str(tmp_path)).flushed
+    assert end % BLOCK
+    if by_crash:
+        killed(tmp_path)
+    before = log_of(tmp_path)
+
+    def run() -> None:
+        files = BadFiles()
+        files.lose(file_of(tmp_path, end), end % SEGMENT)
+        with pytest.raises(StoreDamaged, match=f"byte {end % SEGMENT - end % BLOCK} cannot be read"):
+            open_store(tmp_path, files)
+        assert files.lost
+
+    survives(run)
+    assert log_of(tmp_path) == before
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_zeros_behind_the_end_that_are_lost_are_written_over_after_a_crash(tmp_path: Path, blocks: int) -> None:
+    """A message whose end would lie there ends the process: the system reads the rest of that block. The next one mends
+    it."""
+    filled(tmp_path)
+    end = replica_checkpoint(BadFiles(), str(tmp_path)).flushed
+    killed(tmp_path)
+    assert end % SEGMENT < SEGMENT - 3 * BLOCK
+    with Path(file_of(tmp_path, end)).open("r+b") as file:  # as is done ahead of messages; a hole is on no disk
+        file.seek(end % SEGMENT)
+        file.write(bytes(SEGMENT - end % SEGMENT))
+
+    def run() -> None:
+        files = BadFiles()
+        files.lose(file_of(tmp_path, end), end % SEGMENT + blocks * BLOCK)
+        store = open_store(tmp_path, files)
+        assert (store.end_position, files.lost) == (end, set())
+        store.close()
+
+    survives(run)
+
+
 def test_a_torn_end_that_cannot_be_read_is_cut(tmp_path: Path) -> None:
     """Power that went during the write of a sector may leave one that no checksum of the disk's fits."""
     filled(tmp_path)

@@ -203,6 +203,17 @@ def test_what_the_disk_cannot_read_is_fetched_and_written_over(pair: tuple[Path,
     assert identity(damaged).store_id == before
 
 
+def test_the_block_at_the_end_of_the_log_is_written_over_too(pair: tuple[Path, Path]) -> None:
+    damaged, whole = pair
+    before, files = identity(damaged).store_id, BadFiles()
+    end = survey(FILES, str(whole)).committed
+    assert end % BLOCK
+    files.lose(f"{damaged}/commitlog/{end - end % SEGMENT:020d}", end % SEGMENT)
+    heal_on(files, damaged, whole)
+    assert content(damaged) == content(whole)
+    assert identity(damaged).store_id == before
+
+
 def test_what_is_not_committed_and_cannot_be_read_ends_the_log_under_another_name(tmp_path: Path) -> None:
     damaged, whole = filled(tmp_path / "damaged", uncommitted=120), filled(tmp_path / "whole", more=10)
     before, files = identity(damaged).store_id, BadFiles()
