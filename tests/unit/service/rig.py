@@ -63,7 +63,7 @@ class Rig:
             options=pulls or PullOptions(),
         )  # fmt: skip
         self.offsets = OffsetsHandler(
-            self.store, self.metadata, rules, broker_name=BROKER, on_reset=self.pull.look_again
+            self.store, self.metadata, rules, broker_name=BROKER, on_reset=self.pull.committed
         )
         self.replies = ReplyHandler(
             self.store, self.targets, self.registry, clock=self.clock, stamper=stamper, options=options

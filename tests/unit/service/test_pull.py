@@ -128,7 +128,8 @@ def test_beyond_the_end_is_21_to_the_end(rig: Rig) -> None:
 
 def test_a_queue_without_messages_is_19_at_its_start_and_21_elsewhere(rig: Rig) -> None:
     assert ends(pulled(rig, 0)) == (19, 0, 0, 0)
-    assert ends(pulled(rig, 7)) == (21, 0, 0, 0)
+    for flags in (SUBSCRIPTION, SUBSCRIPTION | SUSPEND):
+        assert ends(pulled(rig, 7, sysFlag=flags)) == (21, 0, 0, 0)
     assert pulled(rig, 0).remark == "NO_MESSAGE_IN_QUEUE"
 
 
@@ -214,13 +215,21 @@ def test_a_broadcasting_group_pulls_like_others(rig: Rig) -> None:
     assert pulled(rig, 0, sysFlag=0).code == 0
 
 
+def test_a_group_that_may_not_broadcast_consumes_in_turn_like_others(rig: Rig) -> None:
+    send(rig)
+    rig.metadata.groups.put(GroupConfig("billing", broadcast_enabled=False))
+    subscribe(rig, model="CLUSTERING")
+    assert pulled(rig, 0, sysFlag=0).code == 0
+
+
 def test_an_unknown_group_is_made_or_26(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "made")
     assert pulled(rig, consumerGroup="fresh", topic="nothing").code == 17
     assert rig.metadata.groups.get("fresh") == GroupConfig("fresh")
     strict = Rig(tmp_path / "strict", pulls=PullOptions(auto_create_groups=False))
     refused(strict, 26, "group fresh does not exist", consumerGroup="fresh")
-    refused(strict, 17, "topic 'nothing'", consumerGroup="TOOLS_CONSUMER", topic="nothing")
+    for group in ("TOOLS_CONSUMER", "CID_RMQ_SYS_REVIVE_GROUP"):
+        refused(strict, 17, "topic 'nothing'", consumerGroup=group, topic="nothing")
 
 
 @pytest.mark.parametrize("group", ["", "a b", "g" * 256])
@@ -230,6 +239,7 @@ def test_a_wrong_group_name_is_29(rig: Rig, group: str) -> None:
 
 def test_a_missing_topic_is_17(rig: Rig) -> None:
     refused(rig, 17, "topic 'nothing' does not exist", topic="nothing")
+    refused(rig, 17, "topic 'nothing' does not exist", topic="nothing", sysFlag=0)
 
 
 def test_the_brokers_own_topic_is_no_topic_to_consumers(rig: Rig) -> None:
@@ -239,6 +249,14 @@ def test_the_brokers_own_topic_is_no_topic_to_consumers(rig: Rig) -> None:
 @pytest.mark.parametrize("queue", [-1, 4, 2**31 - 1])
 def test_a_queue_the_topic_does_not_have_is_29(rig: Rig, queue: int) -> None:
     refused(rig, 29, f"queueId is {queue}, topic orders has read queues 0 to 3", queueId=queue)
+
+
+@pytest.mark.parametrize(("read", "write"), [(2, 4), (4, 2)])
+def test_the_queues_to_read_count_and_not_those_to_write(rig: Rig, read: int, write: int) -> None:
+    """They differ while an operator adds queues, or takes some away and lets consumers empty them."""
+    rig.metadata.topics.put(TopicConfig("orders", read, write))
+    assert pulled(rig, queueId=read - 1).code == 19
+    refused(rig, 29, f"has read queues 0 to {read - 1}", queueId=read)
 
 
 def test_no_long_expression_is_kept() -> None:
@@ -283,11 +301,31 @@ def test_a_pull_commits_its_offset_when_the_bit_says_so(rig: Rig) -> None:
     send(rig, "A", "A", "A")
     pulled(rig, 3, commitOffset=2)
     assert rig.metadata.offsets.get("billing", "orders", 0) is None
-    pulled(rig, 3, commitOffset=2, sysFlag=SUBSCRIPTION | COMMIT)
+    for offset in (0, 2):
+        pulled(rig, 3, commitOffset=offset, sysFlag=SUBSCRIPTION | COMMIT)
+        assert rig.metadata.offsets.get("billing", "orders", 0) == offset
+
+
+@pytest.mark.parametrize("offset", [-1, 4])
+def test_an_offset_outside_the_queue_is_not_taken_and_the_pull_is_answered_all_the_same(rig: Rig, offset: int) -> None:
+    send(rig, "A", "A", "A")
+    rig.metadata.offsets.commit("billing", "orders", 0, 2)
+    assert ends(pulled(rig, 1, commitOffset=offset, sysFlag=SUBSCRIPTION | COMMIT)) == (0, 3, 0, 3)
     assert rig.metadata.offsets.get("billing", "orders", 0) == 2
-    pulled(rig, 3, commitOffset=-1, sysFlag=SUBSCRIPTION | COMMIT)
-    pulled(rig, 3, commitOffset=4, sysFlag=SUBSCRIPTION | COMMIT)
+
+
+def test_a_pull_over_an_old_connection_of_its_client_takes_no_offset_back(rig: Rig) -> None:
+    send(rig, "A", "A", "A")
+    old, new = rig.session, FakeSession(id=77)
+    subscribe(rig)
+    rig.metadata.offsets.commit("billing", "orders", 0, 2)
+    rig.session = new
+    subscribe(rig)
+    late = pull_header(1, commitOffset=1, sysFlag=SUBSCRIPTION | COMMIT)
+    assert rig.ask(PULL, late, session=old).code == 0
     assert rig.metadata.offsets.get("billing", "orders", 0) == 2
+    rig.ask(PULL, late, session=new)
+    assert rig.metadata.offsets.get("billing", "orders", 0) == 1
 
 
 def test_a_reset_moves_the_next_pull_once_and_durably(rig: Rig) -> None:
@@ -301,6 +339,16 @@ def test_a_reset_moves_the_next_pull_once_and_durably(rig: Rig) -> None:
     rig.end_pass()
     assert ends(pulled(rig, 1)) == (0, 3, 0, 3)
     assert pulled(rig, 3, consumerGroup="others").code == 19
+
+
+def test_a_reset_leads_a_consumer_past_what_cannot_be_read(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(*_: object, **__: object) -> None:
+        raise StoreDamaged("commitlog/0", 7, "it differs", ".")
+
+    send(rig, "A", "A", "A")
+    monkeypatch.setattr(MessageStore, "read", damaged)
+    rig.metadata.offsets.reset("billing", "orders", {0: 2})
+    assert ends(pulled(rig, 0)) == (21, 2, 0, 3)
 
 
 # ---- long polling
@@ -356,7 +404,7 @@ def test_what_waits_with_a_long_expression_takes_little_more_room_than_that(rig:
     expression = "||".join(f"t{number}" for number in range(3000))
     session = parked(rig, 1, subscription=expression)
     [waiter] = rig.pull.hold._waiters.values()
-    assert getsizeof(waiter.tag_codes) < 2 * len(expression)
+    assert getsizeof(waiter.tag_codes) < len(expression)
     send(rig, "y")
     assert session.replies == []
     send(rig, "t2999")
@@ -418,7 +466,11 @@ def test_at_its_deadline_a_pull_moves_on_over_what_it_did_not_want(rig: Rig) -> 
 
 def test_a_client_cannot_park_for_ever(rig: Rig) -> None:
     session = parked(rig, 0, suspendTimeoutMillis=2**62)
-    rig.clock.advance(60_000)
+    for milliseconds in (5_000, 5_000, 49_999):
+        rig.clock.advance(milliseconds)
+        rig.pull.tick()
+        assert session.replies == []
+    rig.clock.advance(1)
     rig.pull.tick()
     assert told(session).code == 19
 
@@ -437,6 +489,48 @@ def test_a_wake_that_was_missed_is_made_up_for_by_the_recheck(rig: Rig) -> None:
     rig.clock.advance(1)
     rig.pull.tick()
     assert told(session).code == 0
+
+
+def test_who_waits_is_sent_on_when_what_came_for_it_is_deleted_already(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, queue = parked(rig, 0), rig.store.queue("orders", 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(rig.pull, "committed", lambda _: None)
+        send(rig, "A", "A")
+    queue._min_offset = 1  # as retention leaves it
+    rig.pull.committed([queue])
+    assert ends(told(session)) == (21, 1, 1, 2)
+
+
+def test_who_waits_gets_as_many_messages_as_it_asked_for(rig: Rig) -> None:
+    session = parked(rig, 0, maxMsgNums=2)
+    for _ in range(3):
+        rig.request(310, short_header(), b"x")
+    rig.end_pass()
+    assert ends(told(session)) == (0, 2, 0, 3)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_who_waits_for_a_topic_that_is_deleted_is_told_within_seconds(rig: Rig, again: bool) -> None:
+    """The new queues of a topic that was made again are other ones: nothing that comes there would wake it."""
+    session = parked(rig, 0)
+    rig.metadata.topics.delete("orders")
+    rig.store.delete_topic("orders")
+    if again:
+        rig.metadata.topics.put(TopicConfig("orders"))
+        send(rig)
+    rig.clock.advance(5_000)
+    rig.pull.tick()
+    assert told(session).code == 19
+    assert pulled(rig, 0).code == (0 if again else 17)
+
+
+def test_all_who_wait_are_told_to_look_again_by_a_broker_that_leads_no_more(rig: Rig) -> None:
+    sessions = [parked(rig, 0), parked(rig, 0, queueId=1)]
+    rig.pull.let_go()
+    assert [ends(told(session)) for session in sessions] == [(19, 0, 0, 0)] * 2
+    assert len(rig.pull.hold) == 0
 
 
 def test_who_waits_is_not_left_behind_by_more_messages_than_one_look_passes(rig: Rig) -> None:
@@ -496,7 +590,7 @@ def test_a_reset_lets_a_waiting_pull_go_so_that_the_next_is_moved(rig: Rig) -> N
     send(rig, "A", "A")
     session, other = parked(rig, 2), parked(rig, 2, consumerGroup="others")
     rig.metadata.offsets.reset("billing", "orders", {0: 0})
-    rig.pull.look_again([rig.store.queue("orders", 0)])
+    rig.pull.committed([rig.store.queue("orders", 0)])
     assert ends(told(session)) == (19, 2, 0, 2)
     assert other.replies == []
     assert ends(pulled(rig, 2)) == (21, 0, 0, 2)
@@ -526,13 +620,21 @@ def test_the_handler_says_that_it_parked(rig: Rig) -> None:
 
 def test_pulls_are_counted_by_group_and_topic(rig: Rig) -> None:
     send(rig, "A", "A")
-    pulled(rig, 0)
+    size = len(pulled(rig, 0).body)
     pulled(rig, 2)
-    rig.clock.advance(10_000)
+    session = parked(rig, 2)
+    send(rig, "A")
+    size += len(told(session).body)
+    parked(rig, 3)
+    assert rig.stats.pulls == (2, 1)
+    rig.clock.advance(15_000)
+    rig.pull.tick()
+    assert rig.stats.pulls == (2, 2)
     rig.stats.tick(10_000, rig.clock.wall)
-    view = rig.stats.view("GROUP_GET_NUMS", "orders@billing", cluster=CLUSTER)
-    assert view is not None
-    assert view.minute.sum == 2
+    for kind, total in (("GROUP_GET_NUMS", 3), ("GROUP_GET_SIZE", size)):
+        view = rig.stats.view(kind, "orders@billing", cluster=CLUSTER)
+        assert view is not None
+        assert view.minute.sum == total
 
 
 def test_snapshots_of_metadata_wake_nobody(tmp_path: Path) -> None:

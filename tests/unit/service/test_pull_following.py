@@ -39,10 +39,14 @@ class Follower:
         return self.pulls.answer(Frame(RequestCode.PULL_MESSAGE, 7, ext=ext))
 
     def beat(self, session: FakeSession, tags: str, *, version: int = 5, client: str = "c") -> None:
-        subscription = Subscription(topic="orders", expression=tags, tags=tags.split("||"), version=version)
-        consumer = ConsumerData(group="billing", subscriptions=[subscription])
-        body = encode_body(Heartbeat(client_id=client, consumers=[consumer]))
+        body = heartbeat_of(tags, version=version, client=client)
         self.pulls.note(session, Frame(RequestCode.HEART_BEAT, 1, body=body))
+
+
+def heartbeat_of(tags: str, *, version: int = 5, client: str = "c") -> bytes:
+    subscription = Subscription(topic="orders", expression=tags, tags=tags.split("||"), version=version)
+    consumer = ConsumerData(group="billing", subscriptions=[subscription])
+    return encode_body(Heartbeat(client_id=client, consumers=[consumer]))
 
 
 @pytest.fixture
@@ -63,6 +67,7 @@ def test_committed_messages_are_answered_here(follower: Follower) -> None:
     reply, commit = answered
     assert isinstance(reply.header, dict)
     assert (reply.code, reply.header["nextBeginOffset"], reply.header["maxOffset"]) == (0, "4", "4")
+    assert reply.remark == "FOUND"
     assert len(decode_all(list(reply.body))) == 3  # type: ignore[arg-type]
     assert commit is None
     assert follower.pulls.served == 1
@@ -104,6 +109,7 @@ def test_whatever_is_no_answer_with_messages_is_the_leaders_to_say(
     follower: Follower, fields: dict[str, object]
 ) -> None:
     assert follower.pull(**fields) is None  # type: ignore[arg-type]
+    assert follower.rig.store.find_queue("orders", 1) is None, "nothing is made for who asks"
 
 
 def test_a_group_that_may_not_consume_and_a_reset_are_the_leaders_to_tell(follower: Follower) -> None:
@@ -114,6 +120,14 @@ def test_a_group_that_may_not_consume_and_a_reset_are_the_leaders_to_tell(follow
     assert follower.pull(0) is not None
     rig.metadata.offsets.reset("billing", "orders", {0: 2})
     assert follower.pull(0) is None
+
+
+@pytest.mark.parametrize("topic", [TopicConfig("orders", 1, 2), TopicConfig("orders", 2, 2, permission=2)])
+def test_what_a_topic_does_not_let_be_read_is_the_leaders_to_refuse(follower: Follower, topic: TopicConfig) -> None:
+    send(follower.rig, queue=1)
+    assert follower.pull(0, queueId=1) is not None
+    follower.rig.metadata.topics.put(topic)
+    assert follower.pull(0, queueId=1) is None
 
 
 def test_a_broker_that_must_not_be_read_from_reads_nothing(follower: Follower) -> None:
@@ -131,7 +145,7 @@ def test_tags_come_from_the_heartbeats_of_who_is_connected_here(follower: Follow
     follower.beat(session, "C", version=6)
     none = follower.pull(0, sysFlag=0, subVersion=6)
     assert none is not None
-    assert none[0].code == 20
+    assert (none[0].code, none[0].remark) == (20, "NO_MATCHED_MESSAGE")
     assert follower.pull(0, sysFlag=0, subVersion=7) is None, "a newer subscription than was heard of"
     follower.pulls.closed(5)
     assert follower.pull(0, sysFlag=0) is None
@@ -142,6 +156,30 @@ def test_who_begins_to_follow_hears_again_who_is_connected(follower: Follower) -
     follower.beat(session, "B")
     follower.pulls.begin([])
     assert follower.pull(0, sysFlag=0) is None
+    frame = Frame(RequestCode.HEART_BEAT, 1, body=heartbeat_of("B"))
+    follower.pulls.begin([(session, frame)])
+    assert follower.pull(0, sysFlag=0) is not None
+
+
+def test_a_group_whose_last_member_has_said_good_bye_is_forgotten(follower: Follower) -> None:
+    session = FakeSession(id=5)
+    follower.beat(session, "B")
+    for ext in ({}, {"clientID": "c", "producerGroup": "billing"}):
+        follower.pulls.note(session, Frame(RequestCode.UNREGISTER_CLIENT, 2, ext=ext))
+        assert follower.pull(0, sysFlag=0) is not None
+    left = Frame(RequestCode.UNREGISTER_CLIENT, 2, ext={"clientID": "c", "consumerGroup": "billing"})
+    follower.pulls.note(session, left)
+    assert follower.pull(0, sysFlag=0) is None
+
+
+def test_a_heartbeat_that_leaves_subscriptions_out_keeps_them(follower: Follower) -> None:
+    session = FakeSession(id=5)
+    follower.beat(session, "B")
+    short = Heartbeat(client_id="c", consumers=[ConsumerData(group="billing")], without_subscriptions=True)
+    follower.pulls.note(session, Frame(RequestCode.HEART_BEAT, 2, body=encode_body(short)))
+    answered = follower.pull(0, sysFlag=0)
+    assert answered is not None
+    assert len(decode_all(list(answered[0].body))) == 2  # type: ignore[arg-type]
 
 
 def test_an_offset_that_rides_on_a_pull_goes_to_the_leader(follower: Follower) -> None:
@@ -153,15 +191,18 @@ def test_an_offset_that_rides_on_a_pull_goes_to_the_leader(follower: Follower) -
     assert commit.flag & Flag.ONEWAY
     assert commit.ext == {"consumerGroup": "billing", "topic": "orders", "queueId": "0", "commitOffset": "2"}
     assert follower.rig.metadata.offsets.get("billing", "orders", 0) is None
+    none = follower.pull(2, sysFlag=SUBSCRIPTION | COMMIT, commitOffset=-1)
+    assert none is not None
+    assert none[1] is None
 
 
 def test_who_is_far_behind_stays_here_and_who_is_not_goes_back(tmp_path: Path) -> None:
     follower = Follower(tmp_path, behind=1 << 62)
     queue = follower.rig.store.queue("orders", 0)
-    last = follower.rig.store.unit(queue, 3)
-    assert last is not None
-    follower.pulls._behind = follower.rig.store.committed_position - last[0] + 1
-    far, near = follower.pull(0), follower.pull(3)
+    edge = follower.rig.store.unit(queue, 2)
+    assert edge is not None
+    follower.pulls._behind = follower.rig.store.committed_position - edge[0]
+    far, near = follower.pull(2), follower.pull(3)
     assert far is not None
     assert near is not None
     assert far[0].header["suggestWhichBrokerId"] == str(ME)  # type: ignore[index]
@@ -196,9 +237,11 @@ def test_a_file_that_cannot_be_opened_leaves_the_pull_to_the_leader(
     def refused(*_: object) -> None:
         raise OSError(EMFILE, "too many open files")
 
+    met: list[StoreDamaged] = []
+    follower.pulls.on_damage = met.append
     monkeypatch.setattr(follower.rig.pull, "read", refused)
     assert follower.pull(0) is None
-    assert follower.pulls.served == 0
+    assert (follower.pulls.served, met) == (0, [])
 
 
 def test_clients_that_fell_silent_on_a_connection_that_lives_are_forgotten(follower: Follower) -> None:
@@ -215,8 +258,8 @@ def test_clients_that_fell_silent_on_a_connection_that_lives_are_forgotten(follo
 def test_a_client_that_speaks_now_and_then_stays(follower: Follower) -> None:
     for number in range(10):
         follower.beat(FakeSession(1), "B")
-        follower.beat(FakeSession(2), "B", client=f"c{number}")
         follower.rig.clock.monotonic += 30_000
-    group = follower.pulls._registry.consumer_group("billing")
-    assert group is not None
-    assert "c" in group.members
+        follower.beat(FakeSession(2), "B", client=f"c{number}")
+        group = follower.pulls._registry.consumer_group("billing")
+        assert group is not None
+        assert "c" in group.members

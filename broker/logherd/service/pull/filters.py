@@ -66,7 +66,7 @@ def find_tag_codes(header: PullMessageHeader, registry: ClientRegistry, metadata
             f"subVersion is {header.subscription_version}, the newest heartbeat of group {group_name} has "
             f"{subscription.version}; it follows with the next one",
         )
-    if subscription.expression_type not in ("", _TAG):
+    if subscription.expression_type != _TAG:
         _refuse_expression(subscription.expression_type)
     return subscription.tag_codes
 

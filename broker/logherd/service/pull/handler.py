@@ -78,13 +78,10 @@ class PullHandler:
     # ---- what the app calls
 
     def committed(self, queues: Iterable[QueueLog]) -> None:
-        """Messages became visible in these queues: answer who waited for them."""
+        """Messages became visible in these queues, or something else changed for them, as a reset does: answer who
+        waited for it."""
         if len(self.hold):
             self.hold.wake(queues, self._retry)
-
-    def look_again(self, queues: Iterable[QueueLog]) -> None:
-        """Something else than messages changed for these queues, as a reset does: the same as a commit to them."""
-        self.committed(queues)
 
     def tick(self) -> None:
         """Deadlines and rechecks of parked pulls; every 100 ms or so."""
@@ -114,7 +111,7 @@ class PullHandler:
             ext["forbiddenType"] = str(error.forbidden_type)
             return Reply(error.code, ext, remark=error.remark)
         group, queue_id = header.consumer_group, header.queue_id
-        if header.sys_flag & PullFlag.COMMIT_OFFSET and header.commit_offset >= 0:
+        if header.sys_flag & PullFlag.COMMIT_OFFSET:
             self._commit(header, session)
         queue = self._store.queue(topic.name, queue_id)
         moved = self._moved_by_reset(group, queue)
@@ -165,7 +162,8 @@ class PullHandler:
         return config
 
     def _commit(self, header: PullMessageHeader, session: Session) -> None:
-        # A pull is not refused for the offset that rides on it: the consumer commits again every few seconds.
+        # A pull is not refused for the offset that rides on it, nor for none, which is -1: the consumer commits again
+        # every few seconds.
         with suppress(RequestError):
             self._rules.commit(
                 header.consumer_group, header.topic, header.queue_id, offset=header.commit_offset, session=session
