@@ -87,7 +87,7 @@ class Queries:
 
     def _units(self, queue: QueueLog, index: int, count: int, wanted: frozenset[int] | None) -> list[ConsumeQueueUnit]:
         found = []
-        for offset in range(max(index, queue.min_offset), min(index + count, queue.max_offset)):
+        for offset in range(index, index + count):
             unit = self._store.unit(queue, offset)
             if unit is not None:
                 position, size, code = unit

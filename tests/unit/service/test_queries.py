@@ -7,12 +7,13 @@ import pytest
 
 from logherd.kit.javahash import java_hash
 from logherd.model.record import decode_record
+from logherd.service import queries
 from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile, Subscription
 from logherd.service.ports import Reply
 from logherd.service.queries import Queries
 from logherd.service.routing import Role
 from logherd.wire.codes import RequestCode, ResponseCode
-from logherd.wire.headers.queries import QueryConsumeQueueHeader, QueryMessageHeader
+from logherd.wire.headers.queries import QueryConsumeQueueHeader, QueryMessageHeader, QueryMessageResponse
 from unit.service.asking import Desk, decoded
 from unit.service.client_fakes import FakeSession
 from unit.service.small_broker import SmallBroker
@@ -63,7 +64,32 @@ def test_a_query_is_limited_in_number_and_time(broker: Broker) -> None:
 
 
 def test_no_match_is_22(broker: Broker) -> None:
-    assert broker.by_key("nothing").code == ResponseCode.QUERY_NOT_FOUND
+    broker.put("T", properties=b"KEYS\x01k\x02")
+    for reply in (broker.by_key("nothing"), broker.by_key("k", most=0), broker.by_key("k", most=-1)):
+        assert reply.code == ResponseCode.QUERY_NOT_FOUND
+
+
+def test_the_newest_messages_of_a_key_come_in_the_order_of_the_log(broker: Broker) -> None:
+    """However many are asked for; of a unique key, which only repeated sends share, the client asks for too few."""
+    for number in range(70):
+        broker.put("T", body=b"%d" % number, properties=b"KEYS\x01k\x02UNIQ_KEY\x01U\x02")
+    newest = [b"%d" % number for number in range(70)]
+    assert bodies(broker.by_key("k", most=3)) == newest[-3:]
+    assert bodies(broker.by_key("k", most=1_000)) == newest[-64:]
+    assert bodies(broker.by_key("U", unique=True, most=1)) == newest[-32:]
+    told = broker.by_key("k", end=1 << 50).header
+    assert isinstance(told, QueryMessageResponse)
+    assert (told.index_timestamp, told.index_position) == (1 << 50, broker.store.committed_position)
+
+
+def test_an_answer_with_messages_of_a_key_is_bounded_in_bytes_and_has_at_least_one(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for size in (3000, 600, 600, 600):
+        broker.put("T", body=b"x" * size, properties=b"KEYS\x01k\x02")
+    monkeypatch.setattr(queries, "BODY_BYTES_MAX", 2000)
+    assert [len(body) for body in bodies(broker.by_key("k"))] == [3000]
+    assert [len(body) for body in bodies(broker.by_key("k", most=3))] == [600, 600]
 
 
 def test_a_message_is_found_by_its_position_only(broker: Broker) -> None:
@@ -99,6 +125,26 @@ def test_units_for_a_group_that_is_not_online_say_so(broker: Broker) -> None:
     told = decoded(broker.desk.ask(RequestCode.QUERY_CONSUME_QUEUE, header))
     assert isinstance(told, dict)
     assert (told["queueData"], told["filterData"]) == ([], "g@T is not online!")
+
+
+def test_units_are_listed_from_where_it_was_asked_and_no_more_than_asked(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions = [broker.put("T") for _ in range(5)]
+    broker.store.queue("T", 0)._min_offset = 1  # as retention leaves it
+
+    def listed(index: int, count: int) -> list[int]:
+        header = QueryConsumeQueueHeader(topic="T", queue_id=0, index=index, count=count)
+        told = decoded(broker.desk.ask(RequestCode.QUERY_CONSUME_QUEUE, header))
+        assert isinstance(told, dict)
+        assert not told.keys() & {"filterData", "subscriptionData"}
+        assert all(unit["eval"] for unit in told["queueData"])
+        return [positions.index(unit["physicOffset"]) for unit in told["queueData"]]
+
+    assert (listed(2, 2), listed(0, 2), listed(3, 100)) == ([2, 3], [1], [3, 4])
+    monkeypatch.setattr(queries, "UNITS_MAX", 3)
+    assert listed(1, 100) == [1, 2, 3]
+    assert listed(-(2**63), 2**31 - 1) == listed(2**63 - 1, 2**31 - 1) == listed(2, -1) == []
 
 
 def test_units_of_a_missing_queue_are_an_error(broker: Broker) -> None:
