@@ -55,12 +55,12 @@ class Service:
 
 
 def replica(
-    broker_id: int, service: Service, guard: TaskGuard, *, reads: bool = False, routed: str = ""
+    broker_id: int, service: Service, guard: TaskGuard, *, reads: bool = False, routed: str = "", alone: bool = False
 ) -> tuple[ExternalNames, Metadata, TaskGuard]:
     data = Metadata.open(MemoryLog(), CLOCK)
     data.topics.put(TopicConfig("T"))
     identity = BrokerIdentity("C", "g", broker_id, f"10.0.0.{broker_id}:10911")
-    registrar = Registrar(identity, data, ha_address="", routed=routed, alone=False)
+    registrar = Registrar(identity, data, ha_address="", routed=routed, alone=alone)
     names = ExternalNames([service.endpoint], registrar, follower=identity if reads else None)
     data.on_topic_change.append(names.topic_changed)
     return names, data, guard
@@ -126,6 +126,25 @@ async def test_a_follower_registers_nothing_and_a_former_leader_withdraws() -> N
         live = next(iter(service.names.routes._live.values()))
         await service.leads(lambda _: live.until_ms is not None)
         assert service.leader() == "10.0.0.1:10911"
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_broker_that_stops_takes_back_what_it_registered(alone: bool) -> None:
+    """One that is alone has no successor, whose routes could stand for it a while longer."""
+    service = Service()
+    await service.start()
+    names, _, guard = replica(1, service, TaskGuard(), alone=alone)
+    if not alone:
+        names.lead(3)
+    await names.join(guard)
+    try:
+        await service.leads(lambda _: bool(service.addresses()))
+        await names.leave()
+        assert [live.until_ms is not None for live in service.names.routes._live.values()] == ([] if alone else [True])
+    finally:
+        await guard.stop(5)
+        await names.stop()
+        await service.server.stop(0)
 
 
 async def test_a_leader_registers_again_when_its_connection_is_lost() -> None:
