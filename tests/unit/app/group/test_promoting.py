@@ -1,9 +1,11 @@
 """A promotion in static mode is in force only once the controllers have recorded it, where there are any."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -60,13 +62,17 @@ class Controller:
     leader: str | None = ""
     answers: Sequence[bool] = ()
     """For the first requests: whether the answer arrives; each is carried out."""
+    busy: int = 0
+    """How many requests it answers that it cannot carry them out now."""
+    deaf: bool = False
     heard: list[int] = field(default_factory=list)
+    connections: int = 0
 
     def on_open(self, session: NetSession) -> None:
-        pass
+        self.connections += 1
 
     def on_close(self, session: NetSession) -> None:
-        pass
+        self.connections -= 1
 
     def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
         for frame in frames:
@@ -74,12 +80,16 @@ class Controller:
             reply = self.answer(frame)
             at = len(self.heard)
             self.heard.append(frame.code)
+            if self.deaf:
+                continue
             if at >= len(self.answers) or self.answers[at]:
                 session.reply(Request(frame, None, 0), reply)
             else:
                 session.close()
 
     def answer(self, frame: Frame) -> Reply:
+        if self.busy > len(self.heard):
+            return Reply(ResponseCode.SYSTEM_ERROR, remark="busy")
         if self.leader != "":
             return Reply(ResponseCode.CONTROLLER_NOT_LEADER, LeaderHint(leader_address=self.leader))
         asked = decode_header(RolesPromoteHeader, frame.ext)
@@ -95,7 +105,8 @@ class Controller:
 
 
 @asynccontextmanager
-async def book_of(*controllers: Controller) -> AsyncIterator[ControllersBook]:
+async def book_of(*controllers: Controller, named: int | None = None) -> AsyncIterator[ControllersBook]:
+    """`named`: how many of them, from the first on, stand in the configuration."""
     servers = [Server(each) for each in controllers]
     addresses = []
     for server in servers:
@@ -104,7 +115,7 @@ async def book_of(*controllers: Controller) -> AsyncIterator[ControllersBook]:
     if controllers[0].leader == "second":
         controllers[0].leader = str(addresses[1])
     try:
-        yield ControllersBook(addresses, GROUP)
+        yield ControllersBook(addresses[:named], GROUP)
     finally:
         for server in servers:
             await server.stop(0)
@@ -138,9 +149,64 @@ async def test_controllers_that_name_each_other_are_asked_once_a_round(monkeypat
 
 async def test_who_is_given_the_same_order_again_carries_it_out_though_the_first_answer_was_lost() -> None:
     mode, machine = complete_broker(2), Machine()
-    async with book_of(Controller(machine, answers=(False, True))) as book:
+    controller = Controller(machine, answers=(False, True))
+    async with book_of(controller) as book:
         await promote(mode, book, Promote(after=1, synchronous=(3,)))
+        async with asyncio.timeout(20):
+            while controller.connections:
+                await asyncio.sleep(0)
     assert mode.recorded.table.number == 2
+    recorded = machine.roles(GROUP)
+    assert recorded is not None
+    assert (recorded.number, recorded.broker_id) == (2, 2)
+
+
+async def test_a_leader_that_only_the_others_name_is_asked_in_each_round() -> None:
+    mode, machine = complete_broker(2), Machine()
+    async with book_of(Controller(machine, leader="second"), Controller(machine, answers=(False,)), named=1) as book:
+        async with asyncio.timeout(20):
+            await promote(mode, book, Promote(after=1, synchronous=(3,)))
+    assert mode.recorded.table.number == 2
+
+
+async def test_a_controller_that_does_not_answer_or_cannot_now_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promoting, "_ANSWER_SECONDS", 0.1)
+    mode, machine = complete_broker(2), Machine()
+    async with book_of(Controller(machine, deaf=True), Controller(machine, busy=2)) as book:
+        async with asyncio.timeout(20):
+            await promote(mode, book, Promote(after=1, synchronous=(3,)))
+    assert mode.recorded.table.number == 2
+
+
+@pytest.mark.parametrize(
+    ("controller", "why"),
+    [
+        (Controller(Machine(), busy=1 << 20), "busy"),
+        (Controller(Machine(), leader=None), "no controller leads"),
+        (Controller(Machine(), answers=(False,) * 10_000), "lost"),
+    ],
+)
+async def test_who_ordered_hears_why_nobody_has_recorded_it(
+    monkeypatch: pytest.MonkeyPatch, controller: Controller, why: str
+) -> None:
+    monkeypatch.setattr(promoting, "_RECORD_SECONDS", 0.3)
+    async with book_of(controller) as book:
+        with pytest.raises(PromotionRefusedError, match=rf"do not answer \(.*{why}.*\); the same order may be given"):
+            await promote(complete_broker(2), book, Promote(after=1))
+
+
+async def test_a_controller_that_refuses_and_has_recorded_nothing_says_why() -> None:
+    """As one that goes by leases in this group."""
+
+    class Refuses(Controller):
+        def answer(self, frame: Frame) -> Reply:
+            return Reply(ResponseCode.CONTROLLER_INVALID_REQUEST, remark="this group goes by leases")
+
+    mode = complete_broker(2)
+    async with book_of(Refuses(Machine())) as book:
+        with pytest.raises(PromotionRefusedError, match="refuse the promotion: this group goes by leases"):
+            await promote(mode, book, Promote(after=1))
+    assert mode.recorded.table.number == 1
 
 
 async def test_a_promotion_that_was_recorded_by_a_process_that_died_is_carried_out_by_the_next() -> None:
@@ -193,6 +259,19 @@ async def test_a_table_that_was_heard_of_meanwhile_stays_in_force_though_the_ord
     with pytest.raises(PromotionRefusedError, match="table 3 is in force: broker 3 leads"):
         await promote(mode, Slow(mode, later), Promote(after=1, synchronous=(3,)))
     assert mode.recorded == later
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"number": 3}, {"leader": BrokerId(4)}, {"synchronous": (BrokerId(1), BrokerId(4))}, {"copies": 3}],
+    ids=str,
+)
+async def test_any_other_roles_in_force_are_no_success(other: dict[str, Any]) -> None:
+    mode = complete_broker(2)
+    order = Promote(after=1, synchronous=(1, 3), copies=2, loss=True)
+    table = dataclasses.replace(mode.prepare(order).table, **other)
+    with pytest.raises(PromotionRefusedError, match=f"table {table.number} is in force: .* was to follow table 1"):
+        await promote(mode, Slow(mode, Recorded(table, (table.leader,))), order)
 
 
 async def test_who_leads_in_the_ordered_table_already_knows_better_who_has_everything() -> None:
