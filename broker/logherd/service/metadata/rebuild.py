@@ -28,7 +28,7 @@ class Found:
 def rebuild(log: MetadataLog, contents: Contents, below: int) -> Found:
     """Fill empty contents with what the records say that end at or below a position, committed or not.
 
-    Raises: MetadataDamagedError if one of them is missing or none of ours.
+    Raises: MetadataDamagedError if one of them is none of ours, or is committed and missing.
     """
     snapshot = find_snapshot(log, contents.apply, below)
     first, end = log.bounds(CHANGES)
@@ -46,7 +46,7 @@ def rebuild(log: MetadataLog, contents: Contents, below: int) -> Found:
         contents.apply(decode_change(entry.body, entry.queue_offset), entry.end)
         size += entry.end - entry.position
         count += 1
-    expected = end if below >= log.end_position else log.committed_end(CHANGES)
+    expected = log.committed_end(CHANGES)
     if below >= log.committed_position and count < expected:
         raise MetadataDamagedError(f"metadata changes {count} to {expected - 1} are missing from the log")
     return Found(snapshot, count, size, whole=True)
