@@ -65,17 +65,14 @@ class MetadataReplica(Replica):
     def __init__(self, directory: Path, clock: SimClock) -> None:
         super().__init__(directory, clock)
         committed = self.store.committed_position
-        self.take(Metadata.follow(self.records(), clock, committed=committed, options=OPTIONS))
+        self.metadata = Metadata.follow(self.records(), clock, committed=committed, options=OPTIONS)
+        self.metadata.on_topic_change.append(self.hear)
         self.heard = {config.name: config for config in self.metadata.topics}
         self.history: list[Moment] = []
         self.was_cut = False
 
     def records(self) -> StoreLog:
         return StoreLog(self.store, self.clock, host=HOST)
-
-    def take(self, metadata: Metadata) -> None:
-        self.metadata = metadata
-        metadata.on_topic_change[:] = [self.hear]
 
     def hear(self, change: TopicChange) -> None:
         if change.config is None:
@@ -215,13 +212,8 @@ class MetadataPair(Pair):
         self.compare(follower, follower.at(follower.store.committed_position)[0])
 
     def start_over(self, gone) -> None:
-        before = self.follower
         super().start_over(gone)
         self.follower.has_log_of(self.leader, gone.point.position)
-        if self.random.random() < 0.5:  # the shell may keep its metadata, or read it anew
-            before.metadata.begin_again(self.follower.records())
-            assert before.heard == {}
-            self.follower.take(before.metadata)
         self.check_follower()
 
     def crash_follower(self) -> None:

@@ -489,24 +489,6 @@ def test_a_log_that_begins_inside_a_snapshot_waits_for_the_next() -> None:
     assert state_of(follower) == state_of(leader)
 
 
-def test_metadata_begins_again_with_its_log_and_tells_its_hooks() -> None:
-    log = MemoryLog()
-    leader = led(log)
-    follower = followed(log)
-    heard: list[TopicChange] = []
-    follower.on_topic_change.append(heard.append)
-    at = log.end_position
-    snapshot(leader)
-    other = begun(log, at)
-    follower.begin_again(other)
-    assert not follower.is_whole
-    assert [(change.name, change.config) for change in heard] == [("old", None)]
-    receive(log, other, log.end_position)
-    commit(follower, other, other.end_position)
-    assert state_of(follower) == state_of(leader)
-    assert heard[-1].config == TopicConfig("old")
-
-
 # ---- epochs
 
 

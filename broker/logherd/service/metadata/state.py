@@ -178,15 +178,6 @@ class Metadata:
         self.demote()
         ensure(self.position <= at, "what is committed is never cut", at, self.position)
 
-    def begin_again(self, log: MetadataLog | None = None) -> None:
-        """The log was replaced by one that begins in the middle of the group's: opened anew, it may be another object.
-
-        Nothing is known until a snapshot was received and committed; see `is_whole`. Raises: MetadataDamagedError.
-        """
-        self._journal.leading = False
-        self._journal.log = log or self._journal.log
-        self._start_over(self._journal.log.committed_position)
-
     def _begin_epoch(self, epoch: int, incarnation: str) -> int:
         journal = self._journal
         barrier = Barrier(epoch, journal.log.end_position, self._clock.now_ms(), incarnation=incarnation)
