@@ -14,8 +14,10 @@ from logherd.service.metadata import (
     MetadataOptions,
     MetadataRefusedError,
     TopicChange,
+    contents,
     ensure_defaults,
 )
+from logherd.service.metadata.changes import FORMAT, Barrier, encode
 from logherd.service.metadata.tables import DELETIONS_KEPT
 from unit.service.fixed_clock import FixedClock
 from unit.service.memory_log import MemoryLog
@@ -314,8 +316,9 @@ def test_a_log_cut_above_its_snapshot_is_refused_by_name() -> None:
     metadata = opened(log)
     churn(metadata, log, 300)
     log.cut_below(log.end_position)
-    with pytest.raises(MetadataDamagedError, match="are gone, and no snapshot covers them"):
-        opened(log)
+    for start in (opened, lambda log: Metadata.read(log, FixedClock())):
+        with pytest.raises(MetadataDamagedError, match="are gone, and no snapshot covers them"):
+            start(log)
 
 
 def test_a_snapshot_that_differs_from_its_digest_is_refused() -> None:
@@ -338,6 +341,24 @@ def test_a_record_of_a_newer_format_is_refused_with_its_number() -> None:
     log.commit()
     with pytest.raises(MetadataDamagedError, match="metadata record 1 "):
         opened(log)
+
+
+def test_an_epoch_of_a_newer_format_is_refused_with_its_number() -> None:
+    log = MemoryLog()
+    opened(log)
+    log.append(0, encode(Barrier(7, log.end_position, 0, format=FORMAT + 1)))
+    log.commit()
+    with pytest.raises(MetadataDamagedError, match="epoch 7 has metadata format 2, this reads 1"):
+        opened(log)
+
+
+def test_of_all_epochs_the_newest_few_thousand_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "_EPOCHS_KEPT", 3)
+    log = MemoryLog()
+    for _ in range(5):
+        metadata = opened(log)
+        log.commit()
+    assert [epoch for epoch, _ in metadata.epochs] == [3, 4, 5]
 
 
 def test_a_snapshot_interrupted_by_a_full_disk_goes_on_where_it_stopped() -> None:

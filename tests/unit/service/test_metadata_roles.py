@@ -117,6 +117,7 @@ def test_a_follower_has_what_is_committed_and_takes_the_rest_as_it_is_committed(
     commit(follower, log, log.end_position)
     assert state_of(follower) == state_of(leader)
     assert (follower.version, follower.epochs) == (leader.version, leader.epochs)
+    assert follower.flush_pending() == follower.position == log.end_position
 
 
 def test_a_follower_takes_no_more_than_it_was_told_of() -> None:
@@ -155,6 +156,7 @@ def test_a_promoted_replica_has_the_whole_log_and_its_barrier_behind_it() -> Non
     end = other.end_position
     position = follower.promote(7, incarnation="5a")
     assert position == other.end_position == follower.position
+    assert follower.flush_pending() == position, "no offset is told of before the barrier is committed"
     assert state_of(follower) == expected
     assert follower.epochs == [(3, 0), (7, end)]
     assert other.entries[CHANGES][-1].body.endswith(b',1,"5a"]')

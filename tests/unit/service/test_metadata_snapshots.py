@@ -49,6 +49,27 @@ def test_no_record_of_a_snapshot_is_larger_than_the_log_takes_whatever_topics_ar
     assert state_of(opened(log)) == state_of(metadata)
 
 
+def test_what_a_pass_could_not_write_keeps_the_passes_coming() -> None:
+    """A broker that nobody asks anything makes no pass of its own."""
+    log = MemoryLog()
+    metadata = opened(log)
+    assert not metadata.unfinished
+    metadata.request_snapshot()
+    passes = 0
+    metadata.end_pass()
+    while metadata.unfinished:
+        metadata.end_pass()
+        passes += 1
+    assert (passes, numbers(log)) == (2, [1])
+    log.full = True
+    metadata.offsets.commit("g", "t", 0, 1)
+    metadata.end_pass()
+    assert metadata.unfinished
+    log.full = False
+    metadata.end_pass()
+    assert not metadata.unfinished
+
+
 # ---- when one is written
 
 
@@ -73,6 +94,17 @@ def test_snapshots_take_no_more_of_the_log_than_the_changes_between_them(restart
         metadata.request_snapshot()
         pass_ends(metadata, log)
     assert numbers(log) == [1], "nor by request"
+
+
+def test_a_snapshot_makes_the_next_one_due_by_nothing_that_came_before_it() -> None:
+    log = MemoryLog()
+    metadata = opened(log, MetadataOptions(change_bytes=1000, log_bytes=1 << 40))
+    for number in range(40):
+        metadata.offsets.commit("g" * 100, "t", 0, number)
+        metadata.flush_pending()
+    for _ in range(20):
+        pass_ends(metadata, log)
+    assert numbers(log) == [1]
 
 
 def test_a_snapshot_is_due_when_the_log_has_grown_though_hardly_any_metadata_changed() -> None:
@@ -160,6 +192,27 @@ def test_an_older_snapshot_pins_until_a_newer_one_is_committed() -> None:
     assert leader.pinned_position == log.entries[SNAPSHOTS][0].position
     log.commit()
     assert leader.pinned_position == log.entries[SNAPSHOTS][3].position
+
+
+def test_an_older_snapshot_pins_who_is_elected_with_a_newer_one_that_is_not_committed() -> None:
+    log = MemoryLog()
+    leader = led(log)
+    follower = followed(log)
+    snapshot(leader)
+    commit(follower, log, log.end_position)
+    leader.topics.put(TopicConfig("x", attributes={"n": "y" * 4000}))
+    snapshot(leader)
+    follower.promote(2)
+    assert numbers(log) == [1, 2]
+    assert follower.pinned_position == log.entries[SNAPSHOTS][0].position
+
+
+def test_a_leader_reads_nothing_of_what_it_has_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = MemoryLog()
+    leader = led(log)
+    snapshot(leader)
+    monkeypatch.setattr(MemoryLog, "read", None)
+    commit(leader, log, log.end_position)
 
 
 def test_a_former_leader_reads_nothing_again_of_a_snapshot_that_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,15 +317,28 @@ def test_no_state_is_made_of_a_log_that_lacks_a_record_of_metadata(queue_id: int
 def test_nobody_leads_with_a_log_that_lacks_a_record_of_metadata(last: bool) -> None:
     log = Lossy(CHANGES, 0)
     leader = led(log)
-    leader.topics.put(TopicConfig("a"))
-    leader.topics.put(TopicConfig("b"))
+    for name in "abc":
+        leader.topics.put(TopicConfig(name))
     follower = followed(log)
+    before = state_of(follower)
     log.lost = (CHANGES, log.bounds(CHANGES)[1] - (1 if last else 2))
     log.losing = True
     end = log.end_position
     with pytest.raises(MetadataDamagedError, match=r"metadata changes \d+ to \d+ are missing from the log"):
         follower.promote(2)
-    assert (log.end_position, follower.leading) == (end, False)
+    assert (log.end_position, follower.leading, state_of(follower)) == (end, False, before)
+
+
+def test_a_follower_passes_over_no_record_of_metadata() -> None:
+    log = Lossy(CHANGES, 0)
+    leader = led(log)
+    follower = followed(log)
+    for name in "ab":
+        leader.topics.put(TopicConfig(name))
+    log.lost = (CHANGES, log.bounds(CHANGES)[1] - 2)
+    log.losing = True
+    with pytest.raises(MetadataDamagedError, match=r"metadata changes \d+ to \d+ are missing from the log"):
+        commit(follower, log, log.end_position)
 
 
 def test_what_is_committed_later_than_a_follower_was_told_is_no_record_that_is_missing() -> None:
@@ -285,6 +351,11 @@ def test_what_is_committed_later_than_a_follower_was_told_is_no_record_that_is_m
     log.commit()
     follower = followed(log, committed=at)
     assert state_of(follower) == expected
+    leader.topics.put(TopicConfig("not committed"))
+    for told in (followed(log, committed=log.end_position), follower):
+        told.advance(log.end_position)
+        assert told.topics.get("later") is not None
+        assert told.topics.get("not committed") is None
     commit(follower, log, log.end_position)
     assert state_of(follower) == state_of(leader)
 

@@ -123,6 +123,5 @@ class Snapshots:
         self._writer = None
         self._wanted = False
         self._newest, self._committed = snapshot, None
-        self._settle()
         self._reader = SnapshotReader()
         self._seen = snapshot.end_offset + 1 if snapshot else 0

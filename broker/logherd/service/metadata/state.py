@@ -152,8 +152,8 @@ class Metadata:
         """
         log = self._journal.log
         ensure(not self._journal.leading, "who leads is not promoted", epoch)
-        self._catch_up(log.end_position)
         try:
+            self._catch_up(log.end_position)
             self._ensure_complete()
             ensure(epoch > self.epoch, "an epoch is later than all in the log", epoch, self.epoch)
             return self._begin_epoch(epoch, incarnation)
