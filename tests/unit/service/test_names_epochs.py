@@ -145,9 +145,27 @@ def test_an_address_that_another_name_takes_leaves_the_routes_of_the_first() -> 
     routes.register(said(other, 1, session=8), 2_000)
     assert list(routes.brokers()) == ["h"]
     assert not routes.unregister(FIRST)
+    assert not routes.withdraw(FIRST, 1, 2_500)
     assert routes.session_closed(8, 3_000) == []
     assert routes.expire(3_000 + SUCCESSION_MS) == [other]
     assert (routes.brokers(), routes.topics()) == ({}, [])
+
+
+def test_a_follower_of_another_name_takes_the_address_of_a_leader_that_is_gone() -> None:
+    routes = table()
+    routes.register(said(FIRST, 3), 0)
+    routes.session_closed(7, 1_000)
+    follower = FIRST._replace(name="h", broker_id=1)
+    routes.register(Registration(follower, {}, TableVersion(), session_id=8, complete=True), 2_000)
+    assert {name: broker.addresses for name, broker in routes.brokers().items()} == {"h": {1: FIRST.address}}
+
+
+def test_a_leader_that_withdraws_and_ends_its_connection_later_has_no_more_time_by_that() -> None:
+    routes = table()
+    routes.register(said(FIRST, 3), 0)
+    routes.withdraw(FIRST, 3, 1_000)
+    assert routes.session_closed(7, 5_000) == []
+    assert routes.expire(1_000 + SUCCESSION_MS) == [FIRST]
 
 
 def test_a_leader_that_comes_back_as_a_follower_stays_in_routes_until_there_is_another() -> None:
@@ -263,6 +281,13 @@ def test_replicas_lead_in_turn_and_the_old_one_is_told_both_epochs() -> None:
     assert isinstance(reply.header, RegistrationRefusal)
     fields = encode_header(reply.header)
     assert fields == {"logherdOffered": "3", "logherdEpoch": "4", "logherdLeader": "10.0.0.2:10911"}
+    data = Metadata.follow(MemoryLog(), names.clock, committed=0)
+    data.promote(9)
+    stock = Registrar(FIRST, data, ha_address="")
+    refused = names.send(stock.register())
+    assert refused.code == ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH
+    assert isinstance(refused.header, RegistrationRefusal)
+    assert encode_header(refused.header) == {**fields, "logherdOffered": "0"}
     first.follow()
     assert first.register() is None
     assert names.send(first.unregister()).code == 0

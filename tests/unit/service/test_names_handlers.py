@@ -138,13 +138,15 @@ def test_a_client_in_a_zone_gets_the_brokers_of_its_zone() -> None:
         )
         ext = encode_header(header) | {"__ZONE_NAME": zone}
         names.desk.ask(RequestCode.REGISTER_BROKER, ext, RegisterBroker(topics=table))
-    zoned = decoded(names.route("T", __ZONE_MODE="true", __ZONE_NAME="west"))
-    assert isinstance(zoned, dict)
-    assert [b["brokerName"] for b in zoned["brokerDatas"]] == ["b"]
-    assert [q["brokerName"] for q in zoned["queueDatas"]] == ["b"]
-    everything = decoded(names.route("T"))
-    assert isinstance(everything, dict)
-    assert len(everything["brokerDatas"]) == 2
+    for _ in range(2):
+        zoned = decoded(names.route("T", __ZONE_MODE="true", __ZONE_NAME="west"))
+        assert isinstance(zoned, dict)
+        assert [b["brokerName"] for b in zoned["brokerDatas"]] == ["b"]
+        assert [q["brokerName"] for q in zoned["queueDatas"]] == ["b"]
+        for others in ({}, {"__ZONE_NAME": "west"}):
+            everything = decoded(names.route("T", **others))
+            assert isinstance(everything, dict)
+            assert len(everything["brokerDatas"]) == 2
 
 
 def test_a_registration_with_a_wrong_checksum_changes_nothing() -> None:
@@ -198,10 +200,19 @@ def test_a_damaged_body_is_an_invalid_parameter(body: bytes, compressed: bool) -
 
 def test_a_follower_hears_where_its_leader_is() -> None:
     names = Names()
+    for broker_id, told in ((0, {}), (1, {"haServerAddr": "a0:10912", "masterAddr": "a0:10911"})):
+        header = names.register(broker_id=broker_id).header
+        assert isinstance(header, msgspec.Struct)
+        assert encode_header(header) == told
+
+
+def test_a_broker_that_may_not_register_hears_why() -> None:
+    names = Names()
     names.register()
-    header = names.register(broker_id=1).header
-    assert isinstance(header, msgspec.Struct)
-    assert encode_header(header) == {"haServerAddr": "a0:10912", "masterAddr": "a0:10911"}
+    reply = names.register(cluster="D")
+    assert (reply.code, reply.remark) == (
+        ResponseCode.SYSTEM_ERROR, "broker name a belongs to cluster C, not to D",
+    )  # fmt: skip
 
 
 def test_brokers_get_the_order_configuration_with_their_registration() -> None:
@@ -257,6 +268,16 @@ def test_the_data_version_tells_whether_to_register_again() -> None:
     assert encode_header(other.header) == {"changed": "true"}
 
 
+def test_to_ask_for_the_data_version_is_a_sign_of_life() -> None:
+    names = Names()
+    names.register(heartbeat_timeout_ms=10_000)
+    names.clock.advance(9_000)
+    header = DataVersionHeader(broker_name="a", broker_address="a0:10911", cluster_name="C", broker_id=0)
+    names.desk.ask(RequestCode.QUERY_DATA_VERSION, header, DataVersion(counter=1))
+    names.clock.advance(9_000)
+    assert names.routes.expire(names.clock.monotonic) == []
+
+
 def test_members_of_a_broker_name_are_listed() -> None:
     names = Names()
     names.register()
@@ -264,9 +285,10 @@ def test_members_of_a_broker_name_are_listed() -> None:
     assert decoded(names.desk.ask(ask, MemberGroupHeader(cluster_name="C", broker_name="a"))) == {
         "brokerMemberGroup": {"cluster": "C", "brokerName": "a", "brokerAddrs": {"0": "a0:10911"}}
     }
-    assert decoded(names.desk.ask(ask, MemberGroupHeader(cluster_name="C", broker_name="x"))) == {
-        "brokerMemberGroup": {"cluster": "C", "brokerName": "x", "brokerAddrs": {}}
-    }
+    for cluster, name in (("C", "x"), ("D", "a")):
+        assert decoded(names.desk.ask(ask, MemberGroupHeader(cluster_name=cluster, broker_name=name))) == {
+            "brokerMemberGroup": {"cluster": cluster, "brokerName": name, "brokerAddrs": {}}
+        }
 
 
 def test_topic_lists_by_cluster_unit_and_system() -> None:
@@ -279,6 +301,7 @@ def test_topic_lists_by_cluster_unit_and_system() -> None:
             TopicConfig("sub", system_flag=2),
         )
     )
+    names.register(broker_id=1)
     names.register("b", cluster="D", topics=(TopicConfig("V"), TopicConfig("W")))
     by_cluster = decoded(names.desk.ask(RequestCode.GET_TOPICS_BY_CLUSTER, ClusterHeader(cluster="D")))
     assert by_cluster == {"topicList": ["V", "W"]}
@@ -312,8 +335,16 @@ def test_topics_are_set_and_deleted_by_hand() -> None:
     assert names.route("X").code == 0
     unknown = {"queueDatas": [{"brokerName": "z"}]}
     assert names.desk.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "Y"}, unknown).code == 1
+    nothing = {"queueDatas": [], "brokerDatas": []}
+    assert names.desk.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "Y"}, nothing).code == 0
+    assert names.route("Y").code == ResponseCode.TOPIC_NOT_EXIST
+    names.desk.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteNamesTopicHeader(topic="X", cluster_name="D"))
+    assert names.route("X").code == 0
     names.desk.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteNamesTopicHeader(topic="X", cluster_name="C"))
     assert names.route("X").code == ResponseCode.TOPIC_NOT_EXIST
+    for everywhere in ({"topic": "T"}, {"topic": "U", "clusterName": ""}):
+        assert names.desk.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, everywhere).code == 0
+    assert names.topics() == []
 
 
 def test_key_values_are_kept_by_namespace() -> None:

@@ -119,6 +119,20 @@ def test_an_address_that_changes_its_id_is_listed_once() -> None:
     assert routes.brokers()["a"].addresses == {0: FOLLOWER.address}
 
 
+def test_a_leader_that_knows_no_epochs_may_come_back_as_a_follower() -> None:
+    routes = table()
+    routes.register(registration(), 0)
+    routes.register(registration(LEADER._replace(broker_id=1)), 1)
+    assert routes.brokers()["a"].addresses == {1: LEADER.address}
+
+
+def test_a_broker_that_lost_its_state_takes_its_own_address_again() -> None:
+    routes = table()
+    routes.register(registration(version=TableVersion(state_version=5)), 0)
+    routes.register(registration(version=TableVersion(state_version=1)), 1)
+    assert routes.version_of("C", LEADER.address) == TableVersion(state_version=1)
+
+
 def test_the_older_of_two_claimants_of_an_id_is_refused() -> None:
     routes = table()
     routes.register(registration(version=TableVersion(state_version=5)), 0)
@@ -177,6 +191,15 @@ def test_a_complete_registration_drops_the_topics_that_it_leaves_out() -> None:
     routes.register(registration(complete=True), 0)
     routes.register(registration(topics=("U",), complete=True), 0)
     assert routes.topics() == ["U"]
+
+
+def test_a_name_that_nobody_has_is_not_kept_from_being_written_to() -> None:
+    routes = table()
+    assert routes.wipe_write("a") == 0
+    routes.register(registration(), 0)
+    route = routes.route("T")
+    assert route is not None
+    assert route.queues["a"].permission == Permission.READ_WRITE
 
 
 def test_wiped_write_permission_survives_the_next_registration_until_it_is_restored() -> None:

@@ -357,7 +357,7 @@ class RouteTable:
                     del self._topics[topic]
 
     def _forget(self, dead: Iterable[_Live]) -> list[BrokerIdentity]:
-        brokers = [live.broker for live in list(dead)]
+        brokers = [live.broker for live in dead]
         for broker in brokers:
             self.unregister(broker)
         return brokers
