@@ -105,9 +105,11 @@ def test_a_huge_pass_is_cut_into_records_the_log_can_take() -> None:
     for topic in range(300):
         for queue_id in range(100):
             metadata.offsets.commit("g" * 200, f"{topic}" + "t" * 100, queue_id, 1 << 60)
+    for group in range(2000):
+        metadata.offsets.commit("g" * 250 + f"{group}", "t", 0, 1)
     metadata.flush_pending()
     log.commit()
-    assert max(len(entry.body) for entry in log.entries[0]) < 1 << 20
+    assert max(len(entry.body) for entry in log.entries[0]) < 100_000
     assert state_of(opened(log)) == state_of(metadata)
 
 
@@ -174,6 +176,19 @@ def test_nothing_that_is_not_written_yet_outlives_the_deletion_of_its_group_or_t
     for each in (metadata, opened(log)):
         assert each.offsets.get("g", "t", 0) is None
         assert each.offsets.pending_reset("g", "t", 1) is None
+
+
+def test_the_offsets_of_a_group_that_is_deleted_stay_until_they_are_to_go_too() -> None:
+    log = MemoryLog()
+    metadata = opened(log)
+    metadata.groups.put(GroupConfig("g"))
+    metadata.offsets.commit("g", "t", 0, 7)
+    metadata.flush_pending()
+    for clean, left in ((False, 7), (True, None)):
+        metadata.groups.delete("g", clean_offsets=clean)
+        pass_ends(metadata, log)
+        for each in (metadata, opened(log)):
+            assert (each.groups.get("g"), each.offsets.get("g", "t", 0)) == (None, left)
 
 
 def test_a_pending_reset_refuses_commits_until_it_was_told() -> None:

@@ -49,6 +49,24 @@ def test_no_record_of_a_snapshot_is_larger_than_the_log_takes_whatever_topics_ar
     assert state_of(opened(log)) == state_of(metadata)
 
 
+def test_a_snapshot_is_written_while_groups_topics_and_offsets_come_and_go() -> None:
+    log = MemoryLog()
+    metadata = opened(log, MetadataOptions())
+    for number in range(1200):
+        metadata.offsets.commit(f"g{number}", "t", 0, number)
+        metadata.topics.put(TopicConfig(f"t{number}"))
+    metadata.request_snapshot()
+    for number in range(20):
+        pass_ends(metadata, log)
+        metadata.offsets.commit(f"h{number}", f"t{number}", 0, number)
+        metadata.topics.delete(f"t{number + 10}")
+        metadata.topics.put(TopicConfig(f"u{number}"))
+    pass_ends(metadata, log)
+    assert numbers(log) == [1]
+    assert len(log.entries[SNAPSHOTS]) > 6
+    assert state_of(opened(log)) == state_of(metadata)
+
+
 def test_what_a_pass_could_not_write_keeps_the_passes_coming() -> None:
     """A broker that nobody asks anything makes no pass of its own."""
     log = MemoryLog()

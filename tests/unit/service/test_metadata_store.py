@@ -7,10 +7,10 @@ from time import process_time
 import pytest
 
 from logherd.model.topic import GroupConfig, TopicConfig
-from logherd.service.metadata import METADATA_TOPIC, Metadata, MetadataOptions, MetadataRefusedError, StoreLog
+from logherd.service.metadata import CHANGES, METADATA_TOPIC, Metadata, MetadataOptions, MetadataRefusedError, StoreLog
 from logherd.service.send import Targets
 from logherd.store.begin_again import begin_at
-from logherd.store.errors import StoreFull
+from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreError, StoreFull, StoreStopped
 from logherd.store.files_os import OsFiles
 from logherd.store.options import LogOptions, StoreOptions
 from logherd.store.store import MessageStore
@@ -278,16 +278,42 @@ def test_a_deletion_that_is_not_committed_takes_no_messages_of_a_topic_that_was_
     assert store.recovery.derived == "whole"
 
 
-def test_a_store_that_is_full_refuses_by_the_metadata_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [StoreFull, StoreStopped, RecordTooLarge])
+def test_a_store_that_takes_nothing_refuses_by_the_metadata_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[StoreError]
+) -> None:
     store, metadata = opened(tmp_path)
 
     def refuse(*_: object, **options: object) -> None:
         assert options["reserve"] is True
-        raise StoreFull("0 bytes left")
+        raise kind("no byte more")
 
     monkeypatch.setattr(MessageStore, "append", refuse)
-    with pytest.raises(MetadataRefusedError, match="0 bytes left"):
+    with pytest.raises(MetadataRefusedError, match="no byte more"):
         metadata.topics.put(TopicConfig("orders"))
+    store.close()
+
+
+def test_a_damaged_record_of_metadata_is_named_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, metadata = opened(tmp_path)
+    metadata.topics.put(TopicConfig("orders"))
+    end_pass(store, metadata)
+    log, queue = StoreLog(store, FakeClock(), host=HOST), store.queue(METADATA_TOPIC, CHANGES)
+    unit = store.unit(queue, 1)
+    assert unit is not None
+    position, size, _ = unit
+    segment = store._log.segment_of(position)
+    assert segment is not None
+    with Path(segment.path).open("r+b") as file:
+        file.seek(position - segment.start + size - 60)
+        file.write(b"?")
+    with pytest.raises(StoreDamaged, match=r"metadata record 1 is damaged: .*logherd store repair") as damage:
+        list(log.read(CHANGES, 0, log.end_position))
+    assert (damage.value.path, damage.value.offset) == (segment.path, position - segment.start)
+    monkeypatch.setattr(MessageStore, "uncommitted", lambda *_: [(position, bytes(size))])
+    metadata.topics.put(TopicConfig("more"))
+    with pytest.raises(StoreDamaged, match="a metadata record is damaged"):
+        list(log.read(CHANGES, 2, log.end_position))
     store.close()
 
 
