@@ -12,7 +12,6 @@ child at a time; (3) connections are taken exactly while no child says that it a
 after its last child, whatever was reported. Times are milliseconds on CLOCK_BOOTTIME.
 """
 
-import signal
 from enum import Enum
 
 from logherd_guardian.backoff import CANNOT_START, RestartDelays
@@ -38,9 +37,14 @@ from logherd_guardian.lease import LeaseWatch
 from logherd_guardian.page import Page
 from logherd_guardian.values import Value
 
-__all__ = ["PARTING_MS", "SIGKILL", "Duties", "Machine", "Phase", "exit_code"]
+__all__ = ["PARTING_MS", "SIGKILL", "SIGNALS", "Duties", "Machine", "Phase", "exit_code"]
 
 SIGKILL = 9
+SIGNALS = {
+    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", SIGKILL: "SIGKILL",
+    11: "SIGSEGV", 15: "SIGTERM", 31: "SIGSYS",
+}  # fmt: skip
+"""Those that end processes, as Linux numbers them where LogHerd runs; a machine asks no system."""
 PARTING_MS = 1_000
 """How long a guardian that was told to end goes on when its child has exited: it reports that, and passes those on who
 come by an address that is about to move."""
@@ -228,14 +232,8 @@ class Machine:
 
 def _told(status: int) -> str:
     if status < 0:
-        return _told_signal(-status)
+        name = SIGNALS.get(-status)
+        return f"signal={-status} ({name})" if name else f"signal={-status}"
     if status in CANNOT_START:
         return f"code={status}, which means that it cannot start"
     return f"code={status}"
-
-
-def _told_signal(number: int) -> str:
-    try:
-        return f"signal={number} ({signal.Signals(number).name})"
-    except ValueError:  # one of the real-time signals
-        return f"signal={number}"

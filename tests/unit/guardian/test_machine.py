@@ -20,7 +20,7 @@ from logherd_guardian.events import (
     Tick,
 )
 from logherd_guardian.frames import Exit
-from logherd_guardian.machine import PARTING_MS, Phase, exit_code
+from logherd_guardian.machine import PARTING_MS, SIGNALS, Phase, exit_code
 from logherd_guardian.page import Page
 from unit.guardian.life import STOP_MS, TERM, TICK, WHO, Life, known
 
@@ -52,6 +52,7 @@ def test_a_signal_that_ended_the_child_is_told_by_name_if_it_has_one(number: int
     life.serve()
     life(Exited(-number, known()))
     assert f"the child has exited: {told}" in life.said
+    assert all(signal.Signals[name] == number for number, name in SIGNALS.items())
 
 
 def test_each_exit_is_reported_with_its_own_incarnation() -> None:
