@@ -1,6 +1,5 @@
 """A connection to a peer's child, made and proven before a client needs it."""
 
-import os
 import selectors
 import socket
 from collections.abc import Callable
@@ -58,7 +57,7 @@ class Spare:
         self._changed = changed
         self._heard = b""
         self._socket = dialled(address)
-        selector.register(self._socket, selectors.EVENT_WRITE, self._ready)
+        selector.register(self._socket, selectors.EVENT_READ, self._ready)
 
     def close(self) -> None:
         self._selector.unregister(self._socket)
@@ -81,24 +80,14 @@ class Spare:
         return self._socket
 
     def _ready(self, mask: int) -> None:
+        """Something has come, or there is no connection: the peer speaks first."""
         try:
-            if mask & selectors.EVENT_WRITE:
-                self._connected()
-            else:
-                self._listen()
+            data = self._socket.recv(len(GREETING) + 1)
         except BlockingIOError:
             return
         except OSError as error:
             self._lose(error.strerror or str(error))
-
-    def _connected(self) -> None:
-        number = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if number:
-            raise OSError(number, os.strerror(number))
-        self._selector.modify(self._socket, selectors.EVENT_READ, self._ready)
-
-    def _listen(self) -> None:
-        data = self._socket.recv(len(GREETING) + 1 - len(self._heard))
+            return
         self._heard += data
         if not data:
             self._lose("closed by the peer")
