@@ -54,13 +54,13 @@ def receive_lent(connection: socket.socket) -> dict[str, str] | None:
     """The same for a process that was forked before its guardian began (`waiting.py`). Blocks until the guardian
     starts it; None if there will be no guardian."""
     try:
-        text, descriptors, _, _ = socket.recv_fds(
-            connection, _WORD_BYTES, _DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
-        )  # fmt: skip
+        text, descriptors, _, _ = socket.recv_fds(connection, _WORD_BYTES, _DESCRIPTORS_MAX)
     except ConnectionError:
         return None
     if not descriptors:
         return None
+    for each in descriptors:
+        os.set_inheritable(each, False)  # noqa: FBT003 - flags for it are not passed on by `recv_fds`
     secret, *names = text.decode().split(" ")
     *listeners, page = descriptors
     return lent_environment(os.getppid(), secret, dict(zip(names, listeners, strict=True)), page)

@@ -59,6 +59,13 @@ def test_the_incarnation_is_what_was_drawn() -> None:
     assert incarnation(MINE | {"LOGHERD_INCARNATION": "ab" * 16}) == "ab" * 16
 
 
+def test_its_own_environment_is_asked_unless_another_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (MINE | {"LOGHERD_INCARNATION": "ab" * 16}).items():
+        monkeypatch.setenv(name, value)
+    assert incarnation() == "ab" * 16
+    assert incarnation({}) is None
+
+
 def test_each_call_changes_what_it_says_and_nothing_else(descriptor: int) -> None:
     os.set_inheritable(descriptor, True)  # noqa: FBT003
     page = LeasePage.inherited(MINE | {"LOGHERD_PAGE_FD": str(descriptor)})
@@ -92,6 +99,15 @@ def test_a_write_never_touches_what_is_current(descriptor: int) -> None:
         assert epoch == 1 or decode_page(kept.ljust(PAGE_BYTES, b"\0")) == Page(
             sequence=epoch - 1, epoch=epoch - 1, lease_end_ms=epoch - 1
         )
+
+
+def test_an_identity_for_which_there_is_no_room_leaves_the_page_as_it_was(descriptor: int) -> None:
+    page = LeasePage(descriptor)
+    page.identify(WHO)
+    with pytest.raises(ValueError, match="bytes, allowed are"):
+        page.identify(Identity(cluster="c" * 2048, group="g", broker_id=1, store_id="s"))
+    page.ready()
+    assert read(descriptor) == Page(sequence=2, identity=WHO, ready=True)
 
 
 def test_a_page_is_gone_on_with(descriptor: int) -> None:

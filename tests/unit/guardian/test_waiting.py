@@ -14,7 +14,10 @@ from logherd_guardian.waiting import Waiting
 @pytest.fixture
 def ends() -> Iterator[tuple[Waiting, socket.socket]]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    waiting = Waiting(os.getpid(), ours.detach())
+    ours.set_inheritable(True)  # it came through `exec`
+    descriptor = ours.detach()
+    waiting = Waiting(os.getpid(), descriptor)
+    assert not os.get_inheritable(descriptor)
     with theirs:
         yield waiting, theirs
     waiting.close()
@@ -30,15 +33,19 @@ def page() -> Iterator[int]:
 
 def test_it_has_what_a_started_child_finds_in_its_environment(ends: tuple[Waiting, socket.socket], page: int) -> None:
     waiting, theirs = ends
+    long_name = "names-" * 50
     with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
-        assert waiting.begin("ab" * 16, {"remoting": first.fileno(), "names": second.fileno()}, page)
+        assert waiting.begin("ab" * 16, {"remoting": first.fileno(), long_name: second.fileno()}, page)
         lent = receive_lent(theirs)
+        assert theirs.recv(1) == b"", "that was all, and the guardian keeps nothing of it"
         assert lent is not None
         assert incarnation(lent) == "ab" * 16
+        texts = (*lent["LOGHERD_LISTEN_FDS"].split(","), lent["LOGHERD_PAGE_FD"])
+        assert not any(os.get_inheritable(int(text.rpartition("=")[2])) for text in texts)
         found = inherited_sockets(lent)
         assert {name: each.getsockname() for name, each in found.items()} == {
             "remoting": first.getsockname(),
-            "names": second.getsockname(),
+            long_name: second.getsockname(),
         }
         for each in found.values():
             each.close()
