@@ -33,7 +33,7 @@ class _Way:
         self.source = source
         self.sink = sink
         self.blocked = False
-        """The sink takes nothing at the moment."""
+        """The sink takes nothing at the moment of what the source has sent."""
         self.ended = False
         """The source has sent its last byte, and the sink has been told."""
 
@@ -104,10 +104,9 @@ class Relay:
             try:
                 count = way.source.recv_into(self._buffer, 0, socket.MSG_PEEK)
             except BlockingIOError:
-                way.blocked = False
                 return
             if count == 0:
-                way.ended, way.blocked = True, False
+                way.ended = True
                 way.sink.shutdown(socket.SHUT_WR)
                 return
             try:
@@ -115,8 +114,8 @@ class Relay:
             except BlockingIOError:
                 way.blocked = True
                 return
+            way.blocked = False
             way.source.recv_into(self._buffer, sent)
-            way.blocked = sent < count
             self.moved_at = clock_ms()
 
     def _end(self, *, reset: bool) -> None:

@@ -106,6 +106,14 @@ def test_the_reset_of_one_is_the_reset_of_the_other(passed: Passed, lost: str) -
     assert len(passed.selector.get_map()) == 0
 
 
+def test_a_connection_that_takes_no_more_is_lost_like_one_that_was_reset(passed: Passed) -> None:
+    passed.near_peer.shutdown(socket.SHUT_WR)
+    passed.client.sendall(b"x")
+    passed.until(lambda: passed.ended)
+    with pytest.raises(ConnectionResetError):
+        passed.client.recv(10)
+
+
 def test_who_is_let_go_is_reset_and_nobody_is_told_that_it_ended_by_itself(passed: Passed) -> None:
     passed.relay.close()
     for each in (passed.client, passed.peer):
@@ -125,6 +133,9 @@ def test_both_would_be_reset_if_this_process_died(passed: Passed) -> None:
 def test_one_that_does_not_read_stops_the_other_from_being_read_and_misses_nothing(passed: Passed) -> None:
     """Nobody is asked for what cannot be done now: that would be work without end."""
     data = bytes(range(251)) * 40_000
+    for each in (passed.client, passed.near_client, passed.near_peer, passed.peer):
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # they grow to more than all of it otherwise
+            each.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES << 10)
     sent = 0
 
     def is_full() -> bool:
@@ -133,12 +144,11 @@ def test_one_that_does_not_read_stops_the_other_from_being_read_and_misses_nothi
             sent += passed.client.send(data[sent:])
         except BlockingIOError:
             events = [key.events for key in passed.selector.get_map().values()]
-            return events == [selectors.EVENT_READ | selectors.EVENT_WRITE]
+            return events == [selectors.EVENT_READ | selectors.EVENT_WRITE] and not passed.selector.select(0)
         return False
 
     passed.client.settimeout(0)
     passed.until(is_full)
-    assert not passed.selector.select(0)
     passed.client.shutdown(socket.SHUT_WR)
     heard = bytearray()
     passed.peer.settimeout(0)
@@ -153,6 +163,7 @@ def test_one_that_does_not_read_stops_the_other_from_being_read_and_misses_nothi
 
     passed.until(has_ended)
     assert bytes(heard) == data[:sent]
+    assert not passed.selector.select(0)
 
 
 def test_others_have_their_turn_after_a_few_buffers(passed: Passed) -> None:
