@@ -85,9 +85,8 @@ class Door:
 
     def close(self) -> None:
         self.take(0, on=False)
-        for relay in list(self._relays):
+        for relay in self._relays:
             relay.close()
-            self._forget(relay)
         self.listener.close()
 
     def _is_over(self, relay: Relay, now: int) -> bool:

@@ -4,23 +4,25 @@ import errno
 import selectors
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import cast
 
 import pytest
 
 from logherd_guardian.clock import clock_ms
 from logherd_guardian.door import Allowance, Door
-from logherd_guardian.proxy import GREETING
-from logherd_guardian.relay import BUFFER_BYTES
+from logherd_guardian.proxy import GREETING, proxy_header
+from logherd_guardian.relay import BUFFER_BYTES, RESET
 from logherd_guardian.resolver import Resolver
 from logherd_guardian.shell import dispatch
-from logherd_guardian.spare import dialled
+from logherd_guardian.spare import Spare, dialled
 from unit.guardian.names import Names
 
 SPARES = 4
 LINGER_MS = 60_000
 HALF_ENDED_MS = 30_000
 GREETING_MS = 300
+REST_MS = 100
 PLACES = 8
 
 
@@ -38,7 +40,7 @@ class Listener(socket.socket):
 class Place:
     """A door with one peer, and what the peer has been dialled for."""
 
-    def __init__(self, *hosts: str) -> None:
+    def __init__(self, *hosts: str, earlier: tuple[str, ...] = ()) -> None:
         self.selector = selectors.DefaultSelector()
         self.peer = socket.create_server(("127.0.0.1", 0), backlog=16)
         self.dialled: list[socket.socket] = []
@@ -48,9 +50,9 @@ class Place:
         listener.bind(("127.0.0.1", 0))
         listener.listen(16)
         listener.settimeout(0)
-        address = f"127.0.0.1:{self.peer.getsockname()[1]}"
+        self.address = address = f"127.0.0.1:{self.peer.getsockname()[1]}"
         self.door = Door(
-            listener, "remoting", (address,), selector=self.selector,
+            listener, "names", (*earlier, address), selector=self.selector,
             resolver=cast("Resolver", Names(*hosts or ("127.0.0.1",))), allowance=self.allowance,
             buffer=memoryview(bytearray(BUFFER_BYTES)),
         )  # fmt: skip
@@ -58,11 +60,17 @@ class Place:
     def greet(self) -> None:
         """Take connections, with as many proven ones to the peer as the door wants."""
         self.door.take(clock_ms(), on=True)
-        while sum(spare.greeted for spare in self.door._spares) < SPARES:
-            if len(self.dialled) < len(self.door._spares):
+        self.peer.settimeout(0.02)
+        for _ in range(200):
+            if sum(spare.greeted for spare in self.door._spares) == SPARES:
+                break
+            with suppress(TimeoutError):
                 self.dialled.append(self.peer.accept()[0])
                 self.dialled[-1].sendall(GREETING)
-            dispatch(self.selector, 5_000)
+            dispatch(self.selector, 20)
+        else:
+            raise AssertionError("it never had them")
+        self.peer.settimeout(None)
 
     def passed_on(self) -> socket.socket:
         """A client that has been given to the peer."""
@@ -189,6 +197,7 @@ def test_a_socket_that_cannot_be_accepted_from_is_left_alone_for_a_moment(
     place.accept()
     assert not place.is_watched
     assert capfd.readouterr().err.endswith("cannot accept: no more\n")
+    assert place.door._rest_until <= clock_ms() + REST_MS
     place.accept()
     assert capfd.readouterr().err == "", "it is said already"
     place.listener.number = 0
@@ -242,7 +251,7 @@ def test_no_more_are_dialled_than_are_kept_at_hand(place: Place) -> None:
 def test_only_a_dial_that_is_not_greeted_in_time_is_given_up(place: Place) -> None:
     place.door.take(clock_ms(), on=True)
     dials = list(place.door._spares)
-    assert dials
+    assert len(dials) == 2, "one that hangs leaves room for others"
     place.door.tick(min(spare.since for spare in dials) + GREETING_MS - 1)
     assert set(dials) <= set(place.door._spares)
     place.door.tick(max(spare.since for spare in dials) + GREETING_MS)
@@ -287,3 +296,101 @@ def test_it_is_busy_while_it_takes_or_passes_on(place: Place) -> None:
 def test_an_address_to_which_there_is_no_way_is_told_as_the_system_tells_it() -> None:
     with pytest.raises(OSError, match="Network is unreachable"):
         dialled(("255.255.255.255", 7))
+
+
+def test_a_client_is_given_to_a_peer_that_has_greeted_which_is_told_whose_it_is(place: Place) -> None:
+    place.door.take(clock_ms(), on=True)
+    place.dialled = [place.peer.accept()[0] for _ in place.door._spares]
+    peer = place.dialled[-1]
+    peer.sendall(GREETING)
+    dispatch(place.selector, 5_000)
+    client = place.connect()
+    place.accept()
+    assert peer.recv(1_000) == proxy_header(client.getsockname(), place.listener.getsockname(), "names")
+    client.sendall(b"ask")
+    dispatch(place.selector, 5_000)
+    assert peer.recv(1_000) == b"ask"
+    peer.sendall(b"answer")
+    dispatch(place.selector, 5_000)
+    assert client.recv(1_000) == b"answer"
+    (relay,) = place.door._relays
+    for side in relay._sides:
+        assert side.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000, "one that is dead takes a place"
+
+
+def test_a_client_for_whom_no_proven_peer_is_at_hand_waits_for_one(place: Place) -> None:
+    place.greet()
+    clients = [place.connect() for _ in range(SPARES + 1)]
+    place.accept()
+    assert place.allowance.left == PLACES - SPARES
+    clients[-1].settimeout(0)
+    with pytest.raises(BlockingIOError):
+        clients[-1].recv(1)
+    place.greet()
+    place.accept()
+    assert place.allowance.left == PLACES - SPARES - 1
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_peer_that_has_just_died_costs_no_client(
+    place: Place, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, is_late: bool
+) -> None:
+    place.greet()
+    for each in place.dialled[:2]:
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        each.close()
+    if is_late:  # it is seen only when the client is given to it
+        monkeypatch.setattr(Spare, "is_quiet", True)
+    place.connect()
+    place.accept()
+    assert place.allowance.left == PLACES - 1
+    assert capfd.readouterr().err == f"logherd-guardian: peer does not serve: {place.address}: lost\n"
+
+
+def test_it_is_said_once_that_a_peer_does_not_serve_and_once_that_it_does(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place.greet()
+    assert capfd.readouterr().err == ""
+    place.door.take(clock_ms(), on=False)
+    place.door.take(clock_ms(), on=True)
+    dials = list(place.door._spares)
+    place.door.tick(max(spare.since for spare in dials) + GREETING_MS)
+    assert capfd.readouterr().err.splitlines() == [
+        f"logherd-guardian: peer does not serve: {place.address}: no greeting in time"
+    ]
+    place.dialled += [place.peer.accept()[0] for _ in dials]
+    place.greet()
+    assert capfd.readouterr().err.splitlines() == [f"logherd-guardian: peer serves: {place.address}"]
+
+
+@pytest.mark.parametrize("host", [None, "255.255.255.255"], ids=["without an address", "no way to it"])
+def test_a_peer_that_cannot_be_dialled_is_named_and_the_next_one_dialled_at_once(
+    host: str | None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Place(earlier=("elsewhere:7",))
+    try:
+        find = made.door._resolver.find
+
+        def found(address: str, now: int) -> tuple[str, int] | None:
+            if address != "elsewhere:7":
+                return find(address, now)
+            return None if host is None else (host, 7)
+
+        monkeypatch.setattr(made.door._resolver, "find", found)
+        made.door.take(clock_ms(), on=True)
+        assert {spare.peer for spare in made.door._spares} == {made.address}
+        why = "its name has no address yet" if host is None else "Network is unreachable"
+        assert capfd.readouterr().err == f"logherd-guardian: peer does not serve: elsewhere:7: {why}\n"
+    finally:
+        made.close()
+
+
+def test_a_client_that_left_before_it_was_accepted_stops_nobody(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place.greet()
+    place.listener.number = errno.ECONNABORTED
+    place.accept()
+    assert place.is_watched
+    assert capfd.readouterr().err == ""
