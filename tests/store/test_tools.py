@@ -25,7 +25,18 @@ from logherd.store.files_os import OsFiles
 from logherd.store.index_file import IndexFile
 from logherd.store.tools import export_rocketmq, options_of, repair, verify
 from sim.disk import SimulatedCrash
-from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, open_store, small_options
+from unit.store.helpers import (
+    ROOT,
+    SimClock,
+    SimDisk,
+    append,
+    bodies,
+    disk_of,
+    flush,
+    kept_copies,
+    open_store,
+    small_options,
+)
 
 LOG = "/data/commitlog/00000000000000000000"
 KEYS = b"UNIQ_KEY\x01u\x02"
@@ -39,19 +50,6 @@ def disk():
         append(store, "AB"[number % 2], body=b"%05d" % number * 20, properties=KEYS)
     flush(store)
     store.close()
-    return disk
-
-
-def disk_of(content):
-    """A disk on which these files, by path, are durable."""
-    disk = SimDisk()
-    for path, data in content.items():
-        disk.make_directory(path.rpartition("/")[0])
-        file = disk.open(path, create=True)
-        file.write(0, (data,))
-        file.flush()
-    for directory in list(disk.directories):
-        disk.sync_dir(directory)
     return disk
 
 
@@ -129,6 +127,7 @@ def test_repair_derives_again_what_is_derived_and_wrong(disk, place):
     disk.names[path].base[place] ^= 1
     plan = repair(ROOT, apply=False, files=disk)
     assert [(step.path, step.records, step.bytes) for step in plan.steps] == [("/data/queues", 0, 0)]
+    assert not plan.changes_log
     assert not verify(ROOT, disk).whole
     assert repair(ROOT, apply=True, files=disk).applied
     store = open_store(disk)
@@ -223,6 +222,7 @@ def test_repair_cuts_before_the_damage_and_keeps_a_copy(damaged):
     assert plan.applied
     copy = disk.names[f"/data/dropped/{position:020d}"].content()
     assert copy.rstrip(b"\0") == segment[position - 8192 :].rstrip(b"\0")
+    assert not any(disk.names["/data/commitlog/00000000000000008192"].content()[position - 8192 :])
     store = open_store(disk)
     assert store.end_position == position
     assert len(bodies(store, "A")) == 40
@@ -232,10 +232,6 @@ def test_repair_cuts_before_the_damage_and_keeps_a_copy(damaged):
     assert bodies(store, "A")[-1] == b"again"
     store.close()
     assert verify(ROOT, disk).whole
-
-
-def kept_copies(disk):
-    return {path: inode.content() for path, inode in disk.names.items() if path.startswith("/data/dropped/")}
 
 
 @pytest.mark.parametrize("power", [False, True])

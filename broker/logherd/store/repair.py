@@ -101,10 +101,9 @@ def _repair(files: Files, root: str, *, apply: bool, derive: bool) -> RepairPlan
         what = "move away what is no format file"
         steps.append(RepairStep(what, format_path(root), copy=_new_copy(root, "store.json", taken)))
     if _is_damaged(segments, chain, believed, end):
-        steps += _cut_steps(root, segments, chain, end, believed.bare_end, taken)
-        if all(segment.end <= end for segment in segments):
-            what = f"give up what was flushed from position {end} to {believed.flushed}, without the file"
-            steps.append(RepairStep(what, f"{root}/commitlog/{segment_name(end)}"))
+        cut = list(_cut_steps(root, segments, chain, end, believed.bare_end, taken))
+        what = f"give up what was flushed from position {end} to {believed.flushed}, without the file"
+        steps += cut or [RepairStep(what, f"{root}/commitlog/{segment_name(end)}")]
         derive = True
     if derive:
         steps.append(RepairStep("derive queues and index from the log when it is opened", f"{root}/queues"))
@@ -119,18 +118,17 @@ def _repair(files: Files, root: str, *, apply: bool, derive: bool) -> RepairPlan
 
 
 def _chain(segments: list[Segment]) -> list[Segment]:
-    """The segments from the first on that follow each other without a gap."""
+    """The segments from the first on that follow each other, without a gap and without what claims the same bytes."""
     chain: list[Segment] = []
     for segment in segments:
-        if chain and segment.start != chain[-1].end:
-            break
-        chain.append(segment)
+        if not chain or segment.start == chain[-1].end:
+            chain.append(segment)
     return chain
 
 
 def _end_of_records(chain: list[Segment], checkpoint: Checkpoint) -> int:
     """The position behind the last record that follows from the first without anything else between."""
-    end = chain[0].start if chain else 0
+    end = 0
     for segment in chain:
         for found in scan_records(segment.view, segment.start, 0, checkpoint.bare_end, segment.readable):
             if isinstance(found, ScanEnd):
@@ -149,17 +147,17 @@ def _is_damaged(segments: list[Segment], chain: list[Segment], checkpoint: Check
 def _cut_steps(
     root: str, segments: list[Segment], chain: list[Segment], end: int, bare_end: int, taken: set[str]
 ) -> Iterator[RepairStep]:
-    reports = [FileReport(segment.path, "segment") for segment in segments]
-    lost = [record.position for record in scan_log(segments, reports, bare_end) if record.position >= end]
     for segment in segments:
-        if segment.end <= end:
+        follows = segment in chain
+        if follows and segment.end <= end:
             continue
-        first = max(segment.start, end)
+        first = max(segment.start, end) if follows else segment.start
         used = last_written_byte([segment], first, segment.end) - first
-        inside = sum(segment.start <= position < segment.end for position in lost)
-        what = f"drop everything from position {first} on" if segment in chain else "drop a file that does not follow"
+        whole = scan_log([segment], [FileReport(segment.path, "segment")], bare_end)
+        lost = sum(record.position >= end for record in whole)
+        what = f"drop everything from position {first} on" if follows else "drop a file that does not follow"
         copy = _new_copy(root, f"{first:020d}", taken) if used else ""
-        yield RepairStep(what, segment.path, used, inside, copy)
+        yield RepairStep(what, segment.path, used, lost, copy)
 
 
 def _new_copy(root: str, name: str, taken: set[str]) -> str:
@@ -177,27 +175,27 @@ def _apply(
     files: Files, root: str, steps: list[RepairStep], *, segments: list[Segment], chain: list[Segment], end: int,
     checkpoint: Checkpoint,
 ) -> None:  # fmt: skip
-    """Copies first and durably, then the cut, then the checkpoint: a crash in between leaves the damage to be found."""
+    """Copies, then the cut, then the checkpoint, each durably: a crash in between leaves the damage to be found."""
     files.make_directory(f"{root}/dropped")
-    cut = [segment for segment in segments if segment.end > end]
+    kept = {segment.path: end - segment.start for segment in chain if segment.start < end or segment is chain[0]}
     for step in steps:
         if step.copy:
-            start = max(end - int(step.path.rpartition("/")[2]), 0) if step.path.startswith(f"{root}/commitlog") else 0
-            _copy(files, step.path, step.copy, start)
+            _copy(files, step.path, step.copy, kept.get(step.path, 0))
     files.sync_dir(f"{root}/dropped")
     files.sync_dir(root)
     if any(step.path == format_path(root) for step in steps):
         files.unlink(format_path(root))
     if any(step.path == f"{root}/queues" for step in steps):
-        for segment in reversed(cut):
-            if segment.start >= end and segment is not chain[0]:
+        for segment in reversed(segments):
+            if segment.path not in kept:
                 segment.close()
                 files.unlink(segment.path)
                 files.sync_dir(f"{root}/commitlog")
-        kept = [segment for segment in cut if segment.start < end or segment is chain[0]]
-        if kept:
-            cut_tail(kept, end, kept[-1].end)
+        left = [segment for segment in chain if segment.path in kept]
+        if left:
+            cut_tail(left, end, left[-1].end)
         files.unlink(f"{root}/queues")
+        files.sync_dir(root)  # a list that came back would be believed, once nothing is wrong with the log any more
     _write_checkpoint(files, root, chain, end, checkpoint)
     files.sync_dir(root)
 

@@ -10,8 +10,8 @@ from sim.history import HOST, SimClock
 
 ROOT = Path("/data")
 __all__ = [
-    "HOST", "ROOT", "SimClock", "SimDisk", "append", "bodies", "flush", "none_left", "open_store", "settle",
-    "small_options",
+    "HOST", "ROOT", "SimClock", "SimDisk", "append", "bodies", "disk_of", "flush", "kept_copies", "none_left",
+    "open_store", "settle", "small_options",
 ]  # fmt: skip
 
 
@@ -76,3 +76,21 @@ def bodies(store, topic="T", queue_id=0):
             at += record.size
         offset = result.next_offset
     return found
+
+
+def disk_of(content):
+    """A disk on which these files, by path, are durable."""
+    disk = SimDisk()
+    for path, data in content.items():
+        disk.make_directory(path.rpartition("/")[0])
+        file = disk.open(path, create=True)
+        file.write(0, (data,))
+        file.flush()
+    for directory in list(disk.directories):
+        disk.sync_dir(directory)
+    return disk
+
+
+def kept_copies(disk):
+    """What a repair has moved away, by path."""
+    return {path: inode.content() for path, inode in disk.names.items() if path.startswith("/data/dropped/")}
