@@ -162,6 +162,8 @@ class LatelyRead:
         try:
             Readable(file, end, _PIECE_BYTES).ensure(at, end)
         except Unreadable as error:
+            if len(self._lost) >= _KNOWN_MAX:  # Then a disk is asked for some of it again.
+                self._lost.clear()
             self._lost[start + error.at - error.at % _BLOCK_BYTES] = error
             raise
 
