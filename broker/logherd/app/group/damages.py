@@ -6,12 +6,14 @@ keeps a follower from getting on, each goes as soon as somebody has what is dama
 """
 
 import asyncio
+import errno
 
 from logherd.app.engine import BrokerFailed
 from logherd.app.group.mode import Mode
-from logherd.store import StoreDamaged, StoreError
+from logherd.store import StoreDamaged, StoreError, StoreStopped
 from logherd.store.damage_note import Place, note_damage, noted_damage
 from logherd.store.files import Files
+from logherd.store.readable import is_unreadable
 from logherd.telemetry.log import Log
 
 __all__ = ["Damages", "MustHeal"]
@@ -37,6 +39,8 @@ class Damages:
         self._known: set[tuple[str, int]] = set()
         self._withheld: int | None = None
         self._any = asyncio.Event()
+        self.stopped: StoreStopped | None = None
+        """Set once damage could not be noted because the disk does nothing any more, which is no damage."""
 
     @property
     def count(self) -> int:
@@ -59,6 +63,8 @@ class Damages:
             note_damage(self._files, self._root, error)
         except (StoreError, OSError) as failure:
             _log.error("the damage cannot be noted", reason=failure)
+            if isinstance(failure, OSError) and (is_unreadable(failure) or failure.errno == errno.EROFS):
+                self.stopped = StoreStopped(f"{error.path}: {error.what}, and nothing can be written: {failure}")
         self._any.set()
 
     def withheld(self, error: StoreDamaged, position: int) -> None:
@@ -79,7 +85,7 @@ class Damages:
     def _needed(self) -> str:
         """Why it must go on as it is; empty if it need not."""
         mode = self._mode
-        if mode.machine.leads is None or self._held_elsewhere():
+        if self.stopped is not None or mode.machine.leads is None or self._held_elsewhere():
             return ""
         if mode.name == "static":
             return "it leads until somebody is promoted, or until it is started again"

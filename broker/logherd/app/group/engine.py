@@ -369,8 +369,9 @@ class GroupEngine:
 
     async def _leave_to_heal(self) -> None:
         await self.damages.time_to_heal()
-        await self.hand_over(_HAND_OVER_SECONDS)
-        self.fail(MustHeal(f"damage was met at {self.damages.count} places of its store"))
+        if self.damages.stopped is None:
+            await self.hand_over(_HAND_OVER_SECONDS)
+        self.fail(self.damages.stopped or MustHeal(f"damage was met at {self.damages.count} places of its store"))
         await asyncio.Event().wait()
 
     def _expire(self) -> None:
@@ -382,6 +383,7 @@ class GroupEngine:
             return
         if isinstance(error, StoreDamaged):
             self.damages.found(error)
+            error = self.damages.stopped or error
         self._failure = failure_of(error)
         self.standing.fence()
         self._owner.on_failure()

@@ -1,6 +1,8 @@
 """A replica that has met damage: it is written down at once, and the process ends when the group can do without it."""
 
 import asyncio
+import errno
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +22,7 @@ from logherd.peers.pieces import Asked, decode_piece
 from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.messages import ClusterId
 from logherd.service.replica_view import InSyncView
-from logherd.store import StoreDamaged, begin_later
+from logherd.store import StoreDamaged, StoreStopped, begin_later
 from logherd.store.damage_note import noted_damage
 from logherd.store.files_os import OsFiles
 from logherd.store.mending import survey
@@ -96,6 +98,24 @@ async def test_a_leader_ends_once_others_could_lead(tmp_path: Path, mode: str, e
     assert not waiting.done()
     lead.in_sync = enough
     await asyncio.wait_for(waiting, 10)
+
+
+@pytest.mark.parametrize(("number", "stopped"), [(errno.EIO, True), (errno.EROFS, True), (errno.EMFILE, False)])
+async def test_damage_that_cannot_be_noted_because_the_disk_does_nothing_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, stopped: bool
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(damages_module, "note_damage", fail)
+    damages = damages_of(tmp_path, Lead("controller", Machine(Epoch(4)), (1,)))
+    damages.found(damage(tmp_path))
+    waiting = asyncio.ensure_future(damages.time_to_heal())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert waiting.done() == stopped, "though nobody could lead in its place"
+    assert isinstance(damages.stopped, StoreStopped) == stopped
+    waiting.cancel()
 
 
 async def test_a_leader_that_is_named_by_hand_stays(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import SystemClock, boot_ms
 from logherd.app.engine import BrokerFailed
+from logherd.app.group import damages as damages_module
 from logherd.app.group import replica as replica_module
 from logherd.app.group import standing as standing_module
 from logherd.app.group import unflushed
@@ -122,6 +123,32 @@ async def test_a_disk_that_fails_while_the_broker_stops_is_told(
     with pytest.raises(BrokerFailed, match="the disk is gone"):
         engine.check()
     assert (tmp_path / "data" / "abort").exists(), "it is not marked as closed in order"
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_disk_that_does_nothing_any_more_is_no_damage_to_be_healed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: bool
+) -> None:
+    """Whoever reads may be the first to meet it."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    (tmp_path / "data").mkdir()
+    with opened(tmp_path) as engine:
+        monkeypatch.setattr(damages_module, "note_damage", fail)
+        if later:
+            engine.damages.found(engine.store.damaged(0, "it cannot be read"))
+            leaving = asyncio.ensure_future(engine._leave_to_heal())
+            while engine.replica.failure is None:
+                await asyncio.sleep(0)
+            leaving.cancel()
+            engine.settle()
+        else:
+            engine.fail(engine.store.damaged(0, "it cannot be read"))
+        with pytest.raises(BrokerFailed, match=r"StoreStopped: .* cannot be read, and nothing can be written") as told:
+            engine.check()
+        assert not told.value.starts_again
 
 
 async def test_whoever_is_promoted_may_lack_something_if_its_machine_went_down_before_it_had_flushed(
