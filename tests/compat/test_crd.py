@@ -48,7 +48,7 @@ def test_unknown_fields_are_noticed(crd_judge: Path) -> None:
 
 def test_a_wrong_rule_makes_the_definition_refused(crd_judge: Path, tmp_path: Path) -> None:
     broken = tmp_path / "crd.yaml"
-    broken.write_text(CRD.read_text().replace("self.leaseMs >= 3", "self.leasesMs >= 3"))
+    broken.write_text(CRD.read_text().replace("self.failover.leaseMs >= 3", "self.failover.leasesMs >= 3"))
     done = subprocess.run([crd_judge, broken], input="", capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "leasesMs" in done.stderr
