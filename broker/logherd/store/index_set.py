@@ -16,7 +16,7 @@ from logherd.store.checkpoint import Checkpoint
 from logherd.store.files import Files
 from logherd.store.index_file import HEADER_SIZE, IndexFile, index_name, index_timestamp
 from logherd.store.key_index import PENDING
-from logherd.store.readable import Readable, Unreadable, is_unreadable
+from logherd.store.readable import Unreadable, ensure_readable, is_unreadable
 from logherd.store.writer import LogWriter, patiently, with_descriptor
 
 __all__ = ["INDEX_FILES_OPEN_MAX", "IndexDamaged", "IndexSet", "index_directory"]
@@ -86,7 +86,7 @@ class IndexSet:
         path, size = f"{self._directory}/{name:017d}", HEADER_SIZE + 4 * self._slots
         try:
             if writable and suspect:
-                _ensure_readable(self._files, path, size)
+                ensure_readable(self._files, path, size)
             file = IndexFile.open(self._files, self._directory, name, slots=self._slots, writable=writable)
         except Unreadable as error:
             raise IndexDamaged(f"index file {name:017d}: {error}") from error
@@ -181,15 +181,6 @@ class IndexSet:
             file.close()
         self.files = []
         self._looked_in = {}
-
-
-def _ensure_readable(files: Files, path: str, size: int) -> None:
-    """Raises: Unreadable, OSError."""
-    file = files.open(path)
-    try:
-        Readable(file, size).ensure(0, size)
-    finally:
-        file.close()
 
 
 def _name_entries(file: IndexFile, overlay: dict[int, int]) -> Task:

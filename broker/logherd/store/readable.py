@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from logherd.model.record import RecordError
-from logherd.store.files import Buffer, File
+from logherd.store.files import Buffer, File, Files
 
-__all__ = ["LatelyRead", "Readable", "Unreadable", "is_unreadable", "read_or_zeros", "write_over"]
+__all__ = ["LatelyRead", "Readable", "Unreadable", "ensure_readable", "is_unreadable", "read_or_zeros", "write_over"]
 
 _CHUNK_BYTES = 256 << 10
 _BLOCK_BYTES = 4096
@@ -166,6 +166,15 @@ class LatelyRead:
                 self._lost.clear()
             self._lost[start + error.at - error.at % _BLOCK_BYTES] = error
             raise
+
+
+def ensure_readable(files: Files, path: str, size: int) -> None:
+    """The first `size` bytes of the file may be touched in a mapping. Blocks. Raises: Unreadable, OSError."""
+    file = files.open(path)
+    try:
+        Readable(file, size).ensure(0, size)
+    finally:
+        file.close()
 
 
 def _read(file: File, at: int, size: int) -> bytes | None:

@@ -13,7 +13,7 @@ from logherd.store.index_file import ENTRY_SIZE, HEADER_SIZE, IndexFile, index_t
 from logherd.store.index_set import index_directory
 from logherd.store.queue_files import FileCache, queue_directory, queue_file_name
 from logherd.store.queue_list import QueueEntry, QueueListDamaged, decode_queue_list
-from logherd.store.readable import Readable, Unreadable, is_unreadable
+from logherd.store.readable import Unreadable, ensure_readable, is_unreadable
 from logherd.store.scan import ScanEnd, Scanned, find_record, scan_records
 from logherd.store.segment import Segment, segment_start
 
@@ -238,11 +238,7 @@ def _index_row(files: Files, root: str, name: str, slots: int) -> FileReport:
         report.blame(f"no index file of {slots} slots: {size} bytes")
         return report
     try:
-        whole = files.open(report.path)
-        try:
-            Readable(whole, size).ensure(0, size)
-        finally:
-            whole.close()
+        ensure_readable(files, report.path, size)
     except Unreadable as error:
         report.blame(str(error))
         return report
