@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from logherd.kit.clock import Clock
 from logherd.service.errors import RequestError
 from logherd.service.metadata import MetadataRefusedError
-from logherd.service.ports import PARKED, Answer, Handler, Reply, Request, Run, RunHandler, Session
+from logherd.service.ports import PARKED, Answer, Handler, Reply, ReplyAfter, Request, Run, RunHandler, Session
 from logherd.service.routing import ROUTES, Role, Where, refusal
 from logherd.store import StoreDamaged
 from logherd.telemetry.log import Log
@@ -103,8 +103,9 @@ class Dispatcher:
         spec = REQUESTS[frame.code]
         header = None if spec.header is None else decode_header(spec.header, frame.ext)
         answer = handler(Request(frame, header, self._clock.monotonic_ms()), session)
-        if type(answer) is Reply and answer.code:
-            self.refused[frame.code, answer.code] += 1
+        told = answer.reply if type(answer) is ReplyAfter else answer
+        if type(told) is Reply and told.code:
+            self.refused[frame.code, told.code] += 1
         return answer
 
 

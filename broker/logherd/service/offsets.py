@@ -11,7 +11,7 @@ from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata
 from logherd.service.offset_rules import OffsetRules
 from logherd.service.ports import Answer, Handler, Reply, ReplyAfter, Request, Session
-from logherd.service.requests import body_reply, header_of
+from logherd.service.requests import body_reply, header_of, settled
 from logherd.store import MessageStore, QueueLog
 from logherd.wire.bodies.base import queue_key
 from logherd.wire.bodies.clients import ClientOffsets
@@ -73,7 +73,8 @@ class OffsetsHandler:
     # ---- consumer offsets
 
     def query(self, request: Request, session: Session) -> Answer:
-        """14. What it tells survives a crash: the answer waits for the newest offset record. 22 if there is none."""
+        """14. What it tells survives a crash: the answer waits for the newest offset record. 22 if there is none, which
+        waits for the deletion that may have taken it."""
         header = header_of(request, QueryConsumerOffsetHeader)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         offset = self._metadata.offsets.get(group, topic, queue_id)
@@ -83,10 +84,11 @@ class OffsetsHandler:
             return ReplyAfter(position, reply) if position > self._store.committed_position else reply
         queue = self._store.find_queue(topic, queue_id)
         if header.set_zero_if_not_found is not False and queue is not None and self._is_young(queue):
-            return Reply(header=OffsetResponse(queue_offset=0))
-        raise RequestError(
-            ResponseCode.QUERY_NOT_FOUND, f"group {group} has no offset in queue {queue_id} of topic {topic}"
-        )
+            reply = Reply(header=OffsetResponse(queue_offset=0))
+        else:
+            remark = f"group {group} has no offset in queue {queue_id} of topic {topic}"
+            reply = Reply(ResponseCode.QUERY_NOT_FOUND, remark=remark)
+        return settled(self._metadata.unsettled, reply)
 
     def _is_young(self, queue: QueueLog) -> bool:
         if queue.min_offset > 0:

@@ -5,10 +5,10 @@ from typing import TypeVar
 import msgspec
 
 from logherd.kit.errors import ensure
-from logherd.service.ports import Reply, ReplyAfter, Request
+from logherd.service.ports import Answer, Reply, ReplyAfter, Request
 from logherd.wire.bodies import encode_body
 
-__all__ = ["after", "body_reply", "header_of"]
+__all__ = ["after", "body_reply", "header_of", "settled"]
 
 HeaderType = TypeVar("HeaderType", bound=msgspec.Struct)
 
@@ -31,3 +31,9 @@ def body_reply(body: object, header: msgspec.Struct | None = None) -> Reply:
 def after(position: int, reply: Reply | None = None) -> ReplyAfter:
     """A successful answer that leaves when the log is durable up to `position`."""
     return ReplyAfter(position, reply or Reply())
+
+
+def settled(unsettled: int, reply: Reply) -> Answer:
+    """An answer that tells what the metadata holds, or that something is not in it: it leaves when the log is committed
+    up to `unsettled`, the end of the newest change that it may tell of; at once for 0, whatever else waits."""
+    return ReplyAfter(unsettled, reply) if unsettled else reply

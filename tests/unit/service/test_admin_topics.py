@@ -15,7 +15,13 @@ from logherd.service.routing import Role
 from logherd.service.stats import BrokerStats
 from logherd.wire.bodies.configs import GroupConfigBody, GroupConfigList, TopicConfigBody, TopicConfigList
 from logherd.wire.codes import RequestCode, ResponseCode
-from logherd.wire.headers.topics import CreateTopicHeader, DeleteGroupHeader, GroupHeader, TopicConfigHeader
+from logherd.wire.headers.topics import (
+    CreateTopicHeader,
+    DeleteGroupHeader,
+    GroupHeader,
+    TopicConfigHeader,
+    TopicHeader,
+)
 from unit.service.asking import Desk, decoded
 from unit.service.client_fakes import FakeSession
 from unit.service.small_broker import IDENTITY, SmallBroker
@@ -54,6 +60,44 @@ def test_a_created_topic_is_there_and_its_answer_waits_for_it(admin: Admin) -> N
         "topicName": "T", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6, "topicFilterType": "SINGLE_TAG",
         "topicSysFlag": 2, "order": True, "attributes": {"message.type": "FIFO"},
     }  # fmt: skip
+
+
+def test_a_topic_and_its_end_are_shown_only_once_they_are_durable(admin: Admin) -> None:
+    def all_wait_for(position: int, known: bool) -> None:
+        assert admin.desk.ask(RequestCode.GET_ALL_TOPIC_CONFIG).code == 0
+        assert admin.desk.waits_for == position
+        found = admin.desk.ask(RequestCode.GET_TOPIC_CONFIG, TopicConfigHeader(topic="T"))
+        assert found.code == (0 if known else ResponseCode.TOPIC_NOT_EXIST)
+        assert admin.desk.waits_for == position
+
+    admin.create()
+    all_wait_for(admin.store.end_position, known=True)
+    admin.commit()
+    all_wait_for(0, known=True)
+    admin.desk.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicHeader(topic="T"))
+    all_wait_for(admin.store.end_position, known=False)
+    admin.commit()
+    admin.metadata.groups.put(GroupConfig("G"))
+    all_wait_for(0, known=False)
+
+
+def test_a_group_and_its_end_are_shown_only_once_they_are_durable(admin: Admin) -> None:
+    def all_wait_for(position: int, known: bool) -> None:
+        assert admin.desk.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).code == 0
+        assert admin.desk.waits_for == position
+        found = admin.desk.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupHeader(group="G"))
+        assert found.code == (0 if known else ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        assert admin.desk.waits_for == position
+
+    admin.desk.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=GroupConfigBody.from_model(GroupConfig("G")))
+    all_wait_for(admin.store.end_position, known=True)
+    admin.commit()
+    all_wait_for(0, known=True)
+    admin.desk.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteGroupHeader(group="G"))
+    all_wait_for(admin.store.end_position, known=False)
+    admin.commit()
+    admin.create()
+    all_wait_for(0, known=False)
 
 
 def test_an_update_keeps_the_attributes_that_it_does_not_name(admin: Admin) -> None:

@@ -236,6 +236,22 @@ def test_hooks_hear_of_a_topic_that_was_deleted_and_made_again_the_same_when_bot
     assert heard == [TopicChange("old", TopicConfig("old"), log.committed_position)]
 
 
+def test_who_leads_again_waits_for_no_change_of_its_that_was_cut() -> None:
+    log = MemoryLog()
+    leader = led(log)
+    assert (leader.unsettled, leader.topics.unsettled, leader.groups.unsettled) == (0, 0, 0)
+    at = log.committed_position
+    for number in range(9):
+        leader.topics.put(TopicConfig(f"new{number}"))
+        leader.groups.put(GroupConfig(f"new{number}"))
+    assert leader.unsettled == leader.groups.unsettled == log.end_position > leader.topics.unsettled > at
+    log.crash()
+    leader.cut(at)
+    leader.promote(2)
+    log.commit()
+    assert (leader.unsettled, leader.topics.unsettled, leader.groups.unsettled) == (0, 0, 0)
+
+
 def test_a_demoted_leader_forgets_offsets_that_no_record_tells_of() -> None:
     log = MemoryLog()
     leader = led(log)

@@ -93,6 +93,20 @@ def test_an_offset_is_told_only_once_it_is_durable(rig: Rig) -> None:
     assert not isinstance(rig.request(QUERY, at()), ReplyAfter)
 
 
+@pytest.mark.parametrize("young", [True, False])
+def test_that_a_group_has_no_offset_is_told_only_once_what_took_it_is_durable(rig: Rig, *, young: bool) -> None:
+    send(rig, 5)
+    rig.ask(UPDATE, at(commitOffset=3))
+    rig.metadata.groups.delete("billing", clean_offsets=True)
+    asked = at(setZeroIfNotFound=young)
+    answer = rig.request(QUERY, asked)
+    assert isinstance(answer, ReplyAfter), "a leader that is replaced before the commit would bring the offset back"
+    assert answer.position == rig.store.end_position > rig.store.committed_position
+    assert (frame_of(answer).code, frame_of(answer).ext.get("offset")) == ((0, "0") if young else (22, None))
+    rig.end_pass()
+    assert not isinstance(rig.request(QUERY, asked), ReplyAfter)
+
+
 @pytest.mark.parametrize(
     ("fields", "code", "remark"),
     [

@@ -9,8 +9,8 @@ from logherd.model.topic import GroupConfig
 from logherd.service.errors import RequestError
 from logherd.service.group_names import check_group_name
 from logherd.service.metadata import Metadata, is_system_group
-from logherd.service.ports import Answer, Handler, Request, Session
-from logherd.service.requests import after, body_reply, header_of
+from logherd.service.ports import Answer, Handler, Reply, Request, Session
+from logherd.service.requests import after, body_reply, header_of, settled
 from logherd.service.stats import BrokerStats
 from logherd.wire.bodies import decode_body
 from logherd.wire.bodies.configs import DataVersion, GroupConfigBody, GroupConfigList, GroupConfigTable
@@ -63,20 +63,21 @@ class GroupAdmin:
         """352."""
         group = self._metadata.groups.get(header_of(request, GroupHeader).group)
         if group is None:
-            raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
-        return body_reply(GroupConfigBody.from_model(group))
+            reply = Reply(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark="No group in this broker")
+        else:
+            reply = body_reply(GroupConfigBody.from_model(group))
+        return settled(self._metadata.groups.unsettled, reply)
 
     def all_configurations(self, _request: Request, _session: Session) -> Answer:
         """201."""
         version = self._metadata.groups.version
-        return body_reply(
-            GroupConfigTable(
-                version=DataVersion(
-                    counter=version.counter, state_version=version.state_version, timestamp=version.timestamp
-                ),
-                groups={group.name: GroupConfigBody.from_model(group) for group in self._metadata.groups},
-            )
+        table = GroupConfigTable(
+            version=DataVersion(
+                counter=version.counter, state_version=version.state_version, timestamp=version.timestamp
+            ),
+            groups={group.name: GroupConfigBody.from_model(group) for group in self._metadata.groups},
         )
+        return settled(self._metadata.groups.unsettled, body_reply(table))
 
 
 def _checked(config: GroupConfig) -> GroupConfig:

@@ -17,8 +17,8 @@ from logherd.service.errors import RequestError
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata, TopicChange, is_system_topic
 from logherd.service.metadata.reserved import reply_topic
-from logherd.service.ports import Answer, Handler, Request, Session
-from logherd.service.requests import after, body_reply, header_of
+from logherd.service.ports import Answer, Handler, Reply, Request, Session
+from logherd.service.requests import after, body_reply, header_of, settled
 from logherd.service.send.targets import check_topic_name
 from logherd.service.stats import BrokerStats
 from logherd.store import MessageStore
@@ -33,6 +33,7 @@ __all__ = ["TopicAdmin"]
 
 QUEUES_MAX: Final = 16_384
 PERMISSION_MAX: Final = 15
+_NO_TOPIC: Final = "No topic in this broker. topic: {}"
 
 
 class _TopicStats(TopicStats, frozen=True, kw_only=True):
@@ -137,19 +138,24 @@ class TopicAdmin:
 
     def configuration(self, request: Request, _session: Session) -> Answer:
         """351."""
-        return body_reply(TopicConfigBody.from_model(self._known(header_of(request, TopicConfigHeader).topic)))
+        name = header_of(request, TopicConfigHeader).topic
+        topic = self._metadata.topics.get(name)
+        if topic is None:
+            reply = Reply(ResponseCode.TOPIC_NOT_EXIST, remark=_NO_TOPIC.format(name))
+        else:
+            reply = body_reply(TopicConfigBody.from_model(topic))
+        return settled(self._metadata.topics.unsettled, reply)
 
     def all_configurations(self, _request: Request, _session: Session) -> Answer:
         """21."""
         version = self._metadata.topics.version
-        return body_reply(
-            TopicConfigTable(
-                version=DataVersion(
-                    counter=version.counter, state_version=version.state_version, timestamp=version.timestamp
-                ),
-                topics={topic.name: TopicConfigBody.from_model(topic) for topic in self._metadata.topics},
-            )
+        table = TopicConfigTable(
+            version=DataVersion(
+                counter=version.counter, state_version=version.state_version, timestamp=version.timestamp
+            ),
+            topics={topic.name: TopicConfigBody.from_model(topic) for topic in self._metadata.topics},
         )
+        return settled(self._metadata.topics.unsettled, body_reply(table))
 
     def system_topics(self, _request: Request, _session: Session) -> Answer:
         """305."""
@@ -157,7 +163,10 @@ class TopicAdmin:
 
     def figures(self, request: Request, _session: Session) -> Answer:
         """202: the ends of every queue and when its newest message was stored."""
-        topic = self._known(header_of(request, TopicHeader).topic)
+        name = header_of(request, TopicHeader).topic
+        topic = self._metadata.topics.get(name)
+        if topic is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, _NO_TOPIC.format(name))
         queues = {}
         for queue_id in range(topic.queues):
             least, most = self._figures.range(topic.name, queue_id)
@@ -171,9 +180,3 @@ class TopicAdmin:
         topic = header_of(request, TopicHeader).topic
         connected = [group.name for group in self._registry.consumer_groups() if topic in group.subscriptions]
         return body_reply(GroupList(groups=list(dict.fromkeys(connected + self._metadata.offsets.for_topic(topic)))))
-
-    def _known(self, name: str) -> TopicConfig:
-        topic = self._metadata.topics.get(name)
-        if topic is None:
-            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
-        return topic

@@ -96,6 +96,10 @@ class Journal:
         self.position = end
         self.bytes_since_snapshot += end - start
 
+    def unsettled(self, position: int) -> int:
+        """The position if the log is not committed up to it yet, else 0."""
+        return position if position > self.log.committed_position else 0
+
     def check(self) -> None:
         """Raises NotLeading unless this replica may append."""
         if not self.leading:

@@ -103,6 +103,11 @@ class Metadata:
         return self._journal.position
 
     @property
+    def unsettled(self) -> int:
+        """`position`, 0 once it is committed."""
+        return self._journal.unsettled(self._journal.position)
+
+    @property
     def epoch(self) -> int:
         """The newest epoch whose barrier is applied, a leader's own; 0 before the first."""
         return self._contents.epoch

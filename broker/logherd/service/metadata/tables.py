@@ -30,6 +30,7 @@ class Topics:
         self._offsets = offsets
         self._clock = clock
         self._table: dict[str, TopicConfig] = {}
+        self._position = 0
         self.version = Version()
         self.deleted: dict[str, int] = {}
         """Topics that were deleted, and the position below which their messages are: the log still holds them."""
@@ -48,13 +49,18 @@ class Topics:
     def __contains__(self, name: object) -> bool:
         return name in self._table
 
+    @property
+    def unsettled(self) -> int:
+        """End of the newest change made here, which what is told of topics waits for; 0 once it is committed."""
+        return self._journal.unsettled(self._position)
+
     def put(self, config: TopicConfig) -> int:
         """Create or replace; an equal config is not logged again. Raises MetadataRefusedError."""
         self._journal.check()
         if self._table.get(config.name) == config:
             return self._journal.position
         change = TopicPut.of(config, self._next_version())
-        position = self._journal.append(change)
+        position = self._position = self._journal.append(change)
         self.apply_put(change)
         self.tell(config.name, position)
         return position
@@ -65,7 +71,7 @@ class Topics:
         if name not in self._table:
             return self._journal.position
         change = TopicDeleted(name, self._next_version())
-        position = self._journal.append(change)
+        position = self._position = self._journal.append(change)
         self.apply_delete(change, position)
         self.tell(name, position)
         return position
@@ -95,6 +101,7 @@ class Topics:
         One that was deleted and made again the same, in one of the two, differs as well: its queues are other ones.
         """
         before, after, deleted = dict(self._table), {config.name: config for config in other}, self.deleted
+        self._position = 0
         self._table.clear()  # the dict stays: see `get`
         self._table.update(after)
         self.version, self.deleted = other.version, other.deleted
@@ -134,6 +141,7 @@ class Groups:
         self._offsets = offsets
         self._clock = clock
         self._table: dict[str, GroupConfig] = {}
+        self._position = 0
         self.version = Version()
         self.get = self._table.get
         """`get(name)` -> GroupConfig | None."""
@@ -147,13 +155,18 @@ class Groups:
     def __contains__(self, name: object) -> bool:
         return name in self._table
 
+    @property
+    def unsettled(self) -> int:
+        """End of the newest change made here, which what is told of groups waits for; 0 once it is committed."""
+        return self._journal.unsettled(self._position)
+
     def put(self, config: GroupConfig) -> int:
         """Create or replace; an equal config is not logged again. Raises MetadataRefusedError."""
         self._journal.check()
         if self._table.get(config.name) == config:
             return self._journal.position
         change = GroupPut.of(config, self._next_version())
-        position = self._journal.append(change)
+        position = self._position = self._journal.append(change)
         self.apply_put(change)
         return position
 
@@ -163,7 +176,7 @@ class Groups:
         if name not in self._table and not (clean_offsets and self._offsets.for_group(name)):
             return self._journal.position
         change = GroupDeleted(name, clean_offsets, self._next_version())
-        position = self._journal.append(change)
+        position = self._position = self._journal.append(change)
         self.apply_delete(change)
         return position
 
@@ -181,6 +194,7 @@ class Groups:
 
     def become(self, other: "Groups") -> None:
         """Hold what another holds."""
+        self._position = 0
         self._table.clear()  # as above
         self._table.update({config.name: config for config in other})
         self.version = other.version
