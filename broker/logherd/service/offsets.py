@@ -132,26 +132,26 @@ class OffsetsHandler:
             )
         queue = self._queue(header.topic, header.queue_id)
         offset = self._store.offset_by_time(queue, header.timestamp, upper=upper) if queue is not None else 0
-        return Reply(header=OffsetResponse(queue_offset=offset))
+        return self._of_queue(header.topic, OffsetResponse(queue_offset=offset))
 
     def max(self, request: Request, session: Session) -> Answer:
         """30. The committed end, whatever `committed` says: what lies beyond it may still be lost."""
         header = header_of(request, GetMaxOffsetHeader)
         queue = self._queue(header.topic, header.queue_id)
-        return Reply(header=OffsetResponse(queue_offset=queue.max_offset if queue is not None else 0))
+        return self._of_queue(header.topic, OffsetResponse(queue_offset=queue.max_offset if queue is not None else 0))
 
     def min(self, request: Request, session: Session) -> Answer:
         """31."""
         header = header_of(request, QueueHeader)
         queue = self._queue(header.topic, header.queue_id)
-        return Reply(header=OffsetResponse(queue_offset=queue.min_offset if queue is not None else 0))
+        return self._of_queue(header.topic, OffsetResponse(queue_offset=queue.min_offset if queue is not None else 0))
 
     def earliest(self, request: Request, session: Session) -> Answer:
         """32. -1 for a queue without messages."""
         header = header_of(request, QueueHeader)
         queue = self._queue(header.topic, header.queue_id)
         stored = self._store.store_timestamp(queue, queue.min_offset) if queue is not None else None
-        return Reply(header=TimestampResponse(timestamp=-1 if stored is None else stored))
+        return self._of_queue(header.topic, TimestampResponse(timestamp=-1 if stored is None else stored))
 
     # ---- reset
 
@@ -191,6 +191,9 @@ class OffsetsHandler:
         if header.timestamp < 0:
             return queue.max_offset
         return self._store.offset_by_time(queue, header.timestamp, upper=False)
+
+    def _of_queue(self, topic: str, header: OffsetResponse | TimestampResponse) -> Answer:
+        return settled(self._metadata.topics.deletion_unsettled(topic), Reply(header=header))
 
     # ---- checks
 

@@ -226,6 +226,21 @@ def test_a_queue_is_searched_by_time(rig: Rig, at_ms: int, boundary: str | None,
 
 
 @pytest.mark.parametrize("code", [SEARCH, MAX, MIN, EARLIEST])
+def test_the_ends_of_a_topic_that_was_made_again_are_told_once_its_deletion_is_durable(rig: Rig, code: int) -> None:
+    send(rig, 3)
+    rig.metadata.topics.delete("orders")
+    rig.store.delete_topic("orders")
+    end = rig.store.end_position
+    rig.metadata.topics.put(TopicConfig("orders", 4, 4))
+    place = {"topic": "orders", "queueId": 0, "timestamp": 0}
+    answer = rig.request(code, place)
+    assert isinstance(answer, ReplyAfter)
+    assert answer.position == end > rig.store.committed_position
+    rig.end_pass()
+    assert not isinstance(rig.request(code, place), ReplyAfter)
+
+
+@pytest.mark.parametrize("code", [SEARCH, MAX, MIN, EARLIEST])
 def test_a_queue_that_is_not_there_is_17_or_29(rig: Rig, code: int) -> None:
     assert rig.ask(code, {"topic": "nothing", "queueId": 0, "timestamp": 0}).code == 17
     assert rig.ask(code, {"topic": "orders", "queueId": 4, "timestamp": 0}).code == 29

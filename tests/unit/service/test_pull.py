@@ -526,6 +526,26 @@ def test_who_waits_for_a_topic_that_is_deleted_is_told_within_seconds(rig: Rig, 
     assert pulled(rig, 0).code == (0 if again else 17)
 
 
+def test_nobody_is_sent_on_by_a_deletion_that_is_not_committed(rig: Rig) -> None:
+    """A leader that is replaced before brings the messages back, and its consumers would have passed them over."""
+    send(rig, "A", "A", "A")
+    session, waits = FakeSession(id=7), parked(rig, 3)
+    rig.metadata.topics.delete("orders")
+    rig.store.delete_topic("orders")
+    end = rig.store.end_position
+    rig.metadata.topics.put(TopicConfig("orders", 4, 4))
+    for offset in (1, 3):
+        answer = rig.request(PULL, pull_header(offset), session=session)
+        assert isinstance(answer, ReplyAfter)
+        assert answer.position == end > rig.store.committed_position
+    rig.request(310, short_header(), b"new")
+    rig.end_pass()
+    assert not isinstance(rig.request(PULL, pull_header(1), session=session), ReplyAfter)
+    rig.clock.advance(5_000)
+    rig.pull.tick()
+    assert ends(told(waits))[:2] == (19, 3)
+
+
 def test_all_who_wait_are_told_to_look_again_by_a_broker_that_leads_no_more(rig: Rig) -> None:
     sessions = [parked(rig, 0), parked(rig, 0, queueId=1)]
     rig.pull.let_go()

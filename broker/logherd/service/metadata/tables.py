@@ -54,6 +54,11 @@ class Topics:
         """End of the newest change made here, which what is told of topics waits for; 0 once it is committed."""
         return self._journal.unsettled(self._position)
 
+    def deletion_unsettled(self, name: str) -> int:
+        """End of the newest deletion of a topic, which may stand again since; 0 if there is none, or it is committed.
+        What is told of its queues waits for it: they begin behind all that they held before."""
+        return self._journal.unsettled(self.deleted.get(name, 0))
+
     def put(self, config: TopicConfig) -> int:
         """Create or replace; an equal config is not logged again. Raises MetadataRefusedError."""
         self._journal.check()

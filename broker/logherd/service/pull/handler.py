@@ -20,6 +20,7 @@ from logherd.service.ports import PARKED, Answer, Reply, ReplyAfter, Request, Se
 from logherd.service.pull.filters import ForbiddenError, find_tag_codes
 from logherd.service.pull.hold import Hold, Waiter
 from logherd.service.pull.options import PullOptions
+from logherd.service.requests import settled
 from logherd.store import MessageStore, QueueLog, ReadResult, ReadStatus, StoreDamaged
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Flag, Frame
@@ -124,7 +125,7 @@ class PullHandler:
         if _may_wait(result, header) and not frame.flag & Flag.ONEWAY:
             return self._park(frame, session, header, queue, result, tag_codes)
         self._counter.count_get(group, topic.name, 0, 0)
-        return _not_found(result, header.queue_offset)
+        return settled(self._metadata.topics.deletion_unsettled(topic.name), _not_found(result, header.queue_offset))
 
     def _check(self, header: PullMessageHeader) -> TopicConfig:
         if not self.permission & Permission.READ:
