@@ -158,6 +158,10 @@ class SimFile:
         self._inode.write(at, data)
         self._disk.count("write", self._path)
 
+    def write_through(self, at: int, parts: Sequence[bytes | bytearray | memoryview]) -> None:
+        self.write(at, parts)
+        self.flush()
+
     def allocate(self, size: int) -> None:
         self._disk.reserve(max(size - self._inode.size, 0))
         if size > self._inode.size:

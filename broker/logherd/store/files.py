@@ -1,9 +1,9 @@
 """How the store reaches a disk: two protocols, so that a simulation can lose power at any call.
 
 Durability is the protocol's whole point. What `File.write` wrote, or a writable mapping took, survives the process but
-not the machine until `File.flush` returned; a name that was created, renamed or unlinked survives the
-machine only after `Files.sync_dir` of its directory. Every call raises OSError as the system does. A failed flush must
-not be repeated: the system may have dropped the pages and would answer the second one with success.
+not the machine until `File.flush` returned (`File.write_through` is both); a name that was created, renamed or unlinked
+survives the machine only after `Files.sync_dir` of its directory. Every call raises OSError as the system does. A
+failed flush must not be repeated: the system may have dropped the pages and would answer the second one with success.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,6 +28,10 @@ class File(Protocol):
 
     def write(self, at: int, parts: Sequence[Buffer]) -> None:
         """Write all parts one after the other from byte `at`, whole, or raise. Not durable before `flush`."""
+
+    def write_through(self, at: int, parts: Sequence[Buffer]) -> None:
+        """`write`, and make these bytes durable; of whatever else was written nothing is promised. After an error it is
+        not known what of them is durable, as after that of a flush."""
 
     def allocate(self, size: int) -> None:
         """Make the file at least `size` bytes long with all its blocks reserved; new bytes read as zero."""

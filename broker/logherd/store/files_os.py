@@ -20,12 +20,13 @@ _PARTS_MAX = 512  # well below IOV_MAX (1024)
 class _OsFile:
     """A descriptor, and the writable mapping if one was made."""
 
-    __slots__ = ("_descriptor", "_mapping", "_path")
+    __slots__ = ("_descriptor", "_mapping", "_path", "_writes_through")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
         self._descriptor = descriptor
         self._mapping: mmap.mmap | None = None
+        self._writes_through = True
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
@@ -50,6 +51,20 @@ class _OsFile:
             if written != total:
                 self._write_rest(at + written, b"".join(chunk)[written:])
             at += total
+
+    def write_through(self, at: int, parts: Sequence[Buffer]) -> None:
+        written = 0
+        if self._writes_through and len(parts) <= _PARTS_MAX:
+            try:
+                written = os.pwritev(self._descriptor, parts, at, os.RWF_DSYNC)
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:
+                    raise
+                self._writes_through = False  # this file system has two calls for it only
+        rest = sum(map(len, parts)) - written
+        if rest:
+            self.write(at + written, (b"".join(parts)[written:],) if written else parts)
+            os.fdatasync(self._descriptor)
 
     def _write_rest(self, at: int, rest: bytes) -> None:
         while rest:

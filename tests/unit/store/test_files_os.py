@@ -40,6 +40,65 @@ def test_a_write_that_writes_nothing_is_an_error(files, tmp_path, monkeypatch):
     assert failed.value.errno == errno.EIO
 
 
+class Calls:
+    """What is asked of the system: (call, bytes or flags); `pwritev` takes at most `most` bytes of a call."""
+
+    def __init__(self, monkeypatch, *, most=1 << 30, refuse=None):
+        self.made = []
+        pwritev, fdatasync = os.pwritev, os.fdatasync
+
+        def write(descriptor, parts, at, flags=0):
+            if flags and refuse is not None:
+                raise OSError(refuse, "simulated")
+            data = b"".join(parts)[:most]
+            self.made.append(("write", len(data), flags))
+            return pwritev(descriptor, (data,), at, flags)
+
+        def flush(descriptor):
+            self.made.append(("flush",))
+            fdatasync(descriptor)
+
+        monkeypatch.setattr(os, "pwritev", write)
+        monkeypatch.setattr(os, "fdatasync", flush)
+
+
+def written_through(files, path, parts):
+    file = files.open(f"{path}/f", create=True)
+    for at in (0, 5):
+        file.write_through(at, parts)
+    content = file.read(0, 1 << 20)
+    assert content[5:] == b"".join(parts)
+
+
+def test_what_is_written_through_takes_one_call(files, tmp_path, monkeypatch):
+    calls = Calls(monkeypatch)
+    written_through(files, tmp_path, [b"abcde", b"fgh"])
+    assert calls.made == [("write", 8, os.RWF_DSYNC)] * 2
+
+
+def test_the_rest_of_a_short_write_is_flushed_too(files, tmp_path, monkeypatch):
+    calls = Calls(monkeypatch, most=6)
+    written_through(files, tmp_path, [b"abcde", b"fgh"])
+    assert calls.made == [("write", 6, os.RWF_DSYNC), ("write", 2, 0), ("flush",)] * 2
+
+
+def test_where_there_is_no_such_call_and_for_very_many_parts_it_is_two(files, tmp_path, monkeypatch):
+    calls = Calls(monkeypatch, refuse=errno.EOPNOTSUPP)
+    written_through(files, tmp_path, [b"abcde", b"fgh"])
+    assert calls.made == [("write", 8, 0), ("flush",)] * 2
+    calls = Calls(monkeypatch)
+    written_through(files, tmp_path, [b"x"] * 600)
+    assert calls.made[-1] == ("flush",)
+    assert sum(size for call, size, *_ in (each for each in calls.made if each[0] == "write")) == 1200
+
+
+def test_a_write_through_that_fails_is_not_tried_in_another_way(files, tmp_path, monkeypatch):
+    calls = Calls(monkeypatch, refuse=errno.EIO)
+    with pytest.raises(OSError, match="simulated"):
+        written_through(files, tmp_path, [b"abcde"])
+    assert calls.made == []
+
+
 def test_allocated_bytes_are_zero_and_on_the_disk(files, tmp_path):
     file = files.open(f"{tmp_path}/f", create=True)
     file.allocate(1 << 20)
