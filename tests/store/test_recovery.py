@@ -7,6 +7,7 @@ import pytest
 
 from logherd.store import MessageStore, StoreDamaged, StoreFull, StoreInUse, StoreVersionError
 from logherd.store.checkpoint import SLOT_OFFSETS
+from sim.disk import SimulatedCrash
 from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, open_store, settle, small_options
 
 KEYS = b"UNIQ_KEY\x01u\x02TAGS\x01abc\x02"
@@ -382,6 +383,33 @@ def test_other_file_lengths_have_all_derived_again(disk):
     store = open_store(disk, derived={"queue_file_units": 8})
     assert store.recovery.derived == "other geometry"
     assert bodies(store) == written
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("geometry", [{"index_slots": 8}, {"queue_file_units": 8}, {"index_entries": 30}])
+def test_other_file_lengths_are_not_believed_of_files_that_a_start_before_has_not_derived_again(geometry, back):
+    """Each start with the new lengths dies one call later than the one before, until one comes through."""
+    calls, survived = 0, False
+    while not survived:
+        disk, calls = SimDisk(), calls + 1
+        store = open_store(disk)
+        for number in range(15):
+            append(store, body=b"%04d" % number * 25, properties=b"KEYS\x01k%d\x02" % number)
+        flush(store)
+        store.close()
+        disk.locks.clear()
+        disk.crash_after(calls)
+        try:
+            open_store(disk, derived=geometry)
+            survived = True
+        except SimulatedCrash:
+            pass
+        disk = disk.crash(Random(calls), power=False)
+        store = open_store(disk, derived={} if back else geometry)
+        found = [store.query_index("T", f"k{n}", max_count=9, begin=0, end=1 << 60) for n in range(15)]
+        assert all(len(each) == 1 for each in found), (calls, store.recovery.derived, found)
+        assert len(bodies(store)) == 15
+    assert calls > 20
 
 
 def test_a_full_disk_without_a_first_segment_is_said_so():

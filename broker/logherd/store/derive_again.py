@@ -20,7 +20,7 @@ from logherd.store.scan import ScanEnd, scan_records
 from logherd.store.segment import Segment
 from logherd.store.writer import LogWriter
 
-__all__ = ["DerivedReport", "derive_again"]
+__all__ = ["DerivedReport", "derive_again", "throw_away"]
 
 _SEALED_RECORDS = 50_000
 
@@ -158,6 +158,22 @@ def _rebuild(
     opened: ExitStack,
 ) -> tuple[Derived, int]:  # fmt: skip
     start = segments[0].start
+    throw_away(files, root, writer=writer, start=start)
+    queue_list, _ = QueueList.create(files, root, ())
+    derived = make(queue_list)
+    opened.callback(derived.close)
+    replay = Replay(derived, queues_from=start, index_from=start, complete=True, emptied=frozenset())
+    try:
+        _run(replay, derived, writer, root, segments=segments, start=start, end=end)
+    except QueueJump as jump:
+        segment = next(segment for segment in segments if jump.position < segment.end)
+        raise StoreDamaged(segment.path, jump.position - segment.start, str(jump), root) from jump
+    return derived, replay.records
+
+
+def throw_away(files: Files, root: str, *, writer: LogWriter, start: int) -> None:
+    """Delete all derived files. First the checkpoint says, durably, that they hold nothing of a log that begins at
+    position `start`, so that what a crash leaves of them is never continued. Raises: OSError."""
     writer.checkpoint.record(
         replace(
             writer.checkpoint.value, queues_dispatched=start, index_dispatched=start, index_name=0, index_count=0,
@@ -172,16 +188,6 @@ def _rebuild(
             files.remove_directory(f"{queues_directory(root)}/{topic}/{name}")
         files.remove_directory(f"{queues_directory(root)}/{topic}")
     files.remove_directory(index_directory(root))
-    queue_list, _ = QueueList.create(files, root, ())
-    derived = make(queue_list)
-    opened.callback(derived.close)
-    replay = Replay(derived, queues_from=start, index_from=start, complete=True, emptied=frozenset())
-    try:
-        _run(replay, derived, writer, root, segments=segments, start=start, end=end)
-    except QueueJump as jump:
-        segment = next(segment for segment in segments if jump.position < segment.end)
-        raise StoreDamaged(segment.path, jump.position - segment.start, str(jump), root) from jump
-    return derived, replay.records
 
 
 def _run(

@@ -10,6 +10,7 @@ when the store was taken over from RocketMQ, whose records may lack a checksum o
 from enum import Enum
 
 import msgspec
+from msgspec.structs import replace
 
 from logherd.store.files import Files
 from logherd.store.options import StoreOptions
@@ -46,6 +47,13 @@ class FormatFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         """Whether derived files made for the one fit the other."""
         return (self.queue_file_units, self.index_slots, self.index_entries) == (
             other.queue_file_units, other.index_slots, other.index_entries,
+        )  # fmt: skip
+
+    def with_geometry(self, other: "FormatFile") -> "FormatFile":
+        """The same with derived files as the other one says."""
+        return replace(
+            self, queue_file_units=other.queue_file_units, index_slots=other.index_slots,
+            index_entries=other.index_entries,
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from logherd.kit.clock import Clock
 from logherd.store.checkpoint import CHECKPOINT_SIZE, SLOT_VERSION, Checkpoint, decode_checkpoint, slot_version
-from logherd.store.derive_again import DerivedReport, derive_again
+from logherd.store.derive_again import DerivedReport, derive_again, throw_away
 from logherd.store.derived import Derived
 from logherd.store.errors import StoreDamaged, StoreFull, StoreInUse, StoreVersionError
 from logherd.store.files import Files, Lock
@@ -245,18 +245,19 @@ def _recover(
     # A replica is told by another one, before it has anything of that.
     bare_end = checkpoint.bare_end if options.replicated else min(checkpoint.bare_end, position)
     checkpoint = replace(checkpoint, bare_end=_EVERYTHING if options.bare else bare_end)
-    sizes = tuple({*known, *(segment.size for segment in segments)})
-    wanted = wanted_format(options, sizes, adopted_end=checkpoint.bare_end)
-    if found.format != wanted:
-        write_format(files, root, wanted)
+    wanted = wanted_format(options, (*known, *(each.size for each in segments)), adopted_end=checkpoint.bare_end)
+    before = _write_format(files, root, found.format, wanted)
     committed = _committed(found, options, start=segments[0].start, end=position)
+    checkpoint = replace(checkpoint, committed=committed if options.replicated else None, loose=0)
     writer = _make_writer(
-        files, root, options, clock=clock, segments=segments, position=position,
-        checkpoint=replace(checkpoint, committed=committed if options.replicated else None, loose=0),
+        files, root, options, clock=clock, segments=segments, position=position, checkpoint=checkpoint
     )  # fmt: skip
     log = CommitLog(files, root, options.log, segments=segments, position=position, writer=writer)
     opened.callback(log.close)
     opened.callback(writer.checkpoint.close)
+    if before != wanted:
+        throw_away(files, root, writer=writer, start=segments[0].start)
+        write_format(files, root, wanted)
     derived, derived_report = derive_again(
         files, root, writer=writer, segments=segments, end=committed, checkpoint=found.checkpoint,
         same_geometry=found.format is None or found.format.same_geometry(wanted),
@@ -268,6 +269,15 @@ def _recover(
     uncommitted = recover_uncommitted(derived, writer, root, segments=segments, start=committed, end=position)
     report = _report(found, survey, tail, derived_report, position=position, bare_end=log.bare_end)
     return Recovered(root, lock, log, writer, derived, uncommitted, committed, report)
+
+
+def _write_format(files: Files, root: str, found: FormatFile | None, wanted: FormatFile) -> FormatFile:
+    """Of derived files of other lengths the format speaks only once all are gone that were made with those before, for
+    a crash may come first: until then all the rest is said. What the file says now."""
+    said = wanted.with_geometry(found or wanted)
+    if found != said:
+        write_format(files, root, said)
+    return said
 
 
 def _committed(found: Look, options: StoreOptions, *, start: int, end: int) -> int:
