@@ -143,7 +143,7 @@ class ReplicaStore:
         segment_end = start + size
         if after < segment_end:
             bare_end = self.store.recovery.bare_end
-            decode_run(data[BLANK_SIZE_MIN:], segment_end, _ANYWHERE, len(data), bare_end=bare_end)  # before all else
+            decode_run(data[BLANK_SIZE_MIN:], segment_end, _ANYWHERE, bare_end=bare_end)  # before all else
             self.store.append_raw(data[:BLANK_SIZE_MIN], after, end=segment_end)
             after = Position(segment_end)
         rest = data[BLANK_SIZE_MIN + after - segment_end :]

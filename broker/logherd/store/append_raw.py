@@ -27,7 +27,7 @@ def append_raw(
     if end in (None, after + len(data)) and take_common_run(data, log, table, extract, outlines):
         return log.end_position
     try:
-        run = decode_run(data, after, log.active.end, log.raw_bytes_limit, bare_end=log.bare_end)
+        run = decode_run(data, after, log.active.end, bare_end=log.bare_end)
         plan = plan_run(run.records, table, from_start=not log.min_position)
     except RecordError as error:
         raise RawRefused(f"records of another replica were refused: {error}") from error

@@ -103,11 +103,6 @@ class CommitLog:
         return self._options.record_bytes_limit
 
     @property
-    def raw_bytes_limit(self) -> int:
-        """Most bytes of one record of another replica's log: whatever fits a batch may have been appended there."""
-        return max(self._options.record_bytes_limit, self._options.batch_bytes_max)
-
-    @property
     def bare_end(self) -> int:
         """Below it records may be without a checksum of the whole: RocketMQ wrote them."""
         return self._writer.checkpoint.value.bare_end

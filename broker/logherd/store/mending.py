@@ -217,7 +217,7 @@ def mend(files: Files, root: str, start: int, data: bytes, *, end: int) -> None:
     try:
         segment = next(each for each in segments if each.start <= start < each.end)
         try:
-            run = decode_run(data, start, segment.end, segment.size, bare_end=checkpoint.bare_end)
+            run = decode_run(data, start, segment.end, bare_end=checkpoint.bare_end)
         except RecordError as error:
             raise RawRefused(f"records of another replica were refused: {error}") from error
         if run.end != end:

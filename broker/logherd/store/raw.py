@@ -86,9 +86,9 @@ class RawRun:
         self.blank_at = blank_at
 
 
-def decode_run(data: Buffer, start: int, segment_end: int, record_bytes_max: int, *, bare_end: int = 0) -> RawRun:
+def decode_run(data: Buffer, start: int, segment_end: int, *, bare_end: int = 0) -> RawRun:
     """Verify a run that begins at position `start`: lengths, magic, place, and both checksums of every record; those
-    below `bare_end` may lack that of the whole.
+    below `bare_end` may lack that of the whole. How long a record may be is for whoever appended it first to say.
 
     Raises: RecordError; the message says where.
     """
@@ -111,10 +111,6 @@ def decode_run(data: Buffer, start: int, segment_end: int, record_bytes_max: int
             raise RecordError(
                 f"position {position}: a record of {size} bytes would cross {segment_end}, where a segment ends here: "
                 "all replicas of a group need the same segment size"
-            )
-        if size > record_bytes_max:
-            raise RecordError(
-                f"position {position}: a record of {size} bytes, at most {record_bytes_max} are taken here"
             )
         try:
             record = read_record(view, at, position, bare_end)

@@ -272,6 +272,8 @@ class LogWriter:
         segment = batch.segment
         segment.make_durable(f"{self._directory}/commitlog")
         unflushed = batch.end - self.flushed_position
+        if unflushed > self.checkpoint.value.window:
+            self._widen(unflushed)
         later = self.flushes_later and unflushed <= self._options.log.async_unflushed_bytes_max
         if later or self._unflushed:
             segment.file.write(batch.start - segment.start, batch.parts)
@@ -283,6 +285,12 @@ class LogWriter:
         self.checkpoint.last_store_timestamp = batch.store_timestamp
         if not later:
             self._flush_log()
+
+    def _widen(self, window: int) -> None:
+        """More is written at once than the options allow, for a leader with others took a longer record: a recovery has
+        to know how far a torn write can reach before there is one."""
+        self.checkpoint.record(replace(self.checkpoint.value, window=window))
+        self.checkpoint.sync()
 
     def _cut(self, cut: Cut) -> None:
         """First the checkpoint goes down and says how far old bytes may lie; then the header at the cut becomes zero,

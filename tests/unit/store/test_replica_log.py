@@ -9,6 +9,7 @@ import pytest
 from logherd.kit.errors import InvariantError
 from logherd.model.record import encode_record
 from logherd.store import MessageStore, RawRefused, ReadStatus, StoreFull, begin_at
+from sim.disk import SimulatedCrash
 from unit.store.helpers import HOST, ROOT, SimClock, SimDisk, append, bodies, flush, settle, small_options
 
 
@@ -131,11 +132,37 @@ def test_a_log_of_other_segments_is_refused_by_name(leader, segment_bytes):
         ship(leader, follower)
 
 
-def test_a_record_beyond_the_limit_here_is_refused(leader):
-    follower = open_replica(log={"record_bytes_max": 500, "batch_bytes_max": 500})
-    append(leader, body=b"x" * 900)
-    with pytest.raises(RawRefused, match="at most 500"):
-        ship(leader, follower)
+SMALL = {"record_bytes_max": 500, "batch_bytes_max": 500}
+
+
+def test_a_record_that_no_client_might_send_here_is_taken_of_who_leads(leader):
+    """Brokers that were restarted with a smaller largest message follow one that was not, or have to copy what it had
+    taken before."""
+    follower = open_replica(log=SMALL)
+    for number in range(12):
+        append(leader, body=b"%d" % number * 450)
+    ship(leader, follower)
+    assert raw(follower) == raw(leader)
+
+
+@pytest.mark.parametrize("flush", ["sync", "async"])
+@pytest.mark.parametrize("seed", range(40))
+def test_what_a_power_cut_leaves_of_a_record_above_the_own_limit_is_cut_to_its_last_byte(leader, seed, flush):
+    disk = SimDisk()
+    follower = open_replica(disk, log={**SMALL, "flush": flush, "async_unflushed_bytes_max": 100})
+    append(leader, body=b"x" * 1700)
+    append(leader, body=b"y" * 1800)
+    ship(leader, follower)
+    disk.crash_after(1, at="write /data/commitlog")
+    with pytest.raises(SimulatedCrash):
+        written(follower)
+    disk = disk.crash(Random(seed), power=True)
+    follower = open_replica(disk, log=SMALL)
+    end = follower.end_position
+    assert disk.names["/data/commitlog/00000000000000000000"].content()[end:].strip(b"\0") == b""
+    ship(leader, follower)
+    written(follower)
+    assert raw(follower) == raw(leader)
 
 
 def test_what_fits_a_batch_is_taken_because_a_leader_appends_it():
