@@ -1,5 +1,6 @@
 """The values of which the replicated state is made. All immutable; collections are sorted tuples, so that equal states
-have equal bytes.
+have equal bytes. What a later release has added to one of them is not read over: a controller that did would go on with
+another state than the others.
 
 A *registration* is the number of one process of one broker within its group: every start that registers gets the next
 one. It stands for (store, incarnation) wherever others must name a process, because the incarnation is a secret between
@@ -26,7 +27,7 @@ Registration = NewType("Registration", int)
 """The number of a broker process in its group, from 1; 0 is an id that was claimed and never used."""
 
 
-class GroupKey(Struct, frozen=True, order=True, cache_hash=True):
+class GroupKey(Struct, frozen=True, order=True, cache_hash=True, forbid_unknown_fields=True):
     """A broker group's name, with its cluster: two clusters may share controllers."""
 
     cluster: str
@@ -36,7 +37,7 @@ class GroupKey(Struct, frozen=True, order=True, cache_hash=True):
         return f"{self.cluster}/{self.name}"
 
 
-class Replica(Struct, frozen=True, kw_only=True):
+class Replica(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One broker as it registered last. `end` is the end of its log then, not now."""
 
     broker_id: BrokerId
@@ -51,7 +52,7 @@ class Replica(Struct, frozen=True, kw_only=True):
     end: Point = ORIGIN
 
 
-class SyncSet(Struct, frozen=True, kw_only=True):
+class SyncSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who must acknowledge, and who else holds everything committed.
 
     `eligible` left the set while it was below the minimum: the committed position has not moved since, so they still
@@ -94,7 +95,7 @@ class SyncSet(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
-class Tenure(Struct, frozen=True, kw_only=True):
+class Tenure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The latest leadership. `ended`: it gets no lease any more. `released`: and it holds none, so nobody need wait."""
 
     broker_id: BrokerId
@@ -107,14 +108,14 @@ class Tenure(Struct, frozen=True, kw_only=True):
     request: str = ""
 
 
-class Transfer(Struct, frozen=True, kw_only=True):
+class Transfer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A planned hand-over: the master stops writes, waits until the target has all of them, and releases its lease."""
 
     target: BrokerId
     request: str
 
 
-class Roles(Struct, frozen=True, kw_only=True):
+class Roles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Static mode: who leads a group by the latest promotion by hand, and the table of roles that this made.
 
     `table` is the brokers' own text, of which the controllers know nothing. Such a group is none of the others here:
@@ -127,7 +128,7 @@ class Roles(Struct, frozen=True, kw_only=True):
     table: str
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a group is configured. The master takes `min_in_sync` from here, because eligibility depends on it."""
 
     replicas: int = 3
@@ -135,7 +136,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     preferred: BrokerId | None = None
 
 
-class Group(Struct, frozen=True, kw_only=True):
+class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One broker group.
 
     Invariants: (1) the master is a member of the in-sync set; (2) members and eligible are disjoint, registered and no

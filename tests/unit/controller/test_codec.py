@@ -123,6 +123,7 @@ def test_every_kind_of_command_has_a_golden_example() -> None:
         (b'\x01{"kind":"tune","values":{},"more":1}', "more"),
         (b'\x01{"kind":"tune","values":{"\xff":1}}', "UTF-8|utf-8"),
         (b'\x01{"kind":"tu', "truncated"),
+        (b'\x01{"kind":"clean","group":{"cluster":"c","name":"g","realm":"r"},"expected_epoch":1}', "realm"),
     ],
 )
 def test_a_command_that_cannot_be_read_is_refused_by_name(body: bytes, says: str) -> None:
@@ -134,6 +135,26 @@ def test_a_command_that_cannot_be_read_is_refused_by_name(body: bytes, says: str
 def test_an_image_that_cannot_be_read_is_refused(image: bytes) -> None:
     with pytest.raises(ImageError):
         Machine.load(image)
+
+
+@pytest.mark.parametrize(
+    ("known", "of"),
+    [
+        (b'"cluster":', "a group's key"), (b'"next_id":', "a group"), (b'"check_code":', "a replica"),
+        (b'"eligible":', "an in-sync set"), (b'"ended":', "a tenure"), (b'"replicas":3', "rules"),
+        (b'"target":', "a transfer"), (b'"table":', "roles"),
+    ],
+)  # fmt: skip
+def test_an_image_with_a_field_of_a_later_release_is_refused_whatever_it_is_of(known: bytes, of: str) -> None:
+    """Read without it, this controller's state would be another than that of the others."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.submit(PlanTransfer(group=KEY, expected_epoch=E1, broker_id=B2, registration=Registration(2), request="r"))
+    desk.submit(Promote(group=KEY, after=1, broker_id=B1, table="table"))
+    image = desk.machine.save()
+    assert known in image, of
+    with pytest.raises(ImageError, match="later"):
+        Machine.load(image.replace(known, b'"later":1,' + known, 1))
 
 
 def test_an_image_of_another_version_is_refused_however_well_it_reads() -> None:
