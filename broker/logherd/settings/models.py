@@ -78,7 +78,11 @@ class StoreSettings(Group):
     index_slots: int = Field(default=5_000_000, ge=16, le=50_000_000, description="Hash slots of one key index file.")
     index_entries: int = Field(default=20_000_000, ge=64, le=200_000_000, description="Entries of one key index file.")
     message_bytes_max: Bytes = Field(
-        default=4 * _MIB, alias="messageSizeMax", ge=1024, le=64 * _MIB, description="Largest body that is accepted."
+        default=4 * _MIB,
+        alias="messageSizeMax",
+        ge=1024,
+        le=15 * _MIB,  # brokers and stock clients take frames of 16 MiB from each other
+        description="Largest body that is accepted.",
     )
     batch_bytes_max: Bytes = Field(
         default=4 * _MIB,
