@@ -53,3 +53,14 @@ def test_a_restarted_member_that_goes_by_its_new_time_out_at_once_is_caught(monk
 
     monkeypatch.setattr(Ground, "__init__", forget)
     assert any("C7" in (result.failure or "") for result in results())
+
+
+def test_reads_that_ask_a_quorum_need_to_know_of_no_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controllers: they tell each other nothing of theirs, grant leases and answer only after such a read, and may
+    be restarted with other ones, too."""
+    monkeypatch.setattr(Ground, "hear_patience", lambda *_: None)
+    plans = [plan_of(seed) for seed in range(SEEDS)]
+    ended = [run_plan(replace(plan, shape=replace(plan.shape, lease_reads=False))) for plan in plans]
+    assert {result.seed: result.failure for result in ended if result.failure is not None} == {}
+    assert sum(result.leaders >= 4 for result in ended) > SEEDS // 2
+    assert sum(result.reads for result in ended) > 20 * SEEDS
