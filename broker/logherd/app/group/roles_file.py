@@ -39,11 +39,14 @@ class RolesFile:
 
     @staticmethod
     def open(files: Files, directory: str, store_id: str, first: Recorded) -> "RolesFile":
-        """Read the file; without one, `first` is what is known. Blocks. Raises: ReplicaFileError, OSError."""
+        """Read the file; without one `first` is what is known, durably and for good: the settings may say something
+        else at the next start. Blocks. Raises: ReplicaFileError, StoreFull, OSError."""
         path = f"{directory}/{_NAME}"
         size = files.size(path)
         if size is None:
-            return RolesFile(files, directory, store_id, first, None)
+            made = RolesFile(files, directory, store_id, first, None)
+            made.record(first)
+            return made
         files.sync_dir(directory)
         file = files.open(path)
         try:

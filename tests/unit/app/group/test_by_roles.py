@@ -55,6 +55,17 @@ def test_a_process_has_a_number_of_its_own_and_the_configured_table() -> None:
     assert stand.opened(log_empty=False).count_start(3) == first + 1, "it rises though the clock does not"
 
 
+def test_the_configured_table_counts_for_the_first_start_only() -> None:
+    """Also for who never has to write down that it is complete, as a follower that nobody waits for. With the table of
+    a file that was changed since it could lead beside the leader, under the same number."""
+    stand = Stand("static")
+    mode = started(stand)
+    changed = options_of("static", static={"leader": 3}).static
+    assert changed is not None
+    again = RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first_roles(changed))
+    assert (again.recorded, again.complete) == (mode.recorded, False)
+
+
 def test_a_later_table_is_kept_before_it_is_told_on() -> None:
     stand = Stand("static")
     mode = started(stand)
