@@ -23,6 +23,7 @@ from logherd.peers.link import Link, Stage
 from logherd.peers.options import LinkOptions, PeerView
 from logherd.peers.outgoing import Traffic
 from logherd.peers.pieces import Asked
+from logherd.raft.messages import Doubtful
 from logherd.replication.messages import Append, CopyChunk, Envelope, HeartbeatAck, ReplicaId
 from logherd.telemetry.log import Log
 
@@ -369,4 +370,6 @@ def _of_first_release(envelope: Envelope) -> Envelope:
         return replace(envelope, body=replace(body, span=replace(body.span, outline=b"")))
     if isinstance(body, HeartbeatAck) and body.short:
         return replace(envelope, body=replace(body, short=False))
+    if isinstance(body, Doubtful) and isinstance(body.answer, HeartbeatAck) and body.answer.short:
+        return replace(envelope, body=Doubtful(body.number, replace(body.answer, short=False)))
     return envelope

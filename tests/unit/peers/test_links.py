@@ -12,6 +12,7 @@ from logherd.peers.codec import encode_envelope
 from logherd.peers.frames import make_frame
 from logherd.peers.hello import decode_hello
 from logherd.peers.links import PeerLinks
+from logherd.raft.messages import Doubtful
 from logherd.replication.epochs import Point, Run
 from logherd.replication.log import Span
 from logherd.replication.messages import Append, Envelope, HeartbeatAck
@@ -90,6 +91,9 @@ async def test_who_is_of_the_first_release_gets_what_that_understands() -> None:
             assert isinstance(heard, Append)
             assert (bytes(heard.span.outline), bytes(heard.span.data)) == (outline, b"x" * 9)
             assert answer == (short if outline else HeartbeatAck(7, Position(9)))
+            assert a.links.send(structs.replace(plain, body=Doubtful(5, short)))
+            await node.until(lambda node=node: len(node.heard) == 3)
+            assert node.heard[2].body == Doubtful(5, answer), "also of who is in doubt"
 
 
 async def test_nothing_is_sent_without_a_link_to_exactly_that_replica() -> None:
