@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from logherd.app.classic.side_files import SideFiles
 from logherd.app.data_dir import make_data_dir
+from logherd.app.group.replica_file import refuse_alone
 from logherd.app.option_values import store_options
 from logherd.kit.clock import Clock
 from logherd.settings.options import BrokerOptions
@@ -23,9 +24,11 @@ def open_store(
     """Open and recover the store; blocks. `bare`: it follows a RocketMQ master.
 
     Raises: NoDataDir, StoreError, OSError; FollowerFileError for a store that follows a RocketMQ master, unless it is
-    opened so.
+    opened so; ReplicaFileError for a replica's, if this broker is to be alone.
     """
     directory = make_data_dir(options.data_dir)
+    if options.replication.mode == "alone":
+        refuse_alone(OsFiles(), str(directory))
     if not bare:
         SideFiles(OsFiles(), directory).refuse()
     disk_bytes = shutil.disk_usage(directory).total

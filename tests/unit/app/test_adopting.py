@@ -8,6 +8,8 @@ import pytest
 from logherd.app.adopting import expect_adoption
 from logherd.app.clock import SystemClock
 from logherd.app.engine import Engine
+from logherd.app.group.replica_file import ReplicaFile, ReplicaFileError
+from logherd.controller.values import GroupKey
 from logherd.model.topic import TopicConfig
 from logherd.service.metadata.rocketmq import AdoptionError, export_config
 from logherd.settings.load import load_broker_options
@@ -116,3 +118,15 @@ async def test_a_store_of_which_rocketmq_has_deleted_a_part_is_refused_with_what
     for _ in range(2):
         with pytest.raises(AdoptionError, match=f"when RocketMQ has deleted everything below position {end} "):
             await opened(options)
+
+
+async def test_a_replicas_store_is_not_taken_by_a_broker_alone(options: BrokerOptions) -> None:
+    """It would lead beside the group, and begin an epoch that the group begins, too."""
+    root = options.data_dir
+    Path(root).mkdir()
+    ReplicaFile.open(OsFiles(), root, GroupKey("c", "g"), 2, log_empty=True)
+    with pytest.raises(ReplicaFileError, match=r"replica\.json .* replication\.mode is alone"):
+        await opened(options)
+    assert OsFiles().list(root) == ["replica.json"], "nothing was made or changed"
+    (Path(root) / "replica.json").unlink()
+    await closed(await opened(options))

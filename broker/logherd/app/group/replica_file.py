@@ -24,7 +24,7 @@ from logherd.replication.messages import ReplicaId
 from logherd.store.files import Files
 from logherd.store.whole_file import replace_file
 
-__all__ = ["ReplicaFile", "ReplicaFileError"]
+__all__ = ["ReplicaFile", "ReplicaFileError", "refuse_alone"]
 
 _FORMAT = 1
 _NAME = "replica.json"
@@ -164,6 +164,17 @@ class ReplicaFile:
             founders=self.founders, starts=self.starts, reset=self.promise.reset, election_ms=self.election_ms,
         )  # fmt: skip
         replace_file(self.files, self.directory, _NAME, (msgspec.json.encode(content),))
+
+
+def refuse_alone(files: Files, directory: str) -> None:
+    """A broker alone takes all of its log for committed, and writes the next epoch. In a replica's log that would be
+    another one than its group's of the same number, which nothing could tell apart. Raises: ReplicaFileError."""
+    if ReplicaFile.is_there(files, directory):
+        raise ReplicaFileError(
+            f"{directory}/{_NAME} says that this is the store of a replica, and replication.mode is alone: a group "
+            "keeps its mode. To go on alone with what it holds start the broker on a copy: logherd store export "
+            "--rocketmq DIR --to OUT"
+        )
 
 
 def _read(files: Files, path: str) -> _Content:
