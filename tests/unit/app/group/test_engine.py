@@ -21,7 +21,7 @@ from logherd.app.group import unflushed
 from logherd.app.group.by_roles import ByRoles
 from logherd.app.group.engine import GroupEngine
 from logherd.app.group.mode import Host
-from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.group.replica_file import ReplicaFile, ReplicaFileError
 from logherd.app.guarded.keeper import Unguarded
 from logherd.controller.reports import Granted, RoleView
 from logherd.controller.values import BrokerId, GroupKey, Registration
@@ -63,11 +63,12 @@ def filled(root: Path) -> None:
 
 
 def engine_of(
-    root: Path, *, flush: Literal["sync", "async"] = "sync", replication: dict[str, object] = STATIC
+    root: Path, *, flush: Literal["sync", "async"] = "sync", segment: str = "1MiB",
+    replication: dict[str, object] = STATIC,
 ) -> GroupEngine:  # fmt: skip
     return GroupEngine.open(
-        replace(options_of(root, **replication), flush=flush), address="a:1", store_host=HOST, clock=SystemClock(),
-        cached_files=8, keeper=Unguarded(), on_commit=lambda *_: None, on_failure=lambda: None,
+        replace(options_of(root, segment=segment, **replication), flush=flush), address="a:1", store_host=HOST,
+        clock=SystemClock(), cached_files=8, keeper=Unguarded(), on_commit=lambda *_: None, on_failure=lambda: None,
     )  # fmt: skip
 
 
@@ -105,6 +106,23 @@ async def test_a_leadership_whose_barrier_finds_no_room_does_not_end_the_process
         engine.take(Leading(Epoch(3), Position(end)))
         assert engine.replica.log.epochs.last_epoch == 3
         assert engine.metadata.leading
+
+
+async def test_a_replica_whose_segments_are_to_have_another_length_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """Also if all replicas are given the same other one: who has the next file already rolls where others do not."""
+    filled(tmp_path)
+    log = tmp_path / "data" / "commitlog"
+    before = {path.name: path.stat().st_mtime_ns for path in log.iterdir()}
+    with pytest.raises(ReplicaFileError, match=r"store\.segmentSize: 2097152 is not right: files .* 1048576 bytes"):
+        engine_of(tmp_path, segment="2MiB")
+    assert {path.name: path.stat().st_mtime_ns for path in log.iterdir()} == before
+    interrupted = log / f"{1 << 20:020d}"
+    interrupted.write_bytes(bytes(5))
+    with pytest.raises(ReplicaFileError, match="1048576 bytes"):
+        engine_of(tmp_path, segment="2MiB")
+    interrupted.unlink()
+    with opened(tmp_path) as engine:
+        assert (engine.store.recovery.store, engine.store.recovery.tail) == ("ours", "end")
 
 
 async def test_a_disk_that_fails_while_the_broker_stops_is_told(
