@@ -44,8 +44,9 @@ class Hello:
     reconnect from a second process with the same identity. `founded` lists the founders once this replica belongs to a
     group. `nodes` are the configured names in their order, the first one founds; empty is not compared. `bare_end`: the
     position below which records of the sender's log may be without a checksum of the whole. `about` is what the group's
-    own shell lets others know: nothing is judged by it here. `revision`: what the sender understands beyond the first
-    release with this protocol version, which would end the connection at it: 1 outlines, and that a disk is short.
+    own shell lets others know, as JSON: its `mode` alone is judged here, if it has one, for epochs of two modes must
+    never meet. `revision`: what the sender understands beyond the first release with this protocol version, which would
+    end the connection at it: 1 outlines, and that a disk is short.
     """
 
     cluster: ClusterId
@@ -76,6 +77,7 @@ class RefusalCode(IntEnum):
     FOUNDERS = 9
     NODES = 10
     TWIN = 11
+    MODE = 12
     UNKNOWN = 0
     """Of a later release; the sentence says it all the same."""
 
@@ -209,6 +211,25 @@ def _unknown_node(meeting: Meeting) -> str | None:
     return None if meeting.name in meeting.known else f"no node is called {meeting.name} here, the others are {known}"
 
 
+def _mode(meeting: Meeting) -> str | None:
+    theirs, ours = _mode_of(meeting.theirs.about), _mode_of(meeting.ours.about)
+    if not theirs or not ours or theirs == ours:
+        return None
+    return f"this is a group in mode {ours}, {meeting.name} is in mode {theirs}"
+
+
+class _About(msgspec.Struct):
+    mode: str = ""
+
+
+def _mode_of(about: str) -> str:
+    """Empty if it says none, as of releases before in mode controller."""
+    try:
+        return msgspec.json.decode(about, type=_About).mode
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+
+
 def _reset(meeting: Meeting) -> str | None:
     """Whoever is not founded yet takes over the group's number when it joins."""
     theirs, ours = meeting.theirs, meeting.ours
@@ -249,6 +270,7 @@ _RULES: tuple[tuple[RefusalCode, Callable[[Meeting], str | None]], ...] = (
     (RefusalCode.SAME_NAME, _same_name),
     (RefusalCode.ADDRESSEE, _addressee),
     (RefusalCode.UNKNOWN_NODE, _unknown_node),
+    (RefusalCode.MODE, _mode),
     (RefusalCode.RESET, _reset),
     (RefusalCode.SEGMENT_BYTES, _segment_bytes),
     (RefusalCode.FOUNDERS, _founders),

@@ -169,6 +169,17 @@ def test_other_segments_are_refused() -> None:
     assert judged(replace(THEIRS, segment_bytes=4096)) is RefusalCode.SEGMENT_BYTES
 
 
+def test_a_replica_of_another_mode_is_refused_unless_one_of_them_does_not_say() -> None:
+    """An epoch of mode static is above all that controllers ever come to, and whoever has heard of it keeps it."""
+    controller, static = '{"mode":"controller"}', '{"mode":"static","address":"a:1"}'
+    ours = replace(OURS, about=controller)
+    assert judged(replace(THEIRS, about=static), ours) is RefusalCode.MODE
+    assert judged(replace(THEIRS, about=controller), ours) is None
+    for silent in ("", "{}", "[", '{"mode":1}', "[" * 4000):
+        assert judged(replace(THEIRS, about=silent), ours) is None
+        assert judged(replace(THEIRS, about=static), replace(OURS, about=silent)) is None
+
+
 def test_members_of_another_founding_are_refused() -> None:
     other = (replica("a", 9), *FOUNDERS[1:])
     assert judged(replace(THEIRS, founded=other), replace(OURS, founded=FOUNDERS)) is RefusalCode.FOUNDERS

@@ -19,14 +19,15 @@ UNEQUAL: dict[RefusalCode, Callable[[Hello], Hello]] = {
     RefusalCode.CLUSTER: lambda hello: replace(hello, cluster=ClusterId("c2")),
     RefusalCode.RESET: lambda hello: replace(hello, cluster=ClusterId(CLUSTER.name, 1)),
     RefusalCode.SEGMENT_BYTES: lambda hello: replace(hello, segment_bytes=4096),
+    RefusalCode.MODE: lambda hello: replace(hello, about='{"mode":"static"}'),
     RefusalCode.FOUNDERS: lambda hello: replace(hello, founded=(replica("a", 9), replica("b"))),
 }
 
 
 @pytest.mark.parametrize("code", UNEQUAL)
 async def test_unequal_nodes_refuse_each_other_and_say_why(code: RefusalCode) -> None:
-    left = hello_of("a", founded=FOUNDERS)
-    async with nodes(left, UNEQUAL[code](hello_of("b", founded=FOUNDERS))) as (a, b):
+    left = hello_of("a", founded=FOUNDERS, about='{"mode":"raft"}')
+    async with nodes(left, UNEQUAL[code](hello_of("b", founded=FOUNDERS, about='{"mode":"raft"}'))) as (a, b):
         for node, other in ((a, "b"), (b, "a")):
             await node.until(lambda node=node, other=other: node.view(other).refused is not None)
             await node.until(lambda node=node: len(node.log.reasons("peer does not link")) >= 2)

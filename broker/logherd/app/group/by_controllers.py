@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import boot_ms
+from logherd.app.group.about import About, encode_about
 from logherd.app.group.asking import Answered, ControllersClient
 from logherd.app.group.endpoint import Endpoint
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
@@ -133,7 +134,7 @@ class ByControllers:
 
     def greet(self) -> Greeting:
         """See Mode."""
-        return Greeting()
+        return Greeting(about=encode_about(About(mode=self.name, address=self.seat.address)))
 
     def heard(self, hello: Hello) -> None:
         """The controllers tell everything."""

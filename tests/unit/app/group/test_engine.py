@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from logherd.app.group import damages as damages_module
 from logherd.app.group import replica as replica_module
 from logherd.app.group import standing as standing_module
 from logherd.app.group import unflushed
+from logherd.app.group.about import decode_about
 from logherd.app.group.by_roles import ByRoles
 from logherd.app.group.engine import GroupEngine
 from logherd.app.group.mode import Host
@@ -123,6 +125,25 @@ async def test_a_replica_whose_segments_are_to_have_another_length_is_refused_an
     interrupted.unlink()
     with opened(tmp_path) as engine:
         assert (engine.store.recovery.store, engine.store.recovery.tail) == ("ours", "end")
+
+
+async def test_a_replica_says_in_its_hello_in_which_mode_it_is(tmp_path: Path) -> None:
+    """Else one of another mode could have it promise an epoch that nobody of its own ever comes to."""
+    filled(tmp_path)
+    with opened(tmp_path) as engine:
+        about = decode_about(engine._links._hello().about)
+        assert about is not None
+        assert about.mode == "static"
+    assert msgspec.json.decode(by_controllers(tmp_path / "other"))["mode"] == "controller"
+
+
+def by_controllers(root: Path) -> str:
+    root.mkdir()
+    engine = engine_of(root, replication=ALONE)
+    try:
+        return engine._links._hello().about
+    finally:
+        engine.store.close()
 
 
 async def test_a_disk_that_fails_while_the_broker_stops_is_told(
