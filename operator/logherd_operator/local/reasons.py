@@ -22,8 +22,8 @@ def why_not_served(observed: Observed) -> str:
     if group is None:
         return "No controller tells how the group stands."
     if not group.led:
-        return " ".join([group.why or "Nobody leads.", *_refusals(observed.brokers)])
-    waits = group.why if len(group.in_sync) < group.rules.min_in_sync else ""
+        return " ".join([_sentence(group.why or "nobody leads"), *_refusals(observed.brokers)])
+    waits = _sentence(group.why) if len(group.in_sync) < group.rules.min_in_sync else ""
     leader = [slot for slot in observed.brokers if slot.broker_id == group.leader]
     return " ".join(said for said in [waits, *_refusals(leader)] if said)
 
@@ -48,6 +48,11 @@ def place_reason(slot: Slot) -> str:
 def alike(one: str, other: str) -> bool:
     """Is it the same but for numbers, as of a clock that runs or a disk that fills?"""
     return _NUMBER.sub("0", one) == _NUMBER.sub("0", other)
+
+
+def _sentence(said: str) -> str:
+    """What more may follow: in the modes raft and static it is a clause, which others put behind a colon."""
+    return said if not said or said.endswith((".", "!", "?")) else f"{said[0].upper()}{said[1:]}."
 
 
 def _refusals(slots: Iterable[Slot]) -> list[str]:

@@ -71,7 +71,7 @@ def group_of_brokers(
     return Group(
         epoch=leader.epoch, founded=True, rules=Rules(replicas=replicas, min_in_sync=max(1, leader.least)),
         leader=leader.broker_id, serving=True, in_sync=leader.members, replicas=_led(leader, voices, learners),
-        why=f"broker {leader.broker_id} leads and serves",
+        why=_how_it_leads(leader),
         own=Own(
             table=table, keeping_up=tuple(each for each in near if table is not None and each in learners),
             changing=leader.changing,
@@ -149,6 +149,14 @@ def _led(leader: _Voice, voices: list[_Voice], learners: frozenset[int]) -> tupl
         for each in leader.followers
     ]  # fmt: skip
     return tuple(sorted((own, *others), key=lambda each: each.broker_id))
+
+
+def _how_it_leads(leader: _Voice) -> str:
+    """Whoever it waits for may be known to it before its service ends."""
+    have, least = len(leader.members), leader.least
+    if have < least:
+        return f"broker {leader.broker_id} leads, and writes wait: {have} of at least {least} replicas are in sync"
+    return f"broker {leader.broker_id} leads and serves"
 
 
 def _unled(voices: list[_Voice]) -> tuple[Replica, ...]:

@@ -35,7 +35,8 @@ def quorate(situation: Situation, *, without: str | None = None) -> Block | None
 _LEADS_AGAIN = {
     "Controller": "a replica that is in sync has to come back",
     "Raft": "a majority of the brokers has to come back; if it is lost for good: logherd replica recover",
-    "Static": "that broker has to come back; or promote another one: kubectl logherd switchover --to BROKER",
+    "Static": "that broker has to come back; or promote another one: logherd replica promote (with Kubernetes kubectl "
+    "logherd switchover --to BROKER)",
 }
 
 

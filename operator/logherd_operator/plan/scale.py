@@ -36,9 +36,16 @@ def settle(situation: Situation) -> Iterator[Step]:
         elif slot.instance.unschedulable:
             yield from _unschedulable(situation, slot, slot.instance.unschedulable)
         elif group.replica(slot.broker_id) is None and not situation.stale(slot):
-            yield _wait(
-                OperationType.SCALE_UP, "AwaitRegistered", f"broker {slot.broker_id} has not registered yet", slot
-            )
+            yield _wait(OperationType.SCALE_UP, "AwaitRegistered", _unheard(situation, slot), slot)
+
+
+def _unheard(situation: Situation, slot: Slot) -> str:
+    """Without controllers nobody registers, and one that was there before may be down or hang."""
+    if situation.by_controllers:
+        return f"broker {slot.broker_id} has not registered yet"
+    if slot.report is None:
+        return f"broker {slot.broker_id} does not answer"
+    return f"nobody who leads has heard of broker {slot.broker_id} yet"
 
 
 def _unschedulable(situation: Situation, slot: Slot, words: str) -> Iterator[Step]:

@@ -50,6 +50,17 @@ def test_a_leader_that_refuses_messages_says_why() -> None:
     assert why_not_served(alone) == "Writes wait: broker 1 in sync, of at least 2."
 
 
+def test_what_brokers_say_of_their_leader_is_a_sentence_before_what_each_refuses() -> None:
+    headless = look(group=group(leader=None, serving=False, why="broker 1 leads by table 1, and does not serve"))
+    assert why_not_served(headless) == "Broker 1 leads by table 1, and does not serve."
+    assert why_not_served(refusing(headless, 1)).startswith(
+        "Broker 1 leads by table 1, and does not serve. Broker 1 takes no messages: the disk"
+    )
+    assert why_not_served(look(group=group(leader=None, serving=False, why=""))) == "Nobody leads."
+    alone = look(group=group(in_sync=(1,), why="broker 1 leads, and writes wait"))
+    assert why_not_served(alone) == "Broker 1 leads, and writes wait."
+
+
 def test_a_place_says_what_keeps_it_from_serving() -> None:
     (slot,) = refusing(look(1), 1).brokers
     assert place_reason(slot) == f"it takes no messages: {FULL.format(1)}"

@@ -112,3 +112,13 @@ def test_who_does_not_know_the_latest_table_cannot_say_that_its_promotion_loses_
     assert found.own is not None
     assert found.own.table == Table(number=2, leader=2, synchronous=(3,), copies=2, promotable=(3,))
     assert found.why == "broker 2 leads by table 2, in epoch 4, and does not serve; brokers 1, 3 answer"
+
+
+def test_a_leader_that_waits_for_whom_its_table_names_is_not_said_to_serve_and_nothing_else() -> None:
+    followers = (follower(2, inSync=False),)
+    members = {"members": [1], "version": 1, "minInSync": 2}
+    found = static((leading(1, followers, mode="static", inSync=members),), (roles(1), roles(2)))
+    assert found.why == "broker 1 leads, and writes wait: 1 of at least 2 replicas are in sync"
+    members = {"members": [1, 2], "version": 1, "minInSync": 2}
+    found = static((leading(1, (follower(2),), mode="static", inSync=members),), (roles(1), roles(2)))
+    assert found.why == "broker 1 leads and serves"

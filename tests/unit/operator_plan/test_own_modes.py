@@ -219,3 +219,21 @@ def test_of_a_leader_that_is_away_nobody_waits_after_a_promotion() -> None:
     (action,) = decide(ordered(gone, 2), **STATIC).actions
     assert isinstance(action, TakeLead)
     assert (action.synchronous, action.copies) == ((), 1)
+
+
+def test_a_broker_that_nobody_who_leads_has_heard_of_is_not_said_to_register_where_nobody_registers() -> None:
+    group_of_two = static_group(replicas=(replica(1), replica(2)))
+    hung = with_broker(of_table(group=group_of_two), replace(broker(2), report=None))
+    plan = decide(hung, **STATIC)
+    assert plan.operation is not None
+    assert plan.operation.message == "broker 3 does not answer"
+    plan = decide(of_table(group=group_of_two), **STATIC)
+    assert plan.operation is not None
+    assert plan.operation.message == "nobody who leads has heard of broker 3 yet"
+
+
+def test_without_its_leader_a_group_of_mode_static_is_told_the_command_that_there_is_on_any_machine() -> None:
+    unled = static_group(leader=None, serving=False, why="broker 1 does not serve")
+    (block,) = decide(of_table(group=unled), **STATIC, replicas=4).blocked
+    assert block.code is Code.NO_LEADER
+    assert "promote another one: logherd replica promote" in block.unblocks
