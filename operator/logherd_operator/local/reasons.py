@@ -25,7 +25,12 @@ def why_not_served(observed: Observed) -> str:
         return " ".join([_sentence(group.why or "nobody leads"), *_refusals(observed.brokers)])
     waits = _sentence(group.why) if len(group.in_sync) < group.rules.min_in_sync else ""
     leader = [slot for slot in observed.brokers if slot.broker_id == group.leader]
-    return " ".join(said for said in [waits, *_refusals(leader)] if said)
+    silent = [
+        f"Broker {slot.broker_id} leads, as the controllers know it, and does not answer."
+        for slot in leader
+        if slot.report is None
+    ]
+    return " ".join(said for said in [waits, *silent, *_refusals(leader)] if said)
 
 
 def is_refused(observed: Observed) -> bool:

@@ -50,6 +50,13 @@ def test_a_leader_that_refuses_messages_says_why() -> None:
     assert why_not_served(alone) == "Writes wait: broker 1 in sync, of at least 2."
 
 
+def test_a_leader_that_died_or_hangs_is_named_while_its_lease_still_runs() -> None:
+    slots = look().brokers
+    silent = look(brokers=(replace(slots[0], report=None), *slots[1:]))
+    assert why_not_served(silent) == "Broker 1 leads, as the controllers know it, and does not answer."
+    assert why_not_served(look(brokers=(slots[0], replace(slots[1], report=None), slots[2]))) == "", "a follower"
+
+
 def test_what_brokers_say_of_their_leader_is_a_sentence_before_what_each_refuses() -> None:
     headless = look(group=group(leader=None, serving=False, why="broker 1 leads by table 1, and does not serve"))
     assert why_not_served(headless) == "Broker 1 leads by table 1, and does not serve."
