@@ -170,6 +170,7 @@ class Producer:
                     raise
                 last = error
             await asyncio.sleep(RETRY_PAUSE_SECONDS * attempts)
+        self._link.routes.doubt(parcel.topic)  # where one attempt took all the time, nobody has asked yet
         if last is None:
             raise Unreachable(f"no broker of topic {parcel.topic} was reached within {self._options.seconds:g} s")
         raise SendFailed(parcel.topic, attempts=attempts, unknown=unknown, last=last) from last

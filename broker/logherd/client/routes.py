@@ -155,6 +155,11 @@ class Routes:
         """Whether a route that is remembered has its writer at host:port."""
         return any(address in route.addresses.values() for _, route in self._known.values())
 
+    def doubt(self, topic: str) -> None:
+        """Ask again next time, and go on with what is known if the name service cannot be asked then."""
+        if (known := self._known.get(topic)) is not None:
+            self._known[topic] = (known[0] - ROUTE_SECONDS, known[1])
+
     def forget(self, topic: str) -> None:
         """Ask again next time."""
         self._known.pop(topic, None)

@@ -157,6 +157,19 @@ async def test_an_attempt_for_which_no_time_was_left_is_not_counted() -> None:
         assert (caught.value.attempts, len(broker.sends)) == (1, 1)
 
 
+async def test_after_a_send_that_a_hung_leader_took_all_the_time_of_the_next_one_asks_who_leads() -> None:
+    options = ProducerOptions(seconds=0.2)
+    async with running() as broker, running() as successor, Producer([broker.address], options=options) as producer:
+        broker.topics["T"] = successor.topics["T"] = 1
+        await producer.send("T", Outgoing(b"1"))
+        broker.faults = ["silent"] * 2
+        broker.leader = successor.address
+        with pytest.raises(SendFailed, match="in 1 attempts"):
+            await producer.send("T", Outgoing(b"2"))
+        await producer.send("T", Outgoing(b"3"))
+        assert successor.bodies == [b"3"]
+
+
 async def test_a_batch_is_one_request() -> None:
     async with running() as broker, Producer([broker.address]) as producer:
         broker.topics["T"] = 1

@@ -6,10 +6,12 @@ from typing import cast
 import pytest
 
 from logherd.client import peers as peers_module
+from logherd.client.errors import Unreachable
 from logherd.client.peers import Peers
-from logherd.client.routes import NameService
+from logherd.client.routes import NameService, Route, Routes
 from logherd.net.connection import Connection
 from logherd.net.errors import ConnectFailed
+from logherd.wire.bodies.routes import BrokerData, TopicRoute
 from logherd.wire.frame import Frame
 
 
@@ -62,3 +64,36 @@ async def test_a_connection_that_is_made_while_the_client_closes_is_not_left_ope
     with pytest.raises(ConnectFailed, match="the client is closed"):
         await getting
     assert closed.is_set()
+
+
+class Names(NameService):
+    """Gives a route by its number of writers, or nothing while it is away."""
+
+    def __init__(self) -> None:
+        super().__init__(Peers(), ["names:1"])
+        self.asked, self.away = 0, False
+
+    async def route(self, topic: str) -> TopicRoute | None:
+        self.asked += 1
+        if self.away:
+            raise Unreachable("no name server answers")
+        return TopicRoute(brokers=[BrokerData(cluster="c", broker_name="b", addresses={0: f"{topic}:{self.asked}"})])
+
+
+def address(route: Route) -> str:
+    return route.addresses["b"]
+
+
+async def test_a_route_that_is_doubted_is_asked_again_and_kept_while_nobody_answers() -> None:
+    names = Names()
+    routes = Routes(names)
+    routes.doubt("t")
+    assert [address(await routes.get("t")) for _ in range(2)] == ["t:1", "t:1"]
+    routes.doubt("t")
+    assert address(await routes.get("t")) == "t:2"
+    names.away = True
+    routes.doubt("t")
+    assert (address(await routes.get("t")), names.asked) == ("t:2", 3)
+    routes.forget("t")
+    with pytest.raises(Unreachable):
+        await routes.get("t")
