@@ -4,6 +4,7 @@ A role is taken when everything it stands on is in place, and let go before anyt
 answer hears that it is unknown before this replica's log may be cut.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,6 +33,9 @@ _LEASE_STEP_MS = 100
 """What a lease must have been prolonged by for the guardian to be told: short beside the second that it waits."""
 _STUCK_MS = 2_500
 """Nothing committed for so long: later sends are refused, because their clients would give up before they hear."""
+
+_GRANTING: Mapping[str, str] = {"controller": "the controllers do", "raft": "a majority of the group does"}
+"""On whom a lease rests, so that the in-sync replicas are not blamed for it."""
 
 
 class Routes(Protocol):
@@ -189,4 +193,10 @@ class Standing:
             return ""
         if now - self._progress[1] < _STUCK_MS:
             return ""
+        if self._said.serves is None and (granting := _GRANTING.get(self._mode.name)) and not self._leased(now):
+            return f"its lease is over, and {granting} not renew it"
         return f"in-sync replicas do not acknowledge: {', '.join(map(str, self._mode.awaited))} are needed"
+
+    def _leased(self, now: int) -> bool:
+        lease = self._mode.lease
+        return lease is not None and lease.until > now

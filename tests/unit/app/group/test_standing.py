@@ -21,6 +21,7 @@ class Scene:
     """A leader's surroundings, and a clock in the test's hand."""
 
     now: int = 100_000
+    mode: str = "controller"
     leads: Epoch | None = None
     obstacle: str = ""
     committed_position: int = 0
@@ -86,9 +87,23 @@ class Keeper:
         self.told.append(None)
 
 
+class ModeOf:
+    """The scene as the mode by which somebody leads: `name` is another thing there than for routes."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    @property
+    def name(self) -> str:
+        return self._scene.mode
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._scene, attribute)
+
+
 def standing_in(scene: Scene, keeper: object = None) -> Standing:
     part = cast("Any", scene)
-    made = Standing(part, cast("Any", keeper or Keeper()), part, part)
+    made = Standing(part, cast("Any", keeper or Keeper()), part, cast("Any", ModeOf(scene)))
     made.attach(part, part)
     return made
 
@@ -103,6 +118,7 @@ def test_a_first_leader_is_not_blamed_before_it_could_commit(scene: Scene) -> No
 def test_what_is_not_acknowledged_in_time_shuts_and_a_commit_opens(scene: Scene) -> None:
     stands = standing_in(scene)
     scene.leads, scene.end_position = Epoch(1), 100
+    scene.lease = Lease(Epoch(1), scene.now + 60_000)
     stands.settle()
     scene.now += 2_499
     stands.settle()
@@ -115,6 +131,38 @@ def test_what_is_not_acknowledged_in_time_shuts_and_a_commit_opens(scene: Scene)
     scene.committed_position = 50
     stands.reconsider()
     assert scene.reasons[1:] == [""]
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("controller", "its lease is over, and the controllers do not renew it"),
+        ("raft", "its lease is over, and a majority of the group does not renew it"),
+        ("static", "in-sync replicas do not acknowledge: 1, 2 are needed"),
+    ],
+)
+def test_a_leader_whose_lease_is_over_blames_whoever_renews_it(scene: Scene, mode: str, said: str) -> None:
+    stands = standing_in(scene)
+    scene.mode, scene.leads, scene.end_position = mode, Epoch(1), 100
+    stands.will_serve(Epoch(1))
+    scene.lease = None if mode == "static" else Lease(Epoch(1), scene.now + 2_000)
+    stands.settle()
+    scene.now += 2_000
+    stands.fence()
+    stands.settle()
+    scene.now += 500
+    stands.settle()
+    assert scene.reasons == [said]
+
+
+def test_a_leader_that_never_served_blames_the_replicas_while_its_lease_runs(scene: Scene) -> None:
+    stands = standing_in(scene)
+    scene.leads, scene.end_position = Epoch(1), 100
+    scene.lease = Lease(Epoch(1), scene.now + 60_000)
+    stands.settle()
+    scene.now += 2_500
+    stands.settle()
+    assert scene.reasons == ["in-sync replicas do not acknowledge: 1, 2 are needed"]
 
 
 def test_a_leader_again_is_not_blamed_for_the_time_in_between(scene: Scene) -> None:
