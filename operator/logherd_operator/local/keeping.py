@@ -87,10 +87,12 @@ class Keeping:
         look = look_at(self._places.state, self._folder)
         decided = plan(self._observed(look), _local(self.group.spec), time.time(), PACE)
         self._since = dict(decided.since)
+        done: list[tuple[str, str]] = []
         for action in decided.actions:
             refused = self._acting.carry_out(action, look)
             said = worded(action) if refused is None else f"{worded(action)}; not done yet: {refused}"
-            self._telling.tell(f"action:{type(action).__name__}:{getattr(action, 'ordinal', '')}", [said])
+            done.append((f"{type(action).__name__}:{getattr(action, 'ordinal', '')}", said))
+        self._telling.tell_done(done)
         if decided.actions:
             self._telling.tell("place", self._places.tend(self._files))
         self._served = self._served or (look.observed.group is not None and look.observed.group.led)

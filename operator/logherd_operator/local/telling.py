@@ -1,6 +1,6 @@
 """What a keeper says to people: each thing once, and again when it is another."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from logherd_operator.local.reasons import alike
 from logherd_operator.plan.outcome import Block
@@ -23,6 +23,14 @@ class Telling:
                 self._told[about] = each
                 self.say(each)
 
+    def tell_done(self, actions: Iterable[tuple[str, str]]) -> None:
+        """What was done in this look, and about what. Done in each look until it shows, it is said once; done again
+        after a look without it, it is another time."""
+        told = [(f"action:{about}", sentence) for about, sentence in actions]
+        self._forget("action:", {about for about, _ in told})
+        for about, sentence in told:
+            self.tell(about, [sentence])
+
     def tell_held(self, blocked: Iterable[Block]) -> None:
         """What is not done, and what would let it go on."""
         for each in blocked:
@@ -30,9 +38,7 @@ class Telling:
 
     def forget_held(self, blocked: Iterable[Block]) -> None:
         """What is held back no more would be news again."""
-        codes = {f"held:{each.code}" for each in blocked}
-        for about in [about for about in self._told if about.startswith("held:") and about not in codes]:
-            del self._told[about]
+        self._forget("held:", {f"held:{each.code}" for each in blocked})
 
     def tell_why(self, why: str, now: float, *, patience: float) -> None:
         """That nobody serves and why, once it lasts for so many seconds; again when it is for another reason, and when
@@ -45,3 +51,7 @@ class Telling:
         self._unserved_at = now if self._unserved_at is None else self._unserved_at
         if now - self._unserved_at >= patience and not alike(why, self._told.get("why", "")):
             self.tell("why", [why])
+
+    def _forget(self, kind: str, still: Collection[str]) -> None:
+        for about in [about for about in self._told if about.startswith(kind) and about not in still]:
+            del self._told[about]

@@ -100,3 +100,14 @@ def test_a_reason_is_told_once_it_lasts_and_again_when_it_is_another_or_over() -
     telling.tell_why("", 43, patience=10)
     telling.tell_why("", 44, patience=10)
     assert said[2:] == ["messages are taken now"]
+
+
+def test_what_is_done_again_is_said_again_but_not_what_every_look_does_until_it_shows() -> None:
+    said: list[str] = []
+    telling = Telling(said.append)
+    restart, push = ("Restart:2", "broker 3 is restarted"), ("PushConfig:2", "broker 3 takes x=1")
+    for actions in ([restart], [push], [push], [], [restart, push], [restart]):
+        telling.tell_done(actions)
+    assert said == [restart[1], push[1], restart[1], push[1]]
+    telling.tell_done([(restart[0], "broker 3 is restarted; not done yet: it does not answer")])
+    assert said[4:] == ["broker 3 is restarted; not done yet: it does not answer"]
