@@ -184,11 +184,12 @@ def take_lead(situation: Situation) -> Iterator[Step]:
         return
     target = ordered[0]
     if target not in table.promotable:
-        able = ", ".join(map(str, table.promotable)) or "none"
+        able = ", ".join(map(str, table.promotable))
+        choice = f"choose one of {able}" if able else "wait for one that surely has everything"
         yield Block(
             code=Code.NOT_ALL_IN_SYNC,
             message=f"broker {target} was ordered to lead, and may lack what table {table.number} acknowledged",
-            unblocks=f"choose one of {able}; or accept the loss: logherd replica promote --accept-loss",
+            unblocks=f"{choice}; or accept the loss: logherd replica promote --accept-loss",
         )
         return
     there = {each.broker_id for each in situation.kept() if each.ready}

@@ -237,3 +237,13 @@ def test_without_its_leader_a_group_of_mode_static_is_told_the_command_that_ther
     (block,) = decide(of_table(group=unled), **STATIC, replicas=4).blocked
     assert block.code is Code.NO_LEADER
     assert "promote another one: logherd replica promote" in block.unblocks
+
+
+def test_an_order_to_promote_where_nobody_surely_has_everything_names_nobody_to_choose() -> None:
+    nobody = static_group(own=Own(table=table(copies=1, promotable=())))
+    (block,) = decide(of_table(group=nobody, orders=Orders(switchover=(2, nobody.epoch))), **STATIC).blocked
+    assert block.code is Code.NOT_ALL_IN_SYNC
+    assert block.unblocks.startswith("wait for one that surely has everything; or accept the loss")
+    one = static_group(own=Own(table=table(promotable=(1, 3))))
+    (block,) = decide(of_table(group=one, orders=Orders(switchover=(2, one.epoch))), **STATIC).blocked
+    assert block.unblocks.startswith("choose one of 1, 3; or")
