@@ -50,6 +50,7 @@ class Closed(Enum):
     DRAINING = "leadership is being handed over"
     NO_SPACE = "the disk's reserve is touched"
     TOO_FEW = "fewer replicas are in sync than must be"
+    LACKING = "its table names it as the leader, and it lacks what was acknowledged: another broker has to be promoted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,10 @@ class StaticCore(Grounded):
 
     def closed(self, now: int) -> Closed | None:
         """Why a client's write may not be appended at this moment; None if it may."""
-        return self._role.closed(now) if isinstance(self._role, StaticLeader) else Closed.NOT_SERVING
+        if isinstance(self._role, StaticLeader):
+            return self._role.closed(now)
+        unfit = self._table is not None and self._table == self._unfit
+        return Closed.LACKING if unfit else Closed.NOT_SERVING
 
     def readable(self, now: int) -> Position | None:
         """Up to where this follower may answer reads itself at this moment; None: the leader must."""

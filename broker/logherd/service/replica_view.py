@@ -81,7 +81,8 @@ class ReplicationView(_View, frozen=True, kw_only=True):
     """One replica at one moment.
 
     `serving`: it leads and may answer. `lease_ms`: how long it still may; None where there are no leases or it does
-    not lead. `followers`: at the leader. `closed`: why no writes are taken; None if they are, or if it does not lead.
+    not lead. `followers`: at the leader. `closed`: why no writes are taken; None if they are, or if it
+    neither leads nor is to.
     """
 
     mode: Literal["controller", "raft", "static"]

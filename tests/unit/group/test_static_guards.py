@@ -4,7 +4,18 @@ import pytest
 
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Assigned, Drain, Health, Received, Registered, Tick
-from logherd.group.output import Behind, Drained, Draining, Fenced, Following, Leading, MustRebuild, Promise, Strange
+from logherd.group.output import (
+    Behind,
+    Closed,
+    Drained,
+    Draining,
+    Fenced,
+    Following,
+    Leading,
+    MustRebuild,
+    Promise,
+    Strange,
+)
 from logherd.group.table import Promotion, Table, first_epoch, found, next_table, promote
 from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
@@ -83,6 +94,12 @@ def test_a_leader_that_meets_what_it_has_lost_serves_no_more() -> None:
     assert old.serves is None
     ring.run(8_000)
     assert old.serves is None
+    assert old.core.closed(ring.now) is Closed.LACKING, "and it says so as long as its table is in force"
+    follower = ring.nodes[2]
+    assert follower.core.closed(ring.now) is Closed.NOT_SERVING
+    ring.assign(promoted(ring, follower))
+    ring.until_served(by=follower.id)
+    assert old.core.closed(ring.now) is Closed.NOT_SERVING
 
 
 def test_nobody_leads_without_a_number_of_its_own() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from logherd.app.clock import boot_ms
 from logherd.app.group.engine import GroupEngine
 from logherd.app.group.mode import FollowerState
+from logherd.group.output import Closed
 from logherd.model.names import Position
 from logherd.service.forwarding.roles import Following, Leading
 from logherd.service.replica_view import (
@@ -37,7 +38,9 @@ class GroupView:
         mode, store, role = engine.mode, engine.store, engine.leadership.current
         machine, lease = mode.machine, engine.mode.lease
         leads = machine.leads is not None
-        closed = machine.closed(now) if leads else None
+        closed = machine.closed(now)
+        if not leads and closed is not Closed.LACKING:
+            closed = None
         return ReplicationView(
             mode=mode.name,
             role=_role_name(role),
