@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from logherd.app.clock import boot_ms
 from logherd.group.output import (
     Cut,
     Drained,
@@ -67,7 +68,7 @@ def _log_rest(event: Event) -> None:
         case Drained():
             _log.info("the group has let this replica go")
         case StorageStalled():
-            _log.error("a flush does not end", since_ms=event.since)
+            _log.error("a flush does not end", after_ms=max(0, boot_ms() - event.since))
         case Strange():
             _log.warning("message dropped", sender=event.sender, reason=event.reason)
         case LostData() | RefusedAck():
