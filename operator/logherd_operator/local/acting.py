@@ -136,7 +136,21 @@ def worded(action: plan.Action) -> str:
         case plan.Forget():
             return f"the controllers forget broker {action.broker_id}: {action.reason}"
         case _:
-            return f"{type(action).__name__}: {action.reason}"
+            return f"{_seldom(action)}: {action.reason}"
+
+
+def _seldom(action: plan.Action) -> str:
+    match action:
+        case plan.TransferQuorum():
+            return f"controller {action.node} is to lead the controllers"
+        case plan.SettleQuorum():
+            return f"the controllers {', '.join(action.voters)} are the quorum"
+        case plan.DeleteVolume():
+            return f"the store of broker {action.ordinal + 1} is deleted"
+        case plan.Rebuild():
+            return f"broker {action.ordinal + 1} gets an empty store and copies everything"
+        case _:
+            return type(action).__name__
 
 
 _RESTARTS = {

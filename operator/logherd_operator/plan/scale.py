@@ -71,7 +71,7 @@ def scale_up(situation: Situation) -> Iterator[Step]:
     behind = [each.broker_id for each in situation.kept() if not group.settled(each.broker_id) or not each.ready]
     if behind:
         yield Wait(operation=_operation(
-            OperationType.SCALE_UP, "AwaitInSync", f"brokers {behind} are not in sync or not ready", None,
+            OperationType.SCALE_UP, "AwaitInSync", f"{_named(behind)} not in sync or not ready", None,
         ))  # fmt: skip
     yield Act(
         action=SetMembers(
@@ -198,7 +198,7 @@ def _refusals(situation: Situation, group: Group, victim: Slot) -> Iterator[Bloc
     ]  # fmt: skip
     if behind:
         yield Block(
-            code=Code.NOT_ALL_IN_SYNC, message=f"brokers {behind} are to stay, and are not in sync or not ready",
+            code=Code.NOT_ALL_IN_SYNC, message=f"{_named(behind)} not in sync or not ready, and to stay",
             unblocks="wait for them, or accept it: logherd.dev/accept-risk: NotAllInSync@GENERATION",
         )  # fmt: skip
 
@@ -232,3 +232,9 @@ def _operation(kind: OperationType, state: str, message: str, slot: Slot | None)
 
 def _wait(kind: OperationType, state: str, message: str, slot: Slot) -> Wait:
     return Wait(operation=_operation(kind, state, message, slot))
+
+
+def _named(brokers: list[int]) -> str:
+    return (
+        f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))} {'are' if len(brokers) > 1 else 'is'}"
+    )

@@ -308,3 +308,12 @@ def test_a_volume_that_never_grows_is_told_and_holds_nothing_else_up() -> None:
     plan = decide(stuck)
     assert (kinds(plan), plan.codes) == (["Restart"], {Code.VOLUME_NOT_GROWN})
     assert "the volume of broker 3 should grow to 20Gi" in plan.blocked[0].message
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "said"), [((1, 2, 4), "broker 3 is not in sync"), ((1, 4), "brokers 2, 3 are not in sync")]
+)
+def test_who_is_to_stay_and_is_not_in_sync_is_named_as_people_count(in_sync: tuple[int, ...], said: str) -> None:
+    observed = four(group=group(4, in_sync=in_sync, rules=Rules(replicas=3, min_in_sync=1)))
+    (block,) = decide(observed, replication={"minInSyncReplicas": 1}).blocked
+    assert block.message == f"{said} or not ready, and to stay"
