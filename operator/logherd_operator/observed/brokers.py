@@ -178,8 +178,9 @@ def _unfounded(mode: str, voices: list[_Voice], replicas: int) -> str:
 
 def _leaderless(table: Table | None, epoch: int, voices: list[_Voice]) -> str:
     """With the epoch, which an order to promote somebody else has to name."""
-    answering = ", ".join(str(each) for each in sorted(each.broker_id for each in voices))
+    numbers = ", ".join(str(each) for each in sorted(each.broker_id for each in voices))
+    answering = f"brokers {numbers} answer" if len(voices) > 1 else f"broker {numbers} answers"
     if table is not None:
         said = f"broker {table.leader} leads by table {table.number}, in epoch {epoch}, and does not serve"
-        return f"{said}; brokers {answering} answer"
-    return f"no broker serves as leader; brokers {answering} answer"
+        return f"{said}; {answering}"
+    return f"no broker serves as leader; {answering}"

@@ -64,6 +64,7 @@ def test_a_leader_that_does_not_serve_counts_for_nothing_and_who_voted_may_hold_
     assert (found.leader, found.led, found.in_sync, found.eligible) == (None, False, (), (1, 2, 3))
     assert [(each.broker_id, each.lag) for each in found.replicas] == [(1, 0), (2, 10)]
     assert found.why == "no broker serves as leader; brokers 1, 2 answer"
+    assert voting(page(2)).why == "no broker serves as leader; broker 2 answers"
 
 
 def test_a_follower_without_a_vote_is_known_by_the_list_of_those_who_vote() -> None:
