@@ -48,6 +48,7 @@ class Closed(Enum):
 
     NOT_SERVING = "this replica does not lead, or its lease is over"
     DRAINING = "leadership is being handed over"
+    STOPPING = "its process is about to stop"
     NO_SPACE = "the disk's reserve is touched"
     TOO_FEW = "fewer replicas are in sync than must be"
     LACKING = "its table names it as the leader, and it lacks what was acknowledged: another broker has to be promoted"

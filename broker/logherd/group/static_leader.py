@@ -6,7 +6,7 @@ from logherd.controller.values import BrokerId
 from logherd.group.ground import Ground
 from logherd.group.leading import Leadership
 from logherd.group.messages import Contradicted
-from logherd.group.output import Behind, Draining, Strange
+from logherd.group.output import Behind, Closed, Draining, Strange
 from logherd.group.table import Table, table_number
 from logherd.model.names import Epoch, Position
 from logherd.replication.epochs import NOWHERE, Point
@@ -43,6 +43,11 @@ class StaticLeader(Leadership):
     def draining(self) -> bool:
         """Whether this process is about to stop."""
         return self._draining
+
+    def closed(self, now: int) -> Closed | None:
+        """See Leadership; but nobody takes over from who stops."""
+        closed = super().closed(now)
+        return Closed.STOPPING if closed is Closed.DRAINING else closed
 
     @property
     def enough(self) -> bool:

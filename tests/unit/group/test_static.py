@@ -387,7 +387,7 @@ def test_an_orderly_stop_ends_when_everything_is_answered() -> None:
     ring.nodes[2].slow = True
     end = leader.append()
     leader.feed(Drain())
-    assert leader.core.closed(ring.now) is Closed.DRAINING
+    assert leader.core.closed(ring.now) is Closed.STOPPING
     ring.run(100)
     assert not leader.heard(Drained)
     ring.nodes[2].flush()
