@@ -221,7 +221,7 @@ class Consumer:
                     setting = " (body_bytes_max)" if isinstance(error, BodyTooLarge) else ""
                     self.faults[queue] = f"offset {offset}: {error}{setting}"
                     _log.warning("pull failed", queue=_shown(queue), offset=offset, error=error)
-                    self._link.routes.forget(queue.topic)
+                    self._link.routes.doubt(queue.topic)
                     await asyncio.sleep(ERROR_PAUSE_SECONDS)
         except QueueClosed:
             await asyncio.Event().wait()  # the consumer closes: its guard ends this task
@@ -262,7 +262,7 @@ class Consumer:
                 if for_good or asyncio.get_running_loop().time() >= deadline:
                     raise
                 _log.warning("commit failed", queue=_shown(queue), error=error)
-                self._link.routes.forget(queue.topic)
+                self._link.routes.doubt(queue.topic)
                 await asyncio.sleep(ERROR_PAUSE_SECONDS)
             else:
                 return

@@ -289,3 +289,20 @@ async def test_a_consumer_reads_on_when_the_name_service_has_named_what_is_no_ad
         broker.address = address
         stored(broker, 1)
         assert len(await read(consumer, 1)) == 1
+
+
+async def test_a_consumer_whose_broker_lives_reads_on_while_no_name_server_answers() -> None:
+    async with running() as broker:
+        stored(broker, 1)
+        async with running() as names:
+            names.topics["T"], names.leader = 1, broker.address
+            consumer = Consumer([names.address], "g")
+            await consumer.assign("T")
+            assert await read(consumer, 1) == [b"0"]
+            while not broker.parked:
+                await asyncio.sleep(0)
+        async with consumer:
+            for session, _ in broker.parked:
+                session.abort()
+            stored(broker, 1)
+            assert len(await read(consumer, 1)) == 1
