@@ -8,6 +8,7 @@ from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import encode_header
 from logherd.wire.headers.forwarding import ForwardedHeader
 from logherd.wire.headers.pull import PullFlag
+from logherd.wire.headers.send import SendMessageHeaderV2
 from logherd.wire.send_frame import SendFrame
 
 __all__ = ["HEADER_BYTES", "Caller", "Errand", "at_home", "outgoing"]
@@ -18,6 +19,9 @@ HEADER_BYTES = 1024
 _FIELD_BYTES = 128
 _SEPARATORS_BYTES = 8
 _MARKS_BYTES = 1024
+_SEND_FIELDS = len(SendMessageHeaderV2.__struct_fields__)
+_SEND_REST_BYTES = 128
+"""Of a send whose header came decoded: names of fields, numbers and truth values."""
 
 _SUSPEND_MS_MAX = 30_000
 
@@ -118,10 +122,16 @@ def at_home(errand: Errand, *, now_ms: int) -> Frame:
 def _header_size(frame: Frame) -> int:
     """What a header counts for: where it is larger than an ordinary one never less than in `net`, here and with what is
     added to it at the leader. Otherwise the leader would hold back a link whose bounds seem to be kept."""
-    texts = len(frame.remark or "") + sum(len(key) + len(value) for key, value in frame.ext.items())
-    if texts + _SEPARATORS_BYTES * len(frame.ext) <= HEADER_BYTES:
+    if type(frame) is SendFrame:
+        header, fields = frame.header, _SEND_FIELDS
+        texts = _SEND_REST_BYTES + len(header.properties or "") + len(header.broker_name or "")
+        texts += len(header.producer_group) + len(header.topic) + len(header.default_topic)
+    else:
+        fields = len(frame.ext)
+        texts = len(frame.remark or "") + sum(len(key) + len(value) for key, value in frame.ext.items())
+    if texts + _SEPARATORS_BYTES * fields <= HEADER_BYTES:
         return HEADER_BYTES
-    return HEADER_BYTES + texts + _FIELD_BYTES * len(frame.ext) + _MARKS_BYTES
+    return HEADER_BYTES + texts + _FIELD_BYTES * fields + _MARKS_BYTES
 
 
 def _suspend_ms(frame: Frame) -> int:
