@@ -149,9 +149,19 @@ def test_an_expired_writer_is_refused_and_not_started_at_zero(tmp_path: Path) ->
     late = chunk(rig, 1, batch("b"))
     assert (late.code, "writer w expired" in (late.remark or "")) == (UNKNOWN, True)
     assert rig.ask(OPEN, {"writer": "w", "run": "run-2"}).code == UNKNOWN
-    rig = rig.restart()
+    for each in (rig, rig := rig.restart()):
+        [(_, writer)] = each.metadata.writers
+        assert (writer.streams, each.metadata.writers.chunk_count) == ({}, 0), "only that there was one is remembered"
     assert rig.ask(OPEN, {"writer": "w", "run": "run-3"}).code == UNKNOWN
     assert bodies(rig) == ["a"]
+
+
+def test_a_run_that_stores_does_not_expire(tmp_path: Path) -> None:
+    rig = started(tmp_path, WriterOptions(expire_ms=1000))
+    opened(rig)
+    for sequence in range(3):
+        rig.clock.advance(600)
+        assert chunk(rig, sequence, batch("a")).code == 0
 
 
 def test_a_run_that_asks_again_and_again_does_not_expire_where_it_has_nothing_to_write(tmp_path: Path) -> None:
@@ -174,8 +184,9 @@ def test_a_writer_that_will_not_come_again_is_forgotten_when_it_closes(rig: Rig)
     chunk(rig, 0, batch("a"))
     assert rig.ask(CLOSE, {"writer": "w", "writerEpoch": 1}).code == 0
     assert rig.ask(CLOSE, {"writer": "w", "writerEpoch": 1}).code == 0
-    assert (len(rig.metadata.writers), rig.metadata.writers.chunk_count) == (0, 0)
-    assert chunk(rig, 1, batch("b")).code == UNKNOWN
+    for each in (rig, rig.restart()):
+        assert (len(each.metadata.writers), each.metadata.writers.chunk_count) == (0, 0)
+        assert chunk(each, 1, batch("b")).code == UNKNOWN
 
 
 def test_everything_is_known_after_a_restart_from_records_alone(rig: Rig) -> None:
@@ -292,6 +303,24 @@ def test_a_full_disk_leaves_no_announcement_without_messages(rig: Rig, monkeypat
     assert bodies(rig) == ["a", "b"]
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_announcement_that_was_withdrawn_is_never_taken_for_messages_of_another_chunk(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, restarted: bool
+) -> None:
+    """Only the last chunk in the log is counted again at a start; of this one the log says that it is not there."""
+    opened(rig)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(rig.store), "append_all", _full)
+        assert chunk(rig, 0, batch("a", "b")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert chunk(rig, 0, batch("c", "d", "e"), part=1).ext == {"queueOffsets": "0+3", "repeated": "false"}
+    if restarted:
+        rig = rig.restart()
+    assert rig.ask(COUNT, {"writer": "w", "writerEpoch": 1, "generation": 0}).ext == {"chunks": "2", "messages": "3"}
+    assert chunk(rig, 1, batch("f")).code == OUT_OF_ORDER
+    assert chunk(rig, 0, batch("a", "b")).ext == {"queueOffsets": "3+2", "repeated": "false"}
+    assert bodies(rig) == ["c", "d", "e", "a", "b"]
+
+
 def _full(*_: object, **__: object) -> None:
     raise StoreFull("no space")
 
@@ -306,6 +335,8 @@ def test_a_deleted_topic_takes_its_sequences_along(rig: Rig) -> None:
     for each in (rig, rig.restart()):
         assert chunk(each, 1, batch("b")).code == OUT_OF_ORDER
         assert each.metadata.writers.chunk_count == 0
+        [(_, writer)] = each.metadata.writers
+        assert writer.streams == {}, "a start looks for no messages of it either"
 
 
 def test_the_count_tells_what_earlier_runs_stored_in_a_generation(rig: Rig) -> None:
@@ -363,7 +394,7 @@ def test_a_replica_that_is_elected_counts_what_it_has_of_the_last_chunk(present:
     assert follower.writers.floor == end
 
 
-def test_a_leader_that_steps_down_forgets_chunks_that_were_not_committed() -> None:
+def test_a_leader_that_steps_down_forgets_chunks_and_writers_that_were_not_committed() -> None:
     log, clock = MemoryLog(), FakeClock()
     leader = Metadata.open(log, clock)
     leader.writers.put(WriterPut("w", 1, "run", [], lasting=True, expired=False, used_ms=0))
@@ -371,10 +402,11 @@ def test_a_leader_that_steps_down_forgets_chunks_that_were_not_committed() -> No
     change = ChunkStored("w", 0, "orders", 0, 0, 0, "digest", 0, 0, 3, 0)
     leader.writers.announce(change)
     leader.writers.stored(change, log.end_position)
+    leader.writers.put(WriterPut("v", 1, "run", [], lasting=True, expired=False, used_ms=0))
     leader.demote()
     writer = leader.writers.get("w")
     assert writer is not None
-    assert (writer.streams, leader.writers.chunk_count) == ({}, 0)
+    assert (writer.streams, leader.writers.chunk_count, leader.writers.get("v")) == ({}, 0, None)
 
 
 def test_what_a_cut_left_of_a_chunk_waits_for_no_position_of_the_log_before() -> None:
