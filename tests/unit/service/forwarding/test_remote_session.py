@@ -51,6 +51,12 @@ def test_it_has_the_clients_own_address(session: RemoteSession) -> None:
     assert session.remote_host == encode_host("10.0.0.9", 4711)
 
 
+def test_it_has_a_number_of_its_own_and_hears_its_answers_over_the_link(session: RemoteSession, link: FakeLink) -> None:
+    reply = Reply(remark="later")
+    session.reply(Request(Frame(11, 5), None, 0), reply)
+    assert (session.id, link.replies) == (-1, [reply])
+
+
 def test_an_address_that_is_none_is_refused(link: FakeLink) -> None:
     with pytest.raises(ValueError, match="does not appear to be"):
         RemoteSession(-1, link, 77, ip="nowhere", port=4711)

@@ -86,6 +86,22 @@ def test_a_group_that_was_left_is_not_named_and_a_client_without_groups_neither(
     assert len(roster) == 0
 
 
+def test_a_client_that_left_its_producers_is_named_with_its_consumers() -> None:
+    roster, session = Roster(FixedClock()), FakeSession()
+    roster.note(session, heartbeat(producers=("p",), consumers=("g",)))
+    roster.note(session, unregister(producer="p"))
+    ((_, said),) = told(roster)
+    assert (said.producers, [consumer.group for consumer in said.consumers]) == ([], ["g"])
+
+
+def test_a_client_that_left_takes_no_other_of_its_connection_along() -> None:
+    roster, session = Roster(FixedClock()), FakeSession()
+    for client in ("c", "d"):
+        roster.note(session, heartbeat(client, producers=("p",)))
+    roster.note(session, unregister("c", producer="p"))
+    assert [said.client_id for _, said in told(roster)] == ["d"]
+
+
 def test_a_closed_connection_is_forgotten() -> None:
     roster = Roster(FixedClock())
     roster.note(FakeSession(id=1), heartbeat(producers=("p",)))
@@ -99,6 +115,8 @@ def test_what_one_connection_can_have_remembered_is_bounded() -> None:
     for number in range(100):
         roster.note(session, heartbeat(f"c{number}", producers=("p",)))
     assert len(told(roster)) == 64
+    roster.note(session, heartbeat("c7", producers=("q",)))
+    assert told(roster)[7][1].producers[0].group == "q", "who is remembered may say something else"
     roster.note(FakeSession(id=2), heartbeat("large", producers=("p" * 300_000,)))
     assert len(roster) == 1
 
