@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from logherd.store import StoreDamaged, StoreFull, derive_again
 from logherd.store.checkpoint import SLOT_OFFSETS, decode_checkpoint, encode_slot
+from logherd.store.queue_list import QueueEntry, decode_queue_list, encode_queue_line
 from logherd.store.tools import verify
 from sim.disk import SimulatedCrash
 from unit.store.helpers import ROOT, SimDisk, append, bodies, disk_of, flush, open_store, settle
@@ -121,6 +122,31 @@ def test_a_deletion_that_was_interrupted_is_finished(disk, monkeypatch, is_full)
     assert (store.find_queue("T", 0), bodies(store, "U")) == (None, [b"stays"])
     listed = disk.names["/data/queues"].content()
     assert (b" - " in listed) is is_full, "the list as it is will do"
+    append(store, "U")
+    flush(store)
+    store.close()
+    again = [entry for entry in decode_queue_list(disk.names["/data/queues"].content()) if entry.live]
+    assert [(entry.topic, entry.units) for entry in again] == [("U", 2)], "at its place in the new list"
+
+
+def test_a_deletion_that_a_killed_process_listed_is_still_listed_if_power_is_lost_while_it_is_finished(disk):
+    """It wrote the line, and did not come to flush it. Files that go are else missed by the list that comes back."""
+    content = {path: inode.content() for path, inode in disk.names.items()}
+    [entry] = decode_queue_list(content["/data/queues"])
+    gone = encode_queue_line(QueueEntry("T", 0, 0, live=False))
+    for calls in range(1, 100):
+        crashed = disk_of(content)
+        crashed.open("/data/queues").write(entry.at, (gone,))
+        crashed.crash_after(calls, at="consumequeue")
+        try:
+            open_store(crashed)
+        except SimulatedCrash:
+            for seed in range(20):
+                after = open_store(crashed.crash(Random(100 * seed + calls), power=True))
+                assert after.recovery.derived == "whole", (calls, seed)
+        else:
+            break
+    assert calls > 3
 
 
 @pytest.mark.parametrize("topic", ["T", "U"])
@@ -182,6 +208,32 @@ def test_what_is_derived_anew_is_derived_anew_again_if_power_is_lost_meanwhile(d
                 assert len(store.query_index("T", "u", max_count=64, begin=0, end=1 << 62)) == 20, (calls, seed)
                 store.close()
                 assert verify(ROOT, after).whole, (calls, seed)
+        else:
+            break
+    assert calls > 30
+
+
+def test_queues_of_messages_without_keys_are_derived_anew_again_if_it_is_killed_or_power_is_lost_meanwhile():
+    """There is no index then, by whose files it would be seen that those of the queues are gone, too."""
+    disk = SimDisk()
+    store = open_store(disk)
+    for body in WRITTEN:
+        append(store, body=body)
+    flush(store)
+    store.close()
+    disk.names["/data/queues"].base[30] ^= 1
+    content = {path: inode.content() for path, inode in disk.names.items()}
+    assert not any("/index/" in path for path in content)
+    for calls in range(1, 1000):
+        crashed = disk_of(content)
+        crashed.crash_after(calls)
+        try:
+            open_store(crashed).close()
+        except SimulatedCrash:
+            for seed in range(8):  # killed at last: that disk is the same one
+                store = open_store(crashed.crash(Random(1000 * seed + calls), power=seed < 7))
+                assert bodies(store) == WRITTEN, (calls, seed)
+                store.close()
         else:
             break
     assert calls > 30
