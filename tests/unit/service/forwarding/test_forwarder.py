@@ -318,6 +318,7 @@ def test_a_leader_that_refused_has_its_time_for_the_rest_and_then_its_link_is_cl
     desk.ask()
     desk.ask()
     assert desk.answer(1, refusal(Refused.NOT_LEADER, epoch=5, leader="c:1")) == [Follow("a:1", 5)]
+    assert desk.forwarder.tick(now_ms=NOW + 499) == []
     closed, unknown = desk.forwarder.tick(now_ms=NOW + 500)
     assert closed == CloseLink(LINK)
     assert code_of([unknown]) == 1
@@ -359,6 +360,58 @@ def test_a_leader_that_moves_within_its_epoch_gets_a_new_link(desk: Desk) -> Non
     desk.link()
     assert desk.forwarder.follow(A, now_ms=NOW) == []
     assert desk.forwarder.follow(Following("elsewhere:1", 5), now_ms=NOW) == [Follow("elsewhere:1", 5)]
+
+
+def test_h10_what_became_of_requests_on_a_lost_link_is_waited_for_also_if_another_leads_then(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.forwarder.lost(LINK)
+    desk.link(NEXT, B)
+    assert desk.forwarder.tick(now_ms=NOW + 500) == []
+    again = desk.forwarder.unanswered(LINK, 1, written=False, why="gone", now_ms=NOW + 500)
+    assert sent(again, NEXT) == [1]
+
+
+def test_a_leader_that_is_followed_again_is_not_given_up_as_an_old_one(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.forwarder.follow(B, now_ms=NOW)
+    desk.forwarder.wait()
+    assert desk.forwarder.follow(A, now_ms=NOW) == [Follow("a:1", 5, LINK)]
+    assert desk.forwarder.tick(now_ms=NOW + 500) == []
+    assert isinstance(desk.answer(1)[0], Relay)
+
+
+def test_an_old_leader_has_no_more_time_when_leaders_go_on_changing(desk: Desk) -> None:
+    desk.link()
+    desk.ask()
+    desk.forwarder.follow(B, now_ms=NOW)
+    desk.forwarder.follow(Following("c:1", 7), now_ms=NOW + 400)
+    assert desk.forwarder.due_ms() == NOW + 500
+
+
+def test_nothing_is_kept_of_a_lost_link_on_which_nothing_was_open(desk: Desk) -> None:
+    desk.link()
+    desk.forwarder.lost(LINK)
+    desk.forwarder.lost(LINK)
+    desk.forwarder.clock(LINK, 7)  # its last answer may have come behind that
+    assert desk.forwarder._links == {}
+
+
+def test_what_is_held_or_away_is_left_to_do(desk: Desk) -> None:
+    assert desk.forwarder.idle
+    desk.ask()
+    assert not desk.forwarder.idle
+    assert sent(desk.link()) == [1]
+    assert not desk.forwarder.idle
+    desk.answer(1)
+    assert desk.forwarder.idle
+
+
+def test_who_led_and_follows_has_nothing_to_close_of_its_own(desk: Desk) -> None:
+    desk.forwarder.lead(5, now_ms=NOW)
+    desk.forwarder.follow(B, now_ms=NOW)
+    assert desk.forwarder.due_ms() is None
 
 
 def test_when_this_broker_leads_what_is_held_is_carried_out_here_in_order(desk: Desk) -> None:
