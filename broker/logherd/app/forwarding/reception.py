@@ -69,12 +69,11 @@ class _Guest:
     another connection, also in the same epoch.
     """
 
-    __slots__ = ("broker_id", "instance", "link", "lost_ms", "over", "sessions")
+    __slots__ = ("broker_id", "link", "lost_ms", "over", "sessions")
 
     def __init__(self, link: NetSession, header: ForwardingOpenHeader) -> None:
         self.link = link
         self.broker_id = header.broker_id
-        self.instance = header.instance
         self.sessions: dict[int, RemoteSession] = {}
         self.lost_ms: int | None = None
         self.over = False

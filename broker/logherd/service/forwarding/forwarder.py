@@ -254,7 +254,8 @@ class Forwarder:
             errand = self._held.get(heappop(self._due)[1])
             if errand is not None:
                 errand.caller.waiting.remove(errand)
-                self._leave(errand)
+                errand.caller.bytes_waiting -= errand.size
+                self._release(errand)
                 effects += _answer(errand, expired(errand))
                 effects += self._flush(errand.caller, now_ms)  # what stood behind it may need other room
         return effects
@@ -375,14 +376,6 @@ class Forwarder:
     def _release(self, errand: Errand) -> None:
         del self._held[errand.number]
         self._load.held_bytes -= errand.size
-
-    def _leave(self, errand: Errand) -> None:
-        """An errand was taken out of its caller's waiting ones."""
-        caller = errand.caller
-        caller.bytes_waiting -= errand.size
-        self._release(errand)
-        if not caller.waiting:
-            self._waiting.pop(caller.session.id, None)
 
     def _flush(self, caller: Caller, now_ms: int) -> list[Effect]:
         """Send on what waits for a caller, as far as order and room allow."""

@@ -455,6 +455,7 @@ async def test_forwarding_is_refused_by_name_to_another_group_and_by_who_does_no
             (leader, {"group": "x"}, "other-group"),
             (leader, {"cluster": "x"}, "other-group"),
             (leader, {"epoch": "2"}, "not-leader"),
+            (leader, {"instance": leader.broker._forwarding._reception._instance}, "not-leader"),  # it is itself
             (other, {}, "not-leader"),
         ):
             connection = await node.connect()

@@ -398,6 +398,16 @@ def test_nothing_is_kept_of_a_lost_link_on_which_nothing_was_open(desk: Desk) ->
     assert desk.forwarder._links == {}
 
 
+def test_what_waits_behind_a_request_whose_time_was_over_goes_to_the_leader_that_comes(desk: Desk) -> None:
+    desk.ask(LOCK)
+    desk.ask()
+    assert code_of(desk.forwarder.tick(now_ms=NOW + 800)) == 14
+    assert not desk.forwarder.idle
+    assert sent(desk.link(now_ms=NOW + 900)) == [2]
+    desk.answer(2)
+    assert desk.forwarder.idle
+
+
 def test_what_is_held_or_away_is_left_to_do(desk: Desk) -> None:
     assert desk.forwarder.idle
     desk.ask()

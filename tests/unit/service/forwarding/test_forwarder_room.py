@@ -13,9 +13,11 @@ from logherd.wire.frame import Flag
 from unit.service.client_fakes import FakeSession
 from unit.service.forwarding.desk import (
     LINK,
+    NEXT,
     NOW,
     PULL,
     A,
+    B,
     Desk,
     code_of,
     sent,
@@ -165,6 +167,15 @@ def test_who_waits_for_room_goes_on_waiting_for_it_when_the_leader_is_confirmed(
     desk.forwarder.wait()
     assert desk.forwarder.follow(A, now_ms=NOW) == [Follow(A.address, A.epoch, LINK)]
     assert sent(desk.answer(1)[1:]) == [2]
+
+
+def test_what_still_waits_for_room_when_the_leader_goes_is_sent_to_the_next() -> None:
+    desk = Desk(ForwarderLimits(away_bytes_max=1024))
+    desk.link()
+    assert [sent(desk.ask()) for _ in range(3)] == [[1], [], []]
+    assert sent(desk.answer(1)[1:]) == [2]
+    desk.lose(2, written=True)
+    assert sent(desk.link(NEXT, B), NEXT) == [3]
 
 
 def test_what_is_carried_out_here_needs_no_room() -> None:
