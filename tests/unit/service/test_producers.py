@@ -288,8 +288,22 @@ def test_a_repeat_is_not_answered_before_the_original_is_durable(rig: Rig) -> No
         "writer": "w", "writerEpoch": 1, "part": 0, "generation": 0, "sequence": 0,
         "digest": blake2b(body, digest_size=16).hexdigest(), "topic": "orders", "queueId": 0, "bornTimestamp": 1,
     }  # fmt: skip
-    first, again = rig.request(CHUNK, fields, body), rig.request(CHUNK, fields, body)
+    first, again, count = rig.request(CHUNK, fields, body), rig.request(CHUNK, fields, body), rig.request(COUNT, fields)
     assert first.position == again.position == rig.store.end_position > rig.store.committed_position  # type: ignore[union-attr]
+    assert count.position == rig.store.end_position, "nor is it counted before"  # type: ignore[union-attr]
+
+
+def test_what_a_log_had_when_its_leader_began_is_not_told_before_that_ones_epoch_is_durable(rig: Rig) -> None:
+    opened(rig)
+    body = batch("a")
+    chunk(rig, 0, body)
+    rig = rig.restart()
+    fields = {
+        "writer": "w", "writerEpoch": 1, "part": 0, "generation": 0, "sequence": 0,
+        "digest": blake2b(body, digest_size=16).hexdigest(), "topic": "orders", "queueId": 0, "bornTimestamp": 1,
+    }  # fmt: skip
+    for answer in (rig.request(CHUNK, fields, body), rig.request(COUNT, fields)):
+        assert answer.position == rig.metadata.writers.floor > 0  # type: ignore[union-attr]
 
 
 def test_a_full_disk_leaves_no_announcement_without_messages(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
