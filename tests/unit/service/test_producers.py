@@ -372,6 +372,15 @@ def test_a_body_that_is_not_what_its_digest_says_is_refused(rig: Rig) -> None:
     assert bodies(rig) == []
 
 
+def test_a_chunk_may_be_as_large_as_a_message(tmp_path: Path) -> None:
+    body = batch("a", "b")
+    for bytes_max, code in ((len(body), 0), (len(body) - 1, ResponseCode.MESSAGE_ILLEGAL)):
+        rig = Rig(tmp_path / str(bytes_max), sends={"body_bytes_max": bytes_max})
+        rig.metadata.topics.put(TopicConfig("orders", 4, 4))
+        opened(rig)
+        assert chunk(rig, 0, body).code == code
+
+
 def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
     rig = started(tmp_path, WriterOptions(chunks_max=2, writers_max=2, expire_ms=1000))
     opened(rig, writer="w")
@@ -383,7 +392,9 @@ def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
     assert len(rig.metadata.writers) == 2
 
 
-@pytest.mark.parametrize(("topic", "queue", "code"), [("nothing", 0, 17), ("orders", 9, 29), ("%RETRY%g", 0, 17)])
+@pytest.mark.parametrize(
+    ("topic", "queue", "code"), [("nothing", 0, 17), ("orders", 9, 29), ("orders", -1, 29), ("%RETRY%g", 0, 17)]
+)
 def test_chunks_make_no_topics_and_go_to_queues_that_exist(rig: Rig, topic: str, queue: int, code: int) -> None:
     opened(rig)
     assert chunk(rig, 0, batch("a"), topic=topic, queue=queue).code == code
