@@ -8,7 +8,7 @@ import pytest
 
 from logherd.kit.errors import InvariantError
 from logherd.model.record import encode_record
-from logherd.store import MessageStore, RawRefused, ReadStatus, StoreFull, begin_at
+from logherd.store import MessageStore, RawRefused, ReadStatus, StoreFull, begin_at, derive_again
 from sim.disk import SimulatedCrash
 from unit.store.helpers import HOST, ROOT, SimClock, SimDisk, append, bodies, flush, settle, small_options
 
@@ -453,6 +453,28 @@ def test_only_what_was_committed_is_readable_after_a_restart_and_the_rest_is_the
     ]  # fmt: skip
     assert store.advance(end) == [queue]
     assert bodies(store) == [b"0", b"1", b"2", b"3"]
+
+
+def test_what_is_not_committed_is_not_derived_again_and_counts_as_little_at_the_next_start(monkeypatch):
+    """What derived files hold counts as committed: a leader whose end was cut would be believed instead."""
+    monkeypatch.setattr(derive_again, "_SEALED_RECORDS", 1)
+    disk = SimDisk()
+    store = open_replica(disk)
+    for n in range(4):
+        append(store, body=b"%d" % n)
+        written(store)
+        if n == 1:
+            store.advance(store.end_position)
+    settle(store)
+    committed = store.committed_position
+    disk.locks.clear()
+    disk.names.pop("/data/queues")
+    for derived in ("files damaged", "whole"):
+        store = open_replica(disk)
+        settle(store)
+        disk.locks.clear()
+        assert (store.recovery.derived.split(":")[0], store.committed_position) == (derived, committed)
+        assert bodies(store) == [b"0", b"1"]
 
 
 def test_what_is_found_above_the_committed_position_becomes_readable_as_it_is_committed():
