@@ -12,7 +12,7 @@ from logherd_guardian.options import USAGE, Lent, Options, UsageError, parse_opt
 from logherd_guardian.relay import BUFFER_BYTES
 from logherd_guardian.reports import Reports
 from logherd_guardian.resolver import Resolver
-from logherd_guardian.sayings import say
+from logherd_guardian.sayings import Sayings, complain, say
 from logherd_guardian.shell import Shell
 from logherd_guardian.waiting import Waiting
 
@@ -36,12 +36,13 @@ def run(arguments: Sequence[str]) -> int:
     try:
         options = parse_options(arguments)
     except UsageError as error:
-        say(f"{error} (--help shows the usage)")
+        complain(f"{error} (--help shows the usage)")
         return _EXIT_USAGE
+    Sayings.as_json = options.as_json
     try:
         return _assembled(options).run()
     except OSError as error:
-        say(f"cannot start: {error}")
+        complain(f"cannot start: {error}")
         return _EXIT_CANNOT_START
 
 

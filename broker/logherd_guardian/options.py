@@ -17,12 +17,14 @@ usage: logherd-guardian --listen [NAME=]HOST:PORT ... [options] -- COMMAND [ARGU
   --restart-ms-max N          longest wait before COMMAND is started again; more if it cannot start (10000)
   --connections-max N         connections passed on at one time (256)
   --linger-seconds N          how long they may last once COMMAND serves again (60)
+  --log-format text|json      how what happens is told on stderr, a line each (text)
   --waiting PID:FD            a child of this process that waits at this socket to be COMMAND's first life
 """
 _NAME = "remoting"
 _PORT_MAX = 65535
 _PORT_DIGITS_MAX = 5
 _DIGITS_MAX = 9
+_TEXTS = ("--controllers", "--log-format", "--state-file", "--waiting")
 _NUMBERS = {
     "--stop-seconds": 86_400,
     "--restart-ms-max": 3_600_000,
@@ -53,6 +55,7 @@ class Options(Value):
     """What the command line says."""
 
     __slots__ = (
+        "as_json",
         "command",
         "connections_max",
         "controllers",
@@ -67,7 +70,7 @@ class Options(Value):
     def __init__(
         self, *, lent: tuple[Lent, ...], command: tuple[str, ...], controllers: tuple[str, ...] = (),
         state_file: str | None = None, stop_ms: int = 30_000, connections_max: int = 256, linger_ms: int = 60_000,
-        restart_ms_max: int = 10_000, waiting: tuple[int, int] | None = None,
+        restart_ms_max: int = 10_000, waiting: tuple[int, int] | None = None, as_json: bool = False,
     ) -> None:  # fmt: skip
         self.lent = lent
         self.command = command
@@ -78,6 +81,7 @@ class Options(Value):
         self.linger_ms = linger_ms
         self.restart_ms_max = restart_ms_max
         self.waiting = waiting
+        self.as_json = as_json
 
 
 def parse_address(text: str) -> Address:
@@ -115,7 +119,7 @@ def parse_options(arguments: Sequence[str]) -> Options:
             listeners[name] = parse_address(address)
         elif option == "--peer":
             peers.append(_named(value))
-        elif option in {"--controllers", "--state-file", "--waiting", *_NUMBERS} and option not in single:
+        elif option in {*_TEXTS, *_NUMBERS} and option not in single:
             single[option] = value
         else:
             raise UsageError(f"{option} is unknown or given twice")
@@ -134,6 +138,9 @@ def _checked(
     controllers = tuple(part for part in single.get("--controllers", "").split(",") if part)
     for controller in controllers:
         parse_address(controller)
+    log_format = single.get("--log-format", "text")
+    if log_format not in {"text", "json"}:
+        raise UsageError(f"--log-format {log_format}: text or json is expected")
     return Options(
         lent=tuple(
             Lent(name, host, port, tuple(address for of, address in peers if of == name))
@@ -144,7 +151,7 @@ def _checked(
         restart_ms_max=_number(single, "--restart-ms-max", 10_000),
         connections_max=_number(single, "--connections-max", 256),
         linger_ms=_number(single, "--linger-seconds", 60) * 1000,
-        waiting=_waiting(single["--waiting"]) if "--waiting" in single else None,
+        waiting=_waiting(single["--waiting"]) if "--waiting" in single else None, as_json=log_format == "json",
     )  # fmt: skip
 
 

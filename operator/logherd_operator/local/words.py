@@ -1,12 +1,14 @@
 """Why a place does not serve, from the end of its log: what its process said last and what its guardian makes of it."""
 
+import re
 from pathlib import Path
 
 __all__ = ["cannot_start", "last_words"]
 
 _TAIL_BYTES = 16_384
 _TAIL_LINES = 5
-_GUARDIAN = "logherd-guardian: "
+_GUARDIAN = re.compile(r'(?:\S+Z )?logherd-guardian: |\{.*"source": "logherd.guardian", "message": "')
+"""What its lines begin with; releases before tell no time and know no JSON."""
 _HOPELESS = "which means that it cannot start"
 
 
@@ -17,11 +19,12 @@ def cannot_start(log: Path, begin: int) -> str:
     lines = _lines(log, begin)
     for index in range(len(lines) - 1, -1, -1):
         line = lines[index]
-        if not line.startswith(_GUARDIAN):
+        guardian = _GUARDIAN.match(line)
+        if guardian is None:
             continue
         if _HOPELESS in line:
             return _sentence(lines[:index])
-        if line.removeprefix(_GUARDIAN).startswith(("the child", "killed")):
+        if line.startswith(("the child", "killed"), guardian.end()):
             return ""
     return ""
 
@@ -35,7 +38,7 @@ def _sentence(lines: list[str]) -> str:
     said = [line for line in lines if line.startswith(("logherd broker: ", "logherd controller: "))]
     if said:
         return said[-1].partition(": ")[2]
-    others = [line for line in lines if line and not line.startswith(_GUARDIAN)]
+    others = [line for line in lines if line and not _GUARDIAN.match(line)]
     return " / ".join(others[-_TAIL_LINES:])
 
 

@@ -9,7 +9,7 @@ def test_the_least_command_line() -> None:
     options = parse_options(["--listen", "0.0.0.0:10911", "--", "cat", "--", "-u"])
     assert options.lent == (Lent("remoting", "0.0.0.0", 10911),)
     assert options.command == ("cat", "--", "-u")
-    assert (options.controllers, options.state_file, options.waiting) == ((), None, None)
+    assert (options.controllers, options.state_file, options.waiting, options.as_json) == ((), None, None, False)
     assert (options.stop_ms, options.restart_ms_max, options.connections_max, options.linger_ms) == (
         30_000, 10_000, 256, 60_000,
     )  # fmt: skip
@@ -19,7 +19,7 @@ def test_everything_on_one_command_line() -> None:
     text = (
         "--listen remoting=:9878 --peer b:1 --listen names=[::1]:9876 --peer names=b:2 --peer remoting=c:1 "
         "--controllers a:9878,b:9878 --state-file /run/x --stop-seconds 5 --restart-ms-max 20 --connections-max 7 "
-        "--linger-seconds 9 --waiting 12:3 -- run it"
+        "--linger-seconds 9 --waiting 12:3 --log-format json -- run it"
     )
     options = parse_options(text.split())
     assert options.lent == (Lent("remoting", "", 9878, ("b:1", "c:1")), Lent("names", "::1", 9876, ("b:2",)))
@@ -27,7 +27,7 @@ def test_everything_on_one_command_line() -> None:
     assert (options.stop_ms, options.restart_ms_max, options.connections_max, options.linger_ms) == (
         5_000, 20, 7, 9_000,
     )  # fmt: skip
-    assert options.waiting == (12, 3)
+    assert (options.waiting, options.as_json) == ((12, 3), True)
 
 
 def test_thousands_of_digits_are_no_port_whoever_names_them() -> None:
@@ -53,6 +53,7 @@ def test_a_host_of_characters_that_none_can_have_is_refused_whoever_names_it(hos
         ("--listen a:1 --controllers -- cat", "--controllers is without a value"),
         ("--listen a:1 --wrong 1 -- cat", "--wrong is unknown"),
         ("--listen a:1 --stop-seconds 1 --stop-seconds 2 -- cat", "given twice"),
+        ("--listen a:1 --log-format xml -- cat", "--log-format xml: text or json is expected"),
         ("--listen a:1 --listen b:2 -- cat", "give it a NAME"),
         ("--listen a -- cat", "HOST:PORT is expected"),
         ("--listen a:70000 -- cat", "HOST:PORT is expected"),

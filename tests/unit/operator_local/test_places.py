@@ -146,14 +146,21 @@ def test_a_stranger_with_the_pid_of_a_ready_file_is_nobodys_child(tmp_path: Path
     assert found is None
 
 
-def test_a_place_whose_process_cannot_start_says_why(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "logherd-guardian: ", "2026-11-27T02:47:17.123Z logherd-guardian: ",
+        '{"time": "2026-11-27T02:47:17.123Z", "level": "INFO", "source": "logherd.guardian", "message": "',
+    ],
+)  # fmt: skip
+def test_a_place_whose_process_cannot_start_says_why(tmp_path: Path, mark: str) -> None:
     folder = Folder(tmp_path)
     place = PlaceState(component="broker", ordinal=0, revision="r", guardian=myself())
     log = folder.of(place, ".log")
     log.write_text(
         "logherd broker: an older reason\nlogherd broker: store damaged: at 12; look\nsome line\n"
-        "logherd-guardian: the child has exited: code=3, which means that it cannot start\n"
-        "logherd-guardian: next start in 1000 ms\n"
+        f"{mark}the child has exited: code=3, which means that it cannot start\n"
+        f"{mark}next start in 1000 ms\n"
     )
     state = replace(STATE, brokers=1, places=(place,))
 
@@ -164,7 +171,7 @@ def test_a_place_whose_process_cannot_start_says_why(tmp_path: Path) -> None:
 
     assert failing() == "store damaged: at 12; look"
     with log.open("a") as file:
-        file.write("logherd-guardian: the child serves\n")
+        file.write(f"{mark}the child serves\n")
     assert failing() == ""
 
 

@@ -21,13 +21,13 @@ Values = Mapping[str, Any]
 
 def broker_guardian(values: Values) -> list[str]:
     """Arguments of `logherd-guardian` for this broker, up to `--`. Its controllers, if any, are told of its exit."""
-    return list(_arguments(_lent(values), values["guardian"], values["replication"]["controllers"]))
+    return list(_arguments(values, values["replication"]["controllers"]))
 
 
 def controller_guardian(values: Values) -> list[str]:
     """The same for this controller. Nobody is told of its exit: it holds no lease, and the others hear that it is
     silent."""
-    return list(_arguments(_lent(values), values["guardian"], ()))
+    return list(_arguments(values, ()))
 
 
 def _lent(values: Values) -> dict[str, Values]:
@@ -35,7 +35,8 @@ def _lent(values: Values) -> dict[str, Values]:
     return {REMOTING: values["listen"]} | ({NAMES: names["listen"]} if names["mode"] == "embedded" else {})
 
 
-def _arguments(lent: Mapping[str, Values], guardian: Values, controllers: Sequence[Values]) -> Iterator[str]:
+def _arguments(values: Values, controllers: Sequence[Values]) -> Iterator[str]:
+    lent, guardian = _lent(values), values["guardian"]
     for name, endpoint in lent.items():
         # IPv6's "any" takes IPv4, too, as it does without a guardian; to that, an address says that it is IPv6 alone.
         shown = f":{endpoint['port']}" if endpoint["host"] == "::" else _shown(endpoint)
@@ -48,6 +49,8 @@ def _arguments(lent: Mapping[str, Values], guardian: Values, controllers: Sequen
     if guardian["state_file"] is not None:
         yield from ("--state-file", guardian["state_file"])
     yield from ("--stop-seconds", str(guardian["stop_ms"] // 1000))
+    if values["log"]["format"] != "text":
+        yield from ("--log-format", values["log"]["format"])
 
 
 def _shown(endpoint: Values) -> str:

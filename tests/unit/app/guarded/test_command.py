@@ -64,6 +64,13 @@ def test_a_controller_lends_its_two_ports_and_tells_nobody(tmp_path: Path) -> No
     assert [lent.name for lent in understood(controller_guardian(alone)).lent] == ["remoting"]
 
 
+def test_a_guardian_writes_its_lines_as_its_process_does(tmp_path: Path) -> None:
+    for logs in ("text", "json"):
+        settings = {"log": {"format": logs}}
+        assert understood(broker_guardian(broker(tmp_path, **settings))).as_json == (logs == "json")
+        assert understood(controller_guardian(controller(tmp_path, **settings))).as_json == (logs == "json")
+
+
 def test_any_address_of_ipv6_is_any_address_of_ipv4_too(tmp_path: Path) -> None:
     """The guardian makes a socket of both for no host, and of IPv6 alone for `::`."""
     options = broker(tmp_path, listen="[::]:10911", advertised="host:10911")
