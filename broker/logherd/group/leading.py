@@ -52,6 +52,9 @@ class Leadership(ABC):
 
     # ---- what differs ----------------------------------------------------------------------------------------------
 
+    _unleased = "the lease is over"
+    """Why service has ended, where `leased` says so."""
+
     @abstractmethod
     def leased(self, now: int) -> bool:
         """Whether nobody else can lead at this moment."""
@@ -207,7 +210,7 @@ class Leadership(ABC):
         if may and not self._serving:
             ground.report(Serving(self.epoch))
         elif self._serving and not may:
-            ground.report(Fenced(self.epoch, "the lease is over"))
+            ground.report(Fenced(self.epoch, self._unleased))
         self._serving = may
 
     def close(self, cause: str) -> None:

@@ -23,6 +23,8 @@ class StaticLeader(Leadership):
     anybody else (static_core.py 3). Asynchronous, it knows of nobody, and serves until it hears of a later table.
     """
 
+    _unleased = "too few synchronous followers are heard"
+
     def __init__(self, ground: Ground, epoch: Epoch, table: Table) -> None:
         super().__init__(ground, epoch)
         self.table = table
