@@ -23,7 +23,7 @@ __all__ = ["Ground", "Standing"]
 class _Clock:
     """Milliseconds of a clock that runs on during suspension and never goes back.
 
-    `gap_at`: when a gap was noticed last, so that silence before it is not held against others.
+    `gap_at`: when a gap was noticed last, so that silence before it is not held against anybody.
     """
 
     now: int
@@ -136,9 +136,9 @@ class Ground:
 
     @property
     def stalled(self) -> bool:
-        """Whether a flush has been waiting for too long."""
+        """Whether a flush has been waiting for too long. A sleep of this process is not held against its disk."""
         since = self.durable.waiting_since
-        return since is not None and self.now - since >= self.options.stall_ms
+        return since is not None and self.now - max(since, self.clock.gap_at) >= self.options.stall_ms
 
     @property
     def fit(self) -> bool:

@@ -148,6 +148,22 @@ def test_a_follower_whose_disk_does_not_answer_says_so() -> None:
     assert answers[-1].busy
 
 
+def test_a_sleep_of_the_process_is_not_held_against_its_disk() -> None:
+    stage, leader, follower = begun()
+    follower.slow = True
+    leader.append()
+    stage.run(100)
+    follower.alive = False
+    stage.run(stage.options.stall_ms)
+    follower.alive = True
+    stage.run(200)
+    for busy in (False, True):
+        answer = said(follower, HeartbeatAck)[-1]
+        assert isinstance(answer, HeartbeatAck)
+        assert answer.busy == busy
+        stage.run(stage.options.stall_ms)
+
+
 # ---- when it presents itself --------------------------------------------------------------------------------------
 
 
