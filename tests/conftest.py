@@ -1,5 +1,6 @@
 """For every test: a skip is a failure in CI, and property tests print how to repeat what they found."""
 
+import logging
 import os
 import resource
 import signal
@@ -23,6 +24,16 @@ _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 _DESCRIPTORS = 1 << 14
 if _soft < _DESCRIPTORS:
     resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS if _hard < 0 else min(_DESCRIPTORS, _hard), _hard))
+
+
+@pytest.fixture(autouse=True)
+def _log_level() -> Generator[None, None, None]:
+    """What a test that runs a process's own code sets for all of them would be found by another one, now and then."""
+    logger = logging.getLogger("logherd")
+    level = logger.level
+    yield
+    if logger.level != level:
+        logger.setLevel(level)
 
 
 def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
