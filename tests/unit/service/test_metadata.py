@@ -124,6 +124,31 @@ def test_the_position_returned_covers_the_change() -> None:
 
 
 @pytest.mark.parametrize(
+    "repeat",
+    [
+        lambda m: m.topics.put(TopicConfig("t")),
+        lambda m: m.topics.delete("gone"),
+        lambda m: m.groups.put(GroupConfig("g")),
+        lambda m: m.groups.delete("gone", clean_offsets=True),
+    ],
+)
+def test_what_is_so_already_is_not_logged_again_and_answered_no_sooner_than_the_change(
+    repeat: Callable[[Metadata], int],
+) -> None:
+    """Whoever repeats an order that was not answered hears of success once the first one is committed."""
+    log = MemoryLog()
+    metadata = opened(log)
+    for name in ("t", "gone"):
+        metadata.topics.put(TopicConfig(name))
+    for name in ("g", "gone"):
+        metadata.groups.put(GroupConfig(name))
+    metadata.topics.delete("gone")
+    metadata.groups.delete("gone", clean_offsets=True)
+    end = log.end_position
+    assert repeat(metadata) == end == log.end_position > log.committed_position
+
+
+@pytest.mark.parametrize(
     "change",
     [
         lambda m: m.topics.put(TopicConfig("new")),
@@ -220,9 +245,9 @@ def test_a_deletion_is_remembered_with_its_position_until_the_log_begins_above_i
     rebuilt = opened(log)
     assert rebuilt.topics.deleted == {"orders": position}
     assert "orders" in rebuilt.topics
-    for number in range(DELETIONS_KEPT):
-        rebuilt.topics.put(TopicConfig(f"t{number}"))
-        last = rebuilt.topics.delete(f"t{number}")
+    for number in reversed(range(DELETIONS_KEPT)):  # not in the order of their names
+        rebuilt.topics.put(TopicConfig(f"a{number:04}"))
+        last = rebuilt.topics.delete(f"a{number:04}")
     rebuilt.topics.forget_deletions(position - 1)
     assert len(rebuilt.topics.deleted) == DELETIONS_KEPT + 1
     rebuilt.topics.forget_deletions(position)  # other replicas may still hold what it was about
