@@ -43,7 +43,7 @@ class GroupAdmin:
         return after(self._metadata.groups.put(_checked(decode_body(GroupConfigBody, request.body).to_model())))
 
     def put_all(self, request: Request, _session: Session) -> Answer:
-        """225: all groups or none."""
+        """225: as 18."""
         configs = [_checked(body.to_model()) for body in decode_body(GroupConfigList, request.body).groups]
         position = 0
         for config in configs:

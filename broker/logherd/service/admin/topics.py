@@ -86,7 +86,7 @@ class TopicAdmin:
         return after(self._metadata.topics.put(self._checked(asked, modifications)))
 
     def put_all(self, request: Request, _session: Session) -> Answer:
-        """18: all topics or none."""
+        """18: none if one is wrong. What a log took before it was full stays; the order can be repeated."""
         bodies = decode_body(TopicConfigList, request.body).topics
         configs = [self._checked(replace(body.to_model(), attributes={}), body.attributes) for body in bodies]
         position = 0
