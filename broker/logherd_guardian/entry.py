@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return _assembled(options).run()
     except OSError as error:
-        complain(f"cannot start: {error}")
+        say(f"cannot start: {error}")
         return _EXIT_CANNOT_START
 
 

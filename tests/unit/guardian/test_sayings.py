@@ -1,10 +1,12 @@
 """What the guardian tells whoever reads stderr."""
 
 import json
+import socket
 from datetime import UTC, datetime
 
 import pytest
 
+from logherd_guardian.entry import run
 from logherd_guardian.sayings import Sayings, complain, say
 
 
@@ -36,3 +38,14 @@ def test_in_json_each_line_is_one_object_whatever_is_said(
     assert entry.pop("message") == text[:600].encode(errors="replace").decode()
     assert datetime.fromisoformat(entry.pop("time")).tzinfo is UTC
     assert entry == {"level": "INFO", "source": "logherd.guardian"}
+
+
+def test_that_it_cannot_start_is_told_in_the_form_of_all_that_follows(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sayings, "as_json", False)  # and back behind the test
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert run(["--listen", place, "--log-format", "json", "--", "true"]) == 3
+    [line] = capfd.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == f"cannot start: [Errno 98] remoting at {place}: Address already in use"
