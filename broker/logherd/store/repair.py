@@ -22,12 +22,13 @@ from logherd.store.checkpoint import (
 )
 from logherd.store.errors import StoreInUse, StoreVersionError
 from logherd.store.files import Files
-from logherd.store.format_file import FormatState, decode_format, format_path
+from logherd.store.format_file import FORMAT_BYTES_MAX, FormatState, decode_format, format_path
 from logherd.store.readable import read_or_zeros
 from logherd.store.scan import ScanEnd, scan_records
 from logherd.store.segment import Segment, segment_name
 from logherd.store.tail import cut_tail, find_record_from, last_written_byte
 from logherd.store.verify import FileReport, open_segments, scan_log
+from logherd.store.whole_file import read_file
 
 __all__ = ["RepairPlan", "RepairStep", "repair_files"]
 
@@ -75,19 +76,9 @@ def repair_files(files: Files, root: str, *, apply: bool, derive: bool = False) 
         lock.release()
 
 
-def _read(files: Files, path: str, size: int) -> bytes | None:
-    if files.size(path) is None:
-        return None
-    file = files.open(path)
-    try:
-        return file.read(0, size)
-    finally:
-        file.close()
-
-
 def _repair(files: Files, root: str, *, apply: bool, derive: bool) -> RepairPlan:
-    state, _ = decode_format(_read(files, format_path(root), 1 << 16))
-    page = _read(files, f"{root}/checkpoint", CHECKPOINT_SIZE) or b""
+    state, _ = decode_format(read_file(files, format_path(root), FORMAT_BYTES_MAX))
+    page = read_file(files, f"{root}/checkpoint", CHECKPOINT_SIZE) or b""
     checkpoint = decode_checkpoint(page)
     if state is FormatState.UNKNOWN or (checkpoint is None and (slot_version(page) or 0) > SLOT_VERSION):
         raise StoreVersionError(f"{root} was written by a later release; repair it with that one")

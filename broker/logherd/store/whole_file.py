@@ -6,9 +6,20 @@ from collections.abc import Sequence
 from logherd.store.errors import StoreFull
 from logherd.store.files import Buffer, File, Files
 
-__all__ = ["TEMPORARY", "replace_file"]
+__all__ = ["TEMPORARY", "read_file", "replace_file"]
 
 TEMPORARY = ".new"
+
+
+def read_file(files: Files, path: str, bytes_max: int) -> bytes | None:
+    """What a file begins with, at most so many bytes; None if there is none. Raises: OSError."""
+    if files.size(path) is None:
+        return None
+    file = files.open(path)
+    try:
+        return file.read(0, bytes_max)
+    finally:
+        file.close()
 
 
 def replace_file(files: Files, directory: str, name: str, parts: Sequence[Buffer]) -> None:

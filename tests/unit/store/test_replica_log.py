@@ -432,14 +432,20 @@ def test_that_a_deletion_is_committed_outlasts_the_machine_before_files_go(seed)
     assert again.find_queue("gone", 0) is not None or again.committed_position == store.end_position
 
 
-def test_only_what_was_committed_is_readable_after_a_restart_and_the_rest_is_there():
-    disk = SimDisk()
+def half_committed(disk):
+    """Four messages are written, and the first two of them committed."""
     store = open_replica(disk)
     for n in range(4):
         append(store, body=b"%d" % n)
         written(store)
         if n == 1:
             store.advance(store.end_position)
+    return store
+
+
+def test_only_what_was_committed_is_readable_after_a_restart_and_the_rest_is_there():
+    disk = SimDisk()
+    store = half_committed(disk)
     store.background_work()
     end, committed = store.end_position, store.committed_position
     disk.locks.clear()
@@ -459,12 +465,7 @@ def test_what_is_not_committed_is_not_derived_again_and_counts_as_little_at_the_
     """What derived files hold counts as committed: a leader whose end was cut would be believed instead."""
     monkeypatch.setattr(derive_again, "_SEALED_RECORDS", 1)
     disk = SimDisk()
-    store = open_replica(disk)
-    for n in range(4):
-        append(store, body=b"%d" % n)
-        written(store)
-        if n == 1:
-            store.advance(store.end_position)
+    store = half_committed(disk)
     settle(store)
     committed = store.committed_position
     disk.locks.clear()
