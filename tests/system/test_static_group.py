@@ -233,3 +233,51 @@ def test_a_killed_leader_under_a_guardian_leads_on_in_another_epoch(tmp_path: Pa
             load.wait_for(Outcome.OK, 100, seconds=SECONDS)
         judge(group, load, third, ok_sends_min=200)
     assert later > epoch
+
+
+def set_roles(broker: GuardedReplica, **roles: object) -> None:
+    """Let its next start find these first roles in its settings."""
+    replication = broker.settings["replication"]
+    assert isinstance(replication, dict)
+    broker.settings["replication"] = {**replication, "static": roles}
+
+
+def wipe(broker: GuardedReplica) -> None:
+    broker.kill()
+    shutil.rmtree(broker.directory / "data")
+
+
+def test_a_broker_with_a_new_disk_and_other_settings_follows_the_group_that_there_is(tmp_path: Path) -> None:
+    """Asynchronous, it would have led beside the leader, with nothing in its log, under the same number of a table."""
+    with static_group(tmp_path, synchronous=()) as group:
+        first, second, third = group.brokers
+        sent = some_sends(first, "before")
+        wipe(second)
+        set_roles(second, leader=2)
+        second.start()
+        eventually(lambda: tables_known(second) == (1, 1), "it does not take the group's roles", SECONDS)
+        sent += some_sends(third, "after")
+        group.agree()
+        assert (bool(first.leads_in), second.leads_in) == (True, 0)
+        assert stored(second) == sent
+
+
+def test_nobody_leads_a_new_group_whose_brokers_are_set_to_different_roles_and_both_say_why(tmp_path: Path) -> None:
+    with static_group(tmp_path, synchronous=()) as group:
+        first, second, _ = group.brokers
+        for each in group.brokers:
+            wipe(each)
+        set_roles(second, leader=2)
+        for each in group.brokers:
+            each.start()
+        why = "other first roles (replication.static) than here are set at broker"
+        for each in (first, second):
+            eventually(lambda each=each: why in str(each.replication().get("closed")), "it does not say so", SECONDS)
+        assert [each.leads_in for each in group.brokers] == [0, 0, 0]
+        second.kill()
+        set_roles(second, leader=1)
+        second.start()
+        assert group.leader()[0] is first
+        sent = some_sends(second, "once they agree")
+        group.agree()
+        assert stored(second) == sent

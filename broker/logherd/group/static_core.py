@@ -229,7 +229,7 @@ class StaticCore(Grounded):
         known = self._table
         if known is not None and (table.number < known.number or table == known):
             return
-        if known is not None and table.number == known.number:
+        if known is not None and table.number == known.number and (self.leads is not None or self._ground.log.end > 0):
             self._ground.report(Strange(self.identity, f"table {table.number} is said to be {known}, and {table}"))
             return
         self._table = table

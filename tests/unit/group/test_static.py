@@ -3,7 +3,7 @@
 import pytest
 
 from logherd.controller.values import BrokerId
-from logherd.group.inputs import Assigned, Drain, HandOver, Health
+from logherd.group.inputs import Assigned, Drain, HandOver, Health, Tick
 from logherd.group.output import (
     Behind,
     Closed,
@@ -332,6 +332,39 @@ def test_two_tables_of_one_number_are_told_apart() -> None:
     ring.until_served(by=1)
     ring.run(3_000)
     assert second.heard(MustRebuild)
+
+
+def test_who_has_nothing_takes_another_table_of_the_same_number() -> None:
+    """Its settings were changed after the group had begun: it has nothing by which it could hold on to them."""
+    ring = StaticRing(ASYNC)
+    theirs, ours = ring.table, Table(number=1, leader=B2)
+    late, full = ring.nodes[3], ring.until_served()
+    ring.kill(late)
+    late.kept, late.log, late.committed = Promise(), type(late.log)(), type(late.committed)(0)
+    ring.table = ours
+    ring.restart(late)
+    assert late.core.table == ours
+    late.feed(Assigned(theirs))
+    assert late.core.table == theirs
+    full.append()
+    ring.run(2_000)
+    assert late.log.end == full.log.end > 0
+    for node in (late, full):
+        node.events.clear()
+        node.feed(Assigned(ours))
+        assert node.core.table == theirs
+        assert node.heard(Strange)
+
+
+def test_who_leads_keeps_its_table_before_its_barrier_is_in_the_log_too() -> None:
+    ring = StaticRing(ASYNC)
+    core = ring.nodes[1].core
+    core.step(Tick(), ring.now)
+    assert core.leads is not None
+    assert ring.nodes[1].log.end == 0
+    output = core.step(Assigned(Table(number=1, leader=B2)), ring.now)
+    assert [type(event) for event in output.events] == [Strange]
+    assert core.table == ASYNC
 
 
 def test_a_leader_that_starts_again_is_another_epoch_of_its_table() -> None:

@@ -37,13 +37,14 @@ class RolesShape(msgspec.Struct, frozen=True, kw_only=True):
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
     """`address`: where clients reach this broker. `election_ms`: how long it waits for a leader at least; 0 where there
-    are no elections, and in releases that do not tell."""
+    are no elections, and in releases that do not tell. `begun`: in mode static, whether anything is in its log."""
 
     mode: str
     address: str
     learner: bool = False
     election_ms: int = 0
     roles: RolesShape | None = None
+    begun: bool = False
 
 
 def encode_about(about: About) -> str:

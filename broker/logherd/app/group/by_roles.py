@@ -1,10 +1,10 @@
 """Static mode: a table says who leads and whose copies count; an operator gives the next one, at the broker to lead.
 
-The first table is that of the configuration. Each replica keeps the latest one that it has heard of, and tells it to
-whoever it is linked with. An order names the table that it replaces, and a broker that knows another one refuses it.
-Where there are controllers, they compare all orders (promoting.py). Without them, two orders that replace the same
-table on two brokers that do not hear each other are an operator's mistake; no record of one is ever taken for the
-other's (H7).
+The first table is that of the configuration, unless this store is empty and a replica whose store is not knows another
+one. Each replica keeps the latest one that it has heard of, and tells it to whoever it is linked with. An order names
+the table that it replaces, and a broker that knows another one refuses it. Where there are controllers, they compare
+all orders (promoting.py). Without them, two orders that replace the same table on two brokers that do not hear each
+other are an operator's mistake; no record of one is ever taken for the other's (H7).
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,14 @@ from msgspec import UNSET
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import boot_ms
 from logherd.app.group.about import About, decode_about, encode_about, recorded_of, shape_of
+from logherd.app.group.first_table import FirstTable
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.roles_file import RolesFile
 from logherd.app.group.timing import group_options
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Assigned, Registered
+from logherd.group.options import GroupOptions
 from logherd.group.output import Ask, Event, Serving
 from logherd.group.seat import Seat, process_of
 from logherd.group.static_core import StaticCore
@@ -62,6 +64,9 @@ class ByRoles:
         self._host: Host | None = None
         self._registration = Registration(file.starts)
         self._addresses: dict[BrokerId, str] = {}
+        self._others = frozenset(map(BrokerId, options.peers)) - {seat.broker_id}
+        self._first: FirstTable | None = None
+        """While this broker may not yet lead by its settings."""
         self.machine = StaticCore(
             seat, group_options(options), log, epoch=file.promise.epoch,
             commit=Position(log.store.committed_position), now=boot_ms(),
@@ -94,7 +99,9 @@ class ByRoles:
     def obstacle(self) -> str:
         """See Mode."""
         leading = self.machine.leading
-        if leading is None or leading.enough:
+        if leading is None:
+            return self._first.obstacle if self._first is not None else ""
+        if leading.enough:
             return ""
         return f"synchronous followers do not keep up: {', '.join(map(str, leading.behind))}"
 
@@ -120,8 +127,24 @@ class ByRoles:
         del guard
         self._host = host
         host.step(Registered(self._registration))
-        host.step(Assigned(self.recorded.table))
+        table = self.recorded.table
+        if self._empty and table.number == 1 and table.leader == self.seat.broker_id:
+            self._first = FirstTable(self._others, until=boot_ms() + GroupOptions().bound_ms)
+            self._begin()
+        else:
+            host.step(Assigned(table))
         host.join("")
+
+    @property
+    def _empty(self) -> bool:
+        """Whether nothing was ever stored here, so that any table is as good as the settings'."""
+        return self._log.end == 0
+
+    def _begin(self) -> None:
+        """Lead by the settings, once nothing speaks against it."""
+        if self._first is not None and self._host is not None and self._first.settled(boot_ms()):
+            self._first = None
+            self._host.step(Assigned(self.recorded.table))
 
     async def stop(self) -> None:
         """Nobody is asked."""
@@ -168,6 +191,7 @@ class ByRoles:
             "roles", table=table.number, leader=table.leader, synchronous=",".join(map(str, table.synchronous)) or None,
             copies=table.copies, loss_accepted=table.forgiven == table.number or None,
         )  # fmt: skip
+        self._first = None
         if self._host is not None:
             self._host.step(Assigned(table))
             self._host.announce()
@@ -177,8 +201,9 @@ class ByRoles:
     def greet(self) -> Greeting:
         """See Mode."""
         about = About(
-            mode=self.name, address=self.seat.address, learner=self.seat.learner, roles=shape_of(self.recorded)
-        )
+            mode=self.name, address=self.seat.address, learner=self.seat.learner, roles=shape_of(self.recorded),
+            begun=not self._empty,
+        )  # fmt: skip
         return Greeting(about=encode_about(about))
 
     def heard(self, hello: Hello) -> None:
@@ -194,15 +219,21 @@ class ByRoles:
             _log.error("a replica tells no table of roles", replica=hello.sender, reason=error)
             return
         try:
-            self._compare(process.broker_id, theirs)
+            self._compare(process.broker_id, theirs, begun=about.begun)
+            self._begin()
         except Exception as error:  # the file could not be written: the process ends and says why
             host.fail(error)
 
-    def _compare(self, broker_id: BrokerId, theirs: Recorded) -> None:
+    def _compare(self, broker_id: BrokerId, theirs: Recorded, *, begun: bool) -> None:
         ours = self.recorded
+        if self._first is not None:
+            self._first.heard(broker_id, agrees=theirs.table == ours.table)
         if theirs.table.number > ours.table.number:
             self.enforce(theirs)
         elif theirs.table.number == ours.table.number and theirs.table != ours.table:
+            if begun and self._empty:
+                self.enforce(theirs)
+                return
             _log.error("two tables of one number", ours=str(ours.table), theirs=str(theirs.table), replica=broker_id)
         elif theirs.table == ours.table and broker_id == ours.table.leader and theirs.eligible != ours.eligible:
             self._roles.record(theirs)
@@ -245,7 +276,8 @@ class ByRoles:
         self.machine.retime(group_options(options))
 
     def tick(self) -> None:
-        """The machine needs no help."""
+        """See Mode."""
+        self._begin()
 
     def address_of(self, broker_id: BrokerId) -> str:
         """See Mode."""

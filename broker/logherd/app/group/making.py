@@ -49,7 +49,8 @@ def make_mode(
         return Made(ByControllers(seat, replication, log, epoch=file.promise.epoch, keeper=keeper), log)
     ensure(replication.mode == "static", "roles are for static mode", replication.mode)
     file.count_start(opened.clock.now_ms())
-    roles = RolesFile.open(file.files, file.directory, file.store_id, first_roles(replication.static))
+    first = first_roles(replication.static)
+    roles = RolesFile.open(file.files, file.directory, file.store_id, first, log_empty=log.end == 0)
     if not seat.trusted:
         roles.doubt()
     return Made(ByRoles(seat, replication, log, file, roles), log)

@@ -93,7 +93,8 @@ class Mode(Protocol):
 
     @property
     def obstacle(self) -> str:
-        """Why a leader can commit nothing at this moment, so that sends are refused at once; empty if it can."""
+        """Why a leader can commit nothing at this moment, so that sends are refused at once; empty if it can. Also why
+        this replica does not lead, though its settings say that it does."""
 
     @property
     def awaited(self) -> Sequence[int]:

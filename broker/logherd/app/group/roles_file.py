@@ -38,9 +38,12 @@ class RolesFile:
         self.recorded = recorded
 
     @staticmethod
-    def open(files: Files, directory: str, store_id: str, first: Recorded) -> "RolesFile":
+    def open(files: Files, directory: str, store_id: str, first: Recorded, *, log_empty: bool) -> "RolesFile":
         """Read the file; without one `first` is what is known, durably and for good: the settings may say something
-        else at the next start. Blocks. Raises: ReplicaFileError, StoreFull, OSError."""
+        else at the next start, and count only while nothing is in the log.
+
+        Blocks. Raises: ReplicaFileError, StoreFull, OSError.
+        """
         path = f"{directory}/{_NAME}"
         size = files.size(path)
         if size is None:
@@ -58,7 +61,10 @@ class RolesFile:
             file.close()
         if content.format != _FORMAT:
             raise ReplicaFileError(f"{path} is of format {content.format}; this release knows {_FORMAT}")
-        return RolesFile(files, directory, store_id, recorded, content.complete)
+        opened = RolesFile(files, directory, store_id, recorded, content.complete)
+        if log_empty and recorded.table.number == first.table.number and recorded.table != first.table:
+            opened.record(first)
+        return opened
 
     @property
     def complete(self) -> bool:

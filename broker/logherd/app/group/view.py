@@ -41,6 +41,7 @@ class GroupView:
         closed = machine.closed(now)
         if not leads and closed is not Closed.LACKING:
             closed = None
+        waits = "" if leads else mode.obstacle
         return ReplicationView(
             mode=mode.name,
             role=_role_name(role),
@@ -54,7 +55,7 @@ class GroupView:
             ),
             followers=[self._follower(each, now) for each in mode.followers()] if leads else (),
             pending=mode.pending(now) if leads else None,
-            closed=engine.standing.shut or (str(closed.value) if closed is not None else None),
+            closed=engine.standing.shut or waits or (str(closed.value) if closed is not None else None),
             requests=self._requests(),
         )
 

@@ -26,7 +26,7 @@ PROCESS = "1.0000000000000001"
 
 def roles_of(stand: Stand) -> RolesFile:
     assert OPTIONS.static is not None
-    return RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first_roles(OPTIONS.static))
+    return RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first_roles(OPTIONS.static), log_empty=False)
 
 
 def started(stand: Stand, roles: RolesFile | None = None) -> ByRoles:
@@ -62,7 +62,7 @@ def test_the_configured_table_counts_for_the_first_start_only() -> None:
     mode = started(stand)
     changed = options_of("static", static={"leader": 3}).static
     assert changed is not None
-    again = RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first_roles(changed))
+    again = RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first_roles(changed), log_empty=False)
     assert (again.recorded, again.complete) == (mode.recorded, False)
 
 

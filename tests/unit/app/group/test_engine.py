@@ -41,7 +41,8 @@ from unit.app.group.test_from_alone import REPLICA, options_of
 from unit.store.helpers import HOST, SimClock, append, flush
 
 FILES = OsFiles()
-STATIC = {"mode": "static", "static": {"leader": 2}, "controllers": []}
+STATIC = {"mode": "static", "static": {"leader": 2}, "controllers": [], "peers": {"2": "b:1"}}
+"""Nobody else has to be heard before it leads."""
 ALONE = {"minInSync": 1}
 """In sync, under controllers."""
 

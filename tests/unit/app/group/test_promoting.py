@@ -47,7 +47,7 @@ def complete_broker(number: int) -> ByRoles:
     stand = Stand("static", broker_id=number)
     stand.file.count_start(7)
     assert OPTIONS.static is not None
-    roles = RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first_roles(OPTIONS.static))
+    roles = RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first_roles(OPTIONS.static), log_empty=False)
     roles.be_complete()
     mode = ByRoles(seat_of(stand.file), OPTIONS, stand.log, stand.file, roles)
     mode.start(stand.host, TaskGuard(on_end=lambda _: None))

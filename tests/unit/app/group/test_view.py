@@ -12,7 +12,7 @@ from logherd.service.forwarding.roles import Nobody
 from logherd.service.replica_view import InSyncView, RequestsView
 
 
-def view_of(closed: Closed | None, *, leads: bool, shut: str = "") -> str | None:
+def view_of(closed: Closed | None, *, leads: bool, shut: str = "", obstacle: str = "") -> str | None:
     """`closed` of the page, as the machine has it."""
     epoch = Epoch(3)
     machine = SimpleNamespace(
@@ -20,7 +20,7 @@ def view_of(closed: Closed | None, *, leads: bool, shut: str = "") -> str | None
     )
     mode = SimpleNamespace(
         name="static", machine=machine, lease=None, leader=None, seat=None, pending=lambda _now: None,
-        members=lambda: InSyncView(members=(), version=1, min_in_sync=1), followers=lambda: (),
+        members=lambda: InSyncView(members=(), version=1, min_in_sync=1), followers=lambda: (), obstacle=obstacle,
     )  # fmt: skip
     engine = SimpleNamespace(
         mode=mode, standing=SimpleNamespace(shut=shut), leadership=SimpleNamespace(current=Nobody()),
@@ -38,3 +38,8 @@ def test_only_who_leads_says_why_it_takes_no_writes(closed: Closed | None) -> No
 
 def test_who_is_to_lead_and_lacks_what_was_acknowledged_says_so() -> None:
     assert view_of(Closed.LACKING, leads=False) == Closed.LACKING.value
+
+
+def test_who_may_not_lead_by_its_settings_says_so() -> None:
+    assert view_of(Closed.NOT_SERVING, leads=False, obstacle="others are set elsewhere") == "others are set elsewhere"
+    assert view_of(None, leads=True, obstacle="too few") is None, "a leader says so once sends are refused"

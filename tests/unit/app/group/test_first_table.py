@@ -1,0 +1,175 @@
+"""Static mode, on an empty store: whose first table of roles is in force, and when its leader begins."""
+
+import pytest
+
+from logherd.aiokit.tasks import TaskGuard
+from logherd.app.group import by_roles
+from logherd.app.group.about import About, shape_of
+from logherd.app.group.by_roles import ByRoles, first_roles
+from logherd.app.group.roles_file import RolesFile
+from logherd.controller.values import BrokerId
+from logherd.group.inputs import Assigned
+from logherd.group.options import GroupOptions
+from logherd.group.table import Recorded, Table, found
+from logherd.settings.options import ReplicationOptions
+from unit.app.group.stand import Stand, options_of, seat_of
+from unit.store.helpers import ROOT, append, flush
+
+GUARD = TaskGuard(on_end=lambda _: None)
+LEADS = options_of("static", static={"leader": 2})
+FOLLOWS = options_of("static", static={"leader": 1})
+THEIRS = found(Table(number=1, leader=BrokerId(1)))
+PATIENCE_MS = GroupOptions().bound_ms
+
+
+class Clock:
+    """In place of the machine's."""
+
+    def __init__(self) -> None:
+        self.now = 5_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(by_roles, "boot_ms", made)
+    return made
+
+
+def opened(stand: Stand, options: ReplicationOptions) -> RolesFile:
+    assert options.static is not None
+    first, empty = first_roles(options.static), stand.log.end == 0
+    return RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first, log_empty=empty)
+
+
+def started(stand: Stand, options: ReplicationOptions = LEADS) -> ByRoles:
+    stand.file.count_start(7)
+    mode = ByRoles(seat_of(stand.file), options, stand.log, stand.file, opened(stand, options))
+    mode.start(stand.host, GUARD)
+    return mode
+
+
+def told(stand: Stand, mode: ByRoles, by: int, recorded: Recorded, *, begun: bool = False) -> None:
+    about = About(mode="static", address="b:1", roles=shape_of(recorded), begun=begun)
+    mode.heard(stand.hello(f"{by}.0000000000000001", about))
+
+
+def assigned(stand: Stand) -> list[Table]:
+    return [step.table for step in stand.steps if isinstance(step, Assigned)]
+
+
+def test_the_first_leader_begins_once_all_others_are_heard(clock: Clock) -> None:
+    stand = Stand("static")
+    mode = started(stand)
+    told(stand, mode, 1, mode.recorded)
+    mode.tick()
+    assert assigned(stand) == []
+    told(stand, mode, 3, mode.recorded)
+    assert assigned(stand) == [mode.recorded.table]
+    mode.tick()
+    assert len(assigned(stand)) == 1
+
+
+def test_it_waits_only_so_long_for_those_who_are_not_there(clock: Clock) -> None:
+    stand = Stand("static")
+    mode = started(stand)
+    clock.now += PATIENCE_MS - 1
+    mode.tick()
+    assert assigned(stand) == []
+    clock.now += 1
+    mode.tick()
+    assert assigned(stand) == [mode.recorded.table]
+
+
+def test_who_has_no_others_begins_at_once(clock: Clock) -> None:
+    stand = Stand("static")
+    mode = started(stand, options_of("static", static={"leader": 2}, peers={2: "b2:1"}))
+    assert assigned(stand) == [mode.recorded.table]
+
+
+def test_a_leader_with_something_in_its_log_and_a_follower_begin_at_once(clock: Clock) -> None:
+    follower, leader = Stand("static"), Stand("static")
+    append(leader.store)
+    flush(leader.store)
+    for stand, options in ((follower, FOLLOWS), (leader, LEADS)):
+        mode = started(stand, options)
+        assert assigned(stand) == [mode.recorded.table]
+
+
+@pytest.mark.parametrize("options", [LEADS, FOLLOWS])
+def test_who_has_nothing_takes_the_first_table_of_a_group_that_has_begun(
+    clock: Clock, options: ReplicationOptions
+) -> None:
+    """The settings were changed since, and this broker's disk is new. It would lead beside the leader, or follow
+    nobody: a table of the same number was a mistake, whatever it stood for."""
+    theirs = found(Table(number=1, leader=BrokerId(1), synchronous=(BrokerId(3),), copies=2))
+    stand = Stand("static")
+    mode = started(stand, options)
+    told(stand, mode, 3, theirs, begun=True)
+    assert mode.recorded == theirs
+    assert assigned(stand)[-1] == theirs.table
+    clock.now += PATIENCE_MS
+    mode.tick()
+    assert assigned(stand)[-1] == theirs.table
+
+
+def test_of_two_that_have_nothing_and_differ_neither_leads_until_they_agree(clock: Clock) -> None:
+    stand = Stand("static")
+    mode = started(stand)
+    told(stand, mode, 1, THEIRS)
+    told(stand, mode, 3, mode.recorded)
+    clock.now += 10 * PATIENCE_MS
+    mode.tick()
+    assert assigned(stand) == []
+    assert mode.obstacle == "other first roles (replication.static) than here are set at broker 1"
+    told(stand, mode, 1, mode.recorded)
+    assert assigned(stand) == [mode.recorded.table]
+    assert mode.obstacle == ""
+
+
+def test_who_has_something_keeps_its_table(clock: Clock) -> None:
+    stand = Stand("static")
+    append(stand.store)
+    flush(stand.store)
+    mode = started(stand)
+    told(stand, mode, 1, THEIRS, begun=True)
+    assert mode.recorded.table.leader == 2
+    assert assigned(stand) == [mode.recorded.table]
+
+
+def test_a_promotion_ends_the_wait(clock: Clock) -> None:
+    stand = Stand("static")
+    mode = started(stand)
+    later = found(Table(number=2, leader=BrokerId(3)))
+    mode.enforce(later)
+    clock.now += PATIENCE_MS
+    mode.tick()
+    assert assigned(stand) == [later.table]
+
+
+def test_a_replica_says_whether_anything_is_in_its_log() -> None:
+    stand = Stand("static")
+    assert '"begun":false' in started(stand).greet().about
+    append(stand.store)
+    flush(stand.store)
+    assert '"begun":true' in started(stand).greet().about
+
+
+def test_the_settings_count_again_while_nothing_is_in_the_log() -> None:
+    stand = Stand("static")
+    first = opened(stand, LEADS).recorded
+    assert opened(stand, FOLLOWS).recorded == THEIRS
+    assert opened(stand, LEADS).recorded == first
+    append(stand.store)
+    flush(stand.store)
+    assert opened(stand, FOLLOWS).recorded == first
+
+
+def test_no_settings_replace_a_table_that_was_made_by_promotion() -> None:
+    stand = Stand("static")
+    later = found(Table(number=2, leader=BrokerId(3)))
+    opened(stand, LEADS).record(later)
+    assert opened(stand, FOLLOWS).recorded == later
