@@ -34,6 +34,8 @@ _MEMORY_MIB_MAX = 350e6 / _MIB
 _RECORD_OVERHEAD = 300
 """Bytes of a record around its body: header, keys, checksum."""
 NATIVE_BATCH = 32
+_PIPELINED = {"window": 2048, "connections": 8}
+"""More in flight than `logherd bench send` has without being told; it goes a tenth to a third faster."""
 MANY = 64
 _ALONE = "rocketmq async"
 
@@ -97,14 +99,14 @@ class Replicated:
     def natives(self, name_port: int) -> dict[str, Any]:
         """The native loads, by body size."""
         return {
-            str(BODY): self.native(name_port, BODY), "100": self.native(name_port, 100),
+            str(BODY): self.native(name_port, BODY, **_PIPELINED), "100": self.native(name_port, 100, **_PIPELINED),
             "100 batched": self.native(name_port, 100, batch=NATIVE_BATCH, window=4096, connections=2),
             # As many senders in processes of their own would: each has a connection and one message in flight.
             f"{BODY} from {MANY} connections": self.native(name_port, BODY, window=MANY, connections=MANY),
         }  # fmt: skip
 
     def native(self, name_port: int, size: int, **options: int) -> dict[str, Any]:
-        """`logherd bench send` with these options; by default 1,024 messages are in flight on four connections."""
+        """`logherd bench send` with these options."""
         given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
         return native_send(f"127.0.0.1:{name_port}", size=size, seconds=self.timing["measure_s"], options=given)
 
