@@ -91,6 +91,20 @@ def test_of_equal_logs_the_preferred_broker_wins_whatever_its_id() -> None:
         assert found.broker_id == preferred
 
 
+def test_r10_a_log_of_a_later_epoch_counts_for_more_than_a_longer_one() -> None:
+    """What stands behind the last barrier that both have was never committed; what stands behind a later one may be."""
+    ends = {1: point(3, 900), 2: point(4, 100)}
+
+    def seen_of(each: Replica) -> Seen | None:
+        end = ends.get(each.broker_id)
+        report = Report(group=KEY, broker_id=each.broker_id, registration=each.registration, address="")
+        return None if end is None else Seen(replace(report, end=end), 0)
+
+    assert chosen(group(), seen_of) == 2
+    doubted = replace(group(), sync=SyncSet(members=(), doubted=ids(1, 2)))
+    assert chosen(doubted, seen_of) == 2
+
+
 @pytest.mark.parametrize(
     ("each", "reason"),
     [

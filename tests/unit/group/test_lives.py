@@ -218,6 +218,22 @@ def test_a_span_that_contradicts_what_is_committed_below_what_is_kept_here_is_re
     assert not [each for each in (*output.messages, *output.held) if isinstance(each.body, AppendAck)]
 
 
+def test_r14_a_span_that_contradicts_what_is_committed_between_its_ends_is_refused() -> None:
+    """It begins with the same record and goes on behind what is committed here, but not over the same records."""
+    stage, leader, (one, _) = settled()
+    places = [leader.append() for _ in range(4)]
+    stage.run(300)
+    end = one.committed
+    assert end == places[-1] == one.log.end
+    standing, sender = one.core.ground.standing, leader.core.ground.standing.identity
+    runs = (Run(Epoch(1), places[0]), Run(Epoch(2), places[1]))
+    span = Span(Point(Epoch(1), places[0]), Position(end + 100), runs, b"x" * (end + 100 - places[0]))
+    output = one.feed(Received(Envelope(standing.cluster, sender, standing.identity, Epoch(3), Append(1, span, end))))
+    assert [event for event in output.events if isinstance(event, MustRebuild)]
+    assert not [each for each in (*output.messages, *output.held) if isinstance(each.body, AppendAck)]
+    assert one.log.end == end
+
+
 @pytest.mark.parametrize("beyond", [False, True], ids=["below what is committed", "beyond what is committed"])
 def test_a_copy_of_a_log_that_surely_lacks_what_is_committed_here_is_refused(beyond: bool) -> None:
     """It would replace the whole log."""

@@ -1,8 +1,10 @@
 """Clients of a broker that does not lead: members of their groups at the leader, reached by it, gone when they are."""
 
 import asyncio
+import time
 from pathlib import Path
 
+from logherd.app.forwarding.reception import GRACE_MS
 from logherd.model.host import decode_host
 from logherd.net.connection import Connection, connect
 from logherd.service.forwarding.roles import Leading, Nobody
@@ -218,7 +220,9 @@ async def test_clients_behind_a_link_that_was_lost_stay_members(tmp_path: Path) 
         await client.close()
 
 
-async def test_clients_of_a_broker_that_does_not_come_back_are_gone_after_a_while(tmp_path: Path) -> None:
+async def test_h12_clients_of_a_broker_that_does_not_come_back_are_gone_after_their_time(
+    tmp_path: Path,
+) -> None:
     async with group_of(2, tmp_path) as group:
         leader, other = group.nodes
         group.elect(leader)
@@ -229,7 +233,9 @@ async def test_clients_of_a_broker_that_does_not_come_back_are_gone_after_a_whil
         gate._links.stop()
         await eventually(lambda: len(gate._links) == 0)
         assert registered(leader) == {"watcher", "client"}
+        lost_at = time.monotonic()
         await eventually(lambda: registered(leader) == {"watcher"}, seconds=8)
+        assert time.monotonic() - lost_at > 0.9 * GRACE_MS / 1000
         await watcher.close()
         await client.close()
 
