@@ -139,6 +139,23 @@ async def test_a_lease_that_is_over_is_noticed_before_requests_that_waited_are_d
         assert node.messages() == []
 
 
+async def test_a_lease_that_is_over_is_noticed_before_what_stood_behind_a_lost_request_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
+        (node,) = group.nodes
+        client, first = await asked(node, silent, address)
+        node.leadership.set(Leading(2))
+        second = asyncio.ensure_future(client.call(send_frame(b"second"), seconds=10))
+        await eventually(lambda: node.broker._forwarding.gate.held == 1)
+        monkeypatch.setattr(node.leadership, "confirm", lambda: node.leadership.set(Nobody()))
+        for session in silent.opened:
+            session.end("the old leader is gone")
+        assert [(await each).code for each in (first, second)] == [1, 14]
+        assert node.messages() == []
+        await client.close()
+
+
 async def test_a_leader_that_is_silent_for_as_long_as_a_lease_is_given_up(tmp_path: Path) -> None:
     async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
         (node,) = group.nodes
