@@ -299,7 +299,7 @@ def test_an_address_to_which_there_is_no_way_is_told_as_the_system_tells_it() ->
         dialled(("255.255.255.255", 7))
 
 
-def test_a_client_is_given_to_a_peer_that_has_greeted_which_is_told_whose_it_is(place: Place) -> None:
+def test_h15_a_client_is_given_to_a_peer_that_has_greeted_which_is_told_whose_it_is(place: Place) -> None:
     place.door.take(clock_ms(), on=True)
     place.dialled = [place.peer.accept()[0] for _ in place.door._spares]
     peer = place.dialled[-1]

@@ -80,7 +80,7 @@ def test_pods_meet_the_restricted_profile(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_only_the_keeper_of_the_leaders_endpoint_has_a_token_and_for_one_object_only(name: str) -> None:
+def test_h18_only_the_keeper_of_the_leaders_endpoint_has_a_token_and_for_one_object_only(name: str) -> None:
     for template in templates(name):
         assert template["spec"]["automountServiceAccountToken"] is False
         for container in template["spec"]["containers"]:

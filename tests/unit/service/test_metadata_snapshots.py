@@ -198,7 +198,7 @@ def test_who_led_goes_on_with_no_snapshot_that_it_had_begun_or_was_asked_for() -
         assert numbers(log) == []
 
 
-def test_an_older_snapshot_pins_until_a_newer_one_is_committed() -> None:
+def test_h2_an_older_snapshot_pins_until_a_newer_one_is_committed() -> None:
     """Whether or not anybody has asked meanwhile."""
     log = MemoryLog()
     leader = led(log)

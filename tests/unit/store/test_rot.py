@@ -66,7 +66,7 @@ def test_no_flipped_bit_of_a_closed_segment_is_served_or_shipped(store: MessageS
     assert bytes(store.record_at(position) or b"") == whole
 
 
-def test_what_a_broker_writes_has_a_checksum_of_the_whole_and_without_its_name_it_is_damaged(
+def test_h1_what_a_broker_writes_has_a_checksum_of_the_whole_and_without_its_name_it_is_damaged(
     store: MessageStore,
 ) -> None:
     record = bytearray(store.record_at(0) or b"")

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from logherd.app.group import standing
+from logherd.app.group.leadership import GroupLeadership
 from logherd.app.group.mode import Lease
 from logherd.app.group.standing import Standing
 from logherd.controller.values import BrokerId
@@ -312,3 +313,13 @@ def test_service_neither_begins_while_leadership_is_handed_over_nor_goes_on_befo
         step()
         stands.settle()
         assert (scene.roles or [Nobody()])[-1] == role, what
+
+
+@pytest.mark.parametrize("later", [Leading(2), FollowingRole("b3:1", 2)], ids=["leads again", "another leads"])
+def test_between_two_leaders_there_is_nobody_so_that_what_the_former_one_had_begun_is_let_go_first(later: Role) -> None:
+    leadership = GroupLeadership(lambda: None)
+    heard = list[Role]()
+    leadership.on_change.append(heard.append)
+    for role in (Leading(1), later, later, Nobody()):
+        leadership.set(role)
+    assert heard == [Leading(1), Nobody(), later, Nobody()]
