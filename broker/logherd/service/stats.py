@@ -145,14 +145,19 @@ class BrokerStats:
 
     def count_get(self, group: str, topic: str, messages: int, size: int) -> None:
         """One pull of a group took `messages` of together `size` bytes; 0 if it found none."""
+        if messages:
+            counter = self._get.get((topic, group))
+            if counter is None:
+                counter = self._get[topic, group] = _Counter(self._epoch, self._now_ms)
+            self._count(counter, messages, size)
+        self.count_read(messages, size)
+
+    def count_read(self, messages: int, size: int) -> None:
+        """The same for no group in particular: a follower that answers pulls does not hear when a group is deleted."""
         if not messages:
             self._calls_missed += 1
             return
         self._calls_found += 1
-        counter = self._get.get((topic, group))
-        if counter is None:
-            counter = self._get[topic, group] = _Counter(self._epoch, self._now_ms)
-        self._count(counter, messages, size)
         self._count(self._totals[1], messages, size)
 
     def _count(self, counter: _Counter, messages: int, size: int) -> None:

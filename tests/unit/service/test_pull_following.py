@@ -8,6 +8,7 @@ import pytest
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.ports import Reply
 from logherd.service.pull.following import FollowerPulls
+from logherd.service.stats import PullCalls
 from logherd.store import StoreDamaged
 from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.clients import ConsumerData, Heartbeat, Subscription
@@ -71,6 +72,16 @@ def test_committed_messages_are_answered_here(follower: Follower) -> None:
     assert len(decode_all(list(reply.body))) == 3  # type: ignore[arg-type]
     assert commit is None
     assert follower.pulls.served == 1
+
+
+def test_what_is_answered_here_counts_as_it_does_at_the_leader(follower: Follower) -> None:
+    stats = follower.rig.stats
+    answered = follower.pull(1)
+    assert answered is not None
+    assert follower.pull(0, subscription="nobody's", expressionType="TAG") is not None
+    assert follower.pull(4) is None, "the leader answers and counts it"
+    size = sum(map(len, answered[0].body))
+    assert (stats.get_totals().now, stats.get_bytes, stats.pulls) == (3, size, PullCalls(found=1, missed=1))
 
 
 def test_what_is_appended_and_not_committed_is_not_seen(follower: Follower) -> None:

@@ -131,6 +131,7 @@ class FollowerPulls:
         unit = self._store.unit(queue, header.queue_offset)
         if unit is not None and self._store.committed_position - unit[0] >= self._behind:
             ext["suggestWhichBrokerId"] = str(self._broker_id)
+        self._pulls.count_read(result)
         if result.status is ReadStatus.FOUND:
             return Reply(ResponseCode.SUCCESS, ext, result.slices, remark=result.status.value)
         return Reply(ResponseCode.PULL_RETRY_IMMEDIATELY, ext, remark=result.status.value)

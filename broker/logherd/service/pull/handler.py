@@ -52,6 +52,9 @@ class GetCounter(Protocol):
     def count_get(self, group: str, topic: str, messages: int, size: int) -> None:
         """One pull took this many messages of together `size` bytes; 0 if it found none."""
 
+    def count_read(self, messages: int, size: int) -> None:
+        """The same for a pull that a follower has answered."""
+
 
 class PullHandler:
     """Answers pulls at once or parks them. `permission` is the broker's own, as updateBrokerConfig sets it."""
@@ -183,6 +186,10 @@ class PullHandler:
     def _count(self, header: PullMessageHeader) -> int:
         # The pull consumer of the Go client asks for 0 messages; it gets one at a time, as from RocketMQ.
         return max(1, min(header.messages_max, self._options.messages_max))
+
+    def count_read(self, result: ReadResult) -> None:
+        """A follower answers a pull with this."""
+        self._counter.count_read(result.count, sum(map(len, result.slices)))
 
     def read(self, queue: QueueLog, header: PullMessageHeader, tag_codes: frozenset[int] | None) -> ReadResult:
         """What the store has for one pull. Raises: StoreDamaged."""
