@@ -51,6 +51,7 @@ def send_command(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Send messages and print where each was stored. A message is stored when its line is printed."""
+    from logherd.client.errors import Refused, SendFailed
     from logherd.client.producer import Outgoing, Producer
 
     async def send_all() -> None:
@@ -58,6 +59,9 @@ def send_command(
             for body in _texts(bodies):
                 message = Outgoing(body.encode(), tag=tag, keys=tuple(keys or ()))
                 sent = await producer.send(topic, message, key=queue_key)
+                if sent.code:  # RocketMQ's: not flushed, or not copied, in time
+                    last = Refused(sent.code, None, sent.queue.broker_name)
+                    raise SendFailed(topic, attempts=1, unknown=True, last=last)
                 document = {
                     "topic": topic, "broker": sent.queue.broker_name, "queueId": sent.queue.queue_id,
                     "queueOffset": sent.queue_offset, "id": sent.unique_key, "offsetId": sent.offset_message_id,

@@ -1,4 +1,5 @@
-"""`logherd receive` does not pass over what it cannot read, and what is made or deleted is told to programs, too."""
+"""`logherd receive` does not pass over what it cannot read, `logherd send` tells nothing as stored that may not be, and
+what is made or deleted is told to programs, too."""
 
 import json
 
@@ -7,7 +8,7 @@ import pytest
 from logherd.model.record import SysFlag
 from logherd.wire.compression import compress_body
 from unit.cli.terminal import Terminal
-from unit.client.fake_broker import FakeBroker
+from unit.client.fake_broker import BROKER, FakeBroker
 
 
 @pytest.fixture
@@ -36,6 +37,20 @@ def test_fewer_than_were_asked_for_are_none(torn: FakeBroker, terminal: Terminal
     assert terminal.run("receive", "T", "-n", torn.address, "--count", "2", "--wait", "0.3") == 1
     assert "logherd: 1 of 2 messages came, and none more for 0.3 s\n" in terminal.said
     assert "not read to its end: queue 0" in terminal.said
+
+
+@pytest.mark.parametrize("code", [10, 11, 12])
+def test_what_was_not_flushed_or_copied_in_time_is_not_told_as_stored(
+    broker: FakeBroker, terminal: Terminal, code: int
+) -> None:
+    """RocketMQ says so of what it may yet lose; LogHerd never does."""
+    broker.topics["T"] = 1
+    broker.faults = [0, code]
+    assert terminal.run("send", "T", "first", "second", "third", "-n", broker.address) == 1
+    (line,) = terminal.printed.splitlines()
+    assert line.startswith("stored in T at ")
+    assert f"not acknowledged in 1 attempts, it may have been stored: {BROKER} answered {code} (" in terminal.said
+    assert len(broker.sends) == 2
 
 
 def test_a_topic_that_was_made_or_deleted_is_told_to_programs_too(broker: FakeBroker, terminal: Terminal) -> None:
