@@ -137,6 +137,24 @@ def test_an_answer_waits_for_its_own_record_and_for_the_topic_it_made(rig: Rig) 
     assert rig.restart().metadata.topics.get("fresh") is not None
 
 
+def test_the_answer_to_a_batch_waits_for_the_last_of_its_messages(rig: Rig) -> None:
+    answer = rig.request(BATCH, short_header(), batch(*((0, b"%d" % number, "") for number in range(3))))
+    assert isinstance(answer, ReplyAfter)
+    assert rig.store.committed_position < answer.position == rig.store.end_position
+    rig.end_pass()
+    assert len(rig.records("orders")) == 3
+    assert rig.store.committed_position == answer.position
+
+
+@pytest.mark.parametrize("code", [SEND_V2, BATCH])
+def test_h5_who_asks_for_no_waiting_is_answered_when_the_message_is_committed_all_the_same(rig: Rig, code: int) -> None:
+    """RocketMQ answers WAIT=false before anything is flushed or copied."""
+    body = b"x" if code == SEND_V2 else batch((0, b"x", "WAIT\x01false\x02"))
+    answer = rig.request(code, short_header(i="WAIT\x01false\x02"), body)
+    assert isinstance(answer, ReplyAfter)
+    assert rig.store.committed_position < answer.position == rig.store.end_position
+
+
 def test_sends_are_counted_by_topic(rig: Rig) -> None:
     sent(rig)
     sent(rig)
