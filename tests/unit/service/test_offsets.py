@@ -192,6 +192,16 @@ def test_all_offsets_are_one_table(rig: Rig) -> None:
     assert table["dataVersion"]["counter"] == rig.metadata.version.counter
 
 
+def test_the_table_of_all_offsets_waits_for_the_newest_of_them(rig: Rig) -> None:
+    """A slave of RocketMQ keeps it in its own file: what this broker might yet lose must not stand there."""
+    send(rig, 3)
+    rig.end_pass()
+    update(rig, 2, oneway=True)
+    answer = rig.request(ALL, {})
+    assert isinstance(answer, ReplyAfter)
+    assert answer.position == rig.store.end_position > rig.store.committed_position
+
+
 # ---- ends of queues
 
 

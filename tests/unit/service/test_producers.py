@@ -281,6 +281,16 @@ def test_a_cut_chunk_must_be_completed_before_the_next(tmp_path: Path) -> None:
     assert (answer.code, "0 is the next" in (answer.remark or "")) == (OUT_OF_ORDER, True)
 
 
+def test_h19_an_epoch_is_granted_and_an_end_is_told_only_when_it_is_durable(rig: Rig) -> None:
+    """Else the next leader could grant the same epoch to another run, or remember a writer that has ended."""
+    asked = {"writer": "w", "run": "run-1", "lasting": "false", "writerEpoch": 1}
+    for codes in ([OPEN, OPEN], [CLOSE]):  # whoever asks again hears of a grant no sooner
+        waits = [rig.request(code, asked) for code in codes]
+        assert {each.position for each in waits} == {rig.store.end_position}  # type: ignore[union-attr]
+        assert rig.store.end_position > rig.store.committed_position
+        rig.end_pass()
+
+
 def test_a_repeat_is_not_answered_before_the_original_is_durable(rig: Rig) -> None:
     opened(rig)
     body = batch("a")
