@@ -88,3 +88,16 @@ def test_who_stops_for_good_takes_writes_no_more_whoever_is_to_lead_next() -> No
     handover.order(None)
     assert handover.draining
     assert ground.out.events == [Draining(epoch, broker_id), Draining(epoch, broker_id)]
+
+
+def test_r11_the_controllers_hear_only_of_what_is_on_the_disk() -> None:
+    """They elect by it: what a follower has taken and not flushed may be gone when it leads."""
+    stage, _, follower, _ = attended()
+    leader = stage.leader
+    assert leader is not None
+    on_disk, begun, follower.slow = follower.log.end, len(follower.asks), True
+    leader.append()
+    stage.run(1_100)
+    assert follower.log.end > on_disk
+    told = [ask for ask in follower.asks[begun:] if isinstance(ask, Report)]
+    assert {(report.end.position, report.committed.position) for report in told} == {(on_disk, on_disk)}
