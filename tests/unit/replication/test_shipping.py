@@ -131,6 +131,48 @@ def test_a_follower_that_needs_what_is_damaged_gets_nothing_and_holds_up_nobody(
     assert F in [to for to, body in sent if isinstance(body, Heartbeat)]
 
 
+def test_a_follower_far_behind_is_sent_so_much_a_second_while_one_in_step_is_not_limited() -> None:
+    log = log_of(*[1] * 60)
+    options = replace(SMALL, message_bytes_max=40, window_messages=100, catch_up_bytes_per_second=400)
+    ship = Shipper(log, options, commit=Position(0), now=0)
+    ship.step(FollowersSet((F, G)), 0)
+    ship.step(FromFollower(G, AppendAck(1, log.end, log.end)), 0)
+    ship.step(FromFollower(F, AppendReject(1, log.end, ORIGIN)), 0)
+    sender, at, shipped = ship.sender(F), Position(0), list[int]()
+    assert sender is not None
+    for now in range(0, 5_000, 100):
+        answer = AppendAck(sender.generation, at, at)
+        sent = ship.step(FromFollower(F, answer), now).messages + ship.step(ShipperTick(), now).messages
+        spans = [each.span for each in appends(sent, F) if each.span.data]
+        at = max([at, *(span.end for span in spans)])
+        shipped.append(sum(len(span.data) for span in spans))
+    assert at == log.end, "it gets everything in the end"
+    assert sum(shipped[: 1_000 // 100]) <= options.window_bytes + 400 + options.message_bytes_max
+    log.append(Kind.DATA, Epoch(1), b"x" * 30)
+    assert len(appends(ship.step(Grown(), 5_000).messages, G)) == 1
+
+
+def test_a_copy_takes_no_more_a_second_than_followers_behind_may() -> None:
+    log, state = log_of(1, 1, 1, 1), b"s" * 2_000
+    ends = [record.end for record in log.records(Position(0), log.end)]
+    image = Image("i", log.epochs.point_at(ends[2]), log.seal_at(ends[2]), crc32(state), len(state), b"")
+    log.keep_image(image, state)
+    log.compact(ends[1])
+    ship = Shipper(log, replace(SMALL, chunks_ahead=100, catch_up_bytes_per_second=400), commit=Position(0), now=0)
+    ship.step(FollowersSet((F,)), 0)
+    ship.step(FromFollower(F, AppendReject(1, log.end, ORIGIN)), 0)
+    sender, have, copied = ship.sender(F), 0, list[int]()
+    assert sender is not None
+    for now in range(0, 6_000, 100):
+        answer = CopyAck(sender.generation, image.identity, have)
+        sent = ship.step(FromFollower(F, answer), now).messages + ship.step(ShipperTick(), now).messages
+        chunks = [body for _, body in sent if isinstance(body, CopyChunk)]
+        have = max([have, *(chunk.offset + len(chunk.data) for chunk in chunks)])
+        copied.append(have)
+    assert have == len(state)
+    assert copied[9] <= SMALL.window_bytes + 400 + SMALL.chunk_bytes
+
+
 def test_heartbeats_pass_a_full_window() -> None:
     log = log_of(1)
     ship = in_step(log)

@@ -66,6 +66,18 @@ def read_on(log: ComparedLog, position: int, size: int) -> bytes:
     return data
 
 
+def test_h8_what_is_flushed_and_not_committed_is_not_there_for_a_slave(store: MessageStore) -> None:
+    end = store.committed_position
+    append(store, body=b"may yet be lost")
+    batch = store.take_batch()
+    assert batch is not None
+    batch.write_and_flush()
+    store.flushed(batch)
+    log = ComparedLog(store, lambda _: None)
+    assert log.committed_position == end < store.flushed_position
+    assert len(read_on(log, end - 500, 100)) == 500
+
+
 @pytest.mark.parametrize("size", [1, 100, 5000, 1 << 20])
 def test_every_byte_comes_from_wherever_a_slave_stands(disk: SimDisk, store: MessageStore, size: int) -> None:
     whole, told = content(disk, store.committed_position), list[StoreDamaged]()
