@@ -10,16 +10,29 @@ from msgspec.structs import replace
 from logherd.app.clock import boot_ms
 from logherd.app.controllers.board import CONFIRM_SECONDS, Asker, Board, Counts
 from logherd.app.quorum.outcomes import Applied, Outcome, ReadAt, ReadOutcome, Rejected, Uncertain
-from logherd.controller.commands import Claim, Move, Release, Tune
+from logherd.controller.commands import Claim, Elect, Grounds, Move, Release, Tune
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.machine import Machine
+from logherd.controller.reports import Granted, Withheld
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import BrokerId, Group, GroupKey
+from logherd.controller.verdicts import Refusal as Refused
 from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch, Position
+from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.output import Refusal, Role, RoleChanged
-from logherd.service.controllers.steps import AwaitMaster, Catch, Confirm, Decide, Endings, Step
+from logherd.service.controllers.steps import (
+    AwaitMaster,
+    Catch,
+    Confirm,
+    Decide,
+    Endings,
+    HandOver,
+    Rebuild,
+    Resettle,
+    Step,
+)
 from unit.controller.desk import KEY, Desk
 
 
@@ -29,6 +42,18 @@ class Quorum:
     def __init__(self) -> None:
         self.reads: list[Callable[[ReadOutcome], None]] = []
         self.proposals: list[Callable[[Outcome[Verdict]], None]] = []
+        self.orders: list[tuple[object, Callable[[Outcome[Any]], None]]] = []
+
+    def hand_over_to(self, identity: str | None, then: Callable[[Outcome[Any]], None]) -> None:
+        self.orders.append((identity, then))
+
+    def resettle(
+        self, voters: tuple[str, ...], learners: tuple[str, ...], then: Callable[[Outcome[Any]], None]
+    ) -> None:
+        self.orders.append(((voters, learners), then))
+
+    def rebuild(self, order: RecoverQuorum, then: Callable[[Outcome[Any]], None]) -> None:
+        self.orders.append((order, then))
 
     def read(self, then: Callable[[ReadOutcome], None]) -> None:
         self.reads.append(then)
@@ -312,3 +337,65 @@ def test_a_read_that_is_refused_is_answered_as_refused() -> None:
     for then, outcome in zip(rig.quorum.reads, (Rejected(Refusal.BUSY, None), ReadAt(Position(0))), strict=True):
         then(outcome)
     assert rig.answers == ["a BUSY", "read"]
+
+
+async def test_no_lease_is_granted_while_an_election_that_somebody_asked_for_is_decided() -> None:
+    """It may be decided already, and the old master would act beside the new one."""
+    rig = Rig()
+    desk = led(rig)
+    rig.lead()
+    office = rig.board.office
+    assert office is not None
+    report, now = desk.report(1), boot_ms()
+    assert office.hear(report, now) is None
+    asked = Elect(
+        group=KEY, expected_epoch=desk.group.epoch, broker_id=BrokerId(2), registration=desk.registration(2),
+        alive=(BrokerId(2), BrokerId(3)), grounds=Grounds.LEASE_OVER, request="asked",
+    )  # fmt: skip
+    rig.take("elected", Decide(asked, lambda _verdict, _now: "elected"))
+    withheld = office.renew(report, now, heard=now)
+    assert isinstance(withheld, Withheld)
+    assert withheld.refusal is Refused.RUNNING
+    rig.quorum.tell(Rejected(Refusal.BUSY, None))
+    assert isinstance(office.renew(report, now, heard=now), Granted)
+    assert rig.answers == ["elected BUSY"]
+
+
+ORDERS = {
+    "node.1": HandOver("node.1", lambda _now: "handed over"),
+    (("a.1",), ("b.1",)): Resettle(("a.1",), ("b.1",), lambda _now: "resettled"),
+    RecoverQuorum(0, 1, Epoch(2), ()): Rebuild(RecoverQuorum(0, 1, Epoch(2), ()), lambda _now: "rebuilt"),
+}
+
+
+@pytest.mark.parametrize("said", ORDERS)
+def test_an_order_to_the_quorum_goes_there_from_whoever_was_asked_and_is_answered_by_what_came_of_it(
+    said: object,
+) -> None:
+    rig = Rig()
+    rig.follow()
+    step: Any = ORDERS[said]  # type: ignore[index]
+    for outcome in (Rejected(Refusal.BUSY, None), Uncertain(), Applied(Position(0), None)):
+        rig.take("a", step)
+        ((order, then),) = rig.quorum.orders
+        rig.quorum.orders.clear()
+        assert order == said
+        then(outcome)
+    assert rig.answers == ["a BUSY", "a unknown", step.then(0)]
+    assert rig.parked == (3 if isinstance(step, Resettle) else 0), "what takes long keeps no connection from the rest"
+
+
+def test_whatever_is_asked_before_the_quorum_runs_or_where_nobody_leads_is_refused_at_once() -> None:
+    rig = Rig()
+    rig.follow()
+    for_leaders: list[Step[str]] = [
+        Confirm(str),
+        Decide(Tune(values={}), defect),
+        AwaitMaster(KEY, Epoch(0), 9, defect),
+    ]
+    for step in for_leaders:
+        rig.take("led", step)
+    rig.board.quorum = None
+    for step in (*for_leaders, Catch(str), *ORDERS.values()):
+        rig.take("run", step)
+    assert rig.answers == ["led NOT_LEADER"] * 3 + ["run NOT_LEADER"] * 3 + ["run NOT_READY"] * 4
