@@ -99,6 +99,20 @@ def test_an_index_that_is_behind_is_derived_from_there():
     assert verify(ROOT, disk).whole
 
 
+def test_a_queue_that_began_anew_and_has_no_message_yet_is_no_reason_to_derive_all_anew(disk):
+    with_list = disk.open("/data/queues")
+    size = disk.size("/data/queues")
+    with_list.write(size, (encode_queue_line(QueueEntry("U", 3, 0, live=True)),))
+    store = open_store(disk)
+    assert (store.recovery.derived, store.recovery.derived_records) == ("whole", 0)
+    assert (bodies(store), bodies(store, "U", 3)) == (WRITTEN, [])
+    append(store, "U", 3, body=b"first")
+    flush(store)
+    store.close()
+    store = open_store(disk)
+    assert (store.recovery.derived, bodies(store, "U", 3)) == ("whole", [b"first"])
+
+
 @pytest.mark.parametrize("is_full", [False, True])
 def test_a_deletion_that_was_interrupted_is_finished(disk, monkeypatch, is_full):
     units = disk.names[UNITS].content()
