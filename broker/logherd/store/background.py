@@ -41,10 +41,6 @@ class Background:
         """The same for one that deletes segments."""
         self._deletions.append(task)
 
-    def clear(self) -> None:
-        """Forget all tasks, but no deletion: the log has forgotten those segments already."""
-        self._tasks.clear()
-
     def step(self) -> bool:
         """One step of the oldest deletion, else of the oldest task; False if there is none or each waits."""
         for tasks in (self._deletions, self._tasks):

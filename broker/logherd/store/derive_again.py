@@ -66,7 +66,6 @@ def derive_again(
             return derived, DerivedReport(choose(DERIVED_ROWS, facts), detail, records)
         except (_NotWhole, QueueListDamaged, IndexDamaged, QueueJump) as error:
             detail = str(error)
-            writer.tasks.clear()
     row = choose(DERIVED_ROWS, {**facts, "files_whole": False})
     derived, records = _rebuild(files, root, segments=segments, end=end, make=make, writer=writer, opened=opened)
     return derived, DerivedReport(row, detail, records)
