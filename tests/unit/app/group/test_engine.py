@@ -307,3 +307,17 @@ async def test_who_hands_over_takes_nothing_when_its_barrier_is_committed(tmp_pa
     engine.replica.step(granted(1))
     assert engine.leadership.current == LedHere(1)
     await engine.close(orderly=True, seconds=30)
+
+
+async def test_a_leader_whose_store_has_failed_answers_nothing_though_its_lease_runs(tmp_path: Path) -> None:
+    engine = registered(tmp_path)
+    engine.replica.start()
+    engine.replica.step(granted(1))
+    while not engine.may_answer():
+        await asyncio.sleep(0)
+    engine.replica.fail(OSError(errno.EIO, "a flush failed"))
+    assert engine.replica.machine.serving(boot_ms()) == Epoch(1), "the machine has not heard of it"
+    assert not engine.may_answer()
+    assert not engine.may_read()
+    assert engine.leadership.current == LedByNobody()
+    await engine.close(orderly=False, seconds=30)
