@@ -192,6 +192,29 @@ async def test_uncommitted_damage_ends_the_log_before_it_under_another_name(tmp_
     assert any((damaged / "dropped").iterdir())
 
 
+async def test_a_store_that_does_not_open_is_set_aside_rather_than_cut_where_it_is_committed(
+    pair: tuple[Path, Path],
+) -> None:
+    """What was fetched the disk has lost again before the store is opened."""
+    damaged, whole = pair
+    before = identity(damaged).store_id
+    spoil(damaged, SEGMENT + 700)
+
+    def opens() -> None:
+        if (damaged / "commitlog").exists():
+            spoil(damaged, SEGMENT + 700)
+            raise StoreDamaged("commitlog", SEGMENT + 700, "spoilt again", str(damaged))
+
+    made = Healer(
+        FILES, str(damaged), str(GROUP), 2, [Peer("1", whole)], identity=lambda: identity(damaged),
+        unlock=lambda: None, try_open=opens,
+    )  # fmt: skip
+    await asyncio.wait_for(made.run(), 30)
+    assert identity(damaged).store_id != before
+    assert not list((damaged / "commitlog").glob("*"))
+    assert not list(damaged.rglob("dropped")), "all that was here is still together"
+
+
 @pytest.mark.parametrize("blocks", [[0], [1], [0, 1]])
 def test_what_the_disk_cannot_read_is_fetched_and_written_over(pair: tuple[Path, Path], blocks: list[int]) -> None:
     damaged, whole = pair
