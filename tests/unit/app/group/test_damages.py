@@ -29,6 +29,7 @@ from logherd.store.mending import survey
 from logherd.store.pieces import PieceAsk, PieceState
 from unit.app.group.stand import GROUP, OPTIONS
 from unit.app.group.test_healing import filled, open_store, spoil
+from unit.store.helpers import append
 
 FILES = OsFiles()
 SEGMENT = OPTIONS.log.segment_bytes
@@ -175,6 +176,12 @@ def test_what_is_asked_for_is_given_and_damage_met_by_that_is_noted(tmp_path: Pa
         assert first is not None
         assert first[:2] == (PieceState.WHOLE, True)
         assert first[2] >= 100
+        append(store, body=b"flushed, and not committed")
+        batch = store.take_batch()
+        assert batch is not None
+        batch.write_and_flush()
+        store.flushed(batch)
+        assert store.committed_position < store.flushed_position
         assert said(store.committed_position - 10, store.committed_position + 1) == (PieceState.NOT_YET, True, 0)
         assert giving.damages.count == 0
         (spoilt,) = survey(FILES, str(root)).damages
