@@ -269,6 +269,19 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("logherd.app.writer.QUICK_SECONDS", 60.0)
 
 
+async def test_after_the_end_nothing_is_sent_or_told_of_the_batch_that_was_on_its_way() -> None:
+    """Something broke that a log has to keep: what the disk has by now is nothing to acknowledge any more."""
+    async with running() as bench:
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1, held=(message(1),)))
+        bench.flushing.submit()
+        await bench.until(bench.disk.asked.is_set)
+        bench.flushing.end()
+        bench.disk.may_write.set()
+        await bench.until(lambda: not bench.flushing.busy)
+        assert (bench.disk.happened, bench.failures) == (["log 1"], [])
+
+
 @pytest.mark.usefixtures("quick")
 async def test_what_is_done_here_is_told_and_acknowledged_before_submit_returns() -> None:
     async with running() as bench:
