@@ -106,6 +106,17 @@ async def test_what_is_not_forwarded_or_has_no_caller_is_refused_and_costs_nobod
         await link.close()
 
 
+async def test_what_comes_in_one_piece_around_a_brokers_own_request_is_done_once(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        leader = await led(group)
+        link = await linked(leader)
+        frames = [forwarded(send_frame(b"1")), Frame(RequestCode.FORWARDING_CLOCK, 0), forwarded(send_frame(b"2"))]
+        answers = await asyncio.gather(*(link.call(frame, seconds=5) for frame in frames))
+        assert [answer.code for answer in answers] == [0, 0, 0]
+        assert leader.bodies() == {b"1": 1, b"2": 1}
+        await link.close()
+
+
 async def test_what_the_leader_says_to_nobody_costs_nobody_the_link(tmp_path: Path) -> None:
     async with group_of(2, tmp_path) as group:
         leader, other = group.nodes
