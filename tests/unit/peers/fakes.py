@@ -70,6 +70,7 @@ class Node:
         self.batches: list[int] = []
         self.hellos: list[Hello] = []
         self.linked: list[ReplicaId] = []
+        self.unlinked: list[ReplicaId] = []
         self.changed = asyncio.Event()
         self.links: PeerLinks
 
@@ -79,7 +80,8 @@ class Node:
     ) -> None:  # fmt: skip
         self.links = PeerLinks(
             lambda: self.hello, peers, on_envelopes=self._on_envelopes, on_linked=self._on_linked,
-            on_hello=self._on_hello, on_asked=on_asked, options=self.options, log=self.log,
+            on_hello=self._on_hello, on_unlinked=self._on_unlinked, on_asked=on_asked, options=self.options,
+            log=self.log,
         )  # fmt: skip
         await self.links.listen_on(self.listening)
         self.links.start(self.guard)
@@ -109,6 +111,10 @@ class Node:
 
     def _on_linked(self, peer: ReplicaId) -> None:
         self.linked.append(peer)
+        self.changed.set()
+
+    def _on_unlinked(self, peer: ReplicaId) -> None:
+        self.unlinked.append(peer)
         self.changed.set()
 
     def _on_hello(self, hello: Hello) -> None:

@@ -5,6 +5,7 @@ import socket
 from contextlib import closing
 from dataclasses import replace
 
+import pytest
 from msgspec import structs
 
 from logherd.model.names import Epoch, Position
@@ -179,6 +180,34 @@ async def test_a_broken_connection_is_dialled_again() -> None:
         await a.until(lambda: len(a.linked) == 2)
         assert a.links.send(beat("a", "b"))
         await b.until(lambda: bool(b.heard))
+
+
+@pytest.mark.parametrize("dialled", [False, True])
+async def test_that_a_replica_is_not_linked_any_more_is_told_whichever_direction_broke(dialled: bool) -> None:
+    async with nodes(hello_of("a"), hello_of("b")) as (a, b):
+        await a.until(lambda: all(len(node.links._links) == 2 and node.linked for node in (a, b)))
+        [link] = [each for each in a.links._links if (each.dialled is not None) is dialled]
+        assert (a.unlinked, b.unlinked) == ([], [])
+        link.end("cut by the test")
+        await a.until(lambda: bool(a.unlinked and b.unlinked))
+        assert (a.unlinked, b.unlinked) == ([replica("b")], [replica("a")])
+        await a.until(lambda: len((a if dialled else b).linked) == 2)
+
+
+async def test_who_goes_by_another_identity_says_nothing_more_as_the_former_one() -> None:
+    """What the former one had acknowledged is not in this one's log."""
+    async with nodes(hello_of("a"), hello_of("b")) as (a, b):
+        await a.until(lambda: all(len(node.links._links) == 2 and node.linked for node in (a, b)))
+        a.hello = hello_of("a", incarnation=2)
+        a.links.renew("its log began anew")
+        assert not a.links.send(beat("a", "b"))
+        await b.until(lambda: b.linked == [replica("a"), replica("a", 2)])
+        await a.until(lambda: a.linked == [replica("b")] * 2)
+        assert not b.links.send(beat("b", "a")), "whom the former one was promised it to"
+        assert a.links.send(structs.replace(beat("a", "b"), sender=replica("a", 2)))
+        await b.until(lambda: bool(b.heard))
+        assert {envelope.sender for envelope in b.heard} == {replica("a", 2)}
+        assert set(a.log.reasons("peer link lost")) == {"its log began anew"}
 
 
 async def test_a_link_without_messages_is_kept_alive() -> None:
