@@ -9,7 +9,10 @@ import pytest
 
 from logherd.app.quorum.node import RaftNode
 from logherd.app.quorum.outcomes import Applied, ReadAt, Rejected, Uncertain
-from logherd.raft.output import Event, Refusal, RoleChanged
+from logherd.kit.errors import InvariantError
+from logherd.raft.core import RaftCore
+from logherd.raft.inputs import Input
+from logherd.raft.output import Event, Output, Refusal, RoleChanged
 from logherd.raft.record import HEADER_SIZE
 from logherd.raftlog.log import Batch
 from logherd.replication.messages import AppendAck
@@ -257,6 +260,44 @@ def test_a_failed_flush_ends_the_node_and_nothing_is_said_any_more(
         assert [each for each in group.watched if each.sender == follower.node.identity] == []
         assert not follower.node.healthy
         follower.failures.clear()
+        await group.stop_all()
+
+    run(story())
+
+
+def test_a_member_with_a_broken_rule_says_nothing_more_not_even_what_waited_for_its_flush(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        group = Group(tmp_path, THREE)
+        group.start_all()
+        leader = await group.leader()
+        await propose(leader, b"before")
+        broken = next(member for member in group.members.values() if member is not leader)
+        await group.until(lambda: broken.machine.lines == [b"before"])
+        released, honest, step = threading.Event(), Batch.write_and_flush, RaftCore.step
+
+        def hang(batch: Batch) -> None:
+            if batch._files is broken.node.log._files:
+                released.wait(20)
+            honest(batch)
+
+        def break_rule(core: RaftCore, event: Input, now: int) -> Output:
+            if core is broken.node.core:
+                raise InvariantError("a rule is broken")
+            return step(core, event, now)
+
+        monkeypatch.setattr(Batch, "write_and_flush", hang)
+        group.cut.add(leader.node.identity)
+        await group.until(lambda: broken.node._disk._held)  # a vote, once that will be on its disk
+        monkeypatch.setattr(RaftCore, "step", break_rule)
+        await group.until(lambda: broken.failures)
+        group.watched = []
+        released.set()
+        await group.until(lambda: not broken.node._disk._writer.busy)
+        assert [each for each in group.watched if each.sender == broken.node.identity] == []
+        assert (len(broken.failures), broken.node.healthy) == (1, False)
+        broken.failures.clear()
         await group.stop_all()
 
     run(story())
