@@ -33,7 +33,7 @@ from logherd.group.table import next_epoch
 from logherd.model.names import Epoch, Position
 from logherd.service.forwarding.roles import Leading as LedHere
 from logherd.service.forwarding.roles import Nobody as LedByNobody
-from logherd.service.metadata import Metadata, StoreLog
+from logherd.service.metadata import DefaultsOptions, Metadata, StoreLog, ensure_defaults
 from logherd.store import MessageStore, StoreFull
 from logherd.store.files_os import OsFiles
 from logherd.store.writer import LogWriter
@@ -321,3 +321,18 @@ async def test_a_leader_whose_store_has_failed_answers_nothing_though_its_lease_
     assert not engine.may_read()
     assert engine.leadership.current == LedByNobody()
     await engine.close(orderly=False, seconds=30)
+
+
+async def test_what_is_committed_is_known_to_a_follower_before_whoever_waits_hears_of_it(tmp_path: Path) -> None:
+    seen: list[int] = []
+    (tmp_path / "data").mkdir()
+    with opened(tmp_path) as engine:
+        engine.metadata.promote(1)
+        ensure_defaults(engine.metadata, DefaultsOptions("c", "g"))
+        engine.metadata.demote()
+        assert len(engine.metadata.topics) == 0, "nothing of it is committed"
+        flush(engine.store)
+        engine._owner = engine._owner._replace(on_commit=lambda *_: seen.append(len(engine.metadata.topics)))
+        position = Position(engine.store.end_position)
+        engine.committed(engine.store.advance(position), position)
+        assert seen[0] > 0
