@@ -1,4 +1,4 @@
-"""Which writers are known and for how long: names are bounded, and who does not come again is forgotten in time."""
+"""What writers may ask for: names are bounded, who does not come again is forgotten, a slow disk is waited for."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from logherd.model.topic import TopicConfig
 from logherd.service.producers import WriterOptions
 from logherd.wire.codes import ResponseCode
-from unit.service.rig import Rig
+from unit.service.rig import Rig, short_header
 from unit.service.test_producers import OPEN, UNKNOWN, batch, chunk, opened
 
 MINUTE_MS = 60_000
@@ -81,3 +81,15 @@ def test_the_writer_that_expired_first_makes_room_for_a_new_one(rig: Rig) -> Non
     opened(rig, writer="d")
     assert known(rig) == {"a": False, "c": False, "d": True}
     assert rig.ask(OPEN, {"writer": "a", "run": "run-2"}).code == UNKNOWN
+
+
+def test_a_chunk_is_refused_while_too_much_waits_for_the_disk_and_taken_when_it_comes_again(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, sends={"unwritten_bytes_max": 1000})
+    rig.metadata.topics.put(TopicConfig("orders", 4, 4))
+    rig.end_pass()
+    opened(rig)
+    rig.request(310, short_header("orders"), bytes(2000))  # its pass has not ended
+    refused = chunk(rig, 0, batch("a"))
+    assert (refused.code, "[OVERLOAD]" in (refused.remark or "")) == (ResponseCode.SYSTEM_BUSY, True)
+    rig.end_pass()
+    assert chunk(rig, 0, batch("a")).ext == {"queueOffsets": "1+1", "repeated": "false"}
