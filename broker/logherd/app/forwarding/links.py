@@ -243,7 +243,9 @@ class LeaderLinks:
                 del self._links[link.number]
                 self._events.link_lost(link.number)
                 goal = self._goal
-                if goal is not None and goal.epoch == link.epoch and self._pursuit is None:
+                # The leader ends an older link of ours when a newer one stands. To replace it would end that one.
+                replaced = any(each.epoch == link.epoch and each.number > link.number for each in self._links.values())
+                if goal is not None and goal.epoch == link.epoch and self._pursuit is None and not replaced:
                     self._begin(goal, link.pause)
 
     # ---- the leader's clock, and whether it still answers

@@ -209,6 +209,27 @@ async def test_a_leader_that_ends_each_connection_is_connected_to_after_longer_a
         assert time.monotonic() - begun > 0.3
 
 
+async def test_a_leader_that_leads_on_in_its_epoch_gets_one_new_connection_not_one_after_the_other(
+    tmp_path: Path,
+) -> None:
+    """Its lease was over for a moment. It ends the older connection when the newer one is complete."""
+    async with group_of(2, tmp_path) as group:
+        leader, node = group.nodes
+        group.elect(leader)
+        client = await node.connect()
+        assert (await client.call(send_frame(b"x"), seconds=5)).code == 0
+        leader.leadership.set(Nobody())
+        call = asyncio.ensure_future(client.call(send_frame(b"y"), seconds=10))
+        links = node.broker._forwarding.gate._links
+        await eventually(lambda: bool(links._refusal))
+        leader.leadership.set(Leading(group.epoch))
+        assert (await call).code == 0
+        begun = time.monotonic()
+        await eventually(lambda: links._last_number > 2 or time.monotonic() > begun + 1)
+        assert (links._last_number, len(links)) == (2, 1)
+        await client.close()
+
+
 async def test_answers_that_no_client_reads_stop_the_reading_from_the_leader(tmp_path: Path) -> None:
     async with group_of(2, tmp_path) as group:
         leader, node = group.nodes
