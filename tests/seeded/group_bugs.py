@@ -18,6 +18,7 @@ from logherd.group.leader import Leader
 from logherd.group.leading import Leadership
 from logherd.group.reading import READ_MS, Granted, Reading
 from logherd.model.names import Epoch, Position
+from logherd.replication.durable import DurableEnd
 from logherd.replication.messages import ReadAsk, ReadGrant, ReplicaId
 from sim.groups.run import Result, run_seed
 
@@ -159,6 +160,12 @@ BUGS = {
     "read-cut-off": Bug("a follower that hears nobody lets read on", _reads_on_when_cut_off, ("F2",), 10),
     "read-less": Bug("a follower lets read though it lacks records", _reads_what_it_lacks, ("F2",), 20),
     "read-leaseless": Bug("a leader lets read after its lease", _grants_reads_after_its_lease, ("F2",), 40),
+    "cut": Bug(
+        "what was flushed before a cut counts for what replaces it",
+        lambda patch: patch.setattr(DurableEnd, "cut", lambda self, at: None),
+        ("W1", "R14"),
+        20,
+    ),
     "silent": Bug("a follower does not say where it is", _no_greeting, ("liveness",), 10),
 }
 

@@ -12,12 +12,13 @@ from logherd.group.output import Fenced
 from logherd.group.reading import READ_MS
 from logherd.model.names import Position
 from logherd.replication.messages import AppendAck, AppendReject, CopyAck, Envelope, HeartbeatAck
+from sim.groups.volume import GroupVolume
 from sim.leases.fate import require
 
 if TYPE_CHECKING:
     from sim.groups.broker import GroupBroker
 
-__all__ = ["check_commit", "check_cut", "check_fenced", "check_read", "check_sent"]
+__all__ = ["check_commit", "check_cut", "check_fenced", "check_read", "check_sent", "is_flushed"]
 
 _READ_US = 1_050 * READ_MS
 """By a clock that may run slow."""
@@ -28,7 +29,7 @@ def check_commit(broker: "GroupBroker", position: Position) -> None:
     volume, fate = broker.volume, broker.world.observer.fate_of(broker)
     count = volume.store.count_at(position)
     require(count > volume.committed, "W1", f"{broker.name} shows {count} records after {volume.committed}")
-    require(volume.disk.end >= position, "W1", f"{broker.name} shows {count} records, not all are flushed")
+    require(is_flushed(volume, position), "W1", f"{broker.name} shows {count} records, not all are flushed")
     volume.committed = count
     leader = broker.core.leading
     if leader is not None:
@@ -76,6 +77,15 @@ def check_sent(broker: "GroupBroker", envelope: Envelope) -> None:
     promised = max(kept, disk.epochs.last_epoch)
     require(promised >= envelope.epoch, "R4", f"{broker.name} answers in epoch {envelope.epoch}, {kept} is durable")
     if isinstance(body, AppendAck):
-        require(body.durable <= disk.end, "R14", f"{broker.name} acknowledges {body.durable}, {disk.end} is flushed")
+        flushed = is_flushed(broker.volume, body.durable)
+        require(flushed, "R14", f"{broker.name} acknowledges {body.durable}, {disk.end} is flushed")
     if isinstance(body, HeartbeatAck):
-        require(body.end <= disk.end, "R14", f"{broker.name} claims {body.end}, {disk.end} is flushed")
+        require(is_flushed(broker.volume, body.end), "R14", f"{broker.name} claims {body.end}, {disk.end} is flushed")
+
+
+def is_flushed(volume: GroupVolume, position: Position) -> bool:
+    """Whether what this process has up to here is on the disk, and not what it has cut there and written anew."""
+    store, disk = volume.store, volume.disk
+    if position < store.epochs.base.position:
+        return position <= disk.end
+    return disk.epochs.matches(store.epochs.point_at(position), disk.end)
