@@ -44,7 +44,8 @@ def await_service(admins: Sequence[str], epoch: int, wait: float) -> Document:
         if after is not None:
             return after
         if time.monotonic() > over:
-            raise ControllersError(f"nobody has led after epoch {epoch} within {wait:g} s; look before repeating")
+            what = f"none of {', '.join(admins)} leads after epoch {epoch} within {wait:g} s"
+            raise ControllersError(f"{what}; look at all brokers before repeating")
         time.sleep(_LOOK_SECONDS)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from logherd.cli import controllers
+from logherd.cli import controllers, own_leaders
 from logherd.cli import switchover as command
 from unit.cli.controllers_fake import Quorum
 from unit.cli.terminal import Terminal
@@ -116,3 +116,11 @@ def test_without_an_address_silence_is_told_of_the_default_one(
     monkeypatch.setattr(controllers, "_DEFAULT_ADMIN", nowhere)
     assert terminal.run("switchover", "orders") == 1
     assert terminal.said == f"logherd: no controller answers: {nowhere}: Connection refused\n"
+
+
+def test_brokers_that_were_named_are_not_taken_for_all_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one may lead already, as where the former leader alone was named."""
+    monkeypatch.setattr(own_leaders, "_serving", lambda _admins: {})
+    said = r"none of a:1, b:1 leads after epoch 4 within 0 s; look at all brokers before repeating"
+    with pytest.raises(controllers.ControllersError, match=said):
+        own_leaders.await_service(["a:1", "b:1"], 4, 0)
