@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -281,3 +282,27 @@ def test_nobody_leads_a_new_group_whose_brokers_are_set_to_different_roles_and_b
         sent = some_sends(second, "once they agree")
         group.agree()
         assert stored(second) == sent
+
+
+def test_an_asynchronous_leader_with_a_new_disk_acknowledges_nothing(tmp_path: Path) -> None:
+    """Its followers have what it acknowledged. It served until it had heard that from one of them, and what it had
+    answered until then was not in the group's log."""
+    with static_group(tmp_path, synchronous=()) as group:
+        first, second, _ = group.brokers
+        sent = some_sends(first, "before")
+        group.agree()
+        wipe(first)
+        first.start()
+        outcomes = []
+        deadline = time.monotonic() + SECONDS
+        while "lacks" not in str(first.replication().get("closed")):
+            assert time.monotonic() < deadline, first.log()[-2000:]
+            client = BlockingClient(first.port, host=first.host, timeout_seconds=0.2)
+            outcomes.append(client.send(TOPIC, 0, "after").outcome)
+            client.close()
+        assert Outcome.OK not in outcomes
+        done = promote(tmp_path, second, "--after", "1", "--accept-loss", "--yes")
+        assert done.returncode == 0, done.stderr
+        eventually(lambda: second.leads_in, f"broker 2 does not lead: {second.log()[-2000:]}", SECONDS)
+        group.agree()
+        assert stored(first) == sent

@@ -227,7 +227,8 @@ class ByRoles:
     def _compare(self, broker_id: BrokerId, theirs: Recorded, *, begun: bool) -> None:
         ours = self.recorded
         if self._first is not None:
-            self._first.heard(broker_id, agrees=theirs.table == ours.table)
+            agrees = theirs.table == ours.table
+            self._first.heard(broker_id, agrees=agrees, lost=agrees and begun and ours.table.copies == 1)
         if theirs.table.number > ours.table.number:
             self.enforce(theirs)
         elif theirs.table.number == ours.table.number and theirs.table != ours.table:

@@ -10,6 +10,7 @@ from logherd.app.group.roles_file import RolesFile
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Assigned
 from logherd.group.options import GroupOptions
+from logherd.group.output import Closed
 from logherd.group.table import Recorded, Table, found
 from logherd.settings.options import ReplicationOptions
 from unit.app.group.stand import Stand, options_of, seat_of
@@ -128,6 +129,29 @@ def test_of_two_that_have_nothing_and_differ_neither_leads_until_they_agree(cloc
     told(stand, mode, 1, mode.recorded)
     assert assigned(stand) == [mode.recorded.table]
     assert mode.obstacle == ""
+
+
+def test_who_has_lost_what_others_have_does_not_lead_alone_until_a_promotion(clock: Clock) -> None:
+    """It acknowledged what was not in the group's log, until a follower had greeted it with what it lacks."""
+    stand = Stand("static")
+    mode = started(stand)
+    told(stand, mode, 1, mode.recorded, begun=True)
+    told(stand, mode, 3, mode.recorded)
+    clock.now += 10 * PATIENCE_MS
+    mode.tick()
+    assert assigned(stand) == []
+    assert mode.obstacle == Closed.LACKING.value
+    mode.enforce(found(Table(number=2, leader=BrokerId(3))))
+    assert [table.leader for table in assigned(stand)] == [3]
+    assert mode.obstacle == ""
+
+
+def test_who_waits_for_others_hears_from_those_what_it_lacks_before_it_acknowledges_anything(clock: Clock) -> None:
+    stand = Stand("static")
+    mode = started(stand, options_of("static", static={"leader": 2, "synchronous": [1]}))
+    for other in (1, 3):
+        told(stand, mode, other, mode.recorded, begun=True)
+    assert assigned(stand) == [mode.recorded.table]
 
 
 def test_who_has_something_keeps_its_table(clock: Clock) -> None:
