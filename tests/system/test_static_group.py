@@ -271,7 +271,7 @@ def test_nobody_leads_a_new_group_whose_brokers_are_set_to_different_roles_and_b
         set_roles(second, leader=2)
         for each in group.brokers:
             each.start()
-        why = "other first roles (replication.static) than here are set at broker"
+        why = "other roles of the same number are known at broker"
         for each in (first, second):
             eventually(lambda each=each: why in str(each.replication().get("closed")), "it does not say so", SECONDS)
         assert [each.leads_in for each in group.brokers] == [0, 0, 0]

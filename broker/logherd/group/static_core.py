@@ -51,6 +51,7 @@ from logherd.group.static_leader import StaticLeader
 from logherd.group.table import Table, first_epoch, next_epoch, table_number
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
+from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.log import ReplicaLog
 from logherd.replication.messages import (
     Append,
@@ -100,6 +101,8 @@ class StaticCore(Grounded):
         self._unfit: Table | None = None
         """The table that this process shall not lead: it lacks what was committed under it."""
         self._role: StaticFollows | StaticLeader = StaticFollows(self._ground, None)
+        self._reached = ORIGIN
+        """The latest that others have said to be committed, while this replica did not lead."""
 
     # ---- what the shell asks ---------------------------------------------------------------------------------------
 
@@ -198,13 +201,20 @@ class StaticCore(Grounded):
             return
         if table_number(ground.epoch) > table.number or not ground.may_begin or ground.departure.planned:
             return
-        if ground.log.epochs.refutes(table.holds, ground.log.end):
-            ground.report(Strange(ground.standing.identity, f"named as leader, but lacks {table.holds}"))
+        if (lacking := self._lacking(table)) is not None:
+            ground.report(Strange(ground.standing.identity, f"named as leader, but lacks {lacking}"))
             self._unfit = table
         elif self._is_free(table.number, me.broker_id):
             ground.promise(next_epoch(table.number, ground.epoch, ground.seat.incarnation))
             self._role = StaticLeader(ground, ground.epoch, table)
             self._role.start()
+
+    def _lacking(self, table: Table) -> Point | None:
+        """What the table's leader must hold and this log does not: what the operator saw of it, and what was committed
+        under the table. Without followers that are awaited nobody else would tell it before it serves."""
+        history, end = self._ground.log.epochs, self._ground.log.end
+        under = self._reached if table_number(self._reached.epoch) == table.number else ORIGIN
+        return next((point for point in (table.holds, under) if history.refutes(point, end)), None)
 
     def _is_free(self, number: int, leader: BrokerId | None) -> bool:
         """Whether nobody else can rely on this replica any more, so that it may follow or lead in this table."""
@@ -329,6 +339,8 @@ class StaticCore(Grounded):
             case Presence():
                 if isinstance(role, StaticLeader):
                     role.on_presence(envelope.sender, body)
+                elif body.committed > self._reached:
+                    self._reached = body.committed
             case AppendAck() | AppendReject() | HeartbeatAck() | CopyAck():
                 if isinstance(role, StaticLeader) and envelope.epoch == role.epoch:
                     role.on_answer(envelope, body)

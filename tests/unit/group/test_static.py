@@ -2,8 +2,8 @@
 
 import pytest
 
-from logherd.controller.values import BrokerId
-from logherd.group.inputs import Assigned, Drain, HandOver, Health, Tick
+from logherd.controller.values import BrokerId, Registration
+from logherd.group.inputs import Assigned, Drain, HandOver, Health, Registered, Tick
 from logherd.group.output import (
     Behind,
     Closed,
@@ -306,6 +306,42 @@ def test_a_leader_whose_disk_was_replaced_leads_nobody() -> None:
     assert old.serves is None
     assert not ring.nodes[2].heard(Cut, MustRebuild)
     assert ring.nodes[2].log.end > old.log.end
+
+
+def test_an_asynchronous_leader_that_was_told_what_it_lacks_before_it_led_does_not_lead() -> None:
+    """Nobody is awaited who would keep it from acknowledging until it heard that."""
+    ring = StaticRing(ASYNC)
+    old = ring.until_served()
+    old.append()
+    ring.run(500)
+    ring.kill(old)
+    old.log = type(old.log)()
+    old.kept, old.committed = Promise(), type(old.committed)(0)
+    old.begin = lambda: old.feed(Registered(Registration(old.life)))  # type: ignore[method-assign]
+    ring.restart(old)
+    ring.run(100)
+    old.events.clear()
+    old.feed(Assigned(ASYNC))
+    ring.run(8_000)
+    assert not old.heard(Leading)
+    assert old.core.closed(ring.now) is Closed.LACKING
+    assert old.heard(Strange)
+    ring.assign(promoted(ring, old, loss=True))
+    assert ring.until_served(by=1) is old, "what was committed under the former table is given up"
+
+
+def test_what_was_committed_under_a_former_table_keeps_nobody_from_leading() -> None:
+    """An operator has accepted that loss, or the promotion saw more."""
+    ring = StaticRing(ASYNC)
+    old, new = ring.until_served(), ring.nodes[2]
+    ring.isolate(new, *(each for each in ring.nodes.values() if each is not new))
+    old.append()
+    ring.run(500)
+    ring.heal()
+    ring.kill(old)
+    ring.assign(promoted(ring, new, loss=True))
+    ring.restart(old)
+    assert ring.until_served(by=2) is new
 
 
 def test_two_tables_of_one_number_are_told_apart() -> None:

@@ -22,6 +22,7 @@ from logherd.app.group.roles_file import RolesFile
 from logherd.app.group.timing import group_options
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Assigned, Registered
+from logherd.group.messages import Presence
 from logherd.group.options import GroupOptions
 from logherd.group.output import Ask, Event, Serving
 from logherd.group.seat import Seat, process_of
@@ -32,7 +33,7 @@ from logherd.model.names import Epoch, Position
 from logherd.peers.hello import Hello
 from logherd.replica import ReplicaStore
 from logherd.replication.epochs import NOWHERE, Point
-from logherd.replication.messages import Append, Envelope, Heartbeat
+from logherd.replication.messages import Append, Envelope, Heartbeat, ReplicaId
 from logherd.service.replica_orders import Promote as PromoteShape
 from logherd.service.replica_view import InSyncView, PendingView
 from logherd.settings.options import ReplicationOptions, RolesOptions
@@ -66,7 +67,7 @@ class ByRoles:
         self._addresses: dict[BrokerId, str] = {}
         self._others = frozenset(map(BrokerId, options.peers)) - {seat.broker_id}
         self._first: FirstTable | None = None
-        """While this broker may not yet lead by its settings."""
+        """While this broker may not yet lead, though its table says that it does."""
         self.machine = StaticCore(
             seat, group_options(options), log, epoch=file.promise.epoch,
             commit=Position(log.store.committed_position), now=boot_ms(),
@@ -128,7 +129,8 @@ class ByRoles:
         self._host = host
         host.step(Registered(self._registration))
         table = self.recorded.table
-        if self._empty and table.number == 1 and table.leader == self.seat.broker_id:
+        alone = table.copies == 1 and not self.seat.trusted
+        if table.leader == self.seat.broker_id and (self._empty or alone):
             self._first = FirstTable(self._others, until=boot_ms() + GroupOptions().bound_ms)
             self._begin()
         else:
@@ -141,7 +143,7 @@ class ByRoles:
         return self._log.end == 0
 
     def _begin(self) -> None:
-        """Lead by the settings, once nothing speaks against it."""
+        """Lead, once nothing speaks against it."""
         if self._first is not None and self._host is not None and self._first.settled(boot_ms()):
             self._first = None
             self._host.step(Assigned(self.recorded.table))
@@ -224,11 +226,16 @@ class ByRoles:
         except Exception as error:  # the file could not be written: the process ends and says why
             host.fail(error)
 
+    def _greeted(self, sender: ReplicaId) -> None:
+        process = process_of(sender)
+        if self._first is not None and process is not None:
+            self._first.greeted(process.broker_id)
+            self._begin()
+
     def _compare(self, broker_id: BrokerId, theirs: Recorded, *, begun: bool) -> None:
         ours = self.recorded
         if self._first is not None:
-            agrees = theirs.table == ours.table
-            self._first.heard(broker_id, agrees=agrees, lost=agrees and begun and ours.table.copies == 1)
+            self._first.heard(broker_id, agrees=theirs.table == ours.table)
         if theirs.table.number > ours.table.number:
             self.enforce(theirs)
         elif theirs.table.number == ours.table.number and theirs.table != ours.table:
@@ -244,6 +251,8 @@ class ByRoles:
         not before a record of this very leadership: what was acknowledged in an earlier one, to which this broker's
         former store belonged, may be more than the leader knew when it began."""
         body = envelope.body
+        if isinstance(body, Presence):
+            self._greeted(envelope.sender)
         if self._roles.complete or not isinstance(body, (Append, Heartbeat)) or self._host is None:
             return
         table = self.recorded.table

@@ -1,5 +1,7 @@
 """Static mode, on an empty store: whose first table of roles is in force, and when its leader begins."""
 
+import dataclasses
+
 import pytest
 
 from logherd.aiokit.tasks import TaskGuard
@@ -9,15 +11,20 @@ from logherd.app.group.by_roles import ByRoles, first_roles
 from logherd.app.group.roles_file import RolesFile
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Assigned
+from logherd.group.messages import Presence
 from logherd.group.options import GroupOptions
-from logherd.group.output import Closed
+from logherd.group.seat import cluster_of
 from logherd.group.table import Recorded, Table, found
+from logherd.model.names import Epoch
+from logherd.replication.epochs import ORIGIN
+from logherd.replication.messages import Envelope, ReplicaId
 from logherd.settings.options import ReplicationOptions
-from unit.app.group.stand import Stand, options_of, seat_of
+from unit.app.group.stand import GROUP, Stand, options_of, seat_of
 from unit.store.helpers import ROOT, append, flush
 
 GUARD = TaskGuard(on_end=lambda _: None)
 LEADS = options_of("static", static={"leader": 2})
+AWAITS = options_of("static", static={"leader": 2, "synchronous": [1]})
 FOLLOWS = options_of("static", static={"leader": 1})
 THEIRS = found(Table(number=1, leader=BrokerId(1)))
 PATIENCE_MS = GroupOptions().bound_ms
@@ -46,9 +53,10 @@ def opened(stand: Stand, options: ReplicationOptions) -> RolesFile:
     return RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first, log_empty=empty)
 
 
-def started(stand: Stand, options: ReplicationOptions = LEADS) -> ByRoles:
+def started(stand: Stand, options: ReplicationOptions = LEADS, *, trusted: bool = True) -> ByRoles:
     stand.file.count_start(7)
-    mode = ByRoles(seat_of(stand.file), options, stand.log, stand.file, opened(stand, options))
+    seat = dataclasses.replace(seat_of(stand.file), trusted=trusted)
+    mode = ByRoles(seat, options, stand.log, stand.file, opened(stand, options))
     mode.start(stand.host, GUARD)
     return mode
 
@@ -58,6 +66,12 @@ def told(stand: Stand, mode: ByRoles, by: int, recorded: Recorded, *, begun: boo
     mode.heard(stand.hello(f"{by}.0000000000000001", about))
 
 
+def greeted(mode: ByRoles, by: int) -> None:
+    """That one has said where it is."""
+    sender = ReplicaId(f"{by}.0000000000000001")
+    mode.received(Envelope(cluster_of(GROUP), sender, sender, Epoch(0), Presence(ORIGIN)))
+
+
 def assigned(stand: Stand) -> list[Table]:
     return [step.table for step in stand.steps if isinstance(step, Assigned)]
 
@@ -65,10 +79,12 @@ def assigned(stand: Stand) -> list[Table]:
 def test_the_first_leader_begins_once_all_others_are_heard(clock: Clock) -> None:
     stand = Stand("static")
     mode = started(stand)
-    told(stand, mode, 1, mode.recorded)
+    for other in (1, 3):
+        told(stand, mode, other, mode.recorded)
+    greeted(mode, 1)
     mode.tick()
     assert assigned(stand) == []
-    told(stand, mode, 3, mode.recorded)
+    greeted(mode, 3)
     assert assigned(stand) == [mode.recorded.table]
     mode.tick()
     assert len(assigned(stand)) == 1
@@ -122,35 +138,30 @@ def test_of_two_that_have_nothing_and_differ_neither_leads_until_they_agree(cloc
     mode = started(stand)
     told(stand, mode, 1, THEIRS)
     told(stand, mode, 3, mode.recorded)
+    greeted(mode, 3)
     clock.now += 10 * PATIENCE_MS
     mode.tick()
     assert assigned(stand) == []
-    assert mode.obstacle == "other first roles (replication.static) than here are set at broker 1"
+    assert mode.obstacle.startswith("other roles of the same number are known at broker 1: replication.static differs")
     told(stand, mode, 1, mode.recorded)
     assert assigned(stand) == [mode.recorded.table]
     assert mode.obstacle == ""
 
 
-def test_who_has_lost_what_others_have_does_not_lead_alone_until_a_promotion(clock: Clock) -> None:
-    """It acknowledged what was not in the group's log, until a follower had greeted it with what it lacks."""
+@pytest.mark.parametrize(("options", "trusted", "at_once"), [
+    (LEADS, True, True), (LEADS, False, False), (AWAITS, False, True), (FOLLOWS, False, True),
+])  # fmt: skip
+def test_whose_machine_went_down_before_all_was_flushed_hears_the_others_if_it_waits_for_nobody(
+    clock: Clock, options: ReplicationOptions, *, trusted: bool, at_once: bool
+) -> None:
+    """They may have what it lost. Who waits for others hears of it before anything is acknowledged."""
     stand = Stand("static")
-    mode = started(stand)
-    told(stand, mode, 1, mode.recorded, begun=True)
-    told(stand, mode, 3, mode.recorded)
-    clock.now += 10 * PATIENCE_MS
-    mode.tick()
-    assert assigned(stand) == []
-    assert mode.obstacle == Closed.LACKING.value
-    mode.enforce(found(Table(number=2, leader=BrokerId(3))))
-    assert [table.leader for table in assigned(stand)] == [3]
-    assert mode.obstacle == ""
-
-
-def test_who_waits_for_others_hears_from_those_what_it_lacks_before_it_acknowledges_anything(clock: Clock) -> None:
-    stand = Stand("static")
-    mode = started(stand, options_of("static", static={"leader": 2, "synchronous": [1]}))
+    append(stand.store)
+    flush(stand.store)
+    mode = started(stand, options, trusted=trusted)
+    assert (assigned(stand) == [mode.recorded.table]) is at_once
     for other in (1, 3):
-        told(stand, mode, other, mode.recorded, begun=True)
+        greeted(mode, other)
     assert assigned(stand) == [mode.recorded.table]
 
 
