@@ -323,6 +323,16 @@ async def test_a_broker_that_names_the_address_at_which_it_was_asked_is_asked_ag
         assert time.monotonic() - begun > 0.3
 
 
+async def test_who_refuses_to_be_forwarded_to_is_left_with_no_open_connection(tmp_path: Path) -> None:
+    """It may refuse for hours, and is asked about twice a second."""
+    async with group_of(1, tmp_path) as group, refusing(Refused.NOT_LEADER) as (other, address):
+        (node,) = group.nodes
+        node.leadership.set(Following(address, 1))
+        await eventually(lambda: len(other.frames) >= 4)
+        node.leadership.set(Nobody())
+        await eventually(lambda: len(other.closed) == len(other.opened))
+
+
 async def test_h10_a_leader_that_another_broker_names_leaves_the_old_one_no_more_time_than_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
