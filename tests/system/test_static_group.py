@@ -37,6 +37,12 @@ def static_group(
     return GuardedGroup(tmp_path, replication=replication, guarded=guarded, store=STORE, adminTokenFile=token)
 
 
+def wipe(broker: GuardedReplica) -> None:
+    """End it, and let its next process find nothing."""
+    broker.kill()
+    shutil.rmtree(broker.directory / "data")
+
+
 def promote(tmp_path: Path, broker: GuardedReplica, *options: str) -> subprocess.CompletedProcess[str]:
     return replica_command("promote", *admins([broker]), "--token-file", str(tmp_path / "token"), *options)
 
@@ -163,8 +169,7 @@ def test_a_wiped_follower_may_lead_only_once_it_has_everything_again(tmp_path: P
         with Load(first, senders=2) as load:
             load.wait_for(Outcome.OK, 100, seconds=SECONDS)
             eventually(lambda: loses_nothing(second), "the synchronous follower has not everything", SECONDS)
-            second.kill()
-            shutil.rmtree(second.directory / "data")
+            wipe(second)
         # With the leader away nobody can give it anything.
         first.kill()
         second.start()
@@ -241,11 +246,6 @@ def set_roles(broker: GuardedReplica, **roles: object) -> None:
     replication = broker.settings["replication"]
     assert isinstance(replication, dict)
     broker.settings["replication"] = {**replication, "static": roles}
-
-
-def wipe(broker: GuardedReplica) -> None:
-    broker.kill()
-    shutil.rmtree(broker.directory / "data")
 
 
 def test_a_broker_with_a_new_disk_and_other_settings_follows_the_group_that_there_is(tmp_path: Path) -> None:

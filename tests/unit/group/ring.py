@@ -61,6 +61,10 @@ class Replica(ABC):
         self.core = self.made()
         self.begin()
 
+    def lose_disk(self) -> None:
+        """Its next process finds nothing."""
+        self.log, self.kept, self.committed = type(self.log)(), Promise(), Position(0)
+
     @property
     def seat(self) -> Seat:
         return Seat(

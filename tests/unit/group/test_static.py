@@ -13,7 +13,6 @@ from logherd.group.output import (
     Following,
     Leading,
     MustRebuild,
-    Promise,
     Strange,
 )
 from logherd.group.table import (
@@ -299,8 +298,7 @@ def test_a_leader_whose_disk_was_replaced_leads_nobody() -> None:
     old.append()
     ring.run(500)
     ring.kill(old)
-    old.log = type(old.log)()
-    old.kept, old.committed = Promise(), type(old.committed)(0)
+    old.lose_disk()
     ring.restart(old)
     ring.run(8_000)
     assert old.serves is None
@@ -315,8 +313,7 @@ def test_an_asynchronous_leader_that_was_told_what_it_lacks_before_it_led_does_n
     old.append()
     ring.run(500)
     ring.kill(old)
-    old.log = type(old.log)()
-    old.kept, old.committed = Promise(), type(old.committed)(0)
+    old.lose_disk()
     old.begin = lambda: old.feed(Registered(Registration(old.life)))  # type: ignore[method-assign]
     ring.restart(old)
     ring.run(100)
@@ -350,10 +347,9 @@ def test_two_tables_of_one_number_are_told_apart() -> None:
     first = ring.until_served()
     second = ring.nodes[2]
     ring.kill(second)
-    second.kept, second.events = Promise(), []
+    second.lose_disk()
+    second.events = []
     ring.table = Table(number=1, leader=B2)
-    second.log = type(second.log)()
-    second.committed = type(second.committed)(0)
     ring.restart(second)
     ring.run(6_000)
     assert {node.id for node in ring.serving} == {1, 2}
@@ -376,7 +372,7 @@ def test_who_has_nothing_takes_another_table_of_the_same_number() -> None:
     theirs, ours = ring.table, Table(number=1, leader=B2)
     late, full = ring.nodes[3], ring.until_served()
     ring.kill(late)
-    late.kept, late.log, late.committed = Promise(), type(late.log)(), type(late.committed)(0)
+    late.lose_disk()
     ring.table = ours
     ring.restart(late)
     assert late.core.table == ours

@@ -13,7 +13,6 @@ from logherd.group.output import (
     Following,
     Leading,
     MustRebuild,
-    Promise,
     Strange,
 )
 from logherd.group.table import Promotion, Table, first_epoch, found, next_table, promote
@@ -83,8 +82,7 @@ def test_a_leader_that_meets_what_it_has_lost_serves_no_more() -> None:
     old.append()
     ring.run(500)
     ring.kill(old)
-    old.log = type(old.log)()
-    old.kept, old.committed = Promise(), Position(0)
+    old.lose_disk()
     ring.isolate(old)
     ring.restart(old)
     ring.until_served(by=old.id)

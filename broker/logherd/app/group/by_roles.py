@@ -23,7 +23,6 @@ from logherd.app.group.timing import group_options
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Assigned, Registered
 from logherd.group.messages import Presence
-from logherd.group.options import GroupOptions
 from logherd.group.output import Ask, Event, Serving
 from logherd.group.seat import Seat, process_of
 from logherd.group.static_core import StaticCore
@@ -131,7 +130,7 @@ class ByRoles:
         table = self.recorded.table
         alone = table.copies == 1 and not self.seat.trusted
         if table.leader == self.seat.broker_id and (self._empty or alone):
-            self._first = FirstTable(self._others, until=boot_ms() + GroupOptions().bound_ms)
+            self._first = FirstTable(self._others, until=boot_ms() + self.machine.ground.options.bound_ms)
             self._begin()
         else:
             host.step(Assigned(table))
