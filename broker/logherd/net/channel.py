@@ -55,7 +55,7 @@ class Channel(asyncio.Protocol):
     """The transport side of a session.
 
     Invariants: 1. `_opened` and `_lost` come once each, in this order, and only for an admitted connection. 2. What is
-    sent leaves in order, with one write per loop pass. 3. When we end the connection, exactly one line says why.
+    sent leaves in order, with one write per loop pass. 3. When we end the connection, one line says why, or counts it.
     4. It ends with FIN only after `end` or the client's own; a stop or a death of this process resets it.
     """
 
@@ -104,7 +104,7 @@ class Channel(asyncio.Protocol):
         return self._traffic.sent
 
     def end(self, reason: str, **detail: str | int) -> None:
-        """Close the connection after what is already queued, with one log line. Idempotent."""
+        """Close the connection after what is already queued, with one log line or count. Idempotent."""
         transport = self._transport
         if transport is None or self._ending:
             return

@@ -7,6 +7,7 @@ from logherd.net.admission import Admission
 from logherd.net.intake import Budget
 from logherd.net.limits import NetLimits
 from logherd.telemetry.log import Log
+from logherd.telemetry.sparing import SparingLog
 from logherd.wire.frame import Frame
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Hub:
         self.limits = limits
         self.typed_sends = typed_sends
         self.now = now
-        self.log = log
+        self.log = SparingLog(log, now)
         self.admission = Admission(limits.admission, peers=peers)
         self.budget = Budget(limits.flow.total_bytes_max)
         self.sessions: set[NetSession] = set()
@@ -104,6 +105,7 @@ class Hub:
             session.sweep(now)
         if self.starved:
             self.feed_starved()
+        self.log.tell()
 
     def forget(self, session: "NetSession") -> None:
         """The connection of `session` is gone."""

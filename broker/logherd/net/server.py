@@ -168,6 +168,7 @@ class Server:
         if self._timer is not None:  # 5. last, so that deadlines held until here
             self._timer.cancel()
             self._timer = None
+        self._hub.log.tell(ending=True)
 
     async def _send_away(self) -> None:
         """Tell clients to use another connection until no one had to be told for a moment.

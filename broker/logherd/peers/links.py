@@ -26,6 +26,7 @@ from logherd.peers.pieces import Asked
 from logherd.raft.messages import Doubtful
 from logherd.replication.messages import Append, CopyChunk, Envelope, HeartbeatAck, ReplicaId
 from logherd.telemetry.log import Log
+from logherd.telemetry.sparing import SparingLog
 
 __all__ = ["PeerLinks"]
 
@@ -111,6 +112,7 @@ class PeerLinks:
         self._told = _Told(on_envelopes, on_linked, on_hello, on_unlinked, on_asked)
         self._options = options or LinkOptions()
         self._log = log or Log("logherd.peers")
+        self._complaints = SparingLog(self._log, self._loop.time)
         self._linked: dict[ReplicaId, _Peer] = {}
         self._links: set[Link] = set()
         self._strangers: dict[str, str] = {}
@@ -226,7 +228,7 @@ class PeerLinks:
         if link.dialled is None and len(accepted) >= self._options.accepted_max:
             silent = [each for each in accepted if each.stage is not Stage.LINKED]
             if not silent:
-                self._log.warning("connection refused", remote=link.remote, reason="too many connections")
+                self._complaints.warning("connection refused", remote=link.remote, reason="too many connections")
                 return False
             min(silent, key=lambda each: each.clocks.opened).end("too many connections without a hello")
         self._links.add(link)
@@ -314,7 +316,7 @@ class PeerLinks:
             return
         if len(known) < _STRANGERS_MAX:
             known[key] = link.reason
-        self._log.warning(
+        self._complaints.warning(
             "peer does not link", peer=name or None, remote=link.remote, direction=direction, reason=link.reason
         )
 
@@ -340,6 +342,7 @@ class PeerLinks:
             if late * 1000 * _SWEEPS >= self._options.idle_ms:
                 link.forgive(late)
             link.sweep(now)
+        self._complaints.tell()
 
     def _view(self, peer: _Peer) -> PeerView:
         now, link, traffic = self._loop.time(), peer.dialled, peer.traffic

@@ -339,6 +339,19 @@ def test_hostile_input_ends_its_connection_with_one_line_that_says_why(data: byt
     assert not good_transport.closing
 
 
+def test_a_flood_of_garbage_writes_few_lines_and_then_how_many_more_there_were() -> None:
+    bench = Bench()
+    for port in range(1, 1001):
+        hostile, _ = bench.connect(port=port)
+        hostile.data_received(b"GET / HTTP/1.1\r\n\r\n")
+        hostile.connection_lost(None)
+    assert len(bench.lines.warnings) == 10
+    bench.sweep_after(60)
+    [(message, fields)] = bench.lines.warnings[10:]
+    assert message == "connection closed by us"
+    assert fields == {"reason": "not a remoting client", "left_out": 990, "seconds": 60}
+
+
 def test_frames_before_the_damage_are_answered() -> None:
     bench = Bench(answer_at_once=True)
     session, transport = bench.connect()

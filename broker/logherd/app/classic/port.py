@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol, cast
 from logherd.aiokit.tasks import TaskGuard
 from logherd.classic.slave_feed import CommittedLog, SlaveFeed, SlaveOptions, SlaveOutput
 from logherd.telemetry.log import Log
+from logherd.telemetry.sparing import SparingLog
 
 __all__ = ["ClassicPort", "Inquiry", "SlaveView"]
 
@@ -55,6 +56,7 @@ class ClassicPort:
         self.slaves: set[_Slave] = set()
         self._listener: asyncio.Server | None = None
         self.guard: TaskGuard | None = None
+        self.complaints = SparingLog(_log, lambda: now_ms() / 1000)
 
     async def open(self, listening: socket.socket, guard: TaskGuard) -> None:
         """Accept slaves on a socket that was bound, and take it over."""
@@ -88,6 +90,7 @@ class ClassicPort:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             self.committed()
+            self.complaints.tell()
 
 
 class _Slave(asyncio.Protocol):
@@ -109,7 +112,7 @@ class _Slave(asyncio.Protocol):
             self.end()
             return
         if guard is None or len(self._port.slaves) >= _SLAVES_MAX:
-            _log.warning("slave refused", remote=self._remote, reason="too many are connected")
+            self._port.complaints.warning("slave refused", remote=self._remote, reason="too many are connected")
             self.end()
             return
         self._port.slaves.add(self)
@@ -144,7 +147,7 @@ class _Slave(asyncio.Protocol):
         if output.data:
             transport.writelines(output.data)
         if output.refusal:
-            _log.warning("slave refused", remote=self._remote, reason=output.refusal)
+            self._port.complaints.warning("slave refused", remote=self._remote, reason=output.refusal)
             transport.close()
             asyncio.get_running_loop().call_later(_PARTING_SECONDS, self.end)
 

@@ -8,6 +8,7 @@ network, never for clients.
 
 import asyncio
 import socket
+import time
 from collections.abc import Mapping
 from typing import cast
 
@@ -16,6 +17,7 @@ from logherd.app.guarded.preamble import PreambleError, read_preamble
 from logherd.net.server import Server
 from logherd.settings.options import Endpoint, GuardianOptions
 from logherd.telemetry.log import Log
+from logherd.telemetry.sparing import SparingLog
 from logherd_guardian.child import GREETING
 
 __all__ = ["WAITING_MAX", "RelayPort", "open_relay"]
@@ -40,6 +42,7 @@ class RelayPort:
         self._seconds = seconds
         self._waiting: set[_Reception] = set()
         self._listener: asyncio.Server | None = None
+        self.complaints = SparingLog(_log, time.monotonic)
 
     async def open(self, listening: socket.socket) -> Endpoint:
         """Accept on a socket that was bound, and take it over."""
@@ -57,6 +60,7 @@ class RelayPort:
             self._listener = None
         for each in tuple(self._waiting):
             each.end()
+        self.complaints.tell(ending=True)
 
     # ---- called by receptions
 
@@ -136,7 +140,9 @@ class _Reception(asyncio.Protocol):
     def _refuse(self, reason: str, **detail: str) -> None:
         if self._transport is not None:
             host, port = _peer(self._transport)
-            _log.warning("relayed connection refused", remote=f"{host}:{port}", reason=reason, **detail)
+            self._port.complaints.warning(
+                "relayed connection refused", remote=f"{host}:{port}", reason=reason, **detail
+            )
         self.end()
 
     def _forget(self) -> None:

@@ -1,0 +1,68 @@
+"""Warnings that anybody on the network can cause, written so that they can neither fill a disk nor hide other lines."""
+
+from collections.abc import Callable
+
+from logherd.telemetry.log import FieldValue, Log
+
+__all__ = ["SparingLog"]
+
+_LINES_MAX = 10
+_SECONDS = 60.0
+_KINDS_MAX = 64
+_OTHERS = ("too many kinds of warnings", None)
+
+
+class _Window:
+    """What came of one kind since its first line, at `opened`."""
+
+    __slots__ = ("lines", "opened")
+
+    def __init__(self, opened: float) -> None:
+        self.opened = opened
+        self.lines = 0
+
+
+class SparingLog:
+    """At most ten lines of a kind within a minute of the first of them, then one that says how many more there were.
+
+    A kind is a message and its reason. 64 are kept apart; what is of more kinds within a minute is counted together.
+    `now` reads a monotonic clock in seconds. Writes at once, like its log.
+    """
+
+    __slots__ = ("_log", "_now", "_windows")
+
+    def __init__(self, log: Log, now: Callable[[], float]) -> None:
+        self._log = log
+        self._now = now
+        self._windows: dict[tuple[str, str | None], _Window] = {}
+
+    def warning(self, message: str, **fields: FieldValue) -> None:
+        """As `Log.warning`, or only counted. The field `reason` must have few values."""
+        self.tell()
+        kind = (message, str(fields["reason"]) if "reason" in fields else None)
+        if kind not in self._windows and len(self._windows) >= _KINDS_MAX:
+            kind = _OTHERS
+        window = self._windows.get(kind)
+        if window is None:
+            window = self._windows[kind] = _Window(self._now())
+        window.lines += 1
+        if window.lines <= _LINES_MAX:
+            self._log.warning(message, **fields)
+
+    def debug(self, message: str, **fields: FieldValue) -> None:
+        """As `Log.debug`."""
+        self._log.debug(message, **fields)
+
+    def tell(self, *, ending: bool = False) -> None:
+        """Say how many lines were left out of each minute that is over, and with `ending` of those that are not.
+
+        For who looks at its clocks now and then: otherwise it is said with the next warning.
+        """
+        now = self._now()
+        over = [kind for kind, window in self._windows.items() if ending or now - window.opened >= _SECONDS]
+        for message, reason in over:
+            window = self._windows.pop((message, reason))
+            if window.lines > _LINES_MAX:
+                more, seconds = window.lines - _LINES_MAX, round(now - window.opened)
+                told: dict[str, FieldValue] = {} if reason is None else {"reason": reason}
+                self._log.warning(message, **told, left_out=more, seconds=seconds)
