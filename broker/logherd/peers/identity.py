@@ -16,6 +16,7 @@ import msgspec
 from logherd.peers.errors import IdentityError
 from logherd.replication.messages import ReplicaId
 from logherd.store.files import Files
+from logherd.store.state_file import StateFileError, read_state
 from logherd.store.whole_file import replace_file
 
 __all__ = ["Identity", "IdentityFile", "keep_identity", "make_identity", "name_of", "open_identity"]
@@ -67,12 +68,12 @@ class Identity:
         return self.founders is not None and self.replica not in self.founders
 
 
-class _Founding(msgspec.Struct, frozen=True, kw_only=True):
+class _Founding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     founders: tuple[str, ...]
     reset: int
 
 
-class IdentityFile(msgspec.Struct, frozen=True, kw_only=True):
+class IdentityFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The file's content."""
 
     format: int
@@ -92,19 +93,14 @@ def open_identity(files: Files, directory: str, *, cluster: str, name: str, log_
     the file contradict each other, because one of them was lost; StoreFull, OSError.
     """
     path = f"{directory}/{FILE_NAME}"
-    size = files.size(path)
-    if size is None:
+    found = _read(files, path)
+    if found is None:
         if not log_empty:
             raise IdentityError(f"{path} is gone, but the log beside it holds promises: move the directory away")
         identity = Identity(cluster=cluster, replica=make_identity(name))
         keep_identity(files, directory, identity)
         return identity
     files.sync_dir(directory)  # a process may have died between its rename and this: what we say of it must last
-    file = files.open(path)
-    try:
-        found = _decode(path, file.read(0, size))
-    finally:
-        file.close()
     _check(path, found, cluster=cluster, name=name, log_empty=log_empty)
     return found
 
@@ -124,23 +120,21 @@ def keep_identity(files: Files, directory: str, identity: Identity) -> Identity:
     return identity
 
 
-def _decode(path: str, data: bytes) -> Identity:
+def _read(files: Files, path: str) -> Identity | None:
     try:
-        head = msgspec.json.decode(data)
-        number = head.get("format") if isinstance(head, dict) else None
-        if isinstance(number, int) and number > FORMAT:
-            raise IdentityError(f"{path} is of format {number}; this release knows {FORMAT}")
-        content = msgspec.convert(head, IdentityFile)
-        replica = ReplicaId(f"{content.name}.{content.incarnation}")
-        founding = content.founding
-        identity = Identity(cluster=content.cluster, replica=replica, founded=content.founded)
-        if founding is not None:
-            founders = tuple(ReplicaId(founder) for founder in founding.founders)
-            identity = replace(identity, founders=founders, reset=founding.reset)
-        for known in (replica, *(identity.founders or ())):
-            name_of(known)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise IdentityError(f"{path} is damaged: {error}") from error
+        content = read_state(files, path, IdentityFile, known=FORMAT)
+    except StateFileError as error:
+        raise IdentityError(str(error)) from error
+    if content is None:
+        return None
+    replica = ReplicaId(f"{content.name}.{content.incarnation}")
+    founding = content.founding
+    identity = Identity(cluster=content.cluster, replica=replica, founded=content.founded)
+    if founding is not None:
+        founders = tuple(ReplicaId(founder) for founder in founding.founders)
+        identity = replace(identity, founders=founders, reset=founding.reset)
+    for known in (replica, *(identity.founders or ())):
+        name_of(known)
     if identity.founded and identity.founders is None:
         raise IdentityError(f"{path} is damaged: founded, but by nobody")
     return identity

@@ -141,6 +141,18 @@ def test_a_later_format_is_refused_by_its_number() -> None:
         opened(disk)
 
 
+@pytest.mark.parametrize(("there", "field"), [(b'"format":1', b"promised"), (b'"reset":0', b"rebuilt")])
+def test_what_a_later_release_adds_is_refused_by_name(there: bytes, field: bytes) -> None:
+    """It would be gone with the next write."""
+    disk = new_disk()
+    keep_identity(disk, ROOT, Identity(cluster="c1", replica=replica("a"), founders=FOUNDERS))
+    changed = content(disk).replace(there, there + b',"' + field + b'":7')
+    put(disk, changed)
+    with pytest.raises(IdentityError, match=f"unknown field `{field.decode()}`"):
+        opened(disk, log_empty=False)
+    assert content(disk) == changed
+
+
 @pytest.mark.parametrize("power", [False, True])
 def test_whenever_it_stops_the_incarnation_is_the_one_that_was_seen(power: bool) -> None:
     for seed in range(60):

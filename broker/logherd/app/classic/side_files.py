@@ -14,6 +14,7 @@ import msgspec
 
 from logherd.kit.errors import LogHerdError
 from logherd.store.files import Files
+from logherd.store.state_file import StateFileError, read_state
 from logherd.store.whole_file import replace_file
 
 __all__ = ["FollowerFileError", "Marker", "Pulled", "SideFiles"]
@@ -27,7 +28,7 @@ class FollowerFileError(LogHerdError):
     """The directory is no follower's, or is one that something else was asked of."""
 
 
-class _Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class _Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     format: int = _FORMAT
 
 
@@ -106,17 +107,7 @@ class SideFiles:
             )
 
     def _read(self, name: str, kind: type[_KindT]) -> _KindT | None:
-        path = f"{self._directory}/{name}"
-        size = self._files.size(path)
-        if size is None:
-            return None
-        file = self._files.open(path)
         try:
-            found = msgspec.json.decode(file.read(0, size), type=kind)
-        except msgspec.DecodeError as error:
-            raise FollowerFileError(f"{path} is damaged: {error}") from error
-        finally:
-            file.close()
-        if found.format != _FORMAT:
-            raise FollowerFileError(f"{path} is of format {found.format}, this release knows {_FORMAT}")
-        return found
+            return read_state(self._files, f"{self._directory}/{name}", kind, known=_FORMAT)
+        except StateFileError as error:
+            raise FollowerFileError(str(error)) from error

@@ -18,7 +18,7 @@ __all__ = ["About", "RolesShape", "decode_about", "encode_about", "recorded_of",
 _log = Log("logherd.group")
 
 
-class _TableShape(msgspec.Struct, frozen=True, kw_only=True):
+class _TableShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     number: int
     leader: int
     synchronous: tuple[int, ...]
@@ -28,8 +28,9 @@ class _TableShape(msgspec.Struct, frozen=True, kw_only=True):
     forgiven: int
 
 
-class RolesShape(msgspec.Struct, frozen=True, kw_only=True):
-    """A table of roles and who holds everything, as files and messages have it."""
+class RolesShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of roles and who holds everything, as files and messages have it. Of one that is understood only in part
+    nothing is taken: it would be kept, and told on, without what a later release has put there."""
 
     table: _TableShape
     eligible: tuple[int, ...]

@@ -22,6 +22,7 @@ from logherd.kit.errors import LogHerdError
 from logherd.model.names import Epoch
 from logherd.replication.messages import ReplicaId
 from logherd.store.files import Files
+from logherd.store.state_file import StateFileError, read_state
 from logherd.store.whole_file import replace_file
 
 __all__ = ["ReplicaFile", "ReplicaFileError", "refuse_alone"]
@@ -34,7 +35,7 @@ class ReplicaFileError(LogHerdError):
     """The directory is another replica's, or its file cannot be believed."""
 
 
-class _Content(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class _Content(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     format: int
     group: str
     broker_id: int
@@ -79,7 +80,8 @@ class ReplicaFile:
         Raises: ReplicaFileError, StoreFull, OSError.
         """
         path = f"{directory}/{_NAME}"
-        if not ReplicaFile.is_there(files, directory):
+        content = _read(files, path)
+        if content is None:
             if not log_empty:
                 raise ReplicaFileError(
                     f"{path} is not there, but the log beside it has records: a broker alone, or another program, "
@@ -90,7 +92,6 @@ class ReplicaFile:
             made.keep(Promise())
             return made
         files.sync_dir(directory)
-        content = _read(files, path)
         if content.group != str(group):
             raise ReplicaFileError(f"{path} belongs to the group {content.group}, not to {group}")
         if content.broker_id != broker_id:
@@ -111,8 +112,8 @@ class ReplicaFile:
     def renew_at(files: Files, directory: str) -> None:
         """Make the replica of a closed store another one, see `renew`, whatever group it is of. Nothing if it is none.
         Blocks. Raises: ReplicaFileError, StoreFull, OSError."""
-        if ReplicaFile.is_there(files, directory):
-            content = _read(files, f"{directory}/{_NAME}")
+        content = _read(files, f"{directory}/{_NAME}")
+        if content is not None:
             renewed = msgspec.structs.replace(content, store_id=token_hex(16))
             replace_file(files, directory, _NAME, (msgspec.json.encode(renewed),))
 
@@ -177,19 +178,8 @@ def refuse_alone(files: Files, directory: str) -> None:
         )
 
 
-def _read(files: Files, path: str) -> _Content:
-    file = files.open(path)
+def _read(files: Files, path: str) -> _Content | None:
     try:
-        return _decode(path, file.read(0, file.size()))
-    finally:
-        file.close()
-
-
-def _decode(path: str, data: bytes) -> _Content:
-    try:
-        content = msgspec.json.decode(data, type=_Content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ReplicaFileError(f"{path} is damaged: {error}") from error
-    if content.format != _FORMAT:
-        raise ReplicaFileError(f"{path} is of format {content.format}; this release knows {_FORMAT}")
-    return content
+        return read_state(files, path, _Content, known=_FORMAT)
+    except StateFileError as error:
+        raise ReplicaFileError(str(error)) from error

@@ -13,6 +13,7 @@ from logherd.app.group.about import RolesShape, recorded_of, shape_of
 from logherd.app.group.replica_file import ReplicaFileError
 from logherd.group.table import Recorded
 from logherd.store.files import Files
+from logherd.store.state_file import StateFileError, read_state
 from logherd.store.whole_file import replace_file
 
 __all__ = ["RolesFile"]
@@ -21,7 +22,7 @@ _FORMAT = 1
 _NAME = "roles.json"
 
 
-class _Content(msgspec.Struct, frozen=True, kw_only=True):
+class _Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: int
     roles: RolesShape
     complete: str | None
@@ -45,22 +46,19 @@ class RolesFile:
         Blocks. Raises: ReplicaFileError, StoreFull, OSError.
         """
         path = f"{directory}/{_NAME}"
-        size = files.size(path)
-        if size is None:
+        try:
+            content = read_state(files, path, _Content, known=_FORMAT)
+        except StateFileError as error:
+            raise ReplicaFileError(str(error)) from error
+        if content is None:
             made = RolesFile(files, directory, store_id, first, None)
             made.record(first)
             return made
         files.sync_dir(directory)
-        file = files.open(path)
         try:
-            content = msgspec.json.decode(file.read(0, size), type=_Content)
             recorded = recorded_of(content.roles)
-        except ValueError as error:  # msgspec's errors are such, too
+        except ValueError as error:
             raise ReplicaFileError(f"{path} is damaged: {error}") from error
-        finally:
-            file.close()
-        if content.format != _FORMAT:
-            raise ReplicaFileError(f"{path} is of format {content.format}; this release knows {_FORMAT}")
         opened = RolesFile(files, directory, store_id, recorded, content.complete)
         if log_empty and recorded.table.number == first.table.number and recorded.table != first.table:
             opened.record(first)

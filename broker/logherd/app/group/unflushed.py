@@ -18,6 +18,7 @@ import msgspec
 from logherd.app.clock import boot_id
 from logherd.app.group.replica_file import ReplicaFileError
 from logherd.store.files import Files
+from logherd.store.state_file import StateFileError, read_state
 from logherd.store.whole_file import replace_file
 
 __all__ = ["Unflushed"]
@@ -77,19 +78,11 @@ def _forget(files: Files, directory: str) -> None:
 
 
 def _read(files: Files, path: str) -> str | None:
-    size = files.size(path)
-    if size is None:
-        return None
-    file = files.open(path)
     try:
-        content = msgspec.json.decode(file.read(0, size), type=_Content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ReplicaFileError(f"{path} is damaged: {error}") from error
-    finally:
-        file.close()
-    if content.format != _FORMAT:
-        raise ReplicaFileError(f"{path} is of format {content.format}; this release knows {_FORMAT}")
-    return content.cache
+        content = read_state(files, path, _Content, known=_FORMAT)
+    except StateFileError as error:
+        raise ReplicaFileError(str(error)) from error
+    return content.cache if content is not None else None
 
 
 def _flush_log(files: Files, directory: str) -> None:

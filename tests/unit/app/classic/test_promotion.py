@@ -136,9 +136,13 @@ def test_a_store_is_either_a_followers_or_a_brokers(tmp_path: Path) -> None:
         side.begin("c/g")
 
 
-@pytest.mark.parametrize("text", ['{"format":1', '{"format":2,"group":"c/g","state":"following"}'])
+@pytest.mark.parametrize(
+    "text",
+    ['{"format":1', '{"format":2,"group":"c/g","state":"following"}',
+     '{"format":1,"group":"c/g","state":"following","unheard":1}'],
+)  # fmt: skip
 def test_a_marker_that_cannot_be_believed_is_refused(tmp_path: Path, text: str) -> None:
     side = follower(tmp_path / "s")
     (tmp_path / "s" / "classic" / "follower.json").write_text(text)
-    with pytest.raises(FollowerFileError, match=r"damaged|format 2"):
+    with pytest.raises(FollowerFileError, match=r"is damaged: |is of format 2|unknown field `unheard`"):
         side.refuse()

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from logherd.aiokit.tasks import TaskGuard
-from logherd.app.group.about import About, RolesShape, shape_of
+from logherd.app.group.about import About, RolesShape, decode_about, encode_about, shape_of
 from logherd.app.group.by_roles import ByRoles, first_roles
+from logherd.app.group.replica_file import ReplicaFileError
 from logherd.app.group.roles_file import RolesFile
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Assigned, Registered
@@ -64,6 +65,30 @@ def test_the_configured_table_counts_for_the_first_start_only() -> None:
     assert changed is not None
     again = RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first_roles(changed), log_empty=False)
     assert (again.recorded, again.complete) == (mode.recorded, False)
+
+
+@pytest.mark.parametrize(("there", "field"), [(b'"format":1', b"promised"), (b'"number":1', b"witness")])
+def test_what_a_later_release_adds_to_the_file_is_refused_by_name(there: bytes, field: bytes) -> None:
+    """It would be gone with the next write."""
+    stand = Stand("static")
+    roles_of(stand)
+    path = f"{ROOT}/roles.json"
+    file = stand.disk.open(path)
+    changed = file.read(0, 1 << 20).replace(there, there + b',"' + field + b'":7')
+    stand.disk.unlink(path)
+    stand.disk.open(path, create=True).write(0, [changed])
+    with pytest.raises(ReplicaFileError, match=f"unknown field `{field.decode()}`"):
+        roles_of(stand)
+
+
+def test_of_a_table_that_is_understood_in_part_nothing_is_taken() -> None:
+    text = encode_about(
+        About(mode="static", address="b1:1", roles=shape_of(Recorded(Table(number=2, leader=BrokerId(3)), ())))
+    )
+    assert decode_about(text) is not None
+    assert decode_about(text.replace('"number":2', '"number":2,"witness":7')) is None
+    assert decode_about(text.replace('"eligible":[]', '"eligible":[],"witness":7')) is None
+    assert decode_about(text.replace('"mode":', '"unheard":7,"mode":')) is not None, "what is only told may be more"
 
 
 def test_a_later_table_is_kept_before_it_is_told_on() -> None:

@@ -114,6 +114,18 @@ def test_a_file_of_a_later_release_is_refused_by_its_format(tmp_path: Path) -> N
         open_file(tmp_path)
 
 
+def test_what_a_later_release_adds_is_refused_by_name(tmp_path: Path) -> None:
+    """It would be gone with the next write."""
+    open_file(tmp_path, empty=True)
+    path = tmp_path / "replica.json"
+    path.write_text(path.read_text().replace('"format":1', '"format":1,"promised":7'))
+    before = path.read_text()
+    for touch in (lambda: open_file(tmp_path), lambda: ReplicaFile.renew_at(OsFiles(), str(tmp_path))):
+        with pytest.raises(ReplicaFileError, match="unknown field `promised`"):
+            touch()
+    assert path.read_text() == before
+
+
 @pytest.mark.parametrize("text", ["", "{", '{"format":1}', '{"format":9,"group":"C/orders"}', "[]", "\xff"])
 def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "replica.json").write_text(text, encoding="latin-1")
