@@ -66,6 +66,11 @@ class NetSession(Channel):
         """Whether it is another broker's: `hand_over` was called."""
         return self._own_limits
 
+    def has_room(self, size: int) -> bool:
+        """Whether an answer of `size` bytes leaves half of what may lie unsent to others; the only one always may."""
+        unsent = self._outbox.size + self._traffic.unsent
+        return not unsent or unsent + size <= self._flow.unsent_bytes_max // 2
+
     def hand_over(self, handler: FrameHandler, flow: FlowLimits) -> None:
         """From the next slice of requests on this connection belongs to `handler` and has limits of its own.
 

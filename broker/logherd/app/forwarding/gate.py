@@ -20,6 +20,7 @@ from logherd.service.forwarding.effects import Answer, CloseLink, Effect, Execut
 from logherd.service.forwarding.errand import Errand, at_home, outgoing
 from logherd.service.forwarding.forwarder import Forwarder
 from logherd.service.forwarding.handling import HANDLING, Kind
+from logherd.service.forwarding.replies import unread
 from logherd.service.forwarding.roles import Following, Leadership, Leading, Role
 from logherd.service.forwarding.roster import Roster
 from logherd.service.identity import BrokerIdentity
@@ -279,9 +280,7 @@ class Gate:
             if type(effect) is Transmit:
                 self._transmit(effect)
             elif type(effect) is Relay:
-                answer = effect.answer
-                reply = Reply(answer.code, answer.ext, answer.body, remark=answer.remark)
-                _session(effect.errand).reply(Request(effect.errand.frame, None, 0), reply)
+                _relay(effect)
             elif type(effect) is Answer:
                 _session(effect.errand).reply(Request(effect.errand.frame, None, 0), effect.reply)
             elif type(effect) is Execute:
@@ -324,6 +323,17 @@ class Gate:
             effects = self._forwarder.unanswered(link, errand.number, written=written, why=why, now_ms=now_ms)
         self._carry_out(effects)
         self._settle()
+
+
+def _relay(effect: Relay) -> None:
+    """Give the leader's answer to the client. The leader looks at how fast its own clients read, and we read on for
+    others: what this one can ask for again must not pile up until its connection is given up."""
+    errand, answer = effect.errand, effect.answer
+    session, size = _session(errand), len(answer.body)
+    reply = Reply(answer.code, answer.ext, answer.body, remark=answer.remark)
+    if size and errand.handling.kind is Kind.PULL and not session.has_room(size):
+        reply = unread(size)
+    session.reply(Request(errand.frame, None, 0), reply)
 
 
 def _session(errand: Errand) -> NetSession:
