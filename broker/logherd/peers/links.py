@@ -316,9 +316,10 @@ class PeerLinks:
             return
         if len(known) < _STRANGERS_MAX:
             known[key] = link.reason
-        self._complaints.warning(
-            "peer does not link", peer=name or None, remote=link.remote, direction=direction, reason=link.reason
-        )
+        self._complaints.warning(  # a stranger chooses its name, and what the reason quotes
+            "peer does not link", "direction" if peer is None else "peer", peer=name or None, remote=link.remote,
+            direction=direction, reason=link.reason,
+        )  # fmt: skip
 
     def _make_accepted(self) -> Link:
         return Link(self, dialled=None)

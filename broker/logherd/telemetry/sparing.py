@@ -9,7 +9,7 @@ __all__ = ["SparingLog"]
 _LINES_MAX = 10
 _SECONDS = 60.0
 _KINDS_MAX = 64
-_OTHERS = ("too many kinds of warnings", None)
+_OTHERS = ("too many kinds of warnings", "", "")
 
 
 class _Window:
@@ -25,7 +25,8 @@ class _Window:
 class SparingLog:
     """At most ten lines of a kind within a minute of the first of them, then one that says how many more there were.
 
-    A kind is a message and its reason. 64 are kept apart; what is of more kinds within a minute is counted together.
+    A kind is a message and its reason, or another field of few values. 64 are kept apart; what is of more kinds within
+    a minute is counted together.
     `now` reads a monotonic clock in seconds. Writes at once, like its log.
     """
 
@@ -34,12 +35,12 @@ class SparingLog:
     def __init__(self, log: Log, now: Callable[[], float]) -> None:
         self._log = log
         self._now = now
-        self._windows: dict[tuple[str, str | None], _Window] = {}
+        self._windows: dict[tuple[str, str, str], _Window] = {}
 
-    def warning(self, message: str, **fields: FieldValue) -> None:
-        """As `Log.warning`, or only counted. The field `reason` must have few values."""
+    def warning(self, message: str, by: str = "reason", /, **fields: FieldValue) -> None:
+        """As `Log.warning`, or only counted, with those of the same value of the field `by`."""
         self.tell()
-        kind = (message, str(fields["reason"]) if "reason" in fields else None)
+        kind = (message, by, str(fields.get(by, "")))
         if kind not in self._windows and len(self._windows) >= _KINDS_MAX:
             kind = _OTHERS
         window = self._windows.get(kind)
@@ -60,9 +61,10 @@ class SparingLog:
         """
         now = self._now()
         over = [kind for kind, window in self._windows.items() if ending or now - window.opened >= _SECONDS]
-        for message, reason in over:
-            window = self._windows.pop((message, reason))
+        for kind in over:
+            window = self._windows.pop(kind)
             if window.lines > _LINES_MAX:
+                message, by, value = kind
+                told: dict[str, FieldValue] = {by: value} if value else {}
                 more, seconds = window.lines - _LINES_MAX, round(now - window.opened)
-                told: dict[str, FieldValue] = {} if reason is None else {"reason": reason}
                 self._log.warning(message, **told, left_out=more, seconds=seconds)
