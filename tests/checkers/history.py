@@ -33,20 +33,28 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One answered read of one queue: what it showed, in order, and the maximum it reported (None: no strong read)."""
+    """One answered read of one queue: what it showed, in order, and the maximum it reported (None: no strong read).
+
+    `start` is the offset from which it asked for messages, None if it asked for none.
+    """
 
     queue: Queue
     entries: tuple[tuple[int, str], ...]
     invoked: int
     returned: int
     max_offset: int | None = None
+    start: int | None = None
 
 
 @dataclass(slots=True)
 class History:
-    """A whole run. `final` is the drain of every queue after the last fault: (min offset, entries from there)."""
+    """A whole run. `final` is the drain of every queue after the last fault: (min offset, entries from there).
+
+    `deletes`: whether retention may have taken the beginning of a queue.
+    """
 
     sends: list[Send] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     final: dict[Queue, tuple[int, list[tuple[int, str]]]] = field(default_factory=dict)
     drained: bool = False
+    deletes: bool = False

@@ -1,7 +1,7 @@
-"""The checks of a log's history (H1 to H7): each is necessary for a linearizable log, together they are sufficient.
+"""The checks of a log's history (H1 to H8): each is necessary for a linearizable log, together they are sufficient.
 
 The server returns the order (the offset), so no search is needed: one sort and one sweep decide real-time order.
-A history without traffic or without a complete drain is unknown, which is as red as a violation.
+A history without a complete drain is unknown, one with too little in it void; both are as red as a violation.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from checkers.history import History, Outcome, Queue
 
 __all__ = ["Verdict", "Violation", "check_log"]
 
-_NEVER = 1 << 63
+_ALWAYS, _NEVER = -1, 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`valid`, `invalid` (with violations) or `unknown` (with the reason)."""
+    """`valid`, `invalid` (with violations), or `unknown` or `void` (with the reason)."""
 
     name: str
     violations: tuple[Violation, ...] = ()
@@ -32,13 +32,20 @@ class Verdict:
     checked: int = 0
 
 
-def check_log(history: History, *, ok_sends_min: int = 1) -> Verdict:
-    """Judge a whole history. `ok_sends_min` is the traffic floor below which nothing was shown."""
-    oks = sum(send.outcome is Outcome.OK for send in history.sends)
+def check_log(history: History, *, ok_sends_min: int = 1, reads_min: int = 0) -> Verdict:
+    """Judge a whole history. Nothing was shown by fewer than `ok_sends_min` acknowledged sends, or with fewer than
+    `reads_min` reads that showed messages, or as many that told a queue's end."""
     if not history.drained or not history.final:
         return Verdict("unknown", reason="the queues were not drained to their end")
-    if oks < ok_sends_min:
-        return Verdict("unknown", reason=f"{oks} acknowledged sends, at least {ok_sends_min} are needed")
+    oks = sum(send.outcome is Outcome.OK for send in history.sends)
+    shown = sum(bool(read.entries) for read in history.reads)
+    ends = sum(read.max_offset is not None for read in history.reads)
+    for count, least, what in (
+        (oks, ok_sends_min, "acknowledged sends"), (shown, reads_min, "reads with messages"),
+        (ends, reads_min, "reads of a queue's end"),
+    ):  # fmt: skip
+        if count < least:
+            return Verdict("void", reason=f"{count} {what}, at least {least} are needed", checked=oks)
     checks = (_one_value_per_offset, _one_offset_per_value, _no_lost_write, _no_phantom, _contiguous, _real_time_order)
     violations = tuple(violation for check in checks for violation in check(history))
     return Verdict("invalid" if violations else "valid", violations, checked=len(history.sends) + len(history.reads))
@@ -75,6 +82,9 @@ def _one_offset_per_value(history: History) -> Iterator[Violation]:
 
 def _no_lost_write(history: History) -> Iterator[Violation]:
     final = {queue: dict(entries) for queue, (_, entries) in history.final.items()}
+    for queue, (first, _) in history.final.items():
+        if first and not history.deletes:
+            yield Violation("H3", f"{queue} begins at offset {first}, and nothing may have been deleted")
     for send in history.sends:
         if send.outcome is not Outcome.OK or send.queue is None or send.offset is None:
             continue
@@ -104,6 +114,8 @@ def _no_phantom(history: History) -> Iterator[Violation]:
 
 def _contiguous(history: History) -> Iterator[Violation]:
     for read in history.reads:
+        if read.entries and read.start not in (None, read.entries[0][0]):
+            yield Violation("H5", f"a read of {read.queue} from offset {read.start} began at {read.entries[0][0]}")
         for (before, _), (after, _) in zip(read.entries, read.entries[1:], strict=False):
             if after != before + 1:
                 yield Violation("H5", f"a read of {read.queue} went from offset {before} to {after}")
@@ -126,6 +138,10 @@ def _real_time_order(history: History) -> Iterator[Violation]:
     for read in history.reads:
         if read.max_offset is not None:
             item = (2 * read.max_offset, read.invoked, read.returned, f"read of maximum {read.max_offset}")
+            items.setdefault(read.queue, []).append(item)
+        if read.entries:  # so many there were when it returned; whenever it began there may have been fewer
+            seen = read.entries[-1][0]
+            item = (2 * seen + 2, _ALWAYS, read.returned, f"read of offset {seen}")
             items.setdefault(read.queue, []).append(item)
     for queue, listed in items.items():
         yield from _sweep(queue, sorted(listed))

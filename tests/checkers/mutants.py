@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from checkers.history import History, Outcome
+from checkers.history import History, Outcome, Read
 from checkers.operations import Operation
 
 __all__ = ["controller_mutants", "log_mutants", "register_mutants"]
@@ -111,22 +111,31 @@ def register_mutants(
 
 
 def log_mutants(history: History, draw: random.Random) -> Iterator[tuple[str, History]]:
-    """An acknowledged message that is gone, one that changed, one from nowhere, a read of what is not there."""
+    """An acknowledged message that is gone, a beginning that is, a message that changed, one from nowhere, reads of
+    what is not there and from elsewhere than asked, and an end that falls. The name begins with the rule that must find
+    it."""
     queue, (first, entries) = draw.choice([(queue, final) for queue, final in history.final.items() if final[1]])
-    place = draw.randrange(len(entries))
+    place = draw.randrange(max(1, len(entries) - 1))
     offset, value = entries[place]
 
     def final(changed: list[tuple[int, str]]) -> History:
         return replace(history, final={**history.final, queue: (first, changed)})
 
-    yield "the last message is gone", final(entries[:-1]) if _acknowledged(history, entries[-1][1]) else final([])
-    yield "a message is gone", final(entries[:place] + entries[place + 1 :])
-    yield "a message has changed", final([*entries[:place], (offset, f"{value}0"), *entries[place + 1 :]])
-    yield "a message from nowhere", final([*entries, (entries[-1][0] + 1, "nobody's")])
-    reads = [each for each in history.reads if each.entries]
-    lost = draw.choice(reads)
-    seen = replace(lost, entries=((lost.entries[0][0], "foreign"), *lost.entries[1:]))
-    yield "a read of what is not there", replace(history, reads=[*history.reads, seen])
+    yield "H3 the last message is gone", final(entries[:-1]) if _acknowledged(history, entries[-1][1]) else final([])
+    if not history.deletes:
+        changed = {**history.final, queue: (entries[-1][0], entries[-1:])}
+        yield "H3 the beginning is gone", replace(history, final=changed)
+    yield "H5 a message is gone", final(entries[:place] + entries[place + 1 :])
+    yield "H4 a message has changed", final([*entries[:place], (offset, f"{value}?"), *entries[place + 1 :]])
+    yield "H4 a message from nowhere", final([*entries, (entries[-1][0] + 1, "nobody's")])
+    read = draw.choice([each for each in history.reads if each.entries])
+    at = read.entries[0][0]
+    for name, mutant in {
+        "H7 a read of what is not there": replace(read, entries=((at, "foreign"), *read.entries[1:])),
+        "H5 a read that skips": replace(read, start=at - 1),
+        "H6 an end that falls": Read(read.queue, (), read.returned + 1, read.returned + 2, at),
+    }.items():
+        yield name, replace(history, reads=[*history.reads, mutant])
 
 
 def _acknowledged(history: History, value: str) -> bool:
