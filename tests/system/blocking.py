@@ -7,7 +7,7 @@ import time
 from checkers.history import Outcome, Send
 from logherd.model.record import Record, decode_record
 from logherd.wire.codec import FrameReader, encode_frame
-from logherd.wire.codes import RequestCode
+from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 
 __all__ = ["BlockingClient", "NoAnswerError", "drain_queue"]
@@ -89,18 +89,17 @@ class BlockingClient:
         self, topic: str, queue_id: int, offset: int, *, group: str = "TOOLS_CONSUMER"
     ) -> list[tuple[int, str]]:  # fmt: skip
         """Queue offsets and bodies of the messages at `offset` and after, as many as one answer carries."""
-        records = self.records(topic, queue_id, offset, group=group)
-        return [(record.queue_offset, bytes(record.body).rstrip(b".").decode()) for record in records]
+        return _entries(self.records(topic, queue_id, offset, group=group))
+
+    def look(self, topic: str, queue_id: int, offset: int) -> tuple[list[tuple[int, str]], int | None]:
+        """The same, and the queue's end, which an answer with messages tells and one that there are none yet."""
+        answer = self.page(topic, queue_id, offset)
+        told = answer.code in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND)
+        return _entries(_records(answer)), int(answer.ext["maxOffset"]) if told else None
 
     def records(self, topic: str, queue_id: int, offset: int, *, group: str = "TOOLS_CONSUMER") -> list[Record]:
         """The same as records, whose checksums are verified."""
-        answer = self.page(topic, queue_id, offset, group=group)
-        records, at = [], 0
-        while at < len(answer.body):
-            record = decode_record(answer.body, at)
-            records.append(record)
-            at += record.size
-        return records
+        return _records(self.page(topic, queue_id, offset, group=group))
 
     def page(self, topic: str, queue_id: int, offset: int, *, group: str = "TOOLS_CONSUMER") -> Frame:
         """The answer itself, whatever it is. Raises NoAnswerError."""
@@ -118,6 +117,19 @@ class BlockingClient:
             "expressionType": "TAG",
         }
         return self.ask(RequestCode.PULL_MESSAGE, ext)
+
+
+def _records(answer: Frame) -> list[Record]:
+    records, at = [], 0
+    while at < len(answer.body):
+        record = decode_record(answer.body, at)
+        records.append(record)
+        at += record.size
+    return records
+
+
+def _entries(records: list[Record]) -> list[tuple[int, str]]:
+    return [(record.queue_offset, bytes(record.body).rstrip(b".").decode()) for record in records]
 
 
 def drain_queue(client: BlockingClient, topic: str, queue_id: int) -> tuple[int, list[tuple[int, str]]]:

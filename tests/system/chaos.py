@@ -3,7 +3,7 @@
     python -m system.chaos --seconds 3600 [--seed N] [--mode NAME] [--guarded]
 
 The seed of a chapter repeats its mode, rounds and targets, not the moments at which processes run. What failed stays in
-the directory that is printed. The exit code is 1 if a chapter failed.
+the directory that is printed. The exit code is 1 if a chapter failed, or none was begun.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _LOSES_UNFLUSHED = frozenset({"power cut of all brokers"})
 """With `flush: async` these may lose what was answered, so they are left out there."""
 _MODES = (CONTROLLER, RAFT, CONTROLLER, STATIC, CONTROLLER, STATIC_SOME, RAFT, STATIC_ALONE)
 """By the seed, in turn."""
-_INTERRUPTED = 130
+INTERRUPTED = 130
 
 
 def _plan(seed: int, *, without: frozenset[str]) -> list[str]:
@@ -92,9 +92,16 @@ def main() -> int:
         interrupted = True
         print(f"interrupted in chapter {seed}, which counts as neither")
     print(f"{seed - asked.seed - len(failed)} chapters passed, {len(failed)} failed {failed or ''}")
+    return exit_code(seed - asked.seed, failed=len(failed), interrupted=interrupted)
+
+
+def exit_code(chapters: int, *, failed: int, interrupted: bool) -> int:
+    """No chapter at all shows nothing, which is as red as a failure."""
     if failed:
         return 1
-    return _INTERRUPTED if interrupted else 0
+    if interrupted:
+        return INTERRUPTED
+    return 0 if chapters else 1
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
 """A chapter of chaos: one broker group, rounds of faults under load, and the judgement of all that was seen.
 
 What must hold whatever happened: every acknowledged message is where its answer said, as it was sent; offsets are
-dense; nothing is there that was not sent; what a reader has seen stays; committed consumer offsets are linearizable;
-each epoch has one leader; and all replicas hold the same bytes, which `logherd store verify` finds whole.
+dense; nothing is there that was not sent; what a reader has seen stays, and nobody is told of an end before it;
+committed consumer offsets are linearizable; each epoch has one leader; all replicas hold the same bytes, which `logherd
+store verify` finds whole; no process, controllers included, has written of a defect or holds more than at first.
 """
 
+import os
 import random
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +40,10 @@ __all__ = ["SHAPES", "chapter"]
 SHAPES: Mapping[str, Shape] = MappingProxyType(
     {**PROCESS_SHAPES, **CUT_SHAPES, **DISK_SHAPES, **STORM_SHAPES, **PRESSURE_SHAPES, **ROT_SHAPES}
 )
+READ = 20
+"""So many reads for each round must have shown messages, and so many have told a queue's end."""
+_LET_GO_SECONDS = 60.0
+_HELD_MORE = 8
 
 
 def chapter(
@@ -49,15 +57,19 @@ def chapter(
     program = build_judge()
     draw = random.Random(seed)
     with group_bench(directory, seed=seed, guarded=guarded, settings=settings, mode=mode) as bench:
+        before = _held(bench)
         with GroupLoad(bench.network) as load:
             load.wait_for(Outcome.OK, 4 * OFFSETS_MIN * QUEUES)
             with OffsetLoad(bench.network, directory) as offsets:
                 log = run_group_rounds(bench, load, SHAPES, plan)
         history = drained(bench.network, load.history())
+        store = (settings or {}).get("store")
+        history.deletes = isinstance(store, Mapping) and "retention" in store
         offsets.drain()
+        _judge_held(bench, before)
         _judge_replicas(bench)
         _judge_leaders(bench, plan)
-        assert bench.group.complaints() == []
+        assert [*bench.group.complaints(), *bench.controllers.complaints()] == []
         print(bench.group.marks())
     assert sum(log.done.values()) == len(plan)
     if mode.promotes and not {*PROMOTING}.isdisjoint(plan):
@@ -66,6 +78,34 @@ def chapter(
     print(f"whole again, seconds: longest {max(log.whole_seconds):.1f}")
     _judge_messages(history, draw, rounds=len(plan))
     _judge_offsets(program, offsets.history(), draw, rounds=len(plan))
+
+
+def _held(bench: GroupBench) -> dict[str, int]:
+    """By process, its sockets and threads. Those of log and index files come and go with what is stored."""
+    pids = {name: node.broker_pid for name, node in bench.group.brokers.items()}
+    pids |= {name: node.pid for name, node in bench.controllers.nodes.items()}
+    return {name: _sockets(pid) + len(os.listdir(f"/proc/{pid}/task")) for name, pid in pids.items()}
+
+
+def _sockets(pid: int) -> int:
+    count = 0
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            count += str(each.readlink()).startswith("socket:")
+    return count
+
+
+def _judge_held(bench: GroupBench, before: Mapping[str, int]) -> None:
+    """Now that the clients are gone nobody keeps more than at first, whatever broke in between."""
+    bench.group.agree()
+    deadline = time.monotonic() + _LET_GO_SECONDS
+    while True:
+        kept = _held(bench)
+        if all(kept[name] <= before[name] + _HELD_MORE for name in before):
+            print(f"sockets and threads {before}, after all faults {kept}")
+            return
+        assert time.monotonic() < deadline, f"sockets and threads at first {before}, after all faults {kept}"
+        time.sleep(1)
 
 
 def _judge_replicas(bench: GroupBench) -> None:
@@ -90,7 +130,7 @@ def _judge_messages(history: History, draw: random.Random, *, rounds: int) -> No
     """The log as clients saw it; and it would not be valid if one thing in it had been another."""
     print(dict(Counter(send.outcome.value for send in history.sends)), f"sends, {len(history.reads)} reads")
     floor = rounds * GOES_ON
-    verdict = check_log(history, ok_sends_min=floor)
+    verdict = check_log(history, ok_sends_min=floor, reads_min=rounds * READ)
     assert verdict.name == "valid", verdict
     for name, mutant in log_mutants(history, draw):
         assert check_log(mutant, ok_sends_min=floor).name == "invalid", name

@@ -1,11 +1,11 @@
-"""Cuts in the network of a group: between brokers, from controllers, from everybody, one way, and a lossy network."""
+"""Cuts in the network of a group: between brokers, from controllers, from everybody, one way; lossy and slow ones."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 
 from system.broker_groups import BROKERS, PEER_PORT
 from system.controllers import CLIENTS, NODES
-from system.faults import Block, Partition, both_ways, cut, prove_within
+from system.faults import Block, Partition, Slow, both_ways, cut, prove_within
 from system.group_rounds import Round, Shape, apply
 
 __all__ = ["CUT_SHAPES"]
@@ -108,6 +108,36 @@ def _wake_alone(r: Round) -> None:
     apply(meanwhile, apart)
 
 
+def _leader_with_follower(r: Round) -> None:
+    """Those two hear each other and all clients; whoever the controllers may choose is on the other side."""
+    rest = next(name for name in r.followers if name != r.follower)
+    blocks = [block for name in (r.leader, r.follower) for block in cut(name, [rest, *NODES])]
+
+    def meanwhile() -> None:
+        if r.bench.mode.led_by_controllers:
+            prove_within(20, f"{r.leader} leads no more", lambda: r.group.ask(r.leader).get("leads") is False)
+        r.hold(1.0, 4.0)
+
+    apply(meanwhile, _partition(r, f"{r.leader} and {r.follower} apart from the rest", blocks))
+
+
+def _clients_with_old_leader(r: Round) -> None:
+    """All that clients reach is a leader whom nobody else hears: they must not be told that it still is one."""
+    blocks = [*cut(r.leader, [*r.followers, *NODES]), *cut(CLIENTS, r.followers)]
+
+    def meanwhile() -> None:
+        if not r.bench.mode.static:
+            r.group.leader(among=r.followers, seconds=180)
+            prove_within(20, f"{r.leader} leads no more", lambda: r.group.ask(r.leader).get("leads") is False)
+        r.hold(1.0, 3.0)
+
+    apply(meanwhile, _partition(r, f"clients reach only {r.leader}, which is alone", blocks))
+
+
+def _narrow_leader(r: Round) -> None:
+    apply(lambda: r.hold(3.0, 6.0), Slow(r.bench.network, r.leader, kilobits=256))
+
+
 CUT_SHAPES: Mapping[str, Shape] = {
     "cut leader from followers": _cutting(_leader_from_followers, MOVES),
     "cut leader from controllers": _cutting(
@@ -124,4 +154,7 @@ CUT_SHAPES: Mapping[str, Shape] = {
     "brokers apart from each other": _cutting(_all_apart, EITHER),
     "a tenth of all packets lost": _cutting(_lossy, EITHER),
     "leader sleeps and wakes up alone": _wake_alone,
+    "leader and a follower apart from the rest": _leader_with_follower,
+    "clients reach only the old leader": _clients_with_old_leader,
+    "leader has a narrow link": _narrow_leader,
 }

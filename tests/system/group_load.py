@@ -112,20 +112,21 @@ class _Reader(_Worker):
 
     def work(self, client: BlockingClient) -> None:
         queue_id = self.draw.randrange(QUEUES)
+        start = None if self.draw.random() < 0.2 else self._next[queue_id]
         invoked = time.monotonic_ns()
         try:
-            if self.draw.random() < 0.2:
+            if start is None:
                 end: int | None = client.offset(RequestCode.GET_MAX_OFFSET, TOPIC, queue_id)
                 entries: list[tuple[int, str]] = []
             else:
-                end, entries = None, client.pull(TOPIC, queue_id, self._next[queue_id])
+                entries, end = client.look(TOPIC, queue_id, start)
         except NoAnswerError:
             self.client.turn()
             return
-        self.reads.append(Read((TOPIC, queue_id), tuple(entries), invoked, time.monotonic_ns(), end))
+        self.reads.append(Read((TOPIC, queue_id), tuple(entries), invoked, time.monotonic_ns(), end, start))
         if entries:
             self._next[queue_id] = entries[-1][0] + 1
-        elif end is None and self.draw.random() < 0.1:
+        elif start is not None and self.draw.random() < 0.1:
             self._skip_deleted(client, queue_id)
         if self.draw.random() < 0.01:
             self._next[queue_id] = self.draw.randrange(self._next[queue_id] + 1)
@@ -201,6 +202,17 @@ class GroupLoad:
             if time.monotonic() > looked + 1.0:
                 meanwhile()
                 looked = time.monotonic()
+
+    def wait_for_queues(self, *, seconds: float = 180.0) -> None:
+        """Wait until in every queue a send that begins from now on was acknowledged, and a read answered (H13)."""
+        since, deadline = time.monotonic_ns(), time.monotonic() + seconds
+        while True:
+            sends = {send.queue for send in self.sends if send.outcome is Outcome.OK and send.invoked >= since}
+            reads = {read.queue for read in self.reads if read.max_offset is not None and read.invoked >= since}
+            if len(sends & reads) == QUEUES:
+                return
+            assert time.monotonic() < deadline, f"of {QUEUES} queues only {sends} take messages, only {reads} give any"
+            time.sleep(0.05)
 
     def history(self) -> History:
         """Everything but the final content."""

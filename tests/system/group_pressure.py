@@ -12,10 +12,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from logherd.wire.codes import RequestCode
+from system.blocking import BlockingClient, NoAnswerError
 from system.broker_groups import BROKER_PORT
 from system.controllers import CLIENTS
 from system.disks import LoopDisk
 from system.faults import prove_within
+from system.group_load import TOPIC
 from system.group_rounds import Round, Shape, apply
 from system.netns import Network
 
@@ -141,7 +144,27 @@ class _FewDescriptors:
             resource.prlimit(self._pid, resource.RLIMIT_NOFILE, self._before)
 
     def prove_healed(self) -> None:
-        assert all(each.fileno() == -1 for each in self._strangers)
+        """The limit is what it was, and a stranger is let in, unless the process has ended and the limit with it."""
+        if not Path(f"/proc/{self._pid}").exists():
+            return
+        assert resource.prlimit(self._pid, resource.RLIMIT_NOFILE) == self._before, f"{self.name} goes on"
+        prove_within(15, f"{self.name}, ended", self._lets_in)
+
+    def _lets_in(self) -> bool:
+        """Whether who connects now is answered."""
+        address = self._network.address(self._whose)
+        try:
+            made = self._network.doorway(CLIENTS).connect(address, BROKER_PORT, seconds=1)
+            client = BlockingClient(BROKER_PORT, made=made)
+        except OSError:
+            return False
+        try:
+            client.offset(RequestCode.GET_MIN_OFFSET, TOPIC, 0)
+        except NoAnswerError:
+            return False
+        finally:
+            client.close()
+        return True
 
 
 def _ended(stranger: socket.socket) -> bool:

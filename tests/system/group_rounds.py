@@ -140,6 +140,7 @@ def run_group_rounds(
         shapes[shape](Round(bench, load, leader, bench.draw.choice(bench.others(leader)), operator))
         mended = time.monotonic()
         load.wait_for(Outcome.OK, GOES_ON)
+        load.wait_for_queues()
         after = bench.group.agree()
         whole = time.monotonic()
         log.done[shape] = log.done.get(shape, 0) + 1

@@ -12,6 +12,7 @@ import pytest
 
 from checkers.history import Outcome
 from system.broker_groups import group_bench
+from system.chaos import INTERRUPTED, exit_code
 from system.group_chaos import SHAPES, chapter
 from system.group_cuts import CUT_SHAPES
 from system.group_disks import DISK_SHAPES
@@ -38,6 +39,13 @@ CHAPTERS = {
     "processes": PROCESS_SHAPES, "network": CUT_SHAPES, "disks": {**DISK_SHAPES, **STORM_SHAPES},
     "pressure": PRESSURE_SHAPES, "rot": ROT_SHAPES,
 }  # fmt: skip
+
+
+def test_chaos_without_a_chapter_is_red() -> None:
+    assert exit_code(3, failed=0, interrupted=False) == 0
+    assert exit_code(0, failed=0, interrupted=False) == 1
+    assert exit_code(3, failed=1, interrupted=True) == 1
+    assert exit_code(3, failed=0, interrupted=True) == INTERRUPTED
 
 
 def test_the_chapters_have_every_kind_of_fault() -> None:
