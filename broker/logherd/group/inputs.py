@@ -119,9 +119,13 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """`static` mode: this is the latest table of roles that is known, be it from the configuration or recorded."""
+    """`static` mode: this is the latest table of roles that is known, be it from the configuration or recorded.
+
+    `waits`: if it names this broker, that leads only when it is said once more.
+    """
 
     table: Table
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,8 @@ class StaticCore(Grounded):
         self._table: Table | None = None
         self._unfit: Table | None = None
         """The table that this process shall not lead: it lacks what was committed under it."""
+        self._waits = False
+        """Whether this process shall not lead by its table yet."""
         self._role: StaticFollows | StaticLeader = StaticFollows(self._ground, None)
         self._reached = ORIGIN
         """The latest that others have said to be committed, while this replica did not lead."""
@@ -197,7 +199,9 @@ class StaticCore(Grounded):
         """Become the leader that the table names, with a log that holds what it must."""
         ground, table = self._ground, self._table
         me = ground.me
-        if table is None or table.leader != me.broker_id or me.registration == 0 or table == self._unfit:
+        if table is None or table.leader != me.broker_id or me.registration == 0:
+            return
+        if self._waits or table == self._unfit:
             return
         if table_number(ground.epoch) > table.number or not ground.may_begin or ground.departure.planned:
             return
@@ -265,6 +269,7 @@ class StaticCore(Grounded):
             case Registered():
                 self._on_registered(event.registration)
             case Assigned():
+                self._waits = event.waits
                 self._on_assigned(event.table)
             case Health():
                 ground.health = event

@@ -274,6 +274,21 @@ def test_who_does_not_hold_what_the_operator_saw_does_not_lead() -> None:
     assert any("lacks" in each.reason for each in ring.nodes[2].heard(Strange))  # type: ignore[attr-defined]
 
 
+def test_who_waits_to_be_told_again_refuses_former_leaders_and_does_not_lead() -> None:
+    ring = StaticRing(ASYNC)
+    old = ring.until_served()
+    table = Table(number=2, leader=B2, forgiven=2)
+    node = ring.nodes[2]
+    node.feed(Assigned(table, waits=True))
+    old.append()
+    ring.run(8_000)
+    assert not node.heard(Leading)
+    assert node.log.end < old.log.end
+    node.feed(Assigned(table))
+    ring.assign(table)
+    assert ring.until_served(by=2) is node
+
+
 def test_who_surely_lacks_what_the_operator_saw_does_not_lead_also_below_what_it_has_kept() -> None:
     """There is no place left to compare, but epochs never fall along a log."""
     ring = StaticRing(ASYNC)

@@ -128,9 +128,8 @@ class ByRoles:
         self._host = host
         host.step(Registered(self._registration))
         table = self.recorded.table
-        alone = table.copies == 1 and not self.seat.trusted
-        if table.leader == self.seat.broker_id and (self._empty or alone):
-            self._first = FirstTable(self._others, until=boot_ms() + self.machine.ground.options.bound_ms)
+        if self._alone or (self._empty and table.leader == self.seat.broker_id):
+            self._first = self._first_table()
             self._begin()
         else:
             host.step(Assigned(table))
@@ -140,6 +139,16 @@ class ByRoles:
     def _empty(self) -> bool:
         """Whether nothing was ever stored here, so that any table is as good as the settings'."""
         return self._log.end == 0
+
+    @property
+    def _alone(self) -> bool:
+        """Whether this broker would lead without being told before it acknowledges anything what its store may lack."""
+        table = self.recorded.table
+        unsure = self._empty or not self.seat.trusted
+        return table.leader == self.seat.broker_id and table.copies == 1 and unsure
+
+    def _first_table(self) -> FirstTable:
+        return FirstTable(self._others, until=boot_ms() + self.machine.ground.options.bound_ms)
 
     def _begin(self) -> None:
         """Lead, once nothing speaks against it."""
@@ -183,18 +192,18 @@ class ByRoles:
         except InvariantError as error:
             raise PromotionRefusedError(f"these roles do not fit together: {error}") from error
 
-    def enforce(self, recorded: Recorded) -> None:
-        """Another table, of a higher number, is in force: it is kept before anything is done about it. Blocks for a
-        flush. Raises: StoreFull, OSError."""
+    def enforce(self, recorded: Recorded, *, told: bool = False) -> None:
+        """Another table is in force: it is kept before anything is done about it. `told`: another replica says so, and
+        may lack as much as this one. Blocks for a flush. Raises: StoreFull, OSError."""
         self._roles.record(recorded)
         table = recorded.table
         _log.info(
             "roles", table=table.number, leader=table.leader, synchronous=",".join(map(str, table.synchronous)) or None,
             copies=table.copies, loss_accepted=table.forgiven == table.number or None,
         )  # fmt: skip
-        self._first = None
+        self._first = self._first_table() if told and self._alone else None
         if self._host is not None:
-            self._host.step(Assigned(table))
+            self._host.step(Assigned(table, waits=self._first is not None))
             self._host.announce()
 
     # ---- what others say and are told --------------------------------------------------------------------------------
@@ -236,10 +245,10 @@ class ByRoles:
         if self._first is not None:
             self._first.heard(broker_id, agrees=theirs.table == ours.table)
         if theirs.table.number > ours.table.number:
-            self.enforce(theirs)
+            self.enforce(theirs, told=True)
         elif theirs.table.number == ours.table.number and theirs.table != ours.table:
             if begun and self._empty:
-                self.enforce(theirs)
+                self.enforce(theirs, told=True)
                 return
             _log.error("two tables of one number", ours=str(ours.table), theirs=str(theirs.table), replica=broker_id)
         elif theirs.table == ours.table and broker_id == ours.table.leader and theirs.eligible != ours.eligible:

@@ -133,6 +133,50 @@ def test_who_has_nothing_takes_the_first_table_of_a_group_that_has_begun(
     assert assigned(stand)[-1] == theirs.table
 
 
+@pytest.mark.parametrize("theirs", [
+    found(Table(number=1, leader=BrokerId(2))), found(Table(number=2, leader=BrokerId(2))),
+])  # fmt: skip
+def test_who_has_nothing_and_hears_that_it_leads_alone_hears_all_others_first(clock: Clock, theirs: Recorded) -> None:
+    """Its disk is new, and the settings, or a promotion, have made somebody else of it. Whoever told it may lack as much
+    as it does; but leaders of before are refused at once."""
+    stand = Stand("static")
+    mode = started(stand, FOLLOWS)
+    told(stand, mode, 1, theirs, begun=True)
+    greeted(mode, 1)
+    assert stand.steps[-1] == Assigned(theirs.table, waits=True)
+    greeted(mode, 3)
+    assert stand.steps[-1] == Assigned(theirs.table)
+
+
+def test_who_hears_that_it_leads_waits_for_the_silent_only_so_long(clock: Clock) -> None:
+    stand = Stand("static")
+    mode = started(stand, FOLLOWS)
+    clock.now += PATIENCE_MS
+    told(stand, mode, 1, found(Table(number=2, leader=BrokerId(2))))
+    clock.now += PATIENCE_MS - 1
+    mode.tick()
+    assert stand.steps[-1] == Assigned(mode.recorded.table, waits=True)
+    clock.now += 1
+    mode.tick()
+    assert stand.steps[-1] == Assigned(mode.recorded.table)
+
+
+def test_who_waits_for_copies_needs_to_hear_nobody_before(clock: Clock) -> None:
+    stand = Stand("static")
+    mode = started(stand, FOLLOWS)
+    theirs = found(Table(number=2, leader=BrokerId(2), synchronous=(BrokerId(3),), copies=2))
+    told(stand, mode, 1, theirs)
+    assert stand.steps[-1] == Assigned(theirs.table)
+
+
+def test_an_order_to_lead_waits_for_nobody(clock: Clock) -> None:
+    """It says what may be lost."""
+    stand = Stand("static")
+    mode = started(stand, FOLLOWS)
+    mode.enforce(found(Table(number=2, leader=BrokerId(2))))
+    assert stand.steps[-1] == Assigned(mode.recorded.table)
+
+
 def test_of_two_that_have_nothing_and_differ_neither_leads_until_they_agree(clock: Clock) -> None:
     stand = Stand("static")
     mode = started(stand)
