@@ -58,6 +58,12 @@ def test_b01_answering_before_the_flush_is_caught(monkeypatch):
     caught_by(*LOST)
 
 
+def test_b06_restoring_the_end_of_a_queue_too_low_is_caught(monkeypatch):
+    start_at = QueueLog.start_at
+    monkeypatch.setattr(QueueLog, "start_at", lambda self, first, end: start_at(self, first, max(first, end - 1)))
+    caught_by(*LOST)
+
+
 def test_b07_going_on_after_a_failed_flush_is_caught(monkeypatch):
     flush_log = LogWriter._flush_log
 
