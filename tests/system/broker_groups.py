@@ -25,6 +25,7 @@ from system.guardians import is_alive
 from system.netns import Network
 from system.nodes import SAYS_NOTHING, NodeProcess, NotSettled, Quorum, python_command
 from system.replica_orders import token_file
+from system.wall_clocks import WallClock
 
 __all__ = [
     "ADMIN_PORT", "BROKERS", "BROKER_PORT", "GROUP", "PEER_PORT", "BrokerGroup", "BrokerNode", "GroupBench",
@@ -252,6 +253,8 @@ class GroupBench:
     mode: GroupMode
     token: Path
     """The secret that orders to brokers bring."""
+    clocks: Mapping[str, WallClock]
+    """Of brokers and controllers."""
     draw: random.Random = field(default_factory=lambda: random.Random(5))
 
     def others(self, name: str) -> list[str]:
@@ -276,6 +279,9 @@ def group_bench(
             (directory / node).mkdir(parents=True)
             disks[node] = stack.enter_context(LoopDisk(directory / node, size_mib=DISK_MIB))
         members = [controller(network, node, directory / node) for node in NODES]
+        clocks = {node: WallClock(directory / f"{node}.clock") for node in (*NODES, *BROKERS)}
+        for member in members:
+            member.under = clocks[member.name].under
         controllers = stack.enter_context(Quorum(members, status_of(network), every_seconds=0.25))
         nodes = [
             BrokerNode(
@@ -283,6 +289,8 @@ def group_bench(
             )
             for node in BROKERS
         ]
+        for each in nodes:
+            each.under = clocks[each.name].under
         group = stack.enter_context(BrokerGroup(network, nodes, mode))
         group.agree()
-        yield GroupBench(network, controllers, group, disks, mode, token, random.Random(seed))
+        yield GroupBench(network, controllers, group, disks, mode, token, clocks, random.Random(seed))

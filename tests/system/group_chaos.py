@@ -23,6 +23,7 @@ from checkers.log_checks import check_log
 from checkers.mutants import log_mutants, register_mutants
 from checkers.operations import Operation
 from system.broker_groups import GroupBench, group_bench
+from system.group_clocks import CLOCK_SHAPES
 from system.group_cuts import CUT_SHAPES
 from system.group_disks import DISK_SHAPES
 from system.group_judges import compare_replicas, settle_positions, verified
@@ -38,7 +39,7 @@ from system.group_storms import STORM_SHAPES
 __all__ = ["SHAPES", "chapter"]
 
 SHAPES: Mapping[str, Shape] = MappingProxyType(
-    {**PROCESS_SHAPES, **CUT_SHAPES, **DISK_SHAPES, **STORM_SHAPES, **PRESSURE_SHAPES, **ROT_SHAPES}
+    {**PROCESS_SHAPES, **CLOCK_SHAPES, **CUT_SHAPES, **DISK_SHAPES, **STORM_SHAPES, **PRESSURE_SHAPES, **ROT_SHAPES}
 )
 READ = 20
 """So many reads for each round must have shown messages, and so many have told a queue's end."""

@@ -1,8 +1,12 @@
-"""What can happen to disks of a group: power cuts, failing writes and flushes, no room left."""
+"""What can happen to disks of a group: power cuts, failing writes and flushes, older copies, no room left."""
 
+import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from checkers.history import Outcome
+from logherd.store.files_os import OsFiles
+from logherd.store.mending import replica_checkpoint
 from system.broker_groups import BROKERS, GroupBench
 from system.disks import MIB, LoopDisk
 from system.faults import UnprovedFault, prove_within
@@ -118,6 +122,35 @@ def _failing_follower(r: Round) -> None:
     _failing(r, r.follower)
 
 
+def _older_copy(r: Round) -> None:
+    """All machines go down, and a follower's comes back first, with its disk as it was a hundred messages ago: it has
+    acknowledged what it has not. Nobody leads before somebody is there who has everything (P22, R11)."""
+    node, rest = r.group.brokers[r.follower], next(name for name in r.followers if name != r.follower)
+    copy = node.data.with_name("older")
+    node.kill()
+    shutil.copytree(node.data, copy)
+    node.start()
+    r.group.agree()
+    r.goes_on()
+    for each in r.group.nodes.values():
+        each.kill()
+    if _committed(copy) >= _committed(node.data):
+        raise UnprovedFault(f"the older disk of {r.follower} lacks nothing")
+    shutil.rmtree(node.data)
+    copy.rename(node.data)
+    node.start()
+    r.hold(4.0, 5.0)  # longer than a lease
+    assert r.group.ask(r.follower).get("leads") is False, f"{r.follower} leads without what it has acknowledged"
+    r.group.nodes[rest].start()
+    if r.bench.mode.led_by_controllers:
+        assert r.group.leader(among=r.followers, seconds=180) == rest
+    r.group.nodes[r.leader].start()
+
+
+def _committed(data: Path) -> int:
+    return replica_checkpoint(OsFiles(), str(data)).committed or 0
+
+
 class _Full:
     """No room on a disk but the store's reserve."""
 
@@ -168,6 +201,7 @@ DISK_SHAPES: Mapping[str, Shape] = {
     "power moves the group": _power_moves_the_group,
     "disk of the leader fails": _failing_leader,
     "disk of a follower fails": _failing_follower,
+    "disk of a follower is an older copy": _older_copy,
     "disk of the leader is full": _full_leader,
     "disk of a follower is full": _full_follower,
 }

@@ -49,7 +49,10 @@ class GroupMode:
 
 
 CONTROLLER = GroupMode("controller", {"mode": "controller"})
-RAFT = GroupMode("raft", {"mode": "raft", "controllers": []})
+RAFT = GroupMode(
+    "raft", {"mode": "raft", "controllers": []},
+    without={"disk of a follower is an older copy": "it has forgotten votes and copies, which nobody else keeps"},
+)  # fmt: skip
 STATIC = GroupMode(
     "static", {"mode": "static", "static": {"leader": 1, "synchronous": [2]}},
     promotes=True, hands_over=False,

@@ -36,13 +36,16 @@ class NodeProcess:
         self._ready = directory / f"{name}.ready"
         self._enter = network.enter(name)
         self._command = tuple(command)
+        self.under: tuple[str, ...] = ()
+        """What the command is started by, and which then becomes the command."""
         self.process: subprocess.Popen[bytes] | None = None
 
     def launch(self) -> None:
         """Start it. The kernel ends it when the test's process dies; main thread only, for that reason."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._ready.unlink(missing_ok=True)
-        command = [*self._enter, "setpriv", "--pdeathsig", "KILL", *self._command, "--ready-file", str(self._ready)]
+        setting = [*self._enter, "setpriv", "--pdeathsig", "KILL", *self.under]
+        command = [*setting, *self._command, "--ready-file", str(self._ready)]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 

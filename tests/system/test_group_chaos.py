@@ -14,6 +14,7 @@ from checkers.history import Outcome
 from system.broker_groups import group_bench
 from system.chaos import INTERRUPTED, exit_code
 from system.group_chaos import SHAPES, chapter
+from system.group_clocks import CLOCK_SHAPES
 from system.group_cuts import CUT_SHAPES
 from system.group_disks import DISK_SHAPES
 from system.group_load import GroupLoad, drained
@@ -36,7 +37,7 @@ SEED = 5
 _UNFLUSHED_SECONDS_MAX = 2.0
 """With `flush: async` and its default, nothing stays in memory only for as long as this."""
 CHAPTERS = {
-    "processes": PROCESS_SHAPES, "network": CUT_SHAPES, "disks": {**DISK_SHAPES, **STORM_SHAPES},
+    "processes": {**PROCESS_SHAPES, **CLOCK_SHAPES}, "network": CUT_SHAPES, "disks": {**DISK_SHAPES, **STORM_SHAPES},
     "pressure": PRESSURE_SHAPES, "rot": ROT_SHAPES,
 }  # fmt: skip
 
