@@ -242,8 +242,8 @@ class ByRoles:
 
     def _compare(self, broker_id: BrokerId, theirs: Recorded, *, begun: bool) -> None:
         ours = self.recorded
-        if self._first is not None:
-            self._first.heard(broker_id, agrees=theirs.table == ours.table)
+        if self._first is not None:  # an earlier table is no other one: whoever knows that takes ours, and may be gone
+            self._first.heard(broker_id, agrees=theirs.table.number < ours.table.number or theirs.table == ours.table)
         if theirs.table.number > ours.table.number:
             self.enforce(theirs, told=True)
         elif theirs.table.number == ours.table.number and theirs.table != ours.table:

@@ -137,7 +137,7 @@ def test_who_has_nothing_takes_the_first_table_of_a_group_that_has_begun(
     found(Table(number=1, leader=BrokerId(2))), found(Table(number=2, leader=BrokerId(2))),
 ])  # fmt: skip
 def test_who_has_nothing_and_hears_that_it_leads_alone_hears_all_others_first(clock: Clock, theirs: Recorded) -> None:
-    """Its disk is new, and the settings, or a promotion, have made somebody else of it. Whoever told it may lack as much
+    """Its disk is new, and its settings say that it follows. Whoever told it may lack as much
     as it does; but leaders of before are refused at once."""
     stand = Stand("static")
     mode = started(stand, FOLLOWS)
@@ -207,6 +207,20 @@ def test_whose_machine_went_down_before_all_was_flushed_hears_the_others_if_it_w
     for other in (1, 3):
         greeted(mode, other)
     assert assigned(stand) == [mode.recorded.table]
+
+
+def test_nobody_is_waited_for_who_knows_an_earlier_table_and_is_gone(clock: Clock) -> None:
+    """It would have taken the later one, but died before it could say so."""
+    stand = Stand("static")
+    append(stand.store)
+    flush(stand.store)
+    opened(stand, LEADS).record(found(Table(number=2, leader=BrokerId(2))))
+    mode = started(stand, trusted=False)
+    told(stand, mode, 1, THEIRS, begun=True)
+    clock.now += PATIENCE_MS
+    mode.tick()
+    assert assigned(stand) == [mode.recorded.table]
+    assert mode.obstacle == ""
 
 
 def test_who_has_something_keeps_its_table(clock: Clock) -> None:
