@@ -93,6 +93,7 @@ sim: $(READY) ## Search: SECONDS_EACH of each simulation from SEED on, of small 
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.raft_bugs
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.controller_bugs
 	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.group_bugs
+	@PYTHONPATH=broker:tests $(BIN)/python -m seeded.free_bugs
 
 bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes (ARGS=--quick: one)
 	@tools/need jdk maven
