@@ -50,8 +50,9 @@ _MARKS = ("leads", "leads no more", "sends whose outcome is unknown", "in-sync s
 
 
 def broker_config(
-    network: Network, node: str, data: Path, *, mode: GroupMode, guarded: bool, **settings: object
-) -> dict[str, object]:
+    network: Network, node: str, data: Path, *, mode: GroupMode, guarded: bool,
+    replication: Mapping[str, object] = SAYS_NOTHING, **settings: object,
+) -> dict[str, object]:  # fmt: skip
     """What `logherd broker --config` reads, with the defaults for everything that decides how it behaves."""
     own = network.address(node)
     document: dict[str, object] = {
@@ -67,6 +68,7 @@ def broker_config(
             "peerListen": f"{own}:{PEER_PORT}",
             "peers": {number: f"{network.address(each)}:{PEER_PORT}" for number, each in enumerate(BROKERS, 1)},
             **mode.replication,
+            **replication,
         },
         "store": STORE,
         "log": {"format": "json"},

@@ -18,17 +18,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from system.broker_groups import STORE
-from system.group_chaos import SHAPES, chapter
+from system.group_chaos import FOLLOWER_READS, SHAPES, chapter
 from system.group_modes import CONTROLLER, MODES, RAFT, STATIC, STATIC_ALONE, STATIC_SOME, GroupMode
 from system.group_pressure import why_no_pressure
 from system.netns import why_unavailable
 
 _ROUNDS = 24
 _VARIANTS: tuple[Mapping[str, object], ...] = (
-    {}, {"store": {**STORE, "retention": {"size": "12MiB"}}}, {"flush": "async"},
+    {}, {"store": {**STORE, "retention": {"size": "12MiB"}}}, {"flush": "async"}, FOLLOWER_READS,
 )  # fmt: skip
 """Settings of brokers, taken in turn. With so little kept, a replica that is filled anew begins in the middle."""
-_VARIANTS_ELSEWHERE = _VARIANTS[:2]
+_VARIANTS_ELSEWHERE = (*_VARIANTS[:2], FOLLOWER_READS)
 """In the other modes whoever votes or is awaited has flushed."""
 _LOSES_UNFLUSHED = frozenset({"power cut of all brokers"})
 """With `flush: async` these may lose what was answered, so they are left out there."""

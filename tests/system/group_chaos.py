@@ -36,11 +36,12 @@ from system.group_rot import ROT_SHAPES
 from system.group_rounds import GOES_ON, Shape, run_group_rounds
 from system.group_storms import STORM_SHAPES
 
-__all__ = ["SHAPES", "chapter"]
+__all__ = ["FOLLOWER_READS", "SHAPES", "chapter"]
 
 SHAPES: Mapping[str, Shape] = MappingProxyType(
     {**PROCESS_SHAPES, **CLOCK_SHAPES, **CUT_SHAPES, **DISK_SHAPES, **STORM_SHAPES, **PRESSURE_SHAPES, **ROT_SHAPES}
 )
+FOLLOWER_READS: Mapping[str, object] = MappingProxyType({"replication": {"followerReads": True}})
 READ = 20
 """So many reads for each round must have shown messages, and so many have told a queue's end."""
 _LET_GO_SECONDS = 60.0
@@ -59,14 +60,17 @@ def chapter(
     draw = random.Random(seed)
     with group_bench(directory, seed=seed, guarded=guarded, settings=settings, mode=mode) as bench:
         before = _held(bench)
-        with GroupLoad(bench.network) as load:
+        follower_reads = "followerReads" in str((settings or {}).get("replication"))
+        with GroupLoad(bench.network, strong=not follower_reads) as load:
             load.wait_for(Outcome.OK, 4 * OFFSETS_MIN * QUEUES)
             with OffsetLoad(bench.network, directory) as offsets:
                 log = run_group_rounds(bench, load, SHAPES, plan)
         history = drained(bench.network, load.history())
         store = (settings or {}).get("store")
         history.deletes = isinstance(store, Mapping) and "retention" in store
+        history.ahead = follower_reads  # a leader shows whole batches of its own, each follower of its own
         offsets.drain()
+        assert not follower_reads or _read_by_followers(bench), "no follower has answered a pull: this shows nothing"
         _judge_held(bench, before)
         _judge_replicas(bench)
         _judge_leaders(bench, plan)
@@ -79,6 +83,12 @@ def chapter(
     print(f"whole again, seconds: longest {max(log.whole_seconds):.1f}")
     _judge_messages(history, draw, rounds=len(plan))
     _judge_offsets(program, offsets.history(), draw, rounds=len(plan))
+
+
+def _read_by_followers(bench: GroupBench) -> int:
+    """How many pulls brokers have answered while another one led."""
+    views = (bench.group.ask(name).get("replication", {}) for name in bench.group.brokers)
+    return sum(int(view.get("requests", {}).get("read", 0)) for view in views)
 
 
 def _held(bench: GroupBench) -> dict[str, int]:

@@ -105,8 +105,9 @@ class _Sender(_Worker):
 class _Reader(_Worker):
     """Follows every queue, now and then again from somewhere before, and asks for queues' ends."""
 
-    def __init__(self, network: Network, number: int) -> None:
+    def __init__(self, network: Network, number: int, *, strong: bool) -> None:
         super().__init__(network, "reader", number)
+        self._strong = strong
         self.reads: list[Read] = []
         self._next = dict.fromkeys(range(QUEUES), 0)
 
@@ -120,6 +121,7 @@ class _Reader(_Worker):
                 entries: list[tuple[int, str]] = []
             else:
                 entries, end = client.look(TOPIC, queue_id, start)
+                end = end if self._strong else None
         except NoAnswerError:
             self.client.turn()
             return
@@ -143,11 +145,14 @@ class _Reader(_Worker):
 
 
 class GroupLoad:
-    """Senders and readers at once. Use as a context manager: on leaving, all of them have stopped."""
+    """Senders and readers at once. Use as a context manager: on leaving, all of them have stopped.
 
-    def __init__(self, network: Network, *, senders: int = 6, readers: int = 2) -> None:
+    `strong`: the end that a pull tells is the group's; a follower that answers pulls tells its own.
+    """
+
+    def __init__(self, network: Network, *, senders: int = 6, readers: int = 2, strong: bool = True) -> None:
         self._senders = [_Sender(network, number) for number in range(senders)]
-        self._readers = [_Reader(network, number) for number in range(readers)]
+        self._readers = [_Reader(network, number, strong=strong) for number in range(readers)]
 
     @property
     def _workers(self) -> Sequence[_Worker]:

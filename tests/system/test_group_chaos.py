@@ -13,7 +13,7 @@ import pytest
 from checkers.history import Outcome
 from system.broker_groups import group_bench
 from system.chaos import INTERRUPTED, exit_code
-from system.group_chaos import SHAPES, chapter
+from system.group_chaos import FOLLOWER_READS, SHAPES, chapter
 from system.group_clocks import CLOCK_SHAPES
 from system.group_cuts import CUT_SHAPES
 from system.group_disks import DISK_SHAPES
@@ -82,6 +82,16 @@ def _drawn(shapes: Iterable[str]) -> list[str]:
     plan = list(shapes)
     random.Random(SEED).shuffle(plan)
     return plan
+
+
+READ_BY_FOLLOWERS = (
+    "leader sleeps and wakes up alone", "cut leader from one follower", "wipe follower", "kill leader",
+    "cut follower from everybody", "power cut of all brokers",
+)  # fmt: skip
+
+
+def test_what_followers_let_read_was_committed_and_stays(tmp_path: Path) -> None:
+    chapter(tmp_path, READ_BY_FOLLOWERS, seed=SEED, settings=FOLLOWER_READS)
 
 
 UNFLUSHED = (

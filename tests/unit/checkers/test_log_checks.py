@@ -34,6 +34,14 @@ LEGAL = {
         ["u", "z"],
         reads=[Read(Q, ((0, "u"),), 3, 6, 1), Read(Q, (), 5, 8, 0)],
     ),
+    "a follower tells of a message before the leader does": replace(
+        history(
+            [Send("u", Outcome.UNKNOWN, 1), ok("z", 1, 20, 21)],
+            ["u", "z"],
+            reads=[Read(Q, ((0, "u"),), 3, 4), Read(Q, (), 5, 6, 0)],
+        ),
+        ahead=True,
+    ),
     "a read during the append sees nothing": history([ok("a", 0, 1, 9)], ["a"], reads=[Read(Q, (), 3, 4, 0)]),
 }
 
