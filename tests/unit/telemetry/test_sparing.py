@@ -71,13 +71,13 @@ def test_kinds_do_not_hide_each_other() -> None:
 
 def test_where_reasons_are_many_another_field_keeps_kinds_apart() -> None:
     written, clock = _Written(), _Clock()
-    log = SparingLog(written, clock)
+    sparing = SparingLog(written, clock)
     for number in range(100):
-        log.warning("no link", "peer", peer="a", reason=f"{number} bytes")
-    log.warning("no link", "peer", peer="b", reason="1 byte")
+        sparing.warning("no link", "peer", peer="a", reason=f"{number} bytes")
+    sparing.warning("no link", "peer", peer="b", reason="1 byte")
     assert len(written.lines) == 11
     clock.now += 60
-    log.tell()
+    sparing.tell()
     assert written.lines[11:] == [("no link", {"peer": "a", "left_out": 90, "seconds": 60})]
 
 
