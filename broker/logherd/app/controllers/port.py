@@ -29,7 +29,7 @@ _log = Log("logherd.controller")
 
 
 class DeskPort:
-    """A `FrameHandler` for the controllers' requests."""
+    """A `FrameHandler` for the controllers' requests. Invariant: who speaks for a broker is a session that is open."""
 
     def __init__(self, board: Board, view: Callable[[], QuorumView], clock: Callable[[], int]) -> None:
         """`clock` is that of leases; `view` gives the quorum as this controller knows it."""
@@ -81,15 +81,12 @@ class DeskPort:
         if notice is None:
             return
         for number in self._speakers.of(notice.group):
-            session = self._sessions.get(number)
-            if session is not None:
-                session.notify(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, notice.header, notice.body)
+            self._sessions[number].notify(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, notice.header, notice.body)
 
     def renewed_from(self, seat: Seat) -> str | None:
         """The address from which this process of a broker renews its lease, if it does so at this controller."""
         number = self._speakers.session_of(seat)
-        session = self._sessions.get(number) if number is not None else None
-        return session.remote_ip if session is not None else None
+        return None if number is None else self._sessions[number].remote_ip
 
     def _answer(self, session: NetSession, request: Request, seat: Seat | None, reply: Reply) -> None:
         frame = request.frame

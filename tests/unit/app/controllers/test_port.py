@@ -9,9 +9,10 @@ import pytest
 from logherd.app.clock import boot_ms
 from logherd.app.controllers.board import Board
 from logherd.app.controllers.port import DeskPort
-from logherd.app.quorum.outcomes import ReadAt, ReadOutcome
-from logherd.controller.commands import Command
+from logherd.app.quorum.outcomes import Applied, Outcome, ReadAt, ReadOutcome
+from logherd.controller.commands import Command, Configure, decode_command
 from logherd.controller.values import BrokerId, Registration
+from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Position
 from logherd.net.session import NetSession
@@ -22,7 +23,7 @@ from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Flag, Frame, Serialize
 from unit.controller.desk import KEY, Desk
 from unit.service.controllers.caller import quorum_view
-from unit.service.controllers.test_desk import beating
+from unit.service.controllers.test_desk import beating, registering
 
 UNKNOWN = 29_999
 
@@ -54,10 +55,16 @@ class Session:
 
 
 class Quorum:
-    """Confirms every leadership at once."""
+    """Confirms every leadership at once, and decides what is proposed."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
 
     def read(self, then: Callable[[ReadOutcome], None]) -> None:
         then(ReadAt(Position(0)))
+
+    def propose(self, body: bytes, then: Callable[[Outcome[Verdict]], None]) -> None:
+        then(Applied(Position(0), self.desk.submit(decode_command(body))))
 
 
 class Rig:
@@ -65,7 +72,7 @@ class Rig:
         self.desk = Desk(now=boot_ms())
         self.desk.found(1, 2, 3, master=1)
         self.board = Board(lambda: self.desk.machine, self.desk.terms, self.desk.options)
-        self.board.quorum = cast("Any", Quorum())
+        self.board.quorum = cast("Any", Quorum(self.desk))
         self.board.office = self.desk.office
         self.error: Exception | None = None
         self.port = DeskPort(self.board, self.view, boot_ms)
@@ -92,8 +99,11 @@ class Rig:
 
     async def speak(self, session: Session, broker: int, **more: object) -> None:
         """A heartbeat, and its answer."""
+        await self.hear(session, self.beat(broker, **more))
+
+    async def hear(self, session: Session, frame: Frame) -> None:
         before = len(session.encoded) + len(session.codes)
-        self.ask(session, self.beat(broker, **more))
+        self.ask(session, frame)
         async with asyncio.timeout(5):
             while len(session.encoded) + len(session.codes) == before:
                 await asyncio.sleep(0)
@@ -126,6 +136,28 @@ async def test_r19_a_decision_is_told_where_the_brokers_of_its_group_spoke_last_
     rig.port.on_close(cast("NetSession", second))
     rig.decide()
     assert rig.notices == [1, 2, 0]
+
+
+async def test_who_has_registered_is_told_of_decisions_before_its_first_heartbeat() -> None:
+    rig = Rig()
+    session = rig.sessions[0]
+    said = {name: str(value) for name, value in registering(2, logherdIncarnation="later").items()}
+    await rig.hear(session, Frame(RequestCode.CONTROLLER_REGISTER_BROKER, 7, ext=said))
+    assert session.codes == [ResponseCode.SUCCESS]
+    rig.decide()
+    assert rig.notices == [1, 0, 0]
+
+
+async def test_each_decision_is_logged_and_no_broker_is_told_what_is_nothing_to_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "logherd.controller")
+    rig = Rig()
+    await rig.speak(rig.sessions[0], 1)
+    rig.port.applied(cast("Command", None), rig.desk.submit(Configure(group=KEY, replicas=3, min_in_sync=2)))
+    assert (rig.notices, caplog.messages) == ([0, 0, 0], [])
+    rig.decide()
+    assert (rig.notices, caplog.messages) == ([1, 0, 0], ["in-sync set decided"])
 
 
 async def test_only_the_leader_tells_of_decisions() -> None:
