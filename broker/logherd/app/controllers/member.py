@@ -86,8 +86,7 @@ class Member:
         self._founding = Founding(self._identity, names)
         self._instance = randbits(64)
         others = {each.name: (each.peer.host, each.peer.port) for each in options.controllers}
-        del others[options.node_name]
-        self._links = PeerLinks(
+        self._links = PeerLinks(  # which leaves out the own name
             self._hello, others, on_envelopes=self._arrived, on_linked=self._linked, on_hello=self._heard,
             options=LinkOptions(),
         )  # fmt: skip
