@@ -133,7 +133,7 @@ class Board:
         if event.role is Role.LEADER and event.ready:
             self.counts.leaderships += 1
             self.office = Office(self._machine(), self._terms, self.options, boot_ms())
-        elif event.role is not Role.LEADER and self.office is not None:
+        elif event.role is not Role.LEADER:
             self.office = None
             waiters, self._waiters = self._waiters, []
             confirming, self._confirming = self._confirming, []
@@ -146,7 +146,7 @@ class Board:
         if self.office is not None:
             self.office.applied(command, verdict, boot_ms())
         group = verdict.group
-        if self._waiters and group is not None:
+        if group is not None:
             self._settle(lambda waiter: group if waiter.step.group == group.key and _is_led(waiter, group) else None)
 
     def tick(self) -> None:
@@ -157,8 +157,7 @@ class Board:
             return
         for command in office.decide(now):
             self._propose(office, command, _nothing_more)
-        if self._waiters:
-            self._settle(lambda waiter: self._found(waiter) if now >= waiter.deadline else None)
+        self._settle(lambda waiter: self._found(waiter) if now >= waiter.deadline else None)
 
     # ---- steps --------------------------------------------------------------------------------------------------
 
