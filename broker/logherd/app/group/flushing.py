@@ -139,13 +139,12 @@ class Flushing:
         if promise is not None or piece is not None:
             batch = _Batch(self._file, promise, piece)
             self._writer.submit(batch, here=batch.write_if_brief if here else None)
-        if self._tokens.reached > self._tokens.told:
+        if self._writer.failure is None:  # what was written here may have failed
             self._tell()
 
     def end(self) -> None:
         """Send nothing more, and take no more batches."""
         self._stopped = True
-        self._held.clear()
 
     async def stop(self, seconds: float) -> bool:
         """End the thread after the batch in flight; whether it has ended in time."""
@@ -158,7 +157,7 @@ class Flushing:
         if batch is None or error is not None:
             self._on_failure(error or RuntimeError("the writer reported neither a batch nor an error"))
             return
-        if batch.promise is not None and self._promise is None:
+        if self._promise is None:
             self._tokens.promise = None
         if batch.piece is not None:
             self.flushes.bytes.observe(batch.piece.end - batch.piece.start)

@@ -72,6 +72,7 @@ class FakeLog:
         self.tokens: dict[int, int] = {}
 
     def note(self, token: int) -> bool:
+        assert token > self.token, "tokens rise"
         self.token = token
         return self.appended == self.taken and not self.tokens
 
@@ -173,6 +174,41 @@ async def test_a_promise_that_comes_while_a_batch_is_on_its_way_waits_for_the_ne
         assert bench.disk.happened == ["log 1", "sent 1", "token 1", "promise 3", "sent 3", "token 2"]
 
 
+async def test_nothing_is_said_in_an_epoch_whose_promise_was_overtaken_before_a_later_one_is_kept() -> None:
+    """The disk is at the promise of the first while two more are made; the second is never written."""
+    async with running() as bench:
+        for epoch in (1, 2, 3):
+            bench.flushing.want(Output(flush=epoch, keep=Promise(Epoch(epoch)), held=(message(epoch),)))
+            bench.flushing.submit()
+        bench.disk.may_write.set()
+        await bench.until(lambda: "token 3" in bench.disk.happened)
+        assert bench.disk.happened == ["promise 1", "promise 3", "sent 1", "sent 2", "sent 3", "token 3"]
+
+
+async def test_a_step_that_changes_nothing_waits_for_the_token_of_an_earlier_one_or_for_none() -> None:
+    async with running() as bench:
+        bench.append(1)
+        bench.flushing.want(Output())
+        for number in (1, 2):
+            bench.flushing.want(Output(flush=1, held=(message(number),)))
+        bench.flushing.submit()
+        bench.disk.may_write.set()
+        await bench.until(lambda: "token 1" in bench.disk.happened)
+        assert bench.disk.happened == ["log 1", "sent 1", "sent 2", "token 1"]
+
+
+async def test_what_holds_nothing_takes_no_place_of_an_answer_that_waits() -> None:
+    async with running() as bench:
+        bench.append(1)
+        bench.flushing.want(Output(flush=1, held=(message(1),)))
+        for _ in range(2_000):
+            bench.flushing.want(Output(flush=1))
+        bench.flushing.submit()
+        bench.disk.may_write.set()
+        await bench.until(lambda: "token 1" in bench.disk.happened)
+        assert bench.disk.happened == ["log 1", "sent 1", "token 1"]
+
+
 async def test_a_promise_alone_needs_no_batch_of_the_log() -> None:
     async with running() as bench:
         bench.disk.may_write.set()
@@ -239,6 +275,16 @@ async def test_what_is_held_follows_no_batch_before_it_is_submitted() -> None:
         assert bench.disk.happened == ["log 1", "token 1", "log 2", "token 2"]
 
 
+async def test_what_came_while_a_batch_was_on_its_way_follows_it() -> None:
+    async with running() as bench:
+        bench.append(1)
+        bench.flushing.submit()
+        bench.append(2)
+        bench.disk.may_write.set()
+        await bench.until(lambda: "token 2" in bench.disk.happened)
+        assert bench.disk.happened == ["log 1", "token 1", "log 2", "token 2"]
+
+
 async def test_a_promise_takes_what_is_held_along() -> None:
     async with running() as bench:
         bench.holds = True
@@ -258,6 +304,7 @@ async def test_after_a_failed_write_nothing_is_sent() -> None:
         bench.flushing.want(Output(flush=1, held=(message(1),)))
         bench.flushing.submit()
         await bench.until(lambda: bool(bench.failures))
+        bench.append(2)
         bench.flushing.submit()
         assert bench.disk.happened == []
         assert bench.flushing.failure is not None
@@ -280,6 +327,41 @@ async def test_after_the_end_nothing_is_sent_or_told_of_the_batch_that_was_on_it
         bench.disk.may_write.set()
         await bench.until(lambda: not bench.flushing.busy)
         assert (bench.disk.happened, bench.failures) == (["log 1"], [])
+        bench.append(2)
+        bench.flushing.submit()
+        assert bench.log.untaken
+
+
+async def test_a_stop_waits_for_the_batch_on_its_way_and_tells_nothing_of_it() -> None:
+    async with running() as bench:
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1, held=(message(1),)))
+        bench.flushing.submit()
+        await bench.until(bench.disk.asked.is_set)
+        stopping = asyncio.ensure_future(bench.flushing.stop(10))
+        await asyncio.sleep(0)
+        bench.disk.may_write.set()
+        assert await stopping
+        await bench.until(lambda: not bench.flushing.busy)
+        assert bench.disk.happened == ["log 1"]
+
+
+async def test_what_is_on_the_disk_already_is_told_without_a_batch() -> None:
+    async with running() as bench:
+        bench.flushing.want(Output(flush=1, held=(message(1),)))
+        bench.flushing.submit()
+        assert not bench.flushing.busy
+        assert bench.disk.happened == ["sent 1", "token 1"]
+
+
+@pytest.mark.usefixtures("quick")
+async def test_the_loop_waits_for_no_disk_unless_it_is_asked_to() -> None:
+    async with running() as bench:
+        bench.append(1)
+        bench.flushing.submit()
+        bench.disk.may_write.set()
+        await bench.until(lambda: "token 1" in bench.disk.happened)
+        assert bench.disk.happened == ["log 1", "token 1"]
 
 
 @pytest.mark.usefixtures("quick")
@@ -313,8 +395,9 @@ async def test_after_a_failed_write_here_nothing_is_sent() -> None:
     async with running() as bench:
         bench.disk.error = OSError(5, "Input/output error")
         bench.disk.may_write.set()
+        bench.flushing.want(Output(flush=1, held=(message(0),)))  # of what is on the disk already
         bench.log.appended = 1
-        bench.flushing.want(Output(flush=1, held=(message(1),)))
+        bench.flushing.want(Output(flush=2, held=(message(1),)))
         bench.flushing.submit(here=True)
         assert len(bench.failures) == 1
         assert bench.disk.happened == []
