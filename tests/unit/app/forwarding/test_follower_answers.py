@@ -64,7 +64,8 @@ async def test_a_pull_is_answered_here_while_another_leads_and_its_offset_goes_t
 ) -> None:
     async with group_of(2, tmp_path) as group:
         leader, other = group.nodes
-        reads = reads_at(other.broker._forwarding.gate)
+        gate = other.broker._forwarding.gate
+        reads = reads_at(gate)
         group.elect(leader)
         committed: list[int] = []
         handle = leader.broker._forwarding._reception._port._handle
@@ -78,7 +79,7 @@ async def test_a_pull_is_answered_here_while_another_leads_and_its_offset_goes_t
         monkeypatch.setattr(leader.broker._forwarding._reception._port, "_handle", watched)
         assert (await client.call(pull(), seconds=5)).remark == "here"
         await eventually(lambda: committed == [RequestCode.UPDATE_CONSUMER_OFFSET])
-        assert (reads.served, reads.noted) == (1, [RequestCode.HEART_BEAT])
+        assert (gate.read, reads.noted) == (1, [RequestCode.HEART_BEAT])
         await client.close()
         await eventually(lambda: len(reads.ended) == 1)
 

@@ -372,3 +372,31 @@ async def test_h10_what_was_not_written_to_a_link_that_is_gone_goes_over_the_nex
         gate.on_frames(session, [late])  # before the loop tells that the link is lost
         await eventually(lambda: leader.bodies()[b"y"] == 1)
         await client.close()
+
+
+async def test_a_broker_that_stops_closes_its_connection_to_the_leader_and_tries_for_no_other(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group, silent_leader() as (silent, address):
+        (node,) = group.nodes
+        client, first = await asked(node, silent, address)
+        gate = node.broker._forwarding.gate
+        gate.stop()
+        await eventually(lambda: len(silent.closed) == 1)
+        assert (await first).code == 1
+        node.leadership.set(Following(address, 2))
+        assert (len(gate._links), gate._links._pursuit) == (0, None)
+        await client.close()
+
+
+async def test_a_broker_that_stops_looks_no_more_at_what_it_holds(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        gate = node.broker._forwarding.gate
+        client = await node.connect()
+        held = asyncio.ensure_future(client.call(send_frame(b"held"), seconds=10))
+        await eventually(lambda: gate.held == 1)
+        timer = gate._timer
+        assert timer is not None
+        gate.stop()
+        assert timer.cancelled()
+        await client.close()
+        await asyncio.wait([held])
