@@ -143,6 +143,14 @@ async def test_rounds_keep_their_distance_however_many_ask() -> None:
     assert begun[-1] - begun[0] >= 3 * CONFIRM_SECONDS * 0.9
 
 
+async def test_the_next_round_is_as_near_however_many_share_one() -> None:
+    rig = Rig()
+    for number in range(1_000):
+        rig.ask(str(number))
+    now = asyncio.get_running_loop().time()
+    assert rig.board._confirm_due <= now + CONFIRM_SECONDS
+
+
 async def test_whoever_waits_when_the_leadership_ends_is_sent_on_at_once() -> None:
     rig = Rig()
     rig.ask("asked")
@@ -252,6 +260,25 @@ async def test_who_waits_for_a_master_hears_of_the_first_one_of_a_later_epoch() 
     (election,) = desk.office.decide(desk.now)
     rig.board.applied(election, desk.submit_proposed(election))
     assert (rig.answers, rig.board.counts.elections) == (["epoch 1", "epoch 2"], 1)
+
+
+async def test_who_has_waited_long_enough_is_answered_once() -> None:
+    rig = Rig()
+    led(rig)
+    rig.take("a", AwaitMaster(KEY, Epoch(1), 0, epoch_of))
+    rig.board.tick()
+    rig.board.tick()
+    assert rig.answers == ["epoch 1"]
+
+
+async def test_more_than_so_many_wait_for_no_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("logherd.app.controllers.board._WAITERS_MAX", 2)
+    rig = Rig()
+    led(rig)
+    rig.lead()
+    for name in "abc":
+        rig.take(name, AwaitMaster(KEY, Epoch(1), 60_000, epoch_of))
+    assert (rig.parked, rig.answers) == (2, ["epoch 1"])
 
 
 async def test_who_waits_for_a_master_when_the_leadership_ends_is_sent_on() -> None:

@@ -102,6 +102,7 @@ class Quorum:
 
     async def leader(self) -> Life:
         await eventually(lambda: any(life.leads for life in self.lives.values()))
+        assert [life.member.failure for life in self.lives.values()] == [None] * len(self.lives)
         return next(life for life in self.lives.values() if life.leads)
 
 
@@ -271,7 +272,9 @@ async def test_a_quorum_that_counts_on_lost_promises_ends_the_member(tmp_path: P
         assert PromisesLost.__name__ in str(life.member.failure)
 
 
-async def test_a_wiped_member_has_no_vote_until_it_is_named_again(tmp_path: Path) -> None:
+async def test_a_wiped_member_has_no_vote_until_it_is_named_again_and_may_be_restarted_until_then(
+    tmp_path: Path,
+) -> None:
     async with quorum_of(tmp_path, *NAMES) as quorum:
         await quorum.leader()
         former = quorum.lives["c-2"].member.identity
@@ -280,6 +283,8 @@ async def test_a_wiped_member_has_no_vote_until_it_is_named_again(tmp_path: Path
         life = await quorum.start("c-2")
         await eventually(lambda: life.member.node is not None)
         assert life.member.identity != former
+        await quorum.stop("c-2")
+        life = await quorum.start("c-2")
         leader = await quorum.leader()
         kept = [each.member.identity for name, each in quorum.lives.items() if name != "c-2"]
         voters = (*kept, life.member.identity)
