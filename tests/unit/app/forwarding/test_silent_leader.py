@@ -94,6 +94,17 @@ async def test_h10_what_a_leader_got_and_did_not_answer_is_unknown_and_not_sent_
         await client.close()
 
 
+@pytest.mark.parametrize("role", [Following("127.0.0.1:1", 2), Leading(2)], ids=["another", "this broker"])
+async def test_h10_who_waits_for_a_former_leader_hears_in_its_time_though_nobody_asks_anything_more(
+    tmp_path: Path, role: Role
+) -> None:
+    async with waiting(tmp_path) as (node, _client, first):
+        begun = time.monotonic()
+        node.leadership.set(role)
+        assert (await first).code == 1
+        assert time.monotonic() - begun < 2, "it had to wait until the leader counted as silent"
+
+
 async def test_order_is_kept_when_this_broker_itself_becomes_the_leader(tmp_path: Path) -> None:
     async with waiting(tmp_path) as (node, client, first):
         other = await node.connect()
@@ -356,6 +367,28 @@ async def test_no_link_is_tried_for_while_no_other_broker_leads(tmp_path: Path, 
         assert links._pursuit is not None
         node.leadership.set(role)
         assert (links._pursuit, links._goal) == (None, None)
+
+
+async def test_who_leads_no_more_is_tried_for_no_more(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group, refusing(Refused.NOT_LEADER) as (leader, address):
+        (node,) = group.nodes
+        node.leadership.set(Following(address, 1))
+        await eventually(lambda: len(leader.frames) >= 1)
+        links = node.broker._forwarding.gate._links
+        former = links._pursuit
+        assert former is not None
+        node.leadership.set(Following("127.0.0.1:1", 2))
+        await asyncio.wait([former], timeout=5)
+        assert former.cancelled()
+        assert links._pursuit not in (former, None)
+
+
+async def test_a_leader_that_is_named_again_keeps_the_connection_that_is_open(tmp_path: Path) -> None:
+    async with waiting(tmp_path) as (node, _client, _first):
+        leader, links = node.leadership.current, node.broker._forwarding.gate._links
+        node.leadership.set(Nobody())
+        node.leadership.set(leader)
+        assert (len(links), links._pursuit, links._goal) == (1, None, leader)
 
 
 async def test_h10_what_was_not_written_to_a_link_that_is_gone_goes_over_the_next(tmp_path: Path) -> None:
