@@ -3,7 +3,9 @@
 from dataclasses import replace
 from random import Random
 
-from logherd.store import MessageStore
+import pytest
+
+from logherd.store import MessageStore, StoreStopped
 from logherd.store.writer import BRIEF_BYTES_MAX, WriteBatch
 from unit.store.helpers import ROOT, SimClock, SimDisk, append, flush, small_options
 
@@ -104,3 +106,20 @@ def test_what_need_not_be_flushed_is_only_written_until_that_is_due() -> None:
     append(store, body=b"x" * 3000)
     assert refused(disk, taken(store))
     assert store.flushed_position == store.end_position
+
+
+def test_a_flush_that_fails_here_is_as_final_as_on_the_writer_thread() -> None:
+    """A follower would acknowledge what the disk may have dropped."""
+    disk = SimDisk()
+    store = opened(disk)
+    append(store)
+    batch = taken(store)
+    disk.failing_flush, disk.failing_path = 0, "/commitlog/"
+    with pytest.raises(StoreStopped):
+        batch.write_if_brief()
+    disk.failing_flush = None
+    with pytest.raises(StoreStopped):
+        batch.write_if_brief()
+    with pytest.raises(StoreStopped):
+        batch.write_and_flush()
+    assert not batch.done
