@@ -20,6 +20,7 @@ from logherd.group.table import first_epoch
 from logherd.group.voting_core import VotingCore
 from logherd.group.voting_log import VotingLog
 from logherd.model.names import Epoch, Position
+from logherd.raft.ground import Ground as VotingGround
 from logherd.raft.handover import Handover
 from logherd.raft.leader import Leader
 from logherd.raft.lease import Lease
@@ -162,6 +163,12 @@ RAFT = {
         60,
     ),
     "hasty": Bug("leadership is given away before all have answers", _hands_over_at_once, ("R10",), 60),
+    "patience": Bug(
+        "a leader counts on others as long as on itself, while time-outs are changed",
+        lambda patch: patch.setattr(VotingGround, "hear_patience", lambda *_: None),
+        ("R2",),
+        60,
+    ),
     "same-voter": Bug(
         "another store votes under the old name",
         lambda patch: patch.setattr(voting_core, "voter_of", lambda broker_id, store_id: _named_for(broker_id)),

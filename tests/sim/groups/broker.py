@@ -24,13 +24,11 @@ from logherd.group.inputs import (
     SetAnswered,
     Tick,
 )
-from logherd.group.options import GroupOptions
 from logherd.group.output import Ask, Event, Fenced, Leading, MustRebuild, Output
 from logherd.group.seat import Seat
 from logherd.model.names import Epoch, Position
 from logherd.raft.record import Kind
 from logherd.replication.messages import Envelope
-from logherd.replication.sender import ShipOptions
 from sim.groups.checks import check_commit, check_cut, check_fenced, check_read, check_sent
 from sim.groups.volume import GroupVolume
 from sim.leases.broker import Back, Broker
@@ -42,13 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["GroupBroker"]
 
 TICK_US = 20_000
-OPTIONS = GroupOptions(
-    beat_ms=200, urgent_ms=60, lag_ms=500, retry_ms=100, stall_ms=900,
-    ship=ShipOptions(
-        heartbeat_ms=80, answer_ms=150, backoff_ms_max=600, message_bytes_max=300, window_messages=4, window_bytes=900,
-        small_bytes=0,
-    ),
-)  # fmt: skip
 
 
 class GroupBroker(Broker):
@@ -57,9 +48,12 @@ class GroupBroker(Broker):
     world: "GroupWorld"
     volume: GroupVolume  # type: ignore[assignment]
     core: GroupCore
+    retimes = True
+    """Whether some settings may change while it runs."""
 
     def __init__(self, world: "GroupWorld", key: GroupKey, name: str, number: int, *, learner: bool = False) -> None:
         self.stuck_until = 0
+        self.settings = world.settings
         super().__init__(world, key, name, number, learner=learner)
 
     def new_volume(self) -> None:
@@ -88,8 +82,8 @@ class GroupBroker(Broker):
         )  # fmt: skip
         volume.store.before_cut = lambda count: check_cut(self, count)
         self.core = GroupCore(
-            seat, OPTIONS, volume.store, epoch=volume.kept.epoch, commit=volume.position_of(volume.committed),
-            now=self.now_ms(),
+            seat, self.settings.controlled, volume.store, epoch=volume.kept.epoch,
+            commit=volume.position_of(volume.committed), now=self.now_ms(),
         )  # fmt: skip
         self.holder = self.core.ground.holder
         self.soon(self.draw.randrange(TICK_US), self._tick)
@@ -105,6 +99,11 @@ class GroupBroker(Broker):
         """Its store does not work for a moment."""
         self._health = Health(healthy=False)
         self.feed(self._health)
+
+    def retime(self) -> None:
+        """Go by the present settings, as far as a process does that without a restart."""
+        self.core.retime(self.settings.controlled)
+        self.world.note_retimed(self)
 
     def drain(self) -> None:
         """An orderly stop begins."""

@@ -16,15 +16,16 @@ __all__ = ["GroupFaults"]
 
 class GroupFaults(Faults):
     """`stall`: a flush does not end; `exhaust`: a disk is full to the last byte; `cut-off`: two replicas lose sight of
-    each other, and both of nobody else; `retain`: the first records are not kept any more; `leave-behind`, `orphan`:
-    see there.
+    each other, and both of nobody else; `retain`: the first records are not kept any more; `leave-behind`, `orphan`,
+    `retime`, `half-way`: see there.
     """
 
     def __init__(self, world: "GroupWorld") -> None:
         super().__init__(world)
         self._kinds |= {
             "stall": self._stall, "exhaust": self._exhaust, "cut-off": self._cut_off, "retain": self._retain,
-            "leave-behind": self._leave_behind, "orphan": self._orphan,
+            "leave-behind": self._leave_behind, "orphan": self._orphan, "retime": self._retime,
+            "half-way": self._half_way,
         }  # fmt: skip
 
     def heal(self) -> None:
@@ -89,6 +90,45 @@ class GroupFaults(Faults):
         masters = [broker for broker in self._world.brokers.values() if broker.believes() is not None]
         if masters:
             self._part(draw.choice(masters), 3_000_000)
+
+    def _retime(self, victim: Process, lasts: int, draw: Random) -> None:
+        """A broker goes by other settings from now on, or all of a group do, one after the other: while they run, or
+        by a restart, which may be that of an upgrade."""
+        broker = self._replica(victim, draw)
+        group = [each for each in self._world.group(broker.key) if not each.retired]
+        self._one_by_one(group if draw.random() < 0.4 else [broker], draw, restarts=draw.random() < 0.5)
+
+    def _half_way(self, victim: Process, lasts: int, draw: Random) -> None:
+        """All are restarted with other settings but who leads, and before its turn nobody hears that one any more."""
+        group = [each for each in self._world.group(self._replica(victim, draw).key) if not each.retired]
+        leads = [each for each in group if each.believes() is not None]
+        last = self._one_by_one([each for each in group if each not in leads], draw, restarts=True)
+        wait = last + draw.choice((60_000, 2_200_000, 2_200_000))
+        seed = draw.getrandbits(32)
+        for each in leads:
+            self._world.after(wait, lambda each=each: self._lose_leader(each, Random(seed)))  # type: ignore[misc]
+
+    def _lose_leader(self, leader: Broker, draw: Random) -> None:
+        self._part(leader, 2_000_000)
+
+    def _one_by_one(self, brokers: list[Broker], draw: Random, *, restarts: bool) -> int:
+        """Change them to the same settings; how long that takes."""
+        gap, seed = draw.choice((10_000, 10_000, 10_000, 300_000, 1_000_000)), draw.getrandbits(32)
+        for number, each in enumerate(brokers):
+            assert isinstance(each, GroupBroker)
+            act = self._restart_otherwise if restarts or not each.retimes else self._retime_now
+            self._world.after(number * gap, lambda each=each, act=act: act(each, Random(seed)))  # type: ignore[misc]
+        return gap * max(len(brokers) - 1, 0)
+
+    def _retime_now(self, broker: GroupBroker, draw: Random) -> None:
+        broker.settings = broker.settings.retimed(draw)
+        broker.soon(0, broker.retime)
+
+    def _restart_otherwise(self, broker: GroupBroker, draw: Random) -> None:
+        broker.settings = broker.settings.retimed(draw).upgraded(draw)
+        self._world.note(broker.name, f"is to run with {broker.settings}")
+        self._world.seen["restarted otherwise"] += broker.alive
+        broker.crash(20_000)
 
     def _cut_off(self, victim: Process, lasts: int, draw: Random) -> None:
         one = self._replica(victim, draw)

@@ -4,9 +4,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from logherd.controller.values import BrokerId, Registration
-from logherd.group.inputs import Assigned, Health, Linked, MembersWanted, Registered
+from logherd.group.inputs import Assigned, Health, Linked, MembersWanted, Patience, Received, Registered
 from logherd.group.machine import GroupMachine
-from logherd.group.options import GroupOptions
 from logherd.group.output import Ask, Event, MustRebuild, Promise, Serving
 from logherd.group.seat import Seat, voter_of
 from logherd.group.static_core import StaticCore
@@ -14,9 +13,7 @@ from logherd.group.table import Table, table_number
 from logherd.group.voting_core import VotingCore
 from logherd.model.names import Epoch, Position
 from logherd.raft.messages import VoteAnswer
-from logherd.raft.options import RaftOptions
 from logherd.replication.messages import Envelope, ReplicaId
-from sim.groups.broker import OPTIONS as CONTROLLED
 from sim.groups.broker import TICK_US, GroupBroker
 from sim.groups.checks import check_cut
 from sim.leases.fate import require
@@ -29,10 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["FreeBroker", "StaticBroker", "VotingBroker"]
 
 _LINK_US = 300_000
-_STATIC = GroupOptions(lag_ms=500, retry_ms=100, stall_ms=900, bound_ms=1_000, ship=CONTROLLED.ship)
-_VOTING = RaftOptions(
-    election_ms=500, election_spread_ms=500, restate_ms=1_500, change_ms_max=3_000, ship=CONTROLLED.ship
-)
 
 
 class FreeBroker(GroupBroker):
@@ -134,9 +127,13 @@ class StaticBroker(FreeBroker):
 
     def made(self) -> StaticCore:
         return StaticCore(
-            self.seat, _STATIC, self.volume.store, epoch=self.volume.kept.epoch,
+            self.seat, self.settings.static, self.volume.store, epoch=self.volume.kept.epoch,
             commit=self.volume.position_of(self.volume.committed), now=self.now_ms(),
         )  # fmt: skip
+
+    def retime(self) -> None:
+        self.core.retime(self.settings.static)
+        self.world.note_retimed(self)
 
     def started(self) -> None:
         super().started()
@@ -177,15 +174,37 @@ class VotingBroker(FreeBroker):
     """In raft mode. Only its first store takes part in founding the group."""
 
     core: VotingCore  # type: ignore[assignment]
+    retimes = False
 
     def made(self) -> VotingCore:
         founders = self.world.founders if self.volumes == 1 and self.id <= self.world.shape.brokers else ()
+        options, volume = self.settings.voting, self.volume
+        volume.told_ms = max(volume.told_ms, options.election_ms)
+        self.world.patience[self.voter] = options.election_ms
         return VotingCore(
-            self.seat, _VOTING, self.volume.store, promise=self.volume.kept, founders=founders,
-            commit=self.volume.position_of(self.volume.committed), seed=self.draw.getrandbits(32), now=self.now_ms(),
+            self.seat, options, volume.store, promise=volume.kept, founders=founders, now=self.now_ms(),
+            commit=volume.position_of(volume.committed), seed=self.draw.getrandbits(32), owed_ms=volume.told_ms,
         )  # fmt: skip
 
+    def ended(self) -> None:
+        if not self.core.raft.ground.quarantined:
+            self.volume.told_ms = self.core.raft.ground.options.election_ms
+        super().ended()
+
+    def receive(self, envelope: Envelope) -> None:
+        if self.alive:
+            self.soon(0, lambda: self._take_message(envelope))
+
+    def _take_message(self, envelope: Envelope) -> None:
+        """A process says how long it waits for a leader with each connection, before anything else."""
+        sender, waits_ms = envelope.sender, self.world.patience[envelope.sender]
+        if self._patience.get(sender) != waits_ms:
+            self._patience[sender] = waits_ms
+            self.feed(Patience(dict(self._patience)))
+        self.feed(Received(envelope))
+
     def started(self) -> None:
+        self._patience: dict[ReplicaId, int] = {}
         super().started()
         self.soon(self.draw.randrange(400_000), self._hear_members)
 

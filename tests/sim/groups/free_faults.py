@@ -7,6 +7,7 @@ from logherd.controller.values import BrokerId
 from logherd.group.inputs import HandOver
 from sim.groups.faults import GroupFaults
 from sim.groups.free_broker import VotingBroker
+from sim.leases.broker import Broker
 from sim.leases.fate import require
 from sim.leases.process import Process
 from sim.leases.shape import LEADING, MASTER
@@ -58,6 +59,13 @@ class FreeFaults(GroupFaults):
         if others:
             leader.feed(HandOver(BrokerId(draw.choice(others))))
             self._world.after(draw.choice((1_000, 2_500, 25_000)), lambda: self._part(leader, 1_500_000))
+
+    def _lose_leader(self, leader: Broker, draw: Random) -> None:
+        """Or it hands over before its turn, as it should, and is cut off while it does (raft)."""
+        if self._world.mode == "raft" and draw.random() < 0.4:
+            self._usurp(leader, 0, draw)
+        else:
+            super()._lose_leader(leader, draw)
 
     def _renew(self, victim: Process, lasts: int, draw: Random) -> None:
         """Only when everybody who has a vote has the store that was given it, and the others are a majority."""

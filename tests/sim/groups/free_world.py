@@ -17,7 +17,7 @@ from sim.groups.free_fate import FreeFate, FreeObserver
 from sim.groups.free_faults import FreeFaults
 from sim.groups.registry import Registry
 from sim.groups.volume import Bases
-from sim.groups.world import GroupWorld
+from sim.groups.world import GroupWorld, settings_of
 from sim.leases.broker import Broker
 from sim.leases.fate import require
 from sim.leases.net import Net
@@ -49,6 +49,9 @@ class FreeWorld(GroupWorld):
         self.now_us = self.steps = self.answered = 0
         self.bases: Bases = {}
         self.seen: Counter[str] = Counter()
+        self.settings = settings_of(plan)
+        self.patience: dict[ReplicaId, int] = {}
+        """How long each voter's latest process waits for a leader at least (raft mode)."""
         self._told = {}
         self.trace = Trace(keep)
         self.terms = LeaseTerms(lease_ms=1_000, bound_ppm=20_000)

@@ -5,13 +5,15 @@ from dataclasses import asdict, replace
 from sim.consensus.streams import stream
 from sim.leases.shape import KINDS as OTHERS
 from sim.leases.shape import draw_faults, draw_shape
-from sim.plan import Plan
+from sim.plan import Fault, Plan
 
 __all__ = ["FREE", "KINDS", "draw_free_plan", "draw_plan"]
 
 NAME = "groups"
 DISKS = ("stall", "exhaust", "cut-off", "retain", "leave-behind", "orphan")
-KINDS = OTHERS + DISKS
+CHANGES = ("retime", "half-way")
+KINDS = OTHERS + DISKS + CHANGES
+_CHANGE_GAP_MS = 2_000
 FREE = (
     "pause", "crash", "isolate", "deafen", "mute", "split", "half-split", "clog", "full", "sick", "stop", "move",
     "bounce", *DISKS, "appoint", "renew", "usurp",
@@ -28,7 +30,7 @@ def draw_plan(seed: int) -> Plan:
         shape, kinds=(others + 2 * more) or shape.kinds, faulty_ms=draw.choice((10_000, 15_000)), groups=1,
         controllers=draw.choice((1, 3, 3)),
     )  # fmt: skip
-    return Plan(NAME, seed, {**asdict(shape), "kinds": list(shape.kinds)}, draw_faults(seed, shape))
+    return _with_changes(Plan(NAME, seed, {**asdict(shape), "kinds": list(shape.kinds)}, draw_faults(seed, shape)))
 
 
 def draw_free_plan(seed: int, mode: str) -> Plan:
@@ -44,4 +46,16 @@ def draw_free_plan(seed: int, mode: str) -> Plan:
     )  # fmt: skip
     copies = draw.choice(("all", "all", "some", "none"))
     data = {**asdict(shape), "kinds": list(shape.kinds), "mode": mode, "copies": copies}
-    return Plan(f"{NAME}-{mode}", seed, data, draw_faults(seed, shape))
+    return _with_changes(Plan(f"{NAME}-{mode}", seed, data, draw_faults(seed, shape)))
+
+
+def _with_changes(plan: Plan) -> Plan:
+    """In half of the seeds other settings come in between, now and then. All else is what it would be without."""
+    draw = stream(plan.seed, "groups:changes")
+    if draw.random() < 0.5:
+        return plan
+    shape, more, at = plan.shape, list[Fault](), 1_000
+    while (at := at + 1 + int(draw.expovariate(1 / _CHANGE_GAP_MS))) < shape["faulty_ms"]:
+        more.append(Fault(at, draw.choice(CHANGES), draw.randrange(64), 500, draw.getrandbits(32)))
+    faults = tuple(sorted((*plan.faults, *more), key=lambda fault: fault.at_ms))
+    return plan.replaced(shape={**shape, "kinds": [*shape["kinds"], *CHANGES]}, faults=faults)

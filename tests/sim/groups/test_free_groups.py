@@ -53,3 +53,13 @@ def test_static_seeds_are_of_every_kind() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_run_depends_on_its_seed_alone(mode: str) -> None:
     assert run_seed(3, mode=mode).digest == result_of(mode, 3).digest
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_settings_are_changed_while_groups_run(mode: str) -> None:
+    """Static mode's while a process runs, too; raft mode goes by what a process was started with."""
+    seen = Counter[str]()
+    for seed in range(GROUPS * SEEDS_EACH):
+        seen.update(result_of(mode, seed).seen)
+    assert seen["restarted otherwise"] > GROUPS * SEEDS_EACH // 2
+    assert (seen["retimed"] > GROUPS * SEEDS_EACH // 4) == (mode == "static")

@@ -37,6 +37,7 @@ def test_seeds_reach_what_they_are_for() -> None:
     assert seen["Serving"] > 2 * len(results)
     assert seen["SetChanged"] > len(results)
     assert seen.keys() >= {"Cut", "Draining", "Fenced", "Installed", "StorageStalled", "read"}
+    assert min(seen["retimed"], seen["restarted otherwise"]) > 10, "settings are changed while groups run"
     assert sum(result.answered for result in results) > 100 * len(results)
 
 

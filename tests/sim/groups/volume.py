@@ -91,6 +91,8 @@ class GroupVolume:
     def __init__(self, store_id: str, bases: Bases) -> None:
         self.store_id = store_id
         self.store = GroupStore(bases)
+        self.told_ms = 0
+        """How long others may believe that it waits for a leader (raft mode)."""
         self.committed = 0
         """Records that are shown as committed; a process that starts finds this, or less."""
 

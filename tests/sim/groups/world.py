@@ -7,15 +7,22 @@ from logherd.controller.values import GroupKey
 from logherd.group.output import Event, Fenced, Serving, SetChanged
 from logherd.model.names import Epoch
 from logherd.replication.messages import Envelope
+from sim.consensus.streams import stream
 from sim.groups.broker import GroupBroker
 from sim.groups.faults import GroupFaults
+from sim.groups.settings import Settings
 from sim.groups.volume import Bases
 from sim.leases.broker import Broker
 from sim.leases.fate import require
 from sim.leases.world import KEYS, World
 from sim.plan import Plan
 
-__all__ = ["GroupWorld"]
+__all__ = ["GroupWorld", "settings_of"]
+
+
+def settings_of(plan: Plan) -> Settings:
+    """With what all brokers begin."""
+    return Settings().upgraded(stream(plan.seed, "settings")) if "half-way" in plan.shape["kinds"] else Settings()
 
 
 class GroupWorld(World):
@@ -25,6 +32,7 @@ class GroupWorld(World):
         self.bases: Bases = {}
         self.answered = 0
         self.seen: Counter[str] = Counter()
+        self.settings = settings_of(plan)
         self._told: dict[GroupKey, list[tuple[int, int]]] = {}
         super().__init__(plan, keep=keep)
         self.faults = GroupFaults(self)
@@ -48,6 +56,11 @@ class GroupWorld(World):
         if isinstance(news, (Fenced, Serving, SetChanged)):
             self.note(broker.name, str(news))
         self.seen[type(news).__name__] += 1
+
+    def note_retimed(self, broker: GroupBroker) -> None:
+        """An operator has changed settings while the process runs."""
+        self.note(broker.name, f"runs on with {broker.settings}")
+        self.seen["retimed"] += 1
 
     def on_answered(self, broker: GroupBroker, epoch: Epoch) -> None:
         """R2: a client hears of its record; nobody else would answer one at this moment."""
