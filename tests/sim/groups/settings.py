@@ -68,3 +68,15 @@ class Settings:
             ship=replace(shipping(self.voting.ship), heartbeat_ms=beat_ms),
         )  # fmt: skip
         return replace(self, controlled=started(self.controlled), static=started(self.static), voting=voting)
+
+    def slowed(self, bytes_per_second: int) -> "Settings":
+        """Who is behind gets so much and no more, all of a group together."""
+
+        def slow(ship: ShipOptions) -> ShipOptions:
+            return replace(ship, catch_up_bytes_per_second=bytes_per_second)
+
+        return Settings(
+            controlled=replace(self.controlled, ship=slow(self.controlled.ship)),
+            static=replace(self.static, ship=slow(self.static.ship)),
+            voting=replace(self.voting, ship=slow(self.voting.ship)),
+        )

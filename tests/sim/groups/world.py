@@ -21,8 +21,9 @@ __all__ = ["GroupWorld", "settings_of"]
 
 
 def settings_of(plan: Plan) -> Settings:
-    """With what all brokers begin."""
-    return Settings().upgraded(stream(plan.seed, "settings")) if "half-way" in plan.shape["kinds"] else Settings()
+    """With what all brokers begin. In some seeds a log takes seconds to be copied, as a long one does."""
+    settings = Settings().slowed(stream(plan.seed, "catch-up").choice((64 << 20, 64 << 20, 4_000)))
+    return settings.upgraded(stream(plan.seed, "settings")) if "half-way" in plan.shape["kinds"] else settings
 
 
 class GroupWorld(World):

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -19,7 +20,7 @@ from logherd.raft.output import Answer, Decided, Output, ReadReady, Role, RoleCh
 from logherd.raft.record import Kind
 from logherd.raft.store import HardState
 from logherd.replication.epochs import NOWHERE
-from logherd.replication.messages import ClusterId, Envelope, ReplicaId
+from logherd.replication.messages import ClusterId, CopyChunk, Envelope, ReplicaId
 from logherd.replication.sender import ShipOptions
 from sim.consensus.disk import SimStore
 from sim.leases.process import Process
@@ -65,7 +66,8 @@ class Controller(Process):
         self._load()
         hard = HardState(CLUSTER, self.identity)
         seed = self.draw.getrandbits(64)
-        self.core = RaftCore(self.store, RAFT, hard=hard, seed=seed, now=self.now_ms())
+        options = replace(RAFT, ship=replace(RAFT.ship, chunk_bytes=self.world.shape.piece_bytes))
+        self.core = RaftCore(self.store, options, hard=hard, seed=seed, now=self.now_ms())
         if self.full:
             self.feed(DiskFull(full=True))
         self.soon(self.draw.randrange(TICK_US), self._tick)
@@ -170,6 +172,7 @@ class Controller(Process):
     def receive(self, envelope: Envelope) -> None:
         """A message has arrived at this address."""
         if self.alive:
+            self.marks.hit_if("image-in-pieces", isinstance(envelope.body, CopyChunk) and envelope.body.offset > 0)
             self.soon(0, lambda: self.feed(Received(envelope)))
 
     def feed(self, event: Input) -> None:

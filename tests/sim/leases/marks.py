@@ -78,6 +78,7 @@ MARKS = {
     "leader-lost-altering": "R18: the controllers' leader changed while a change of the set was proposed",
     "leader-lost-transferring": "R18: a controller began to lead during a transfer",
     "image-installed": "R18: a controller took over an image of another",
+    "image-in-pieces": "a controller got more than one piece of an image",
     "blackout": "R18: all controllers were down at once",
     "controller-full": "R18: a controllers' leader had a full disk",
     "two-offices": "R1: two controllers held themselves for the leader",

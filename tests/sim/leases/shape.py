@@ -44,6 +44,8 @@ class Shape:
     kinds: tuple[str, ...]
     changing_leases: bool = False
     """Controllers are restarted with leases of another length, one after the other."""
+    piece_bytes: int = 1 << 20
+    """In pieces of so many bytes a controller that is far behind gets an image."""
 
 
 def draw_shape(seed: int) -> Shape:
@@ -69,6 +71,7 @@ def draw_shape(seed: int) -> Shape:
         fault_gap_ms=draw.choice((300, 700, 700, 2_000)),
         kinds=kinds or ("pause",),
         changing_leases=stream(seed, "leases").random() < 0.3,
+        piece_bytes=stream(seed, "pieces").choice((1 << 20, 1 << 20, 60, 300)),
     )
 
 
