@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from logherd_operator.observed.observed import Observed
 from logherd_operator.observed.slots import Slot
 
-__all__ = ["alike", "is_refused", "place_reason", "why_not_served"]
+__all__ = ["alike", "is_refused", "place_reason", "timeless", "why_not_served"]
 
 _NUMBER = re.compile(r"[0-9]+([.][0-9]+)?")
+_TIME = re.compile(r"[0-9]+([.][0-9]+)? m?s\b")
 
 
 def why_not_served(observed: Observed) -> str:
@@ -53,6 +54,11 @@ def place_reason(slot: Slot) -> str:
 def alike(one: str, other: str) -> bool:
     """Is it the same but for numbers, as of a clock that runs or a disk that fills?"""
     return _NUMBER.sub("0", one) == _NUMBER.sub("0", other)
+
+
+def timeless(said: str) -> str:
+    """What is said without how long it may last."""
+    return _TIME.sub("a while", said)
 
 
 def _sentence(said: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 
-from logherd_operator.local.reasons import alike
+from logherd_operator.local.reasons import alike, timeless
 from logherd_operator.plan.outcome import Block
 
 __all__ = ["Telling"]
@@ -32,13 +32,15 @@ class Telling:
             self.tell(about, [sentence])
 
     def tell_held(self, blocked: Iterable[Block]) -> None:
-        """What is not done, and what would let it go on."""
+        """What is not done, and what would let it go on: once, whatever clock runs in it."""
         for each in blocked:
-            self.tell(f"held:{each.code}", [f"held: {each.message}; it takes: {each.unblocks}"])
+            about, sentence = _held(each)
+            if about not in self._told:
+                self.tell(about, [sentence])
 
     def forget_held(self, blocked: Iterable[Block]) -> None:
         """What is held back no more would be news again."""
-        self._forget("held:", {f"held:{each.code}" for each in blocked})
+        self._forget("held:", {_held(each)[0] for each in blocked})
 
     def tell_why(self, why: str, now: float, *, patience: float) -> None:
         """That nobody serves and why, once it lasts for so many seconds; again when it is for another reason, and when
@@ -55,3 +57,8 @@ class Telling:
     def _forget(self, kind: str, still: Collection[str]) -> None:
         for about in [about for about in self._told if about.startswith(kind) and about not in still]:
             del self._told[about]
+
+
+def _held(block: Block) -> tuple[str, str]:
+    sentence = f"held: {block.message}; it takes: {block.unblocks}"
+    return timeless(sentence), sentence

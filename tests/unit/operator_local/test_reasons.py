@@ -7,6 +7,7 @@ import pytest
 from logherd_operator.local.reasons import alike, is_refused, place_reason, why_not_served
 from logherd_operator.local.telling import Telling
 from logherd_operator.observed.observed import Observed
+from logherd_operator.plan.outcome import Block, Code
 from unit.operator_plan.looks import broker, controllers, group, instance, look
 
 FULL = "the disk of /data/broker-{} has 8.5 MiB free, and messages need 25.0 MiB"
@@ -100,6 +101,28 @@ def test_a_reason_is_told_once_it_lasts_and_again_when_it_is_another_or_over() -
     telling.tell_why("", 43, patience=10)
     telling.tell_why("", 44, patience=10)
     assert said[2:] == ["messages are taken now"]
+
+
+def test_what_is_held_is_said_once_while_only_a_clock_runs_in_it() -> None:
+    said: list[str] = []
+    telling = Telling(said.append)
+
+    def look(*held: tuple[int, str]) -> None:
+        blocked = [
+            Block(code=Code.NO_LEADER, message=f"{who} has {for_} more", unblocks="its lease") for who, for_ in held
+        ]
+        telling.forget_held(blocked)
+        telling.tell_held(blocked)
+
+    for waits in ("3000 ms", "1999 ms", "1.5 s"):
+        look((1, waits))
+    assert said == ["held: 1 has 3000 ms more; it takes: its lease"]
+    look((1, "9 ms"), (2, "9 ms"))
+    look((1, "8 ms"), (2, "8 ms"))
+    assert said[1:] == ["held: 2 has 9 ms more; it takes: its lease"], "of one kind there may be two"
+    look((2, "7 ms"))
+    look((1, "6 ms"), (2, "6 ms"))
+    assert said[2:] == ["held: 1 has 6 ms more; it takes: its lease"], "it was over in between"
 
 
 def test_what_is_done_again_is_said_again_but_not_what_every_look_does_until_it_shows() -> None:
