@@ -207,7 +207,7 @@ def _no_version(patch: Patch) -> None:
 
 
 def _trust_every_store(patch: Patch) -> None:
-    patch.setattr(membership, "_lost", lambda group, found, command: False)
+    patch.setattr(membership, "lacks", lambda group, found, command: False)
 
 
 def _trust_older_logs(patch: Patch) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from logherd.controller import membership
 from logherd.controller.choosing import best_of, choose, founders, longest, unfit
 from logherd.controller.commands import AlterSyncSet, Clean, Command, Elect, Grounds, PlanTransfer, Register
 from logherd.controller.insync import added_members
@@ -34,13 +35,25 @@ class ElectionRequest:
 
 
 def admit_register(office: Office, command: Register, now: int) -> Command | Refusal:
-    """A store may take over an id only from one that is dead for sure; what is known to be committed is added."""
+    """A store may take over an id only from one that is dead for sure; what is known to be committed is added.
+
+    Who registers the same store and lacks something, while another process of it reports, was overtaken by that one on
+    the way here: it had ended before the other could begin. Or the other has ended a moment ago: then it asks again.
+    """
     group = office.machine.group(command.group)
     found = group.replica(command.broker_id) if group is not None else None
     before = found.store_id if found is not None else ""
     if group is not None and before not in ("", command.store_id) and office.may_live(group, command.broker_id, now):
         return Refusal.ID_TAKEN
-    return replace(command, replaces=before, committed=office.committed(command.group))
+    wish = replace(command, replaces=before, committed=office.committed(command.group))
+    if group is not None and found is not None and _overtaken(office, group, found, wish, now):
+        return Refusal.ALIVE
+    return wish
+
+
+def _overtaken(office: Office, group: Group, found: Replica, wish: Register, now: int) -> bool:
+    another = found.store_id == wish.store_id and found.incarnation != wish.incarnation
+    return another and membership.lacks(group, found, wish) and office.alive(group, found.broker_id, now)
 
 
 def admit_sync_set(office: Office, command: AlterSyncSet, now: int) -> Command | Refusal:

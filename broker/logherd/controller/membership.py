@@ -20,7 +20,7 @@ from logherd.controller.verdicts import (
 from logherd.model.names import Epoch
 from logherd.replication.epochs import Point
 
-__all__ = ["claim", "clean", "configure", "move", "register", "set_learner", "sync_event"]
+__all__ = ["claim", "clean", "configure", "lacks", "move", "register", "set_learner", "sync_event"]
 
 _ID_MAX = (1 << 31) - 1
 
@@ -79,7 +79,7 @@ def _take_in(group: Group, found: Replica, command: Register) -> Verdict:
         store_id=command.store_id, incarnation=command.incarnation, address=command.address, registration=number,
         exited=False, end=command.end,
     )  # fmt: skip
-    lost = _lost(group, found, command)
+    lost = lacks(group, found, command)
     doubted = not command.trusted and command.store_id == found.store_id
     sync = group.sync.without(found.broker_id, doubted=doubted) if lost else group.sync
     after = replace(group, sync=sync, registrations=number)
@@ -103,7 +103,7 @@ def _ended(before: Group, after: Group) -> tuple[Event, ...]:
     return (MasterEnded(before.key, tenure.broker_id, tenure.epoch, tenure.released),)
 
 
-def _lost(group: Group, found: Replica, command: Register) -> bool:
+def lacks(group: Group, found: Replica, command: Register) -> bool:
     """Whether the broker may lack something that it acknowledged. Only who was trusted has anything to lose, or who was
     doubted and comes back as another store."""
     if found.broker_id in group.sync.doubted:

@@ -1,9 +1,12 @@
 """Requests of operators, before they become commands: whom they mean, and what is refused to them."""
 
+import pytest
+
 from logherd.controller.admission import ElectionRequest, admit_clean, admit_election, admit_register
 from logherd.controller.commands import Clean, Elect, Grounds, PlanTransfer, Register
 from logherd.controller.values import BrokerId
 from logherd.controller.verdicts import Refusal
+from logherd.replication.epochs import Point
 from logherd.service.controllers.why import why
 from unit.controller.desk import KEY, Desk, point
 
@@ -181,6 +184,38 @@ def test_r2_a_new_office_takes_nobody_for_dead_who_had_no_time_to_report() -> No
     assert admit_register(desk.office, other_store(1), desk.now) is Refusal.ID_TAKEN
     desk.now += 1
     assert isinstance(admit_register(desk.office, other_store(1), desk.now), Register)
+
+
+def process(life: int, end: Point, *, trusted: bool = True) -> Register:
+    return Register(
+        group=KEY, broker_id=BrokerId(1), store_id="store1", incarnation=f"store1.{life}", address="b1:10911", end=end,
+        trusted=trusted,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("late", [process(9, point(1, 100)), process(9, point(1, 500), trusted=False)])
+def test_r11_a_registration_that_was_overtaken_by_a_later_process_takes_nobody_out_of_sync(late: Register) -> None:
+    """It was on its way when its process was killed; the next one has registered meanwhile, and leads. Nobody else
+    holds what that one commits."""
+    desk = Desk()
+    desk.found(1, master=1)
+    desk.beat(1, committed=point(1, 500))
+    assert admit_register(desk.office, late, desk.now) is Refusal.ALIVE
+    assert isinstance(admit_register(desk.office, process(1, point(1, 100)), desk.now), Register)
+    assert isinstance(admit_register(desk.office, process(9, point(1, 500)), desk.now), Register)
+    desk.release(1)
+    assert isinstance(admit_register(desk.office, late, desk.now), Register)
+
+
+def test_r11_a_store_that_lacks_something_is_taken_in_once_its_last_process_is_silent() -> None:
+    desk = Desk()
+    desk.found(1, master=1)
+    desk.beat(1, committed=point(1, 500))
+    desk.now += desk.options.fresh_ms
+    admitted = admit_register(desk.office, process(9, point(1, 100)), desk.now)
+    assert isinstance(admitted, Register)
+    desk.submit(admitted)
+    assert desk.group.sync.members == ()
 
 
 def test_r2_who_is_known_to_have_exited_is_not_waited_for_by_a_new_office() -> None:

@@ -206,6 +206,7 @@ def test_r11_what_members_reported_as_committed_is_held_against_a_registration()
     desk = Desk()
     desk.found(1, 2, 3, master=1)
     desk.beat(1, committed=point(1, 500))
+    desk.release(2)
     command = Register(
         group=KEY, broker_id=BrokerId(2), store_id="store2", incarnation="store2.2", address="b2:10911",
         end=point(1, 400),

@@ -107,7 +107,7 @@ def register(frame: Frame, office: Office, now: int) -> Step[Reply]:
     )  # fmt: skip
     admitted = admit_register(office, wish, now)
     if isinstance(admitted, Refusal):
-        return refusal_reply(frame.code, admitted, "the store that has this id reports, or may yet")
+        return refusal_reply(frame.code, admitted, "who has this id reports, or may yet")
     return Decide(admitted, lambda verdict, now: _registered(office, wish, verdict, now))
 
 

@@ -75,7 +75,8 @@ def test_a_taken_heartbeat_and_registration_name_who_speaks(desk: Desk) -> None:
     beat = {name: str(value) for name, value in beating(desk, 2).items()}
     frame = Frame(RequestCode.BROKER_HEARTBEAT, 1, ext=beat)
     assert seat_of(frame, call.send(frame)) == seat(2, desk.registration(2))
-    again = {name: str(value) for name, value in registering(2, logherdIncarnation="later").items()}
+    later = registering(2, logherdIncarnation="later", logherdEndEpoch=1, logherdEndPosition=100)
+    again = {name: str(value) for name, value in later.items()}
     frame = Frame(RequestCode.CONTROLLER_REGISTER_BROKER, 1, ext=again)
     assert seat_of(frame, call.send(frame)) == seat(2, 4)
 
