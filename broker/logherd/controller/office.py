@@ -92,6 +92,8 @@ class Office:
             return Refusal.UNKNOWN_REPLICA
         if replica.registration != report.registration or replica.exited:
             return Refusal.FENCED_PROCESS
+        if _knows_more(group, report):
+            return Refusal.FENCED_EPOCH
         place = (report.group, report.broker_id)
         before = self._seen.get(place)
         same = before is not None and before.report.registration == report.registration
@@ -116,6 +118,8 @@ class Office:
             return Withheld(None, Refusal.UNKNOWN_REPLICA)
         if replica.registration != report.registration or replica.exited:
             return Withheld(None, Refusal.FENCED_PROCESS)
+        if _knows_more(group, report):
+            return Withheld(None, Refusal.FENCED_EPOCH)
         words, tenure = self._words_for(group), group.tenure
         if tenure is None or tenure.ended or tenure.registration != report.registration:
             return words.nothing
@@ -389,6 +393,12 @@ class Office:
             since = now
             self._phase[group.key] = (phase, now)
         return now - since
+
+
+def _knows_more(group: Group, report: Report) -> bool:
+    """Whether this broker has seen a leadership of which the group does not know: the quorum was made of controllers
+    that had not heard of it. Nobody may lead in that epoch again, so whoever knows of it has to register (R20)."""
+    return max(report.end.epoch, report.resigned) > group.epoch
 
 
 def view_of(group: Group) -> RoleView:

@@ -9,7 +9,7 @@ from zlib import crc32
 from logherd.controller.commands import Command, Tune, decode_command, encode_command
 from logherd.controller.machine import Machine
 from logherd.controller.office import Office
-from logherd.controller.reports import Report, Withheld
+from logherd.controller.reports import Report
 from logherd.controller.settings import LEASE_WAIT, OfficeOptions
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Position
@@ -154,8 +154,6 @@ class Controller(Process):
         refusal = self.office.hear(report, heard)
         if refusal is not None:
             self.marks.hit_refusal("beat", refusal)
-            back(Withheld(None, refusal))
-            return
 
         def renew(office: Office | None) -> None:
             if office is None:

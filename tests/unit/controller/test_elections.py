@@ -4,6 +4,8 @@ import pytest
 
 from logherd.controller.admission import ElectionRequest, admit_election, admit_register
 from logherd.controller.commands import Clean, Configure, Elect, Grounds, PlanTransfer, Register
+from logherd.controller.machine import Machine
+from logherd.controller.office import view_of
 from logherd.controller.reports import Granted, Withheld
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import BrokerId, Registration
@@ -65,6 +67,29 @@ def test_r20_controllers_that_lost_their_log_adopt_the_highest_epoch_and_wait_ou
     assert desk.wait(desk.terms.waiter_ms, 1, 2, 3, end=point(7, 100)) == []
     assert len(desk.wait(200, 1, 2, 3, end=point(7, 100))) == 1
     assert desk.group.epoch == 8
+
+
+def test_r20_no_epoch_is_led_twice_after_the_controllers_lost_their_latest_decisions() -> None:
+    """A quorum made of survivors that did not hold them: the brokers run on, under the numbers that they have."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    before = desk.machine.save()
+    desk.release(1)
+    assert [election.broker_id for election in desk.wait(200, 2, 3)] == [2]
+    assert desk.group.epoch == 2
+    desk.machine = Machine.load(before)
+    desk.reopen()
+    assert desk.beat(3, end=point(2, 400)) == Withheld(None, Refusal.FENCED_EPOCH)
+    desk.register(3, end=point(2, 400), seen=2)
+    elections = desk.wait(2 * LONG_AGO, 2, 3, end=point(2, 500))
+    assert [(election.broker_id, desk.group.epoch) for election in elections] == [(2, 3)]
+
+
+def test_r20_a_leader_that_let_go_of_a_later_epoch_than_the_groups_registers_again() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    assert desk.beat(1, resigned=1) == Withheld(view_of(desk.group), Refusal.RESIGNED)
+    assert desk.beat(1, resigned=2) == Withheld(None, Refusal.FENCED_EPOCH)
 
 
 def test_r12_fewer_brokers_found_a_group_only_when_told_to_and_only_with_empty_logs() -> None:

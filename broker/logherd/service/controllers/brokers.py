@@ -132,7 +132,11 @@ def _registered(office: Office, wish: Register, verdict: Verdict, now: int) -> S
 
 
 def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
-    """904: heard at once; answered, perhaps with a lease, when the quorum has confirmed that this controller leads."""
+    """904: heard at once; answered, perhaps with a lease, when the quorum has confirmed that this controller leads.
+
+    So is who has to register: one that leads no more, and does not know it yet, has not heard of registrations since,
+    and a leader that it sends away lets go.
+    """
     header = decode_header(HeartbeatHeader, frame.ext)
     if header.broker_id is None or header.registration is None:
         raise RequestError(_INVALID, "a broker must send brokerId and logherdRegistration with its heartbeat")
@@ -144,9 +148,7 @@ def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
         healthy=header.healthy, space=header.space, priority=header.election_priority or 0,
         resigned=Epoch(header.resigned), number=header.number,
     )  # fmt: skip
-    refusal = office.hear(report, now)
-    if refusal is not None:
-        return lease_reply(Withheld(None, refusal), response_code(frame.code, refusal))
+    office.hear(report, now)
     return Confirm(partial(_renewed, office, report, now), Seat(report.group, report.broker_id, report.registration))
 
 

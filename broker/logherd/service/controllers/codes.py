@@ -41,6 +41,7 @@ _BASE: Final[Mapping[Refusal, ResponseCode]] = MappingProxyType({
 
 _ALTER_FAILED = ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED
 _OF_REQUEST: Final[Mapping[int, Mapping[Refusal, ResponseCode]]] = MappingProxyType({
+    RequestCode.BROKER_HEARTBEAT: {_R.FENCED_EPOCH: ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED},
     RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: {
         _R.UNKNOWN_GROUP: _ALTER_FAILED,
         _R.UNCHANGED: _ALTER_FAILED,

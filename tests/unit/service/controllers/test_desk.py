@@ -211,7 +211,19 @@ def test_904_of_a_sick_master_is_told_why_it_gets_no_lease(desk: Desk, call: Cal
 def test_904_of_an_older_process_must_register_again(desk: Desk, call: Caller) -> None:
     answer = call(C.BROKER_HEARTBEAT, **beating(desk, 2, logherdRegistration=9))
     assert answer.code == ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
-    assert call.steps == []
+
+
+def test_904_only_a_leader_that_the_quorum_has_confirmed_says_that_a_process_is_unknown(desk: Desk) -> None:
+    """A controller that has lost the quorum without knowing it has missed registrations: a leader that it sends away
+    would let go."""
+    for more in ({"logherdRegistration": 9}, {"epoch": 7}, {"clusterName": "c9"}):
+        fields = {name: str(value) for name, value in beating(desk, 1, **more).items()}
+        assert isinstance(take(Frame(C.BROKER_HEARTBEAT, 1, ext=fields), desk.office, QUORUM, desk.now), Confirm)
+
+
+def test_904_of_a_log_of_a_later_epoch_than_the_groups_must_register_again(desk: Desk, call: Caller) -> None:
+    answer = call(C.BROKER_HEARTBEAT, **beating(desk, 2, epoch=2))
+    assert answer.code == ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
 
 
 def test_904_of_a_broker_that_restarts_while_the_quorum_is_asked_gets_no_lease(desk: Desk) -> None:
