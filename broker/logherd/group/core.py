@@ -200,6 +200,7 @@ class GroupCore(Grounded):
             case SetAnswered():
                 if isinstance(self._role, Leader):
                     self._role.on_accepted(event.request, event.members, event.version)
+                    self._liaison.note()
             case Registered():
                 self._on_registered(event.registration)
 
@@ -220,9 +221,15 @@ class GroupCore(Grounded):
             if not self._liaison.about_earlier_name(event.sent):
                 self._on_registered(Registration(0))
             return
+        if self._liaison.is_forgotten(view, event.sent):
+            # Nothing of it can be led by. They hear of the epoch with the registration, and elect in a later one (R20).
+            self._on_registered(Registration(0))
+            self._liaison.begin_again()
+            return
         if view.epoch < ground.epoch or not ground.standing.learn(view):
             return
         self._see(view.epoch, f"epoch {view.epoch} has begun")
+        self._liaison.note()
         mine = view.master_registration == ground.me.registration and view.master == ground.me.broker_id
         if isinstance(event.answer, Granted) and mine:
             ground.holder.granted(event.answer, sent=event.sent)
@@ -275,6 +282,7 @@ class GroupCore(Grounded):
             ground.holder.resign(self._role.epoch)
             self._role.close(cause)
         ground.promise(epoch)
+        self._liaison.note()
         self._role = Follows(ground)
 
     def _dispatch(self, envelope: Envelope) -> None:

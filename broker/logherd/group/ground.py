@@ -57,7 +57,8 @@ class _Departure:
 
 @dataclass(slots=True)
 class Standing:
-    """What the controllers have told. Invariant: (epoch, version) of the view never falls, nor does any process."""
+    """What the controllers have told. Invariant: (epoch, version) of the view never falls while they forget nothing,
+    nor does any process."""
 
     cluster: ClusterId
     me: Process

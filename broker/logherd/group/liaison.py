@@ -1,7 +1,7 @@
 """When the controllers hear of this process: its registration, its heartbeats, the release of its leadership."""
 
 from logherd.controller.commands import Register, Release
-from logherd.controller.reports import Report
+from logherd.controller.reports import Report, RoleView
 from logherd.controller.values import Registration
 from logherd.group.ground import Ground
 from logherd.model.names import Epoch
@@ -17,6 +17,9 @@ class Liaison:
         self._asked_at: int | None = None
         self._number = 0
         self._named_at = ground.now
+        self._known = (ground.epoch, 0)
+        """The latest epoch, and version of the in-sync set in it, that anybody has told."""
+        self._known_at = ground.now
 
     @property
     def registered(self) -> bool:
@@ -41,6 +44,23 @@ class Liaison:
         self._ground.standing.register(registration)
         self._named_at = self._ground.now
         self.speak()
+
+    def note(self) -> None:
+        """There may be news of the group: since when that is known counts."""
+        ground, view = self._ground, self._ground.standing.view
+        known = (ground.epoch, view.version if view is not None and view.epoch == ground.epoch else 0)
+        if known > self._known:
+            self._known, self._known_at = known, ground.now
+
+    def is_forgotten(self, view: RoleView, sent: int) -> bool:
+        """Whether the controllers have lost what they decided: they answer with less than was known here when they were
+        asked. Who answers with a view was confirmed as the quorum's leader since, so it is not merely behind."""
+        return sent > self._known_at and (view.epoch, view.version) < self._known
+
+    def begin_again(self) -> None:
+        """What the controllers say from now on is the latest, but for the epoch."""
+        self._ground.standing.view = None
+        self._known, self._known_at = (self._ground.epoch, 0), self._ground.now
 
     def about_earlier_name(self, sent: int) -> bool:
         """Whether what was sent then went out under another number."""

@@ -1,9 +1,14 @@
 """R3, R11, R13, R14: restarts, other processes under one id, cuts, and what an operator has given up."""
 
 import pytest
+from msgspec.structs import replace
 
 from logherd.controller.commands import Register
+from logherd.controller.leases import LeaseTerms
+from logherd.controller.machine import Machine
+from logherd.controller.office import Office
 from logherd.controller.reports import Withheld
+from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import BrokerId, Registration
 from logherd.controller.verdicts import Refusal
 from logherd.group.attendance import Attendance
@@ -115,6 +120,70 @@ def test_a_process_that_the_controllers_have_forgotten_registers_again_and_does_
     late = Heard(Withheld(None, Refusal.UNKNOWN_REPLICA), stage.now - 5_000 if stage.now > 5_000 else 0)
     leader.feed(late)
     assert stage.registration(leader) != 0
+
+
+def remember(stage: Stage, image: bytes) -> None:
+    """The quorum is made of a controller that has this state, and no later one."""
+    stage.desk.machine = Machine.load(image)
+    stage.desk.office = Office(stage.desk.machine, LeaseTerms(), OfficeOptions(gather_ms=200), stage.now)
+
+
+def test_r20_a_group_is_led_again_when_the_controllers_have_forgotten_the_set_that_its_leader_goes_by() -> None:
+    """They grant the lease with an older set; the leader cannot go by that, and must not hold the lease for ever."""
+    stage, leader, (one, other) = settled()
+    image = stage.desk.machine.save()
+    stage.kill(one)
+    stage.run(3_000)
+    assert leader.core.leading is not None
+    assert one.id not in leader.core.leading.insync.members
+    end = leader.append()
+    stage.run(20)
+    assert (stage.leader, leader.committed) == (leader, end)
+    remember(stage, image)
+    stage.run(8_000)
+    again = stage.leader
+    assert again in (leader, other)
+    assert again is not None
+    assert (again.serves, again.committed >= end) == (Epoch(2), True)
+    epoch, registrations = stage.desk.group.epoch, stage.desk.group.registrations
+    stage.run(5_000)
+    assert (stage.leader, stage.desk.group.epoch) == (again, epoch)
+    assert stage.desk.group.registrations == registrations
+
+
+def test_r20_whoever_has_promised_an_epoch_that_the_controllers_have_forgotten_tells_them_of_it() -> None:
+    """Nothing of it is in any log here, and who led in it is away: it must not be led by anybody else."""
+    stage, _, (one, _) = settled()
+    standing, body = one.core.ground.standing, Heartbeat(1, one.core.ground.commit)
+    one.feed(
+        Received(
+            Envelope(
+                standing.cluster, replica_of(Process(BrokerId(9), Registration(9))), standing.identity, Epoch(7), body
+            )
+        )
+    )
+    assert one.core.ground.epoch == Epoch(7)
+    stage.run(1_000)
+    assert stage.desk.group.epoch >= 7
+    leader = stage.run_until_served()
+    assert leader.serves is not None
+    assert leader.serves > 7
+
+
+def test_an_older_view_that_was_under_way_when_a_later_one_came_is_not_taken_for_forgetting() -> None:
+    stage, leader, _ = settled()
+    known = leader.core.ground.standing.view
+    assert known is not None
+    later = replace(known, version=known.version + 1)
+    sent = stage.now
+    stage.run(1)
+    leader.feed(Heard(Withheld(later, None), stage.now))
+    for when in (sent, stage.now):
+        leader.feed(Heard(Withheld(known, None), when))
+    assert leader.core.leading is not None
+    stage.run(1)
+    leader.feed(Heard(Withheld(known, None), stage.now))
+    assert leader.core.leading is None
 
 
 def test_who_knows_more_to_be_committed_than_the_leader_must_be_rebuilt() -> None:
