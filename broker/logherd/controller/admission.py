@@ -57,13 +57,23 @@ def _overtaken(office: Office, group: Group, found: Replica, wish: Register, now
 
 
 def admit_sync_set(office: Office, command: AlterSyncSet, now: int) -> Command | Refusal:
-    """Only who reports may join; who stays or leaves may be dead (R9)."""
+    """Only who reports may join; who stays or leaves may be dead (R9).
+
+    Who may not join is left out, if what is left is a change that can be made: else a member that is gone would be
+    waited for as long as somebody keeps up with the master and is not heard here.
+    """
     group = office.machine.group(command.group)
-    if group is not None:
-        for member in added_members(group, command):
-            if group.replica(member.broker_id) is not None and not office.alive(group, member.broker_id, now):
-                return Refusal.NOT_ALIVE
-    return command
+    if group is None:
+        return command
+    unheard = [member for member in added_members(group, command) if not office.alive(group, member.broker_id, now)]
+    if not unheard:
+        return command
+    rest = tuple(member for member in command.members if member not in unheard)
+    ids = tuple(sorted({member.broker_id for member in rest}))
+    if len(ids) >= group.rules.min_in_sync and ids != group.sync.members:
+        return replace(command, members=rest)
+    known = any(group.replica(member.broker_id) is not None for member in unheard)
+    return Refusal.NOT_ALIVE if known else command
 
 
 def admit_clean(office: Office, command: Clean, now: int, *, living: bool) -> Command | Refusal:

@@ -36,6 +36,33 @@ def test_a_silent_member_costs_latency_within_h6_and_no_write() -> None:
     assert leader.serves is not None
 
 
+def test_r9_who_catches_up_unheard_by_the_controllers_does_not_keep_a_dead_member_in_the_set() -> None:
+    """It reaches the leader, and not the controllers: it may not join, and the dead one is proposed out together with
+    that."""
+    stage = Stage(replicas=4)
+    leader = stage.run_until_served()
+    stage.run(1_000)
+    unheard, dead, _ = (node for node in stage.nodes.values() if node is not leader)
+    stage.isolate(unheard)
+    stage.run(4_000)
+    assert unheard.id not in stage.desk.group.sync.members
+    stage.cut.clear()
+    stage.run(1_000)
+    assert unheard.log.end == leader.log.end
+    stage.kill(dead)
+    end, since = leader.append(), stage.now
+    while leader.committed < end:
+        stage.run(1)
+        assert stage.now - since < 3_000
+    assert {dead.id, unheard.id}.isdisjoint(stage.desk.group.sync.members)
+    version = stage.desk.group.sync.version
+    stage.run(2_000)
+    assert stage.desk.group.sync.version == version
+    stage.heal()
+    stage.run(1_000)
+    assert unheard.id in stage.desk.group.sync.members
+
+
 def test_until_a_removal_is_accepted_the_member_counts() -> None:
     stage, leader, (silent, _) = settled()
     stage.isolate(silent)
