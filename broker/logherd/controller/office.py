@@ -275,6 +275,8 @@ class Office:
         same = replica is not None and seen is not None and seen.report.registration == replica.registration
         if seen is None or (same and isinstance(command, Register)):
             return
+        if isinstance(command, Release) and replica is not None and replica.incarnation != command.incarnation:
+            return  # that of an earlier process, told late
         if same:
             self._seen[place] = replace(seen, stands=False)
         else:

@@ -389,6 +389,15 @@ def test_h14_an_exit_reported_after_the_restart_still_releases_the_old_lease() -
     assert len(desk.wait(600, 2, 3)) == 1
 
 
+def test_h14_an_exit_reported_after_the_restart_says_nothing_of_the_process_that_runs() -> None:
+    desk = Desk()
+    desk.found(1, master=1)
+    desk.register(1, life=2)
+    desk.beat(1)
+    assert desk.release(1, life=1).refusal is None
+    assert [election.broker_id for election in desk.wait(50)] == [1]
+
+
 def test_h14_a_process_that_has_exited_is_neither_granted_a_lease_nor_elected_nor_registered() -> None:
     desk = Desk()
     desk.found(1, 2, 3, master=1)
