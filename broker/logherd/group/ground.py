@@ -82,6 +82,11 @@ class Standing:
         self.view = view
         return True
 
+    def forget(self) -> None:
+        """They have forgotten themselves what they had told, and give the numbers of processes anew."""
+        self.view = None
+        self.processes.clear()
+
     def meet(self, process: Process) -> None:
         """Note a process, if it is the latest of its broker."""
         self.processes[process.broker_id] = max(process.registration, self.latest(process.broker_id))

@@ -59,7 +59,7 @@ class Liaison:
 
     def begin_again(self) -> None:
         """What the controllers say from now on is the latest, but for the epoch."""
-        self._ground.standing.view = None
+        self._ground.standing.forget()
         self._known, self._known_at = (self._ground.epoch, 0), self._ground.now
 
     def about_earlier_name(self, sent: int) -> bool:

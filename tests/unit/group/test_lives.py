@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from logherd.controller.commands import Register
+from logherd.controller.commands import PlanTransfer, Register
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.office import Office
@@ -22,7 +22,7 @@ from logherd.replication.epochs import Point, Run
 from logherd.replication.log import Image, Span
 from logherd.replication.messages import Append, AppendAck, CopyChunk, Envelope, Heartbeat
 from unit.group.bases import drop_before
-from unit.group.stage import Node, Stage
+from unit.group.stage import KEY, Node, Stage
 
 
 def settled() -> tuple[Stage, Node, list[Node]]:
@@ -149,6 +149,38 @@ def test_r20_a_group_is_led_again_when_the_controllers_have_forgotten_the_set_th
     stage.run(5_000)
     assert (stage.leader, stage.desk.group.epoch) == (again, epoch)
     assert stage.desk.group.registrations == registrations
+
+
+def test_r20_numbers_that_the_controllers_have_forgotten_and_give_anew_are_believed() -> None:
+    """A process that had a higher one under the decisions that were lost is not taken for a former one for ever."""
+    stage, leader, (one, other) = settled()
+    image = stage.desk.machine.save()
+    one = stage.restart(one)
+    stage.run(100)
+    other = stage.restart(other)
+    stage.run(1_000)
+    assert [stage.registration(each) for each in (one, other)] == [4, 5]
+    stage.isolate(one, from_controllers=False)
+    stage.run(3_000)
+    stage.heal()
+    stage.run(1_000)
+    remember(stage, image)
+    stage.desk.deaf.add(one.id)
+    stage.run(1_000)
+    stage.heal()
+    stage.run(10_000)
+    assert sorted(stage.registration(each) for each in (one, other)) == [4, 5]
+    assert stage.registration(other) == 4
+    stage.desk.submit(
+        PlanTransfer(
+            group=KEY, expected_epoch=stage.desk.group.epoch, broker_id=BrokerId(leader.id),
+            registration=stage.registration(leader), request="back",
+        ),
+        stage.now,
+    )  # fmt: skip
+    stage.run(5_000)
+    assert stage.leader is leader
+    assert stage.desk.group.sync.members == (1, 2, 3)
 
 
 def test_r20_whoever_has_promised_an_epoch_that_the_controllers_have_forgotten_tells_them_of_it() -> None:
