@@ -14,7 +14,7 @@ class OffsetRules:
     """Accepts or refuses offsets; the accepted ones are pending in the metadata until the end of the pass.
 
     1. No offset lies beyond what consumers can have seen, the committed end of the queue.
-    2. A smaller offset comes from the newest session of its client, or as a reset.
+    2. A smaller offset comes from the newest session of its client, or one that it uses beside that, or as a reset.
     3. While a reset waits to be told to the consumer, commits are dropped: they count from where it was before.
     """
 
@@ -43,3 +43,4 @@ class OffsetRules:
                 f"commitOffset is {offset}, below {known}, and this client has a newer connection",
             )
         offsets.commit(group, topic, queue_id, offset)
+        self._registry.committed_over(session.id)

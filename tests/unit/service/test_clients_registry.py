@@ -77,6 +77,11 @@ def test_nothing_is_kept_of_clients_that_are_gone(how: str) -> None:
         for client in ("c1", "c2"):
             registry.join_producer("p", connection(client, session))
             registry.join_consumer("g", PROFILE, connection(client, session), subscriptions=T)
+    registry.join_producer("p", connection("c1", sessions[0]))
+    assert registry._beside == {"c1": {1}}
+    for session in sessions:
+        registry.committed_over(session.id)
+    assert registry._speaking == {"c1": 2, "c2": 2}
     for session in sessions:
         assert not registry.is_superseded(2)
         for client in ("c1", "c2"):
@@ -89,6 +94,8 @@ def test_nothing_is_kept_of_clients_that_are_gone(how: str) -> None:
         registry.expire(CONNECTION_EXPIRY_MS + 1)
     assert not registry._roles
     assert not registry._sessions
+    assert not registry._beside
+    assert not registry._speaking
     assert not registry._consumers
     assert not registry._producers
 

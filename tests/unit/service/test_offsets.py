@@ -162,6 +162,32 @@ def test_a_smaller_offset_counts_only_from_the_newest_session_of_its_client(rig:
     assert stored(rig) == 4
 
 
+def test_a_client_that_stands_on_several_brokers_may_go_back_over_the_one_it_commits_at(rig: Rig) -> None:
+    """Where routes tell of followers, a stock consumer has a connection to each broker and a heartbeat on all of them,
+    the leader's first; it commits at the leader only, and seeks back there."""
+    send(rig, 9)
+    at_leader, by_follower = FakeSession(id=1), FakeSession(id=-1)
+    for _ in range(2):
+        join(rig, at_leader)
+        join(rig, by_follower)
+    update(rig, 8, session=at_leader)
+    assert frame_of(update(rig, 3, session=at_leader)).code == 0
+    assert stored(rig) == 3
+
+
+def test_a_client_that_has_committed_over_a_newer_connection_goes_not_back_over_the_old_one(rig: Rig) -> None:
+    """Whatever the old one was still used for before: it is what a broker that hung, or the network, has held back."""
+    send(rig, 9)
+    old, new = FakeSession(id=1), FakeSession(id=2)
+    join(rig, old)
+    join(rig, new)
+    update(rig, 8, session=new)
+    join(rig, old)
+    assert frame_of(update(rig, 3, session=old)).code == 604
+    rig.registry.session_closed(new.id)
+    assert frame_of(update(rig, 4, session=old)).code == 0, "the client has no other connection"
+
+
 # ---- queries
 
 

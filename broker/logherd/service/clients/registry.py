@@ -96,7 +96,8 @@ class ClientRegistry:
     """All clients of one broker. Owned by the loop thread; memory only, clients tell it again after a restart.
 
     Invariants: (1) no group and no client without a connection is kept; (2) `_roles` names exactly the places that a
-    session has in groups, by client; (3) `_sessions` has a client's session exactly while it has such a place.
+    session has in groups, by client; (3) `_sessions` has a client's session exactly while it has such a place, and
+    `_beside` and `_speaking` name none but these.
     """
 
     def __init__(self) -> None:
@@ -104,6 +105,10 @@ class ClientRegistry:
         self._consumers: dict[str, ConsumerGroup] = {}
         self._roles: dict[int, dict[str, set[_Role]]] = {}
         self._sessions: dict[str, dict[int, Session]] = {}
+        self._beside: dict[str, set[int]] = {}
+        """By client, older connections that were used for a heartbeat since the newest one appeared."""
+        self._speaking: dict[str, int] = {}
+        """By client, the newest of its connections that it has committed an offset over."""
 
     # -- joining
 
@@ -146,7 +151,9 @@ class ClientRegistry:
 
     def clear(self) -> None:
         """Forget everybody, and tell nobody: another broker leads the group and knows them."""
-        for table in (self._producers, self._consumers, self._roles, self._sessions):
+        for table in (
+            self._producers, self._consumers, self._roles, self._sessions, self._beside, self._speaking,
+        ):  # fmt: skip
             table.clear()
 
     def expire(self, now_ms: int) -> list[str]:
@@ -189,18 +196,44 @@ class ClientRegistry:
         )
 
     def is_superseded(self, session_id: int) -> bool:
-        """Whether a client of this connection has a newer one: what still arrives on the old is out of date."""
+        """Whether a client of this connection has a newer one in its place: what still arrives on the old is out of
+        date. It may stand on several at once, one to each broker, and commit over any of them: the older one counts
+        while it is heard there, too, and until it has committed over a newer one."""
         for client_id in self._roles.get(session_id, ()):
-            if next(reversed(self._sessions[client_id])) != session_id:
+            if next(reversed(self._sessions[client_id])) == session_id:
+                continue
+            if session_id not in self._beside.get(client_id, ()):
+                return True
+            speaking = self._speaking.get(client_id)
+            if speaking is not None and self._appeared_before(client_id, session_id, speaking):
                 return True
         return False
+
+    def committed_over(self, session_id: int) -> None:
+        """A client of this connection has committed an offset."""
+        for client_id in self._roles.get(session_id, ()):
+            speaking = self._speaking.get(client_id)
+            if speaking != session_id and (
+                speaking is None or self._appeared_before(client_id, speaking, session_id)
+            ):  # fmt: skip
+                self._speaking[client_id] = session_id
 
     # -- inside
 
     def _note(self, connection: Connection, role: "_Role") -> None:
         session = connection.session
-        self._roles.setdefault(session.id, {}).setdefault(connection.client_id, set()).add(role)
-        self._sessions.setdefault(connection.client_id, {})[session.id] = session
+        client_id = connection.client_id
+        self._roles.setdefault(session.id, {}).setdefault(client_id, set()).add(role)
+        sessions = self._sessions.setdefault(client_id, {})
+        if session.id not in sessions:
+            sessions[session.id] = session
+            self._beside.pop(client_id, None)
+        elif next(reversed(sessions)) != session.id:
+            self._beside.setdefault(client_id, set()).add(session.id)
+
+    def _appeared_before(self, client_id: str, one: int, other: int) -> bool:
+        """Whether a client's connection is older than another one, both of which it has."""
+        return next(each for each in self._sessions[client_id] if each in (one, other)) == one and one != other
 
     def _members(self, role: "_Role") -> _Members:
         if role.is_producer:
@@ -237,10 +270,20 @@ class ClientRegistry:
         del clients[role.client_id]
         if not clients:
             del self._roles[session_id]
-        sessions = self._sessions[role.client_id]
+        self._forget_session(session_id, role.client_id)
+
+    def _forget_session(self, session_id: int, client_id: str) -> None:
+        sessions = self._sessions[client_id]
         del sessions[session_id]
         if not sessions:
-            del self._sessions[role.client_id]
+            del self._sessions[client_id]
+        beside = self._beside.get(client_id)
+        if beside is not None:
+            beside.discard(session_id)
+            if not beside:
+                del self._beside[client_id]
+        if self._speaking.get(client_id) == session_id:
+            del self._speaking[client_id]
 
 
 class _Role(NamedTuple):
