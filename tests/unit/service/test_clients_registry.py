@@ -1,5 +1,7 @@
 """Membership: who counts as connected, when a group changes, and when a client is gone."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,7 +80,11 @@ def test_nothing_is_kept_of_clients_that_are_gone(how: str) -> None:
             registry.join_producer("p", connection(client, session))
             registry.join_consumer("g", PROFILE, connection(client, session), subscriptions=T)
     registry.join_producer("p", connection("c1", sessions[0]))
-    assert registry._beside == {"c1": {1}}
+    assert registry._beside == {"c1": {1, 2}, "c2": {2}}
+    registry.join_producer("p", replace(connection("c1", FakeSession(3)), named=True))
+    assert (registry._beside, registry._named) == ({"c2": {2}}, {"c1": {3}})
+    registry.session_closed(3)
+    assert not registry._named
     for session in sessions:
         registry.committed_over(session.id)
     assert registry._speaking == {"c1": 2, "c2": 2}

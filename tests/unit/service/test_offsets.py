@@ -8,9 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logherd.model.topic import GroupConfig, TopicConfig
+from logherd.service.clients.heartbeats import Heartbeats, HeartbeatsOptions
 from logherd.service.clients.registry import Connection
 from logherd.service.offsets import YOUNG_BYTES
-from logherd.service.ports import Answer, ReplyAfter
+from logherd.service.ports import Answer, ReplyAfter, Request
+from logherd.wire.bodies import encode_body
+from logherd.wire.bodies.clients import Heartbeat, ProducerData
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Flag, Frame
 from unit.service.client_fakes import FakeSession
 from unit.service.rig import BROKER, Rig, frame_of, short_header
 
@@ -186,6 +191,46 @@ def test_a_client_that_has_committed_over_a_newer_connection_goes_not_back_over_
     assert frame_of(update(rig, 3, session=old)).code == 604
     rig.registry.session_closed(new.id)
     assert frame_of(update(rig, 4, session=old)).code == 0, "the client has no other connection"
+
+
+def beat(rig: Rig, session: FakeSession, *, named: bool) -> None:
+    """A client's heartbeat; `named`: as brokers repeat it to a leader that has just begun, oneway."""
+    body = encode_body(Heartbeat(client_id="client", producers=[ProducerData(group="any"), ProducerData(group="too")]))
+    frame = Frame(RequestCode.HEART_BEAT, 1, flag=Flag.ONEWAY if named else 0, body=body)
+    heartbeats = Heartbeats(rig.registry, rig.metadata, rig.clock, options=HeartbeatsOptions())
+    heartbeats.heartbeat(Request(frame, None, 0), session)
+
+
+def test_which_connection_is_older_is_not_taken_from_the_order_in_which_brokers_name_them(rig: Rig) -> None:
+    """The client has moved from the one broker to the other; the first names it last to the next leader, and then what
+    the network has held back arrives there."""
+    send(rig, 9)
+    used, left = FakeSession(id=1), FakeSession(id=-1)
+    beat(rig, used, named=True)
+    beat(rig, left, named=True)
+    update(rig, 8, session=used)
+    assert frame_of(update(rig, 3, session=left)).code == 604
+    beat(rig, left, named=False)
+    assert frame_of(update(rig, 3, session=left)).code == 604, "also if its heartbeat was held back with it"
+    assert frame_of(update(rig, 4, session=used)).code == 604, "only a heartbeat says that it is the one"
+    beat(rig, used, named=False)
+    assert frame_of(update(rig, 4, session=used)).code == 0
+    assert stored(rig) == 4
+
+
+def test_a_connection_that_is_new_after_a_change_of_leader_is_newer_than_those_that_were_named(rig: Rig) -> None:
+    send(rig, 9)
+    named, new = FakeSession(id=-1), FakeSession(id=2)
+    beat(rig, named, named=True)
+    assert frame_of(update(rig, 8, session=named)).code == 0
+    assert frame_of(update(rig, 7, session=named)).code == 0, "its client has no other"
+    beat(rig, new, named=False)
+    assert frame_of(update(rig, 6, session=named)).code == 604
+    assert frame_of(update(rig, 5, session=new)).code == 0
+    beat(rig, named, named=False)
+    assert frame_of(update(rig, 4, session=named)).code == 604
+    rig.registry.session_closed(named.id)
+    assert frame_of(update(rig, 3, session=new)).code == 0
 
 
 # ---- queries

@@ -27,6 +27,7 @@ from logherd.wire.bodies.clients import ClientConfig, ConsumerData, ConsumerIds,
 from logherd.wire.bodies.clients import Subscription as SubscriptionBody
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.errors import BodyError
+from logherd.wire.frame import Flag
 from logherd.wire.headers.clients import ConsumerGroupHeader, HeartbeatResponse, UnregisterClientHeader
 
 __all__ = ["Heartbeats", "HeartbeatsOptions", "decode_heartbeat", "subscription_of"]
@@ -179,10 +180,11 @@ class Heartbeats:
         return missing
 
     def _connection(self, request: Request, session: Session, data: Heartbeat) -> Connection:
+        # Brokers name their clients to a new leader oneway; what clients send is passed on as a request of two ways.
         frame = request.frame
         return Connection(
             data.client_id, session, frame.language, frame.version, self._clock.monotonic_ms(), self._clock.now_ms(),
-            data.fingerprint,
+            data.fingerprint, named=bool(frame.flag & Flag.ONEWAY),
         )  # fmt: skip
 
     def _notify(self, groups: Iterable[str]) -> None:

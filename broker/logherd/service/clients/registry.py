@@ -66,6 +66,8 @@ class Connection:
     seen_wall_ms: int
     fingerprint: int = 0
     """Of the subscriptions that this client sent last in full; 0 if it does not use heartbeat version 2."""
+    named: bool = False
+    """Whether its broker has named it to a new leader: that does not say when it appeared."""
 
 
 _Members = dict[str, dict[int, Connection]]
@@ -97,7 +99,7 @@ class ClientRegistry:
 
     Invariants: (1) no group and no client without a connection is kept; (2) `_roles` names exactly the places that a
     session has in groups, by client; (3) `_sessions` has a client's session exactly while it has such a place, and
-    `_beside` and `_speaking` name none but these.
+    `_beside`, `_named` and `_speaking` name none but these.
     """
 
     def __init__(self) -> None:
@@ -106,7 +108,10 @@ class ClientRegistry:
         self._roles: dict[int, dict[str, set[_Role]]] = {}
         self._sessions: dict[str, dict[int, Session]] = {}
         self._beside: dict[str, set[int]] = {}
-        """By client, older connections that were used for a heartbeat since the newest one appeared."""
+        """By client, connections that were used for a heartbeat since the latest one became known here."""
+        self._named: dict[str, set[int]] = {}
+        """By client, connections that may be older or newer than all others: they were named by their brokers, and no
+        new one has come since."""
         self._speaking: dict[str, int] = {}
         """By client, the newest of its connections that it has committed an offset over."""
 
@@ -152,7 +157,7 @@ class ClientRegistry:
     def clear(self) -> None:
         """Forget everybody, and tell nobody: another broker leads the group and knows them."""
         for table in (
-            self._producers, self._consumers, self._roles, self._sessions, self._beside, self._speaking,
+            self._producers, self._consumers, self._roles, self._sessions, self._beside, self._named, self._speaking,
         ):  # fmt: skip
             table.clear()
 
@@ -198,25 +203,27 @@ class ClientRegistry:
     def is_superseded(self, session_id: int) -> bool:
         """Whether a client of this connection has a newer one in its place: what still arrives on the old is out of
         date. It may stand on several at once, one to each broker, and commit over any of them: the older one counts
-        while it is heard there, too, and until it has committed over a newer one."""
+        while it is heard there, too, and until it has committed over a newer one. Where it is not known which is newer,
+        each is treated as if it were the older."""
         for client_id in self._roles.get(session_id, ()):
-            if next(reversed(self._sessions[client_id])) == session_id:
+            sessions = self._sessions[client_id]
+            if len(sessions) == 1 or (client_id not in self._named and next(reversed(sessions)) == session_id):
                 continue
             if session_id not in self._beside.get(client_id, ()):
                 return True
-            speaking = self._speaking.get(client_id)
-            if speaking is not None and self._appeared_before(client_id, session_id, speaking):
+            speaking = self._speaking.get(client_id, session_id)
+            if speaking != session_id and self._is_older(client_id, session_id, speaking) is not False:
                 return True
         return False
 
     def committed_over(self, session_id: int) -> None:
         """A client of this connection has committed an offset."""
         for client_id in self._roles.get(session_id, ()):
-            speaking = self._speaking.get(client_id)
-            if speaking != session_id and (
-                speaking is None or self._appeared_before(client_id, speaking, session_id)
-            ):  # fmt: skip
-                self._speaking[client_id] = session_id
+            speaking = self._speaking.setdefault(client_id, session_id)
+            if speaking != session_id:
+                newer = self._is_older(client_id, speaking, session_id)
+                if session_id in self._beside.get(client_id, ()) if newer is None else newer:
+                    self._speaking[client_id] = session_id
 
     # -- inside
 
@@ -225,15 +232,22 @@ class ClientRegistry:
         client_id = connection.client_id
         self._roles.setdefault(session.id, {}).setdefault(client_id, set()).add(role)
         sessions = self._sessions.setdefault(client_id, {})
-        if session.id not in sessions:
-            sessions[session.id] = session
-            self._beside.pop(client_id, None)
-        elif next(reversed(sessions)) != session.id:
-            self._beside.setdefault(client_id, set()).add(session.id)
+        if session.id in sessions:
+            if not connection.named:
+                self._beside.setdefault(client_id, set()).add(session.id)
+            return
+        sessions[session.id] = session
+        self._beside.pop(client_id, None)
+        if connection.named:
+            self._named.setdefault(client_id, set()).add(session.id)
+        else:
+            self._named.pop(client_id, None)
 
-    def _appeared_before(self, client_id: str, one: int, other: int) -> bool:
-        """Whether a client's connection is older than another one, both of which it has."""
-        return next(each for each in self._sessions[client_id] if each in (one, other)) == one and one != other
+    def _is_older(self, client_id: str, one: int, other: int) -> bool | None:
+        """Whether a client's connection is older than another one of its; None if nobody knows."""
+        if not self._named.get(client_id, set()).isdisjoint((one, other)):
+            return None
+        return next(each for each in self._sessions[client_id] if each in (one, other)) == one
 
     def _members(self, role: "_Role") -> _Members:
         if role.is_producer:
@@ -277,11 +291,11 @@ class ClientRegistry:
         del sessions[session_id]
         if not sessions:
             del self._sessions[client_id]
-        beside = self._beside.get(client_id)
-        if beside is not None:
-            beside.discard(session_id)
-            if not beside:
-                del self._beside[client_id]
+        for table in (self._beside, self._named):
+            marked = table.get(client_id, set())
+            marked.discard(session_id)
+            if not marked:
+                table.pop(client_id, None)
         if self._speaking.get(client_id) == session_id:
             del self._speaking[client_id]
 
