@@ -17,6 +17,7 @@ class MemoryLog:
         self.committed_position = 0
         self.start_epoch = 0
         self.full = False
+        self.body_bytes_max = 4 << 20
         self.forgotten: dict[str, int] = {}
         self.ends: dict[tuple[str, int], int] = {}
         """Of queues of messages, which this log does not have: the test says how far they go."""
@@ -24,6 +25,8 @@ class MemoryLog:
     def append(self, queue_id: int, body: bytes) -> tuple[int, int]:
         if self.full:
             raise MetadataRefusedError("the disk is full")
+        if len(body) > self.body_bytes_max:
+            raise MetadataRefusedError("the record is too large")
         start, end = self.end_position, self.end_position + _OVERHEAD + len(body)
         queue = self.entries[queue_id]
         queue.append(Entry(self.bounds(queue_id)[1], start, end, body))

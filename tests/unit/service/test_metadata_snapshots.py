@@ -49,6 +49,48 @@ def test_no_record_of_a_snapshot_is_larger_than_the_log_takes_whatever_topics_ar
     assert state_of(opened(log)) == state_of(metadata)
 
 
+SMALLEST = 128 << 10
+"""What a log takes at least, however small messages are to be: about the largest body with messageSizeMax 1 KiB."""
+QUEUES = 16_384
+
+
+def test_offsets_of_all_queues_of_the_largest_topic_fit_the_smallest_records() -> None:
+    """Else they stay pending for ever, and with them every offset that anybody commits later."""
+    log = MemoryLog()
+    log.body_bytes_max = SMALLEST
+    metadata = opened(log)
+    for queue_id in range(QUEUES):
+        metadata.offsets.commit("g", "t", queue_id, 10**12 + queue_id)
+    metadata.offsets.commit("h", "t", 0, 7)
+    metadata.flush_pending()
+    assert not metadata.offsets.pending
+    log.commit()
+    again = opened(log)
+    assert list(again.offsets.queues("g", "t").items()) == [(number, 10**12 + number) for number in range(QUEUES)]
+    assert again.offsets.get("h", "t", 0) == 7
+
+
+def test_a_snapshot_of_the_largest_topic_fits_the_smallest_records() -> None:
+    """Else no snapshot is ever whole again, and retention deletes nothing any more."""
+    log = MemoryLog()
+    log.body_bytes_max = SMALLEST
+    metadata = opened(log)
+    metadata.topics.put(TopicConfig("t", QUEUES, QUEUES))
+    log.ends = {("t", queue_id): 10**12 + queue_id for queue_id in range(QUEUES)}
+    ends = log.queue_ends("t")
+    for queue_id in range(QUEUES):
+        metadata.offsets.commit("g", "t", queue_id, 10**12 + queue_id)
+    metadata.topics.put(TopicConfig("large", attributes={"n": "y" * (SMALLEST - 1000)}))
+    pass_ends(metadata, log)
+    metadata.request_snapshot()
+    for _ in range(100):
+        pass_ends(metadata, log)
+    assert numbers(log) == [1]
+    log.ends = {}
+    assert state_of(opened(log)) == state_of(metadata)
+    assert log.queue_ends("t") == ends
+
+
 def test_a_snapshot_is_written_while_groups_topics_and_offsets_come_and_go() -> None:
     log = MemoryLog()
     metadata = opened(log, MetadataOptions())

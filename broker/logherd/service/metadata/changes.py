@@ -60,7 +60,8 @@ class Barrier(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
 
 class TopicPut(msgspec.Struct, frozen=True, array_like=True, tag="topic"):
     """`ends` is [queue id, offset of its next message, ...]. The log may begin behind all messages of a queue, and then
-    nothing else says which number the next one has. Releases before do not write it, and read over it."""
+    nothing else says which number the next one has. Of a topic with many queues each of several changes has a part.
+    Releases before do not write it, and read over it."""
 
     name: str
     read_queues: int

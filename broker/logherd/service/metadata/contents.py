@@ -1,6 +1,6 @@
 """What the records of the log add up to: topics, groups, offsets, locked queues, idempotent writers and epochs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from logherd.kit.clock import Clock
 from logherd.service.metadata.changes import (
@@ -26,6 +26,8 @@ from logherd.service.metadata.writers import Writers
 __all__ = ["Contents"]
 
 _EPOCHS_KEPT = 4096
+_QUEUES_PER_CHANGE = 1000
+"""A topic may have 16,384, and a log takes records of 128 KiB at least."""
 
 
 class Contents:
@@ -92,15 +94,16 @@ class Contents:
         for name, position in tuple(self.topics.deleted.items()):
             yield TopicDeleted(name, self.topics.version, position)
         for config in self.topics:
-            yield TopicPut.of(config, self.topics.version, self.topics.reached(config.name))
+            for ends in _pieces(self.topics.reached(config.name)) or [()]:
+                yield TopicPut.of(config, self.topics.version, ends)
         for group in self.groups:
             yield GroupPut.of(group, self.groups.version)
         for group_name, topic, queues in self.offsets:
-            if queues:
-                yield OffsetsCommitted([(group_name, topic, _flat(queues))])
+            for numbers in _pieces(_flat(queues)):
+                yield OffsetsCommitted([(group_name, topic, numbers)])
         for group_name, topic, queues in self.offsets.resets():
-            if queues:
-                yield OffsetsReset([(group_name, topic, _flat(queues))])
+            for numbers in _pieces(_flat(queues)):
+                yield OffsetsReset([(group_name, topic, numbers)])
         yield from self.owners.as_changes()
         yield from self.writers.as_changes()
 
@@ -119,3 +122,8 @@ class Contents:
 
 def _flat(queues: Mapping[int, int]) -> list[int]:
     return [number for pair in queues.items() for number in pair]
+
+
+def _pieces(pairs: Sequence[int]) -> list[list[int]]:
+    """[queue, offset, queue, offset, ...] in parts of so many queues as one change tells of."""
+    return [list(pairs[at : at + 2 * _QUEUES_PER_CHANGE]) for at in range(0, len(pairs), 2 * _QUEUES_PER_CHANGE)]

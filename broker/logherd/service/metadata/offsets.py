@@ -7,6 +7,7 @@ Invariants:
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from logherd.service.metadata.changes import OffsetRow, OffsetsCommitted, OffsetsReset, ResetsTold
 from logherd.service.metadata.journal import Journal
@@ -92,17 +93,23 @@ class Offsets:
         while self._pending:
             batch = self._next_batch()
             self.position = self._journal.append(OffsetsCommitted(_rows(batch)))
-            for key in batch:
-                del self._pending[key]
+            for key, written in batch.items():
+                pending = self._pending[key]
+                if len(written) == len(pending):
+                    del self._pending[key]
+                else:
+                    self._pending[key] = dict(islice(pending.items(), len(written), None))
         return self.position
 
     def _next_batch(self) -> dict[tuple[str, str], _Queues]:
         # Keeps a record far below the largest that the log takes, whatever one pass brings.
         batch: dict[tuple[str, str], _Queues] = {}
         size = 0
-        for key, offsets in self._pending.items():
-            batch[key] = offsets
-            size += _ROW_BYTES + len(key[0]) + len(key[1]) + _QUEUE_BYTES * len(offsets)
+        for key, pending in self._pending.items():
+            size += _ROW_BYTES + len(key[0]) + len(key[1])
+            most = max(1, (_RECORD_BYTES - size) // _QUEUE_BYTES)
+            batch[key] = pending if len(pending) <= most else dict(islice(pending.items(), most))
+            size += _QUEUE_BYTES * len(pending)
             if size >= _RECORD_BYTES:
                 break
         return batch

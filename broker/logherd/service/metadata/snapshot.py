@@ -8,6 +8,7 @@ the result is the state at the end. A crash in the middle leaves parts without a
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 
 from logherd.service.metadata.changes import (
     FORMAT,
@@ -55,6 +56,7 @@ class SnapshotWriter:
         self._number = number
         self._changes = changes
         self._unwritten: bytes | None = None
+        self._next: list[Change] = []
         self._digest = sha256()
         self._parts = 0
         self._size = 0
@@ -87,9 +89,14 @@ class SnapshotWriter:
         # A record far below the largest that any log takes, whatever the topics are like.
         batch: list[Change] = []
         size = 0
-        for change in self._changes:
+        taken, self._next = self._next, []
+        for change in chain(taken, self._changes):
+            change_bytes = len(encode(change))
+            if batch and size + change_bytes > _PART_BYTES:
+                self._next = [change]  # it was small enough for a record of its own
+                break
             batch.append(change)
-            size += len(encode(change))
+            size += change_bytes
             if len(batch) == _CHANGES_PER_PART or size >= _PART_BYTES:
                 break
         return encode(SnapshotPart(self._number, batch)) if batch else None

@@ -89,7 +89,7 @@ class Topics:
         """Take a change that is in the log already."""
         self._table[change.name] = change.config()
         if change.ends:
-            self.ends[change.name] = change.ends
+            self.ends[change.name] = [*self.ends.get(change.name, ()), *change.ends]
         self.version = change.version
 
     def apply_delete(self, change: TopicDeleted, end: int) -> None:
