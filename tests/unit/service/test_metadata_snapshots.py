@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec.structs import replace
 
-from logherd.model.topic import TopicConfig
+from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.metadata import CHANGES, SNAPSHOTS, Entry, Metadata, MetadataDamagedError, MetadataOptions
 from logherd.service.metadata.changes import (
     FORMAT,
@@ -89,6 +89,18 @@ def test_a_snapshot_of_the_largest_topic_fits_the_smallest_records() -> None:
     log.ends = {}
     assert state_of(opened(log)) == state_of(metadata)
     assert log.queue_ends("t") == ends
+
+
+def test_the_version_of_groups_outlives_a_snapshot_in_which_there_are_none() -> None:
+    log = MemoryLog()
+    metadata = opened(log)
+    metadata.groups.put(GroupConfig("g"))
+    metadata.groups.delete("g", clean_offsets=False)
+    metadata.request_snapshot()
+    for _ in range(10):
+        pass_ends(metadata, log)
+    assert numbers(log) == [1]
+    assert state_of(opened(log)) == state_of(metadata)
 
 
 def test_a_snapshot_is_written_while_groups_topics_and_offsets_come_and_go() -> None:

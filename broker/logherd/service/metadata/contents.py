@@ -96,6 +96,8 @@ class Contents:
         for config in self.topics:
             for ends in _pieces(self.topics.reached(config.name)) or [()]:
                 yield TopicPut.of(config, self.topics.version, ends)
+        if not len(self.groups) and self.groups.version.counter:
+            yield GroupDeleted("", clean_offsets=False, version=self.groups.version)  # nothing else would tell it
         for group in self.groups:
             yield GroupPut.of(group, self.groups.version)
         for group_name, topic, queues in self.offsets:
