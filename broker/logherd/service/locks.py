@@ -1,9 +1,11 @@
 """Locks on queues for orderly consumption: requests 41 and 42."""
 
+from typing import Final
+
 from logherd.kit.clock import Clock
 from logherd.service.errors import RequestError
 from logherd.service.lock_table import LockTable, QueueName
-from logherd.service.metadata import QUEUES_PER_RECORD, Metadata, MetadataRefusedError
+from logherd.service.metadata import Metadata, MetadataRefusedError
 from logherd.service.ports import Answer, Handler, Reply, Request, Session
 from logherd.service.requests import after, body_reply
 from logherd.wire.bodies import MessageQueue, decode_body
@@ -11,6 +13,10 @@ from logherd.wire.bodies.clients import LockedQueues, LockQueues
 from logherd.wire.codes import RequestCode, ResponseCode
 
 __all__ = ["Locks"]
+
+_GROUP_LENGTH_MAX: Final = 255
+_CLIENT_LENGTH_MAX: Final = 1024
+"""What holds a lock is kept as long as the lock, in the log and in its snapshots."""
 
 
 class Locks:
@@ -37,8 +43,7 @@ class Locks:
         self._begin_epoch(now)
         try:
             for group, queues in self.table.ended(now).items():
-                for at in range(0, len(queues), QUEUES_PER_RECORD):
-                    self._metadata.owners.take(group, "", queues[at : at + QUEUES_PER_RECORD])
+                self._metadata.owners.take(group, "", queues)
         except MetadataRefusedError:
             return  # the store reports its own state; the next call tries again
         self.table.expire(now)
@@ -74,6 +79,12 @@ def _asked(request: Request) -> LockQueues:
     asked = decode_body(LockQueues, request.body)
     if not asked.group or not asked.client_id:
         raise RequestError(ResponseCode.INVALID_PARAMETER, "a lock needs a consumerGroup and a clientId")
+    if len(asked.group) > _GROUP_LENGTH_MAX or len(asked.client_id) > _CLIENT_LENGTH_MAX:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"consumerGroup has {len(asked.group)} characters and clientId {len(asked.client_id)}, right are at most "
+            f"{_GROUP_LENGTH_MAX} and {_CLIENT_LENGTH_MAX}",
+        )
     return asked
 
 

@@ -1,5 +1,7 @@
 """Requests that lock and unlock queues."""
 
+import pytest
+
 from logherd.service.locks import Locks
 from logherd.service.metadata import CHANGES, SNAPSHOTS, Metadata
 from logherd.service.routing import Role
@@ -149,6 +151,40 @@ def test_ended_leases_wait_for_space_in_the_log() -> None:
     assert len(locks.table) == 0
     log.commit()
     assert list(Metadata.read(log, clock).owners) == []
+
+
+def test_locks_of_the_longest_names_fit_the_smallest_records() -> None:
+    """A log takes records of 128 KiB at least. Else the locks that ended are never forgotten, and no snapshot is whole."""
+    clock, log = FakeClock(), MemoryLog()
+    log.body_bytes_max = 128 << 10
+    metadata = Metadata.open(log, clock)
+    locks = Locks(metadata, clock)
+    desk = Desk(Role.BROKER, clock, locks.handlers())
+    topic, broker = "\x01" * 255, "\x02" * 255
+    queues = [MessageQueue(topic=topic, broker_name=broker, queue_id=number) for number in range(1000)]
+    for at in range(0, 1000, 20):
+        body = LockQueues(client_id="c", group="g", queues=queues[at : at + 20])
+        assert desk.ask(RequestCode.LOCK_BATCH_MQ, None, body).code == ResponseCode.SUCCESS
+    metadata.request_snapshot()
+    for _ in range(200):
+        metadata.end_pass()
+        log.commit()
+    assert metadata.pinned_position
+    clock.monotonic += 60_000
+    locks.tick()
+    assert (len(locks.table), list(metadata.owners)) == (0, [])
+    body = LockQueues(client_id="c", group="g", queues=queues)
+    assert desk.ask(RequestCode.LOCK_BATCH_MQ, None, body).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize(("client", "group"), [("c" * 1025, "g"), ("c", "g" * 256)])
+def test_a_lock_for_a_name_that_no_client_has_is_refused(client: str, group: str) -> None:
+    clock = FakeClock()
+    locks = locks_of(MemoryLog(), clock)
+    desk = Desk(Role.BROKER, clock, locks.handlers())
+    body = LockQueues(client_id=client, group=group, queues=[QUEUE])
+    assert desk.ask(RequestCode.LOCK_BATCH_MQ, None, body).code == ResponseCode.INVALID_PARAMETER
+    assert len(locks.table) == 0
 
 
 def test_however_many_queues_one_client_holds_their_records_and_snapshots_stay_small() -> None:

@@ -10,10 +10,12 @@ from typing import Final
 from logherd.service.metadata.changes import QueueName, QueuesLocked
 from logherd.service.metadata.journal import Journal
 
-__all__ = ["QUEUES_PER_RECORD", "Owners"]
+__all__ = ["Owners"]
 
-QUEUES_PER_RECORD: Final = 500
-"""How many are named together where their number has no bound: far less than the largest record that the log takes."""
+_RECORD_BYTES: Final = 64 << 10
+"""Of the queues that one change names: far less than the largest record that the log takes, whatever they are called."""
+_CHARACTER_BYTES: Final = 6  # most that one takes as JSON
+_QUEUE_BYTES: Final = 24
 
 _Table = dict[str, dict[QueueName, str]]
 
@@ -33,13 +35,13 @@ class Owners:
     def take(self, group: str, client_id: str, queues: Iterable[QueueName]) -> int:
         """These queues are this client's from now on; "" frees them. What is so already is not logged again.
 
-        Raises: MetadataRefusedError, and nothing was changed then.
+        Raises: MetadataRefusedError; of very many queues the first may be this client's then.
         """
         self._journal.check()
         owners = self._table.get(group, {})
         changed = [queue for queue in queues if owners.get(queue, "") != client_id]
-        if changed:
-            change = QueuesLocked(group, client_id, changed)
+        for piece in _pieces(changed):
+            change = QueuesLocked(group, client_id, piece)
             self._position = self._journal.append(change)
             self.apply(change)
         return self._position
@@ -67,5 +69,18 @@ class Owners:
             for queue, client_id in owners.items():
                 clients.setdefault(client_id, []).append(queue)
             for client_id, queues in clients.items():
-                for at in range(0, len(queues), QUEUES_PER_RECORD):
-                    yield QueuesLocked(group, client_id, queues[at : at + QUEUES_PER_RECORD])
+                for piece in _pieces(queues):
+                    yield QueuesLocked(group, client_id, piece)
+
+
+def _pieces(queues: list[QueueName]) -> Iterator[list[QueueName]]:
+    piece, size = list[QueueName](), 0
+    for queue in queues:
+        more = _QUEUE_BYTES + _CHARACTER_BYTES * (len(queue.topic) + len(queue.broker))
+        if size + more > _RECORD_BYTES:
+            yield piece
+            piece, size = [], 0
+        piece.append(queue)
+        size += more
+    if piece:
+        yield piece
