@@ -83,7 +83,7 @@ class Services:
             clock,
             options=HeartbeatsOptions(auto_create_groups=options.topics.auto_create_groups),
         )
-        self.locks = Locks(metadata, clock)
+        self.locks = Locks(metadata, clock, follows=self.registry.follows)
         self.progress = ProgressAdmin(metadata, store, self.registry, self.stats, identity=place.identity, clock=clock)
         self.pull = PullHandler(
             store,

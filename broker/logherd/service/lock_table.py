@@ -5,7 +5,7 @@ Memory only; who holds what outlives the process in the metadata, and is put bac
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/client/rebalance/RebalanceLockManager.java
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from logherd.service.metadata import QueueName
@@ -19,6 +19,8 @@ LEASE_MS: Final = 60_000
 class _Lease(NamedTuple):
     client_id: str
     until_ms: int
+    session_id: int
+    """The connection over which it was locked last; 0 if that was told to an earlier leader."""
 
 
 class LockTable:
@@ -30,26 +32,32 @@ class LockTable:
     def __init__(self) -> None:
         self._leases: dict[str, dict[QueueName, _Lease]] = {}
 
-    def lock(self, group: str, client_id: str, queues: Iterable[QueueName], now_ms: int) -> list[QueueName]:
+    def lock(
+        self, group: str, client_id: str, queues: Iterable[QueueName], now_ms: int, *, session_id: int = 0
+    ) -> list[QueueName]:  # fmt: skip
         """Take or renew queues; returns those that the client now holds."""
         held = []
         leases = self._leases.setdefault(group, {})
         for queue in queues:
             lease = leases.get(queue)
             if lease is None or lease.client_id == client_id or lease.until_ms <= now_ms:
-                leases[queue] = _Lease(client_id, now_ms + LEASE_MS)
+                leases[queue] = _Lease(client_id, now_ms + LEASE_MS, session_id)
                 held.append(queue)
         if not leases:
             del self._leases[group]
         return held
 
-    def unlock(self, group: str, client_id: str, queues: Iterable[QueueName]) -> list[QueueName]:
-        """Give back queues; those of another client are left alone. Returns those that are free now."""
+    def unlock(
+        self, group: str, client_id: str, queues: Iterable[QueueName], *,
+        follows: Callable[[int], bool] = lambda _: True,
+    ) -> list[QueueName]:  # fmt: skip
+        """Give back queues; those of another client are left alone, and those that it may have locked again since: over
+        a connection that this does not follow. Returns those that are free now."""
         freed = []
         leases = self._leases.get(group, {})
         for queue in queues:
             lease = leases.get(queue)
-            if lease is not None and lease.client_id == client_id:
+            if lease is not None and lease.client_id == client_id and follows(lease.session_id):
                 del leases[queue]
                 freed.append(queue)
         if group in self._leases and not leases:

@@ -1,5 +1,7 @@
 """Locks on queues for orderly consumption: requests 41 and 42."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from logherd.kit.clock import Clock
@@ -26,10 +28,15 @@ class Locks:
     owner that the metadata knows: what an earlier leader granted is not granted to another before it has ended.
     """
 
-    def __init__(self, metadata: Metadata, clock: Clock) -> None:
+    def __init__(
+        self, metadata: Metadata, clock: Clock, *, follows: Callable[[str, int, int], bool] = lambda *_: True
+    ) -> None:  # fmt: skip
+        """`follows` says of two connections of a client whether what comes over the first is later than what came over
+        the second, by their sessions' ids."""
         self.table = LockTable()
         self._metadata = metadata
         self._clock = clock
+        self._follows = follows
         self._epoch = 0
 
     def handlers(self) -> dict[RequestCode, Handler]:
@@ -57,21 +64,22 @@ class Locks:
             for queue, client_id in owners.items():
                 self.table.lock(group, client_id, [queue], now)
 
-    def lock(self, request: Request, _session: Session) -> Answer:
+    def lock(self, request: Request, session: Session) -> Answer:
         """41. Raises NotLeading."""
         asked = _asked(request)
         now = self._clock.monotonic_ms()
         self._begin_epoch(now)
-        held = self.table.lock(asked.group, asked.client_id, _names(asked), now)
+        held = self.table.lock(asked.group, asked.client_id, _names(asked), now, session_id=session.id)
         position = self._metadata.owners.take(asked.group, asked.client_id, held)
         queues = [MessageQueue(broker_name=name.broker, queue_id=name.queue_id, topic=name.topic) for name in held]
         return after(position, body_reply(LockedQueues(queues=queues)))
 
-    def unlock(self, request: Request, _session: Session) -> Answer:
+    def unlock(self, request: Request, session: Session) -> Answer:
         """42. Raises NotLeading."""
         asked = _asked(request)
         self._begin_epoch(self._clock.monotonic_ms())
-        freed = self.table.unlock(asked.group, asked.client_id, _names(asked))
+        follows = partial(self._follows, asked.client_id, session.id)
+        freed = self.table.unlock(asked.group, asked.client_id, _names(asked), follows=follows)
         return after(self._metadata.owners.take(asked.group, "", freed), Reply())
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from logherd.service.clients.registry import ClientRegistry, Connection
 from logherd.service.locks import Locks
 from logherd.service.metadata import CHANGES, SNAPSHOTS, Metadata
 from logherd.service.routing import Role
@@ -9,7 +10,7 @@ from logherd.wire.bodies import MessageQueue
 from logherd.wire.bodies.clients import LockQueues
 from logherd.wire.codes import RequestCode, ResponseCode
 from unit.service.asking import Desk, decoded
-from unit.service.client_fakes import FakeClock
+from unit.service.client_fakes import FakeClock, FakeSession
 from unit.service.memory_log import MemoryLog
 
 QUEUE = MessageQueue(topic="T", broker_name="a", queue_id=0)
@@ -30,6 +31,38 @@ def test_a_queue_is_locked_for_one_client_until_it_unlocks() -> None:
     assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"))) == {"lockOKMQSet": [AS_JSON]}
     assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": []}
     assert desk.park(RequestCode.UNLOCK_BATCH_MQ, None, asked("c1"), oneway=True) is None
+    assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": [AS_JSON]}
+
+
+def test_what_the_network_held_back_gives_no_queue_away_that_its_client_has_locked_again_since() -> None:
+    """Else another client gets it, and both consume it: who has locked a queue trusts that for 30 s."""
+    clock, registry = FakeClock(), ClientRegistry()
+    locks = Locks(Metadata.open(MemoryLog(), clock), clock, follows=registry.follows)
+    desk = Desk(Role.BROKER, clock, locks.handlers())
+    old, new = FakeSession(id=1), FakeSession(id=2)
+    for session in (old, new):
+        registry.join_producer("p", Connection("c1", session, "JAVA", 479, 0, 0))
+    desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"), session=old)
+    desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"), session=new)
+    desk.park(RequestCode.UNLOCK_BATCH_MQ, None, asked("c1"), session=old, oneway=True)
+    assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": []}
+    desk.park(RequestCode.UNLOCK_BATCH_MQ, None, asked("c1"), session=new, oneway=True)
+    assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": [AS_JSON]}
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_queue_is_given_back_over_another_connection_that_is_newer_or_left_over(*, closed: bool) -> None:
+    clock, registry = FakeClock(), ClientRegistry()
+    locks = Locks(Metadata.open(MemoryLog(), clock), clock, follows=registry.follows)
+    desk = Desk(Role.BROKER, clock, locks.handlers())
+    old, new = FakeSession(id=1), FakeSession(id=2)
+    for session in (old, new):
+        registry.join_producer("p", Connection("c1", session, "JAVA", 479, 0, 0))
+    held_over, given_over = (new, old) if closed else (old, new)
+    desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"), session=held_over)
+    if closed:
+        registry.session_closed(held_over.id)
+    desk.park(RequestCode.UNLOCK_BATCH_MQ, None, asked("c1"), session=given_over, oneway=True)
     assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": [AS_JSON]}
 
 

@@ -225,6 +225,14 @@ class ClientRegistry:
                 if session_id in self._beside.get(client_id, ()) if newer is None else newer:
                     self._speaking[client_id] = session_id
 
+    def follows(self, client_id: str, session_id: int, earlier: int) -> bool:
+        """Whether what comes over one connection of a client is known to be later than what came over another of its;
+        after that is gone anything is."""
+        sessions = self._sessions.get(client_id, {})
+        if session_id == earlier or earlier not in sessions:
+            return True
+        return session_id in sessions and self._is_older(client_id, earlier, session_id) is True
+
     # -- inside
 
     def _note(self, connection: Connection, role: "_Role") -> None:
