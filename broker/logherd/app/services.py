@@ -159,6 +159,7 @@ class Services:
         """This broker does not lead any more: waiting pulls are told so, and who is connected is for the leader."""
         self.pull.let_go()
         self.registry.clear()
+        self.heartbeats.step_down()
 
     def _typed(self) -> dict[int, Handler]:
         store, metadata, registry, clock = self._store, self._metadata, self.registry, self._clock

@@ -7,7 +7,7 @@ import pytest
 
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.clients.connections import Connections
-from logherd.service.clients.heartbeats import Heartbeats, HeartbeatsOptions
+from logherd.service.clients.heartbeats import CALM_MS, Heartbeats, HeartbeatsOptions
 from logherd.service.clients.registry import CONNECTION_EXPIRY_MS, ClientRegistry
 from logherd.service.metadata import Metadata
 from logherd.service.ports import Reply
@@ -177,6 +177,35 @@ def test_the_last_change_is_told_and_no_other_group_waits_for_it() -> None:
     assert (len(one.notified), len(two.notified)) == (3, 1), "what has not changed is not told again"
     broker.beat("c3", "g", session=FakeSession(3))
     assert (len(one.notified), len(two.notified)) == (4, 2), "and after that time a change is told at once"
+
+
+def test_a_new_leader_tells_groups_only_when_all_brokers_have_had_time_to_name_their_clients() -> None:
+    broker = Broker()
+    one, two = FakeSession(1), FakeSession(-1)
+    broker.heartbeats.step_down()
+    broker.clock.advance(100_000)
+    broker.beat("c1", "g", session=one)
+    broker.clock.advance(CALM_MS - 1)
+    broker.beat("c2", "g", session=two)
+    broker.heartbeats.tell_again()
+    assert (one.notified, two.notified) == ([], [])
+    broker.clock.advance(1)
+    broker.heartbeats.tell_again()
+    assert (len(one.notified), len(two.notified)) == (1, 1)
+    broker.calm_down()
+    broker.beat("c3", "g", session=FakeSession(3))
+    assert (len(one.notified), len(two.notified)) == (2, 2), "from then on at once"
+
+
+def test_who_leads_no_more_tells_nobody_what_was_still_to_be_told() -> None:
+    broker = Broker()
+    one = FakeSession(1)
+    broker.beat("c1", "g", session=one)
+    broker.beat("c2", "g", session=FakeSession(2))
+    assert len(one.notified) == 1
+    broker.heartbeats.step_down()
+    broker.heartbeats.tell_again()
+    assert len(one.notified) == 1
 
 
 def test_unregistering_leaves_at_once() -> None:

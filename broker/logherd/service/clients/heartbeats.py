@@ -36,6 +36,10 @@ UNIT_SUBSCRIPTION = 2
 GROUPS_MAX: Final = 1_000
 SUBSCRIPTIONS_MAX: Final = 10_000
 """Of one heartbeat: each new group is two records of the log, and nothing else is done meanwhile."""
+CALM_MS: Final = 2_000
+"""For so long after a new leader has heard of its first client it tells no group that it changed: the other brokers
+have to hear of it and name their clients, and those of one that is gone come back. Who is told shares out its queues at
+once, and consumes those of members that are not in the list yet a second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class Heartbeats:
         self._clock = clock
         self._told: dict[str, bool] = {}
         """Groups that were told since the last `tell_again`, and whether they have changed after that."""
+        self._begins = False
+        self._calm_until = 0
         self.auto_create_groups = options.auto_create_groups
 
     def handlers(self) -> dict[RequestCode, Handler]:
@@ -76,8 +82,15 @@ class Heartbeats:
         """Drop clients that fell silent. Call it every 10 s."""
         self._notify(self._registry.expire(self._clock.monotonic_ms()))
 
+    def step_down(self) -> None:
+        """This broker leads no more: the next leader tells the groups. If it leads again, it begins calmly."""
+        self._told.clear()
+        self._begins = True
+
     def tell_again(self) -> None:
         """Tell the groups that have changed once more since they were told. Call it every 100 ms or so."""
+        if self._clock.monotonic_ms() < self._calm_until:
+            return
         again = [name for name, changed in self._told.items() if changed]
         self._told = dict.fromkeys(again, False)
         for name in again:
@@ -190,8 +203,11 @@ class Heartbeats:
     def _notify(self, groups: Iterable[str]) -> None:
         """Members or topics of these groups changed: tell them now, or at the next `tell_again` if they were told since
         the last one. A thousand members that come back at once would else be told of each other a million times."""
+        now_ms = self._clock.monotonic_ms()
+        if self._begins:
+            self._begins, self._calm_until = False, now_ms + CALM_MS
         for name in groups:
-            again = self._told[name] = name in self._told
+            again = self._told[name] = name in self._told or now_ms < self._calm_until
             if not again:
                 self._tell(name)
 

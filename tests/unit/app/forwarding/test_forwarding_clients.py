@@ -104,6 +104,22 @@ async def test_h12_clients_of_different_brokers_are_one_group_and_hear_of_each_o
             await client.close()
 
 
+async def test_a_new_leader_has_nobody_look_at_a_list_in_which_clients_of_others_are_missing(tmp_path: Path) -> None:
+    """Who is told of a group shares out its queues at once: those of who is not in the list are consumed twice then."""
+    async with group_of(3, tmp_path) as group:
+        group.elect(group.nodes[0])
+        here, there = Client("here"), Client("there")
+        await here.join(group.nodes[1])
+        await there.join(group.nodes[2])
+        [before, _] = await all_told(group.nodes[0], [here, there])
+        group.depose()
+        group.elect(group.nodes[1], told=[])
+        assert await here.members() == {"here"}, "the other broker knows of no new leader yet"
+        assert here.notified == before
+        for client in (here, there):
+            await client.close()
+
+
 async def test_h12_a_client_is_gone_when_its_last_connection_on_any_broker_is(tmp_path: Path) -> None:
     async with group_of(3, tmp_path) as group:
         group.elect(group.nodes[0])
