@@ -33,7 +33,11 @@ def format_properties_text(values: Mapping[str, str]) -> bytes:
 
 
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_replacement, text) if "\\" in text else text
+    if "\\" not in text:
+        return text
+    read = _ESCAPE.sub(_replacement, text)
+    # Java writes a character beyond the first 65,536 as a pair; half of one is no character, and no text has it.
+    return read.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _replacement(match: re.Match[str]) -> str:

@@ -78,6 +78,9 @@ def change_aside(kind: "Kind", options: _Checked, wanted: Mapping[str, object], 
 
     from logherd.settings.errors import SettingsError, SettingsUncheckedError
 
+    for name, value in wanted.items():
+        if not str(value).isascii() and not _is_text(str(value)):
+            raise SettingsError(f"{name}: is no text, as with half of a pair of \\uXXXX")
     asked = msgspec.json.encode({"options": options, "wanted": dict(wanted)})
     command = [sys.executable, "-m", "logherd.settings", "--change", kind]
     try:
@@ -95,6 +98,14 @@ def change_aside(kind: "Kind", options: _Checked, wanted: Mapping[str, object], 
     if done.returncode != 0:
         raise SettingsError(done.stderr.decode(errors="replace").strip())
     return msgspec.json.decode(done.stdout, type=type(options))
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _environment() -> dict[str, str]:

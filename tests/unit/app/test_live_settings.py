@@ -123,6 +123,24 @@ async def test_what_nobody_could_check_in_time_is_no_refusal(
     assert (applied, live.version) == ([], 0)
 
 
+async def test_a_value_that_is_no_text_is_no_reason_to_end(options: BrokerOptions) -> None:
+    """As in half of a pair of \\uXXXX, which anybody may send."""
+    ended: list[TaskEnded] = []
+    guard = TaskGuard(on_end=ended.append)
+    live, told = LiveSettings("broker", options, guard), asyncio.Queue[RequestError | None]()
+    live.submit({"fileReservedTime": "4\ud8008"}, told.put_nowait)
+    async with asyncio.timeout(30):
+        while not ended and told.empty():
+            await asyncio.sleep(0)
+    assert ended == []
+    fault = told.get_nowait()
+    assert fault is not None
+    assert fault.code == ResponseCode.INVALID_PARAMETER
+    assert fault.remark.startswith("fileReservedTime: is no text")
+    status, _ = await live.action({"values": {"log.level": "\ud800"}}, {})
+    assert status == 400
+
+
 async def test_a_process_that_cannot_be_made_for_the_check_is_no_reason_to_end(
     options: BrokerOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

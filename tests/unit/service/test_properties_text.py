@@ -18,6 +18,8 @@ from logherd.service.properties_text import format_properties_text, parse_proper
         (r"a\=b=c\\d\t\u00e9", {"a=b": "c\\d\té"}),
         ("a=one \\\n   two", {"a": "one two"}),
         (r"path=C\:\\dir", {"path": r"C:\dir"}),
+        (r"a=\ud83d\ude00", {"a": "\U0001f600"}),
+        (r"a=4\ud8008", {"a": "4\ufffd8"}),
     ],
 )
 def test_lines_are_read_as_java_reads_them(text: str, expected: dict[str, str]) -> None:
