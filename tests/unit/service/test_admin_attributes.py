@@ -35,6 +35,7 @@ def test_attributes_are_added_changed_and_removed() -> None:
         (None, {"+queue.type": "BatchCQ"}, "right is SimpleCQ"),
         ({}, {"+queue.type": "SimpleCQ"}, "cannot be changed"),
         (None, {"+reserve.time": "-2"}, "right is -1 or a number"),
+        (None, {"+reserve.time": "9" * 20}, "right is -1 or a number"),
         ({"message.type": "FIFO"}, {"+message.type": "NORMAL", "-message.type": ""}, "both added and removed"),
         (None, {"message.type": "FIFO"}, r"must begin with \+ or -"),
     ],

@@ -264,6 +264,7 @@ def test_deleting_a_group_keeps_its_offsets_unless_told_otherwise(admin: Admin) 
         (GroupConfigBody(name="bad group"), "bad group"),
         (GroupConfigBody(name="g", retry_queues=-1), "retryQueueNums is -1"),
         (GroupConfigBody(name="g", retries_max=-2), "retryMaxTimes is -2"),
+        (GroupConfigBody(name="g", attributes={"a": "\x01" * 6_000}), "attributes"),
     ],
 )
 def test_a_wrong_group_is_refused_by_name(admin: Admin, body: GroupConfigBody, named: str) -> None:

@@ -12,6 +12,7 @@ from logherd.kit.errors import LogHerdError
 __all__ = ["TopicAttributeError", "alter_attributes", "parse_modifications"]
 
 ADD, REMOVE = "+", "-"
+_DIGITS_MAX: Final = 19  # of what Java reads as a long
 
 
 class TopicAttributeError(LogHerdError):
@@ -29,7 +30,7 @@ def _one_of(*values: str, changeable: bool) -> _Attribute:
 
 
 def _is_reserve_time(text: str) -> bool:
-    return text == "-1" or text.isdecimal()
+    return text == "-1" or (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX)
 
 
 # BatchCQ, COMPACTION and MIXED exist in RocketMQ; here a topic could not keep what they promise.

@@ -12,7 +12,7 @@ from logherd.service.metadata import Metadata, is_system_group
 from logherd.service.ports import Answer, Handler, Reply, Request, Session
 from logherd.service.requests import after, body_reply, header_of, settled
 from logherd.service.stats import BrokerStats
-from logherd.wire.bodies import decode_body
+from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.configs import DataVersion, GroupConfigBody, GroupConfigList, GroupConfigTable
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.headers.topics import DeleteGroupHeader, GroupHeader
@@ -20,6 +20,8 @@ from logherd.wire.headers.topics import DeleteGroupHeader, GroupHeader
 __all__ = ["GroupAdmin"]
 
 RETRY_QUEUES_MAX: Final = 1024
+ATTRIBUTES_BYTES_MAX: Final = 32 << 10
+"""As JSON. Records of metadata and the list of all groups stay far below what a log, and a frame, takes."""
 
 
 class GroupAdmin:
@@ -87,6 +89,11 @@ def _checked(config: GroupConfig) -> GroupConfig:
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
             f"retryQueueNums is {config.retry_queues}; right is 0 to {RETRY_QUEUES_MAX}",
+        )
+    size = len(encode_body(dict(config.attributes)))
+    if size > ATTRIBUTES_BYTES_MAX:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER, f"attributes have {size} bytes; right are at most {ATTRIBUTES_BYTES_MAX}"
         )
     if config.retries_max < -1:
         raise RequestError(
