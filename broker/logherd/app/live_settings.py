@@ -25,6 +25,8 @@ __all__ = ["LiveSettings", "wanted_of"]
 
 _CHECK_SECONDS = 8.0
 _TEXT_LENGTH_MAX = 200
+_SUBMITTED_MAX = 16
+"""Anybody who can connect may ask. Each takes a process of its own and its turn, for which an operator waits, too."""
 
 _log = Log("logherd.settings")
 
@@ -45,6 +47,7 @@ class LiveSettings(Generic[_Options]):
         self._kind: Kind = kind
         self._changed: dict[str, int] = {}
         self._turn = asyncio.Lock()
+        self._submitted_now = 0
 
     @property
     def values(self) -> dict[str, str]:
@@ -85,7 +88,12 @@ class LiveSettings(Generic[_Options]):
         return names
 
     def submit(self, wanted: Mapping[str, str], told: Callable[[RequestError | None], None]) -> None:
-        """The same for who cannot wait: `told` hears what was wrong, None for nothing."""
+        """The same for who cannot wait: `told` hears later what was wrong, None for nothing."""
+        if self._submitted_now >= _SUBMITTED_MAX:
+            busy = RequestError(ResponseCode.SYSTEM_BUSY, f"{_SUBMITTED_MAX} changes are being checked; try again")
+            asyncio.get_running_loop().call_soon(told, busy)
+            return
+        self._submitted_now += 1
         self._guard.start("change of settings", self._submitted(wanted, told), eternal=False)
 
     async def _submitted(self, wanted: Mapping[str, str], told: Callable[[RequestError | None], None]) -> None:
@@ -97,6 +105,8 @@ class LiveSettings(Generic[_Options]):
             told(RequestError(ResponseCode.INVALID_PARAMETER, str(error)))
         else:
             told(None)
+        finally:
+            self._submitted_now -= 1
 
     async def action(self, document: Mapping[str, object], _parts: Mapping[str, str]) -> tuple[int, object]:
         """`POST /config` with `{"values": {name: value}}`: 200 and what is in force now, 400 and what is wrong,

@@ -123,6 +123,21 @@ async def test_what_nobody_could_check_in_time_is_no_refusal(
     assert (applied, live.version) == ([], 0)
 
 
+async def test_only_so_many_changes_wait_for_their_check(options: BrokerOptions) -> None:
+    """Each takes a process, most of a second, and its turn; anybody may ask for thousands, and an operator waits."""
+    ended: list[TaskEnded] = []
+    guard = TaskGuard(on_end=ended.append)
+    live, told = LiveSettings("broker", options, guard), list[RequestError | None]()
+    async with live._turn:
+        for _ in range(20):
+            live.submit({"fileReservedTime": "48"}, told.append)
+            assert told == [], "who asks is told later"
+        await asyncio.sleep(0)
+        assert [fault and fault.code for fault in told] == [ResponseCode.SYSTEM_BUSY] * 4
+        await guard.stop(5)
+    assert (ended, live._submitted_now) == ([], 0)
+
+
 async def test_a_value_that_is_no_text_is_no_reason_to_end(options: BrokerOptions) -> None:
     """As in half of a pair of \\uXXXX, which anybody may send."""
     ended: list[TaskEnded] = []
