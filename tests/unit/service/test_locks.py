@@ -187,7 +187,7 @@ def test_ended_leases_wait_for_space_in_the_log() -> None:
 
 
 def test_locks_of_the_longest_names_fit_the_smallest_records() -> None:
-    """A log takes records of 128 KiB at least. Else the locks that ended are never forgotten, and no snapshot is whole."""
+    """A log takes records of 128 KiB at least. Else ended locks are never forgotten, and no snapshot is whole."""
     clock, log = FakeClock(), MemoryLog()
     log.body_bytes_max = 128 << 10
     metadata = Metadata.open(log, clock)

@@ -94,7 +94,7 @@ class Contents:
         for name, position in tuple(self.topics.deleted.items()):
             yield TopicDeleted(name, self.topics.version, position)
         for config in self.topics:
-            for ends in _pieces(self.topics.reached(config.name)) or [()]:
+            for ends in _pieces(self.topics.reached(config.name)) or [[]]:
                 yield TopicPut.of(config, self.topics.version, ends)
         if not len(self.groups) and self.groups.version.counter:
             yield GroupDeleted("", clean_offsets=False, version=self.groups.version)  # nothing else would tell it

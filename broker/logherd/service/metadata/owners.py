@@ -13,7 +13,7 @@ from logherd.service.metadata.journal import Journal
 __all__ = ["Owners"]
 
 _RECORD_BYTES: Final = 64 << 10
-"""Of the queues that one change names: far less than the largest record that the log takes, whatever they are called."""
+"""Of the queues that one change names: far less than the largest record of a log, whatever they are called."""
 _CHARACTER_BYTES: Final = 6  # most that one takes as JSON
 _QUEUE_BYTES: Final = 24
 
