@@ -124,14 +124,21 @@ def _failing_follower(r: Round) -> None:
 
 def _older_copy(r: Round) -> None:
     """All machines go down, and a follower's comes back first, with its disk as it was a hundred messages ago: it has
-    acknowledged what it has not. Nobody leads before somebody is there who has everything (P22, R11)."""
+    acknowledged what it has not. Nobody leads before somebody is there who has everything (P22, R11).
+
+    The controllers must have heard by then that more is committed than the copy has: before that nobody can tell it
+    from the store that it was taken from.
+    """
     node, rest = r.group.brokers[r.follower], next(name for name in r.followers if name != r.follower)
     copy = node.data.with_name("older")
     node.kill()
+    beyond = int(r.group.ask(r.leader)["applied"][0])
     shutil.copytree(node.data, copy)
     node.start()
     r.group.agree()
     r.goes_on()
+    if r.bench.mode.led_by_controllers:
+        prove_within(20, f"{r.follower} has acknowledged", lambda: _heard(r) > beyond)
     for each in r.group.nodes.values():
         each.kill()
     if _committed(copy) >= _committed(node.data):
@@ -145,6 +152,11 @@ def _older_copy(r: Round) -> None:
     if r.bench.mode.led_by_controllers:
         assert r.group.leader(among=r.followers, seconds=180) == rest
     r.group.nodes[r.leader].start()
+
+
+def _heard(r: Round) -> int:
+    """What the controllers know to be committed."""
+    return int(r.group.group_page().get("committed", {}).get("position", 0))
 
 
 def _committed(data: Path) -> int:
