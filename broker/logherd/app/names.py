@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from logherd.aiokit.tasks import TaskGuard
@@ -15,7 +17,7 @@ from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
-from logherd.service.names.epochs import KnownGroups, Superseded
+from logherd.service.names.epochs import KnownGroups, RegistrationError
 from logherd.service.names.handlers import BrokerNames, TopicNames
 from logherd.service.names.keyvalues import KeyValues
 from logherd.service.names.registration import LocalRegistration
@@ -114,7 +116,7 @@ class EmbeddedNames:
         """The broker leads its group in this epoch and is ready to serve. A later leader's routes stay as they are."""
         if self._registration is not None:
             self._registration.lead(epoch)
-            self._register(self._registration)
+            _try(self._registration.register)
 
     def name(self, *, own: bool) -> None:
         """It is a broker alone that has its name service in its process; it has one address."""
@@ -127,7 +129,7 @@ class EmbeddedNames:
     def set_permission(self, permission: int) -> None:
         """Put the broker's own permission into its routes."""
         if self._registration is not None:
-            self._registration.set_permission(permission)
+            _try(partial(self._registration.set_permission, permission))
 
     @property
     def servers(self) -> dict[str, Server]:
@@ -158,10 +160,12 @@ class EmbeddedNames:
             await asyncio.sleep(_TICK_SECONDS)
             self._names.tick()
             if self._registration is not None:
-                self._register(self._registration)
+                _try(self._registration.register)
 
-    def _register(self, registration: LocalRegistration) -> None:
-        try:
-            registration.register()
-        except Superseded as error:
-            _log.warning("registration refused", reason=str(error))
+
+def _try(register: Callable[[], None]) -> None:
+    """Anybody can register here, also under this broker's name: then it is tried again until that is over."""
+    try:
+        register()
+    except RegistrationError as error:
+        _log.warning("registration refused", reason=str(error))
