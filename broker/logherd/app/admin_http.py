@@ -165,7 +165,7 @@ def _unfit(headers: Mapping[bytes, bytes]) -> Answer | None:
 def _document(body: bytes) -> dict[str, Any] | Answer:
     try:
         document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         return Answer(400, {"error": f"the body is not JSON: {error}"})
     if not isinstance(document, dict):
         return Answer(400, {"error": "the body should be a JSON object"})

@@ -77,6 +77,7 @@ async def test_a_view_that_takes_too_long_is_told() -> None:
         (post(ELECT, b"{"), 400, "the body is not JSON: "),
         (post(ELECT, b""), 400, "the body is not JSON: "),
         (post(ELECT, b"\xff"), 400, "the body is not JSON: "),
+        (post(ELECT, b'{"a":"\xff"}'), 400, "the body is not JSON: "),
         (post(ELECT, b"NaN"), 400, "the body is not JSON: "),
         (post(ELECT, b"[" * 60_000), 400, "the body is not JSON: "),
         (post(ELECT, b"[]"), 400, "the body should be a JSON object"),
