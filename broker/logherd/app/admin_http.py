@@ -24,6 +24,8 @@ from logherd.telemetry.log import Log
 __all__ = ["ActionLimits", "AdminHttp"]
 
 _BODY_BYTES_MAX = 64 << 10
+_NESTING_MAX = 16
+"""No order has more than three levels. What the decoder just takes, whoever encodes it again may not."""
 _SECONDS_MAX = 5.0
 _CONNECTIONS_MAX = 64
 _REFUSED_LOG_SECONDS = 10.0
@@ -169,4 +171,18 @@ def _document(body: bytes) -> dict[str, Any] | Answer:
         return Answer(400, {"error": f"the body is not JSON: {error}"})
     if not isinstance(document, dict):
         return Answer(400, {"error": "the body should be a JSON object"})
+    if _is_nested(document):
+        return Answer(400, {"error": f"the body is nested deeper than {_NESTING_MAX}"})
     return document
+
+
+def _is_nested(document: dict[str, Any]) -> bool:
+    level: list[Any] = [document]
+    for _ in range(_NESTING_MAX):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return any(isinstance(each, dict | list) for each in level)

@@ -36,6 +36,12 @@ async def test_an_action_gets_the_body_and_the_parts_of_the_path(token: Path) ->
     assert calls.seen == [("elect", BODY, {"cluster": "C/1", "name": "grün"})]
 
 
+async def test_a_body_may_be_nested_sixteen_levels_deep(token: Path) -> None:
+    calls = Calls()
+    status, _, _ = await ask(post(ELECT, b'{"a":' + b"[" * 15 + b"]" * 15 + b"}"), token, calls)
+    assert (status, len(calls.seen)) == (200, 1)
+
+
 async def test_what_an_action_refuses_reaches_the_caller(token: Path) -> None:
     status, _, document = await ask(post("/config", {"gatherMs": "x"}), token)
     assert (status, document) == (400, {"error": "gatherMs should be a number", "field": "gatherMs"})
@@ -81,6 +87,8 @@ async def test_a_view_that_takes_too_long_is_told() -> None:
         (post(ELECT, b"NaN"), 400, "the body is not JSON: "),
         (post(ELECT, b"[" * 60_000), 400, "the body is not JSON: "),
         (post(ELECT, b"[]"), 400, "the body should be a JSON object"),
+        (post(ELECT, b'{"a":' * 900 + b"[]" + b"}" * 900), 400, "the body is nested deeper than 16"),
+        (post(ELECT, b'{"a":' + b"[" * 16 + b"]" * 16 + b"}"), 400, "the body is nested deeper than 16"),
         (post(ELECT, content_length=None), 411, "the body needs a content-length"),
         (post(ELECT, content_length=None, transfer_encoding="chunked"), 411, "and no transfer-encoding"),
         (post(ELECT, transfer_encoding="chunked"), 411, "and no transfer-encoding"),
