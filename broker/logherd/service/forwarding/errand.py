@@ -147,9 +147,9 @@ def _suspend_ms(frame: Frame) -> int:
 
 def _shorten_pull(ext: dict[str, str], left_ms: int) -> None:
     try:
-        flags = int(ext.get("sysFlag", "0"))
+        flags = str(int(ext.get("sysFlag", "0")) & ~PullFlag.COMMIT_OFFSET)
         suspend = int(ext.get("suspendTimeoutMillis", "0"))
-    except ValueError:
+    except ValueError:  # also of what is read, and has more digits than are written without that bit
         return
-    ext["sysFlag"] = str(flags & ~PullFlag.COMMIT_OFFSET)
+    ext["sysFlag"] = flags
     ext["suspendTimeoutMillis"] = str(max(0, min(suspend, left_ms)))

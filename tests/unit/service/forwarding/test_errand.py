@@ -128,6 +128,15 @@ def test_a_delayed_pull_with_nonsense_in_it_is_left_for_the_leader_to_refuse(fie
     assert frame.ext[field] == "what"
 
 
+def test_a_delayed_pull_with_flags_of_thousands_of_digits_is_left_for_the_leader_to_refuse() -> None:
+    """Without the offset's bit they have one digit more, and more than Python writes."""
+    ext = {**PULL_EXT, "sysFlag": "-" + "9" * 4300}
+    errand = errand_of(Frame(RequestCode.PULL_MESSAGE, 5, ext=dict(ext)))
+    errand.delayed = True
+    assert at_home(errand, now_ms=NOW).ext == ext
+    assert sent(Frame(RequestCode.PULL_MESSAGE, 5, ext=dict(ext)), delayed=True).ext["sysFlag"] == ext["sysFlag"]
+
+
 @pytest.mark.parametrize(
     "ext",
     [
