@@ -47,12 +47,30 @@ _INVALID = ResponseCode.CONTROLLER_INVALID_REQUEST
 _EPOCH_MAX = 1 << 30
 """No group comes to so many elections. A later epoch would be the group's for good, and RocketMQ's fields hold 31 bits
 of it, so that nobody of that group could register or change the in-sync set any more."""
+_ID_MAX = 999
+"""As the settings of a broker have it. With each heartbeat a broker hears of all learners of its group, and reads no
+answer that is too long."""
+_NAME_LENGTH_MAX = 255
+_TEXT_LENGTH_MAX = 1_024
+"""What is decided is kept for good, in the log and in images of the state."""
 
 
 def _point(epoch: int | None, position: int | None) -> Point:
     if not epoch and not position:
         return ORIGIN
     return Point(Epoch(max(epoch or 0, 0)), Position(max(position or 0, 0)))
+
+
+def _check_lengths(most: int, **texts: str) -> None:
+    """By their names on the wire. Raises: RequestError."""
+    for field, text in texts.items():
+        if len(text) > most:
+            raise RequestError(_INVALID, f"{field} has {len(text)} characters, at most {most} are kept")
+
+
+def _check_id(broker_id: int) -> None:
+    if broker_id > _ID_MAX:
+        raise RequestError(_INVALID, f"broker ids are 1 to {_ID_MAX}, not {broker_id}")
 
 
 @lru_cache(maxsize=1 << 14)
@@ -80,6 +98,9 @@ def next_id(frame: Frame, office: Office, now: int) -> Step[Reply]:
 def apply_id(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """1013: claim an id."""
     header = decode_header(ApplyBrokerIdHeader, frame.ext)
+    _check_id(header.applied_broker_id)
+    _check_lengths(_NAME_LENGTH_MAX, clusterName=header.cluster_name, brokerName=header.broker_name)
+    _check_lengths(_TEXT_LENGTH_MAX, registerCheckCode=header.register_check_code)
     key = GroupKey(header.cluster_name, header.broker_name)
     command = Claim(group=key, broker_id=BrokerId(header.applied_broker_id), check_code=header.register_check_code)
 
@@ -98,6 +119,12 @@ def register(frame: Frame, office: Office, now: int) -> Step[Reply]:
         raise RequestError(_INVALID, "a broker must send logherdStoreId and logherdIncarnation to join a group")
     if header.epoch_seen > _EPOCH_MAX:
         raise RequestError(_INVALID, f"no group has come to epoch {header.epoch_seen}; the highest is {_EPOCH_MAX}")
+    _check_id(header.broker_id)
+    _check_lengths(_NAME_LENGTH_MAX, clusterName=header.cluster_name, brokerName=header.broker_name)
+    _check_lengths(
+        _TEXT_LENGTH_MAX, brokerAddress=header.broker_address, logherdStoreId=header.store_id,
+        logherdIncarnation=header.incarnation,
+    )  # fmt: skip
     wish = Register(
         group=GroupKey(header.cluster_name, header.broker_name), broker_id=BrokerId(header.broker_id),
         store_id=header.store_id, incarnation=header.incarnation, address=header.broker_address,
@@ -140,6 +167,8 @@ def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
     header = decode_header(HeartbeatHeader, frame.ext)
     if header.broker_id is None or header.registration is None:
         raise RequestError(_INVALID, "a broker must send brokerId and logherdRegistration with its heartbeat")
+    if len(header.broker_address) > _TEXT_LENGTH_MAX:
+        _check_lengths(_TEXT_LENGTH_MAX, brokerAddr=header.broker_address)
     report = Report(
         group=_known_key(header.cluster_name, header.broker_name), broker_id=BrokerId(header.broker_id),
         registration=Registration(header.registration), address=header.broker_address,
@@ -217,6 +246,7 @@ def release(frame: Frame, office: Office, now: int) -> Step[Reply]:
 def promote(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """27002: a broker in static mode is to lead. Answered with what is recorded, also if that is another promotion."""
     header = decode_header(RolesPromoteHeader, frame.ext)
+    _check_lengths(_NAME_LENGTH_MAX, clusterName=header.cluster_name, brokerName=header.broker_name)
     command = Promote(
         group=GroupKey(header.cluster_name, header.broker_name), after=header.after,
         broker_id=BrokerId(header.broker_id), table=header.table,

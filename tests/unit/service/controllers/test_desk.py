@@ -134,6 +134,43 @@ def test_ids_are_handed_out_as_rocketmqs_brokers_ask_for_them(call: Caller) -> N
     assert call(C.CONTROLLER_APPLY_BROKER_ID, **other).code == ResponseCode.CONTROLLER_BROKER_ID_INVALID
 
 
+CLAIM = {"clusterName": "c", "brokerName": "bg", "appliedBrokerId": 7, "registerCheckCode": "a:1;5"}
+PROMOTION = {"clusterName": "c", "brokerName": "bg", "brokerId": 1, "after": 1, "table": "{}"}
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "wrong"),
+    [
+        (C.CONTROLLER_REGISTER_BROKER, registering(1000, logherdLearner=True), "broker ids are 1 to 999"),
+        (C.CONTROLLER_REGISTER_BROKER, registering(7, clusterName="c" * 256), "clusterName has 256 characters"),
+        (C.CONTROLLER_REGISTER_BROKER, registering(7, brokerName="b" * 256), "brokerName has 256 characters"),
+        (C.CONTROLLER_REGISTER_BROKER, registering(7, brokerAddress="b" * 1025), "brokerAddress has 1025 characters"),
+        (C.CONTROLLER_REGISTER_BROKER, registering(7, logherdStoreId="s" * 1025), "logherdStoreId has 1025 characters"),
+        (C.CONTROLLER_REGISTER_BROKER, registering(7, logherdIncarnation="i" * 1025), "logherdIncarnation has 1025"),
+        (C.CONTROLLER_APPLY_BROKER_ID, {**CLAIM, "appliedBrokerId": 1000}, "broker ids are 1 to 999"),
+        (C.CONTROLLER_APPLY_BROKER_ID, {**CLAIM, "brokerName": "b" * 256}, "brokerName has 256 characters"),
+        (C.CONTROLLER_APPLY_BROKER_ID, {**CLAIM, "registerCheckCode": "a" * 1025}, "registerCheckCode has 1025"),
+        (C.ROLES_PROMOTE, {**PROMOTION, "clusterName": "c" * 256}, "clusterName has 256 characters"),
+    ],
+)
+def test_what_the_controllers_keep_for_good_is_bounded(
+    desk: Desk, call: Caller, code: int, fields: dict[str, object], wrong: str
+) -> None:
+    """Each broker hears of all learners of its group with each heartbeat: of a million it could not read the answer."""
+    before = desk.machine.save()
+    answer = call(code, **fields)
+    assert answer.code == ResponseCode.CONTROLLER_INVALID_REQUEST
+    assert wrong in (answer.remark or "")
+    assert (call.steps, desk.machine.save()) == ([], before)
+
+
+def test_a_broker_cannot_move_to_what_is_too_long_for_an_address(desk: Desk, call: Caller) -> None:
+    answer = call(C.BROKER_HEARTBEAT, **beating(desk, 1, brokerAddr="b" * 1025))
+    assert (answer.code, call.steps) == (ResponseCode.CONTROLLER_INVALID_REQUEST, [])
+    assert call(C.BROKER_HEARTBEAT, **beating(desk, 1, brokerAddr="b" * 1024)).code == 0
+    assert call(C.CONTROLLER_REGISTER_BROKER, **registering(999, brokerAddress="b" * 1024)).code == 0
+
+
 def test_1003_names_the_master_only_while_it_may_hold_a_lease(desk: Desk, call: Caller) -> None:
     answer = call(C.CONTROLLER_REGISTER_BROKER, **registering(2))
     found = header(answer, RegisteredResponse)
