@@ -169,10 +169,14 @@ class NetSession(Channel):
             self._intake.park(request.frame)
 
     def notify(self, code: int, header: msgspec.Struct | dict[str, str] | None, body: bytes = b"") -> None:
-        """Send a oneway request to the client."""
-        if not self.closed:
-            opaque = self._calls.reserve()
-            self._send(encode_frame(Frame(code, opaque, flag=Flag.ONEWAY, ext=_fields(header), body=body)))
+        """Send a oneway request to the client; one that no peer would accept is left out."""
+        if self.closed:
+            return
+        try:
+            frame = Frame(code, self._calls.reserve(), flag=Flag.ONEWAY, ext=_fields(header), body=body)
+            self._send(encode_frame(frame))
+        except FrameError as error:
+            self._hub.log.warning("request cannot be sent", remote=self._remote, code=code, detail=error)
 
     def call(
         self, code: int, header: msgspec.Struct | dict[str, str] | None, body: bytes, *, timeout_ms: int,

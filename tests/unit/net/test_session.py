@@ -480,6 +480,17 @@ def test_notify_is_oneway() -> None:
     assert (frame.code, frame.flag, frame.body) == (40, Flag.ONEWAY, b"x")
 
 
+def test_what_no_frame_holds_is_not_said() -> None:
+    """It comes from another connection, whose frames may be as large, or from what is kept: nobody there may fail."""
+    bench = Bench()
+    session, transport = bench.connect()
+    session.notify(40, None, bytes(DEFAULT_LIMITS.frame_bytes_max))
+    session.notify(40, {"consumerGroup": "\ud800"})
+    bench.end_pass()
+    assert transport.frames() == []
+    assert [message for message, _ in bench.lines.warnings] == ["request cannot be sent"] * 2
+
+
 def test_slices_given_to_the_handler_are_short_so_that_answers_are_weighed_between_them() -> None:
     bench = Bench(flow(running_max=1000))
     session, _ = bench.connect()
