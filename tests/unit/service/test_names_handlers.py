@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from logherd.model.topic import TopicConfig
+from logherd.service.errors import RequestError
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
 from logherd.service.names import registration
@@ -345,6 +346,32 @@ def test_topics_are_set_and_deleted_by_hand() -> None:
     for everywhere in ({"topic": "T"}, {"topic": "U", "clusterName": ""}):
         assert names.desk.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, everywhere).code == 0
     assert names.topics() == []
+
+
+def test_key_values_have_room_for_four_mebibytes_and_no_more() -> None:
+    """All of them are written with each change, while the loop waits."""
+    names = Names()
+    ask, value = names.desk.ask, "v" * 100_000
+    codes = [
+        ask(RequestCode.PUT_KV_CONFIG, PutKVHeader(namespace=f"n{at % 2}", key=str(at), value=value)).code
+        for at in range(42)
+    ]
+    assert codes == [0] * 41 + [ResponseCode.INVALID_PARAMETER]
+    assert len(names.saved) == 41
+    assert ask(RequestCode.PUT_KV_CONFIG, PutKVHeader(namespace="n1", key="1", value="")).code == 0
+    assert ask(RequestCode.PUT_KV_CONFIG, PutKVHeader(namespace="n2", key="41", value=value[:-3])).code == 0
+    assert ask(RequestCode.DELETE_KV_CONFIG, {"namespace": "n1", "key": "1"}).code == 0
+
+
+def test_more_key_values_than_there_is_room_for_are_kept_where_they_stand() -> None:
+    """As of a release that bounded them not: they may become fewer."""
+    saved: list[object] = []
+    values = KeyValues({"n": {"k": "v" * (5 << 20), "l": "v"}}, save=saved.append)
+    with pytest.raises(RequestError, match="at most"):
+        values.put("n", "l", "vv")
+    values.put("n", "k", "v" * (4 << 20 | 1))
+    values.delete("n", "k")
+    assert len(saved) == 2
 
 
 def test_key_values_are_kept_by_namespace() -> None:

@@ -6,10 +6,18 @@ Source: apache/rocketmq: namesrv/src/main/java/org/apache/rocketmq/namesrv/kvcon
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
+
+from logherd.service.errors import RequestError
+from logherd.wire.bodies import encode_body
+from logherd.wire.codes import ResponseCode
 
 __all__ = ["ORDER_TOPICS", "KeyValues"]
 
 ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
+BYTES_MAX: Final = 4 << 20
+"""Of all values as JSON. All are written with each change, while the loop waits, and each broker that registers is told
+those of ordered topics in one frame."""
 
 Table = dict[str, dict[str, str]]
 
@@ -20,6 +28,7 @@ class KeyValues:
     def __init__(self, table: Mapping[str, Mapping[str, str]] | None = None, *, save: Callable[[Table], None]) -> None:
         self._table: Table = {name: dict(values) for name, values in (table or {}).items()}
         self._save = save
+        self._size = len(encode_body(self._table))
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._table.get(namespace, {}).get(key)
@@ -29,7 +38,8 @@ class KeyValues:
         return self._table.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set one value. Raises what `save` raises; nothing has changed then."""
+        """Set one value. Raises RequestError 29 if there is no room for it, and what `save` raises; nothing has changed
+        then."""
         self._replace(namespace, {**self._table.get(namespace, {}), key: value})
 
     def delete(self, namespace: str, key: str) -> None:
@@ -42,5 +52,10 @@ class KeyValues:
         table = {name: known for name, known in self._table.items() if name != namespace}
         if values:
             table[namespace] = values
+        size = len(encode_body(table))
+        if self._size < size > BYTES_MAX:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER, f"all values would take {size} bytes, at most {BYTES_MAX} are kept"
+            )
         self._save(table)
-        self._table = table
+        self._table, self._size = table, size
