@@ -178,6 +178,27 @@ def test_a_body_as_fastjson_writes_it_is_read() -> None:
     assert names.topics() == ["T", "U"]
 
 
+@pytest.mark.parametrize(("read", "write"), [(65_537, 1), (1, 0x7FFFFFFF)])
+def test_a_topic_of_more_queues_than_a_client_can_list_gets_into_no_route(read: int, write: int) -> None:
+    """Every client of the topic makes a list of as many, whoever said so."""
+    names = Names()
+    names.register()
+    before = names.topics()
+    text = f"V {read} {write} 6 SINGLE_TAG".encode()
+    told = pack(">i", 13) + b'{"counter":1}' + pack(">i", 1) + pack(">i", len(text)) + text + pack(">i", 2) + b"[]"
+    for version in (36, 479):
+        table = TopicConfigTable(topics={"V": TopicConfigBody(name="V", read_queues=read, write_queues=write)})
+        body = msgspec.json.encode(table if version == 36 else RegisterBroker(topics=table))
+        assert names.register(body=body, version=version).code == ResponseCode.INVALID_PARAMETER
+    compressed = names.register(body=zlib.compress(told), compressed=True, version=373)
+    assert compressed.code == ResponseCode.INVALID_PARAMETER
+    route = msgspec.json.encode({"queueDatas": [{"brokerName": "a", "readQueueNums": read, "writeQueueNums": write}]})
+    by_hand = names.desk.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "V"}, route)
+    assert by_hand.code == ResponseCode.INVALID_PARAMETER
+    assert names.topics() == before
+    assert names.register(topics=(TopicConfig("V", 65_536, 65_536),), complete=True).code == 0
+
+
 def test_compressed_and_very_old_bodies_are_read() -> None:
     names = Names()
 

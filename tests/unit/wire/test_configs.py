@@ -14,8 +14,9 @@ from logherd.wire.headers.send import SendMessageHeader, SendMessageHeaderV2, Se
 from unit.wire.struct_strategies import texts
 
 COUNT = st.integers(0, 2**31 - 1)
+QUEUES = st.integers(0, 65_536)
 ATTRIBUTES = st.dictionaries(texts(), texts(), max_size=3)
-TOPICS = st.builds(TopicConfig, texts(), COUNT, COUNT, COUNT, COUNT, st.booleans(), ATTRIBUTES)
+TOPICS = st.builds(TopicConfig, texts(), QUEUES, QUEUES, COUNT, COUNT, st.booleans(), ATTRIBUTES)
 GROUPS = st.builds(
     GroupConfig, texts(), st.booleans(), st.booleans(), st.booleans(), st.booleans(), COUNT, COUNT, COUNT, COUNT,
     st.booleans(), COUNT, COUNT, ATTRIBUTES,

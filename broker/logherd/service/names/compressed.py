@@ -21,7 +21,7 @@ import msgspec
 from logherd.kit.errors import LogHerdError
 from logherd.model.topic import TopicConfig
 from logherd.service.names.routes import TableVersion
-from logherd.wire.frame import Int32
+from logherd.wire.bodies.base import Int32, QueueCount
 
 __all__ = ["BODY_BYTES_MAX", "RegistrationBodyError", "decode_compressed", "encode_compressed", "inflate"]
 
@@ -32,6 +32,7 @@ _I32 = struct.Struct(">i")
 # RecursionError and UnicodeDecodeError (a ValueError) escape from msgspec's decoder.
 _DECODE_ERRORS = (msgspec.DecodeError, RecursionError, ValueError)
 _NO_MAPPINGS = _I32.pack(0)
+_KINDS = (QueueCount, QueueCount, Int32)
 _CACHED_LENGTH_MAX = 128
 """Characters. Thousands of topics have the same few numbers, and the loop waits while they are read."""
 _LEVEL = 1
@@ -132,7 +133,9 @@ def _numbers(text: str) -> tuple[int, int, int, Mapping[str, str]]:
     """Read queues, write queues, permission and attributes: what stands behind a topic's name."""
     parts = text.split(" ", 4)
     attributes = msgspec.json.decode(parts[4], type=dict[str, str]) if len(parts) > 4 and parts[4] else {}
-    read_queues, write_queues, permission = (msgspec.convert(part, Int32, strict=False) for part in parts[:3])
+    read_queues, write_queues, permission = (
+        msgspec.convert(part, kind, strict=False) for part, kind in zip(parts[:3], _KINDS, strict=True)
+    )
     return read_queues, write_queues, permission, MappingProxyType(attributes)
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "Int64",
     "Many",
     "MessageQueue",
+    "QueueCount",
     "decode_body",
     "encode_body",
     "parse_queue_key",
@@ -33,6 +34,9 @@ BODY_BYTES_MAX = 4 * 1024 * 1024
 COUNT_MAX = 10_000
 Many = Meta(max_length=COUNT_MAX)
 """Bounds the lists that ordinary clients send."""
+QueueCount = Annotated[int, Meta(ge=-(1 << 31), le=1 << 16)]
+"""How many queues a topic has on a broker. Clients make a list of as many from each route, and a name service tells
+what whoever registered there has said."""
 
 _BodyType = TypeVar("_BodyType")
 _Name = Annotated[str, Meta(max_length=255)]

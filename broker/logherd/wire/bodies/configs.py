@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import UNSET, Raw, UnsetType, field
 
 from logherd.model.topic import GroupConfig, TopicConfig
-from logherd.wire.bodies.base import Body, Int32, Int64, Many
+from logherd.wire.bodies.base import Body, Int32, Int64, Many, QueueCount
 
 __all__ = [
     "DataVersion",
@@ -38,8 +38,8 @@ class TopicConfigBody(Body, frozen=True, kw_only=True, gc=False):
     """The answer to 351, and part of 18, 21 and 103."""
 
     name: str = field(name="topicName")
-    read_queues: Int32 = field(name="readQueueNums", default=16)
-    write_queues: Int32 = field(name="writeQueueNums", default=16)
+    read_queues: QueueCount = field(name="readQueueNums", default=16)
+    write_queues: QueueCount = field(name="writeQueueNums", default=16)
     permission: Int32 = field(name="perm", default=6)
     filter_type: str = field(name="topicFilterType", default="SINGLE_TAG")
     sys_flag: Int32 = field(name="topicSysFlag", default=0)

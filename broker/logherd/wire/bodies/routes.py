@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import UNSET, UnsetType, field
 
-from logherd.wire.bodies.base import Body, Int32
+from logherd.wire.bodies.base import Body, Int32, QueueCount
 
 __all__ = [
     "BrokerData",
@@ -29,8 +29,8 @@ class QueueData(Body, frozen=True, kw_only=True, gc=False):
     """How many queues of a topic one broker group has."""
 
     broker_name: str
-    read_queues: Int32 = field(name="readQueueNums", default=0)
-    write_queues: Int32 = field(name="writeQueueNums", default=0)
+    read_queues: QueueCount = field(name="readQueueNums", default=0)
+    write_queues: QueueCount = field(name="writeQueueNums", default=0)
     permission: Int32 = field(name="perm", default=0)
     sys_flag: Int32 = field(name="topicSysFlag", default=0)
 
