@@ -8,7 +8,10 @@ the end of a line that goes on in the next.
 import re
 from collections.abc import Mapping
 
-__all__ = ["format_properties_text", "parse_properties_text"]
+__all__ = ["TEXT_BYTES_MAX", "format_properties_text", "parse_properties_text"]
+
+TEXT_BYTES_MAX = 256 << 10
+"""Of a request: ten times what stock tools send. The loop waits while it is read, 3 s for the largest frame."""
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _SEPARATOR = re.compile(r"(?<!\\)[=:]")

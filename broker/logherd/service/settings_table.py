@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from logherd.kit.errors import LogHerdError
 from logherd.service.errors import RequestError
-from logherd.service.properties_text import parse_properties_text
+from logherd.service.properties_text import TEXT_BYTES_MAX, parse_properties_text
 from logherd.wire.codes import ResponseCode
 
 __all__ = [
@@ -155,6 +155,10 @@ def update_from_text(settings: SettingsTable, body: bytes) -> list[str]:
 
 def divide_text(settings: SettingsTable, body: bytes) -> Divided:
     """Check the `name=value` lines of a request body; raises as `update_from_text`."""
+    if len(body) > TEXT_BYTES_MAX:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER, f"the settings have {len(body)} bytes, at most {TEXT_BYTES_MAX} are read"
+        )
     try:
         return settings.divide(parse_properties_text(body.decode()))
     except UnicodeDecodeError as error:

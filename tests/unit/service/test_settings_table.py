@@ -2,7 +2,16 @@
 
 import pytest
 
-from logherd.service.settings_table import Setting, SettingsError, SettingsTable, boolean, one_of
+from logherd.service.errors import RequestError
+from logherd.service.properties_text import TEXT_BYTES_MAX
+from logherd.service.settings_table import (
+    Setting,
+    SettingsError,
+    SettingsTable,
+    boolean,
+    divide_text,
+    one_of,
+)  # fmt: skip
 
 
 class Options:
@@ -61,3 +70,14 @@ def test_a_wrong_change_is_refused_and_no_other_change_is_made(name: str, value:
     with pytest.raises(SettingsError, match=message):
         table(options).update({"autoCreateTopicEnable": "false"} | {name: value})
     assert options.auto_create
+
+
+def test_a_text_of_settings_is_read_up_to_what_the_loop_may_wait_for() -> None:
+    settings = table(Options())
+    most = b"#" * (TEXT_BYTES_MAX - 29) + b"\nautoCreateTopicEnable=false\n"
+    assert len(most) == TEXT_BYTES_MAX
+    assert [(setting.name, value) for setting, value in divide_text(settings, most).own] == [
+        ("autoCreateTopicEnable", False)
+    ]
+    with pytest.raises(RequestError, match="at most 262144 are read"):
+        divide_text(settings, b"#" + most)

@@ -108,6 +108,13 @@ def test_a_code_that_no_controller_answers_is_refused_by_number(call: Caller) ->
     assert "10" in answer.remark
 
 
+@pytest.mark.parametrize("leads", [True, False])
+def test_settings_of_more_than_256_kib_are_not_read(call: Caller, leads: bool) -> None:
+    call.leads = leads
+    answer = call(C.UPDATE_CONTROLLER_CONFIG, b"#" * 262_100 + b"\ngatherMs=2000\n" + b"#" * 40)
+    assert (answer.code, answer.remark) == (29, "the settings have 262155 bytes, at most 262144 are read")
+
+
 def test_the_codes_of_the_protocol_are_served() -> None:
     assert {904, *range(1001, 1007), *range(1009, 1014), 27001, 27002} == SERVED
 
