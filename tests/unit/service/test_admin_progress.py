@@ -134,6 +134,24 @@ def test_progress_of_very_many_queues_is_looked_up_bit_by_bit(
     ]  # fmt: skip
 
 
+def test_of_one_group_in_very_many_queues_the_rest_is_looked_up_later_too(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """A request may name all topics that there are."""
+    for name in "UV":
+        admin.metadata.topics.put(TopicConfig(name, 1, 1))
+    header = ConsumeStatsHeader(consumer_group="g", topics="T;U;V")
+    whole = admin.desk.ask(RequestCode.GET_CONSUME_STATS, header)
+    monkeypatch.setattr(progress, "QUEUES_AT_ONCE", 1)
+    session = FakeSession()
+    assert admin.desk.park(RequestCode.GET_CONSUME_STATS, header, session=session) is None
+    for _ in range(2):
+        assert session.replies == []
+        admin.admin.tick()
+    admin.admin.tick()
+    assert [reply.body for reply in session.replies] == [whole.body]
+
+
 def test_so_many_may_wait_for_the_progress_of_very_many_queues_and_hear_what_failed(
     admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip

@@ -81,17 +81,27 @@ class ProgressAdmin:
             RequestCode.CLONE_GROUP_OFFSET: self.clone,
         }
 
-    def group_progress(self, request: Request, _session: Session) -> Answer:
-        """208. Topics that are named are told in any case, others only while the group subscribes to them."""
+    def group_progress(self, request: Request, session: Session) -> Answer:
+        """208. Topics that are named are told in any case, others only while the group subscribes to them. Where they
+        have many queues, only the first are looked up at once, and the rest by `tick`."""
         header = header_of(request, ConsumeStatsHeader)
         group = header.consumer_group
         named = list(dict.fromkeys(filter(None, (header.topics or "").split(";"))))
         if not named:
             topics = [header.topic] if header.topic else list(self._metadata.offsets.for_group(group))
             named = [topic for topic in topics if self._is_consumed(group, topic)]
-        parts = [self._progress(group, topic, topic.read_queues) for topic in self._existing(named)]
-        queues = {key: progress for part in parts for key, progress in part.queues.items()}
-        return body_reply(ConsumeStats(queues=queues, rate=sum(part.rate for part in parts)))
+        return self._told(request, session, self._look_at(group, self._existing(named)))
+
+    def _look_at(self, group: str, topics: list[TopicConfig]) -> Generator[int, None, Reply]:
+        """What 208 answers; gives after each topic how many queues were looked up."""
+        queues: dict[str, QueueProgress] = {}
+        rates: list[float] = []
+        for topic in topics:
+            part = self._progress(group, topic, topic.read_queues)
+            queues.update(part.queues)
+            rates.append(part.rate)
+            yield len(part.queues)
+        return body_reply(ConsumeStats(queues=queues, rate=sum(rates)))
 
     def tick(self) -> None:
         """Go on with the answers that take long, one after the other. Call it every 100 ms or so."""
@@ -109,6 +119,9 @@ class ProgressAdmin:
     def broker_progress(self, request: Request, session: Session) -> Answer:
         """317. Where groups have many queues, only the first are looked up at once, and the rest by `tick`."""
         look = self._look(ordered_only=header_of(request, BrokerConsumeStatsHeader).order)
+        return self._told(request, session, look)
+
+    def _told(self, request: Request, session: Session, look: Generator[int, None, Reply]) -> Answer:
         reply = _look_on(look)
         if reply is not None:
             return reply
