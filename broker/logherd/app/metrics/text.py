@@ -41,8 +41,13 @@ def to_text(readings: Readings, accept: str = "") -> Text:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(readings))
     ProcessCollector(registry=registry)
-    encode, media_type = choose_encoder(accept)
-    return Text(encode(registry), media_type)
+    try:
+        encode, media_type = choose_encoder(accept)
+        media_type.encode("ascii")  # it quotes the version
+        return Text(encode(registry), media_type)
+    except (TypeError, ValueError):  # the library compares what it has made of a version, also of one that is none
+        encode, media_type = choose_encoder("")
+        return Text(encode(registry), media_type)
 
 
 class _Collector:

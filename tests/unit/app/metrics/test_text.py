@@ -1,5 +1,6 @@
 """A scrape as an independent parser reads it."""
 
+import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
@@ -103,3 +104,14 @@ def test_a_broker_that_is_alone_tells_nothing_of_a_group() -> None:
     readings = Readings()
     read_replication(readings, None)
     assert list(readings) == []
+
+
+@pytest.mark.parametrize("media", ["application/openmetrics-text", "text/plain"])
+@pytest.mark.parametrize("version", ["x", "1.x", "2.x", "1.0.0-rc1", "9" * 5_000, "1.0.\u00b2", "2.\ufffd", ""])
+def test_a_version_that_is_none_is_no_reason_to_end(media: str, version: str) -> None:
+    """Anybody may read this page, and an error in it would end the process."""
+    readings = Readings()
+    readings.tell(metrics.READY, 1)
+    text = to_text(readings, f"{media}; version={version}")
+    assert b"logherd_ready 1.0" in text.body
+    assert text.media_type.isascii()
