@@ -7,7 +7,7 @@ import msgspec
 
 from logherd.app.admin_routes import Answer, Text
 
-__all__ = ["HEAD_BYTES_MAX", "Exchange"]
+__all__ = ["HEAD_BYTES_MAX", "Exchange", "encoded"]
 
 HEAD_BYTES_MAX = 8192
 _READ_BYTES = 1024  # small, because h11 judges the limit only while a head is incomplete
@@ -48,7 +48,7 @@ class Exchange:
         """Send it and wait until the peer has it, as far as that can be seen. Nothing if the peer left."""
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
-        body, media_type = _encoded(answer.document)
+        body, media_type = encoded(answer.document)
         headers = [("content-type", media_type), ("content-length", str(len(body))), ("connection", "close")]
         response = h11.Response(status_code=answer.status, headers=[*headers, *answer.headers])
         self._writer.write(self._http.send(response) or b"")
@@ -74,7 +74,8 @@ class Exchange:
         return event
 
 
-def _encoded(document: object) -> Text:
+def encoded(document: object) -> Text:
+    """A document as it is sent; one that is already stays as it is."""
     if isinstance(document, Text):
         return document
     return Text(msgspec.json.encode(document) + b"\n", "application/json")

@@ -16,9 +16,10 @@ import h11
 import msgspec
 
 from logherd.aiokit.streams import served
-from logherd.app.admin_exchange import HEAD_BYTES_MAX, Exchange
-from logherd.app.admin_routes import Answer, Performing, Scraping, Site, Viewing
+from logherd.app.admin_exchange import HEAD_BYTES_MAX, Exchange, encoded
+from logherd.app.admin_routes import Answer, Page, Performing, Scraping, Site, Viewing
 from logherd.app.admin_token import TokenFile
+from logherd.kit.errors import InvariantError
 from logherd.telemetry.log import Log
 
 __all__ = ["ActionLimits", "AdminHttp"]
@@ -48,8 +49,8 @@ class ActionLimits:
 class AdminHttp:
     """Serves a site on one address.
 
-    Without a token file all actions are refused. What a page, view or action raises is not caught here, but for an
-    OSError.
+    Without a token file all actions are refused. What an action raises is not caught here, but for an OSError. A read
+    changes nothing: a defect of ours in one costs whoever asked the answer, and nobody else anything.
     """
 
     def __init__(self, site: Site, *, token_file: Path | None = None, limits: ActionLimits | None = None) -> None:
@@ -60,6 +61,7 @@ class AdminHttp:
         self._open = 0
         self._acting = 0
         self._refusal_logged_at = float("-inf")
+        self._defect_logged_at = float("-inf")
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port (useful with 0). Raises OSError if the address cannot be taken."""
@@ -98,13 +100,25 @@ class AdminHttp:
         wanted = self._site.find(request.method, request.target)
         if isinstance(wanted, Answer):
             return wanted
+        if isinstance(wanted, Performing):
+            return await self._act(exchange, request.headers, wanted, deadline)
+        try:
+            answer = await self._read(request, wanted, deadline)
+            return answer._replace(document=encoded(answer.document))
+        except (InvariantError, TimeoutError, OSError):
+            raise
+        except Exception as error:
+            self._note_defect(request.target, error)
+            return Answer(500, {"error": f"internal error ({type(error).__name__}), see the log"})
+
+    async def _read(
+        self, request: h11.Request, wanted: Page | Viewing | Scraping, deadline: asyncio.Timeout
+    ) -> Answer:  # fmt: skip
         if isinstance(wanted, Viewing):
             return await self._within(wanted.view(wanted.query, wanted.parts), deadline, _LATE)
         if isinstance(wanted, Scraping):
             accept = b",".join(value for name, value in request.headers if name == b"accept").decode("ascii", "replace")
             return await self._within(wanted.scrape(accept), deadline, _LATE)
-        if isinstance(wanted, Performing):
-            return await self._act(exchange, request.headers, wanted, deadline)
         return Answer(*wanted())
 
     async def _act(
@@ -148,6 +162,13 @@ class AdminHttp:
         if now >= self._refusal_logged_at + _REFUSED_LOG_SECONDS:
             self._refusal_logged_at = now
             _log.warning("an action was refused", path=path, status=refusal.status)
+
+    def _note_defect(self, target: bytes, error: Exception) -> None:
+        """As rarely, for the same reason."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._defect_logged_at + _REFUSED_LOG_SECONDS:
+            self._defect_logged_at = now
+            _log.error("a page failed by a defect", cause=error, page=target.decode("ascii", "replace"))
 
 
 def _unfit(headers: Mapping[bytes, bytes]) -> Answer | None:

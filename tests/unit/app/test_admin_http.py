@@ -7,6 +7,7 @@ import pytest
 
 from logherd.app.admin_http import AdminHttp
 from logherd.app.admin_routes import Routes
+from logherd.kit.errors import InvariantError
 
 
 async def ask(raw: bytes) -> bytes:
@@ -59,3 +60,47 @@ def test_an_empty_connection_ends_without_an_answer() -> None:
 def test_a_head_beyond_8_kib_is_refused() -> None:
     raw = b"GET /ready HTTP/1.1\r\nHost: x\r\nx-long: " + b"a" * 10_000 + b"\r\n\r\n"
     assert asyncio.run(ask(raw)).startswith(b"HTTP/1.1 431")
+
+
+@pytest.mark.parametrize("path", ["/status", "/group", "/metrics"])
+@pytest.mark.parametrize("error", [TypeError("of a version"), InvariantError("the log is broken")])
+async def test_a_read_that_fails_costs_its_reader_the_answer_and_a_broken_rule_is_for_who_runs_the_loop(
+    path: str, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context.get("exception")))
+
+    def page() -> tuple[int, object]:
+        raise error
+
+    async def later(*_: object) -> tuple[int, object]:
+        return page()
+
+    http = AdminHttp(Routes({"/status": page}, views={"/group": later}, scrape=later))
+    port = await http.start("127.0.0.1", 0)
+    for _ in range(2):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        answer = await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+    http.close()
+    if isinstance(error, InvariantError):
+        assert (complaints, answer) == ([error] * 2, b"")
+        return
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert (complaints, head.split()[1]) == ([], b"500")
+    assert json.loads(body) == {"error": "internal error (TypeError), see the log"}
+    assert [line.message for line in caplog.records] == ["a page failed by a defect"]
+
+
+async def test_a_page_that_cannot_be_written_down_is_no_reason_to_end() -> None:
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context.get("exception")))
+    http = AdminHttp(Routes({"/status": lambda: (200, {"dataDir": "\udcff"})}))
+    port = await http.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    http.close()
+    assert (complaints, answer.split()[1]) == ([], b"500")
