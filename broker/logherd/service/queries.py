@@ -10,6 +10,7 @@ from msgspec import UNSET
 from logherd.service.clients.connections import subscription_data
 from logherd.service.clients.registry import ClientRegistry, Subscription
 from logherd.service.errors import RequestError
+from logherd.service.named_records import record_named
 from logherd.service.ports import Answer, Handler, Reply, Request, Session
 from logherd.service.requests import body_reply, header_of
 from logherd.store import MessageStore, QueueLog
@@ -70,7 +71,7 @@ class Queries:
     def by_position(self, request: Request, _session: Session) -> Answer:
         """33."""
         position = header_of(request, ViewMessageHeader).position
-        record = self._store.record_at(position)
+        record = record_named(self._store.record_at, position)
         if record is None:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {position}")
         return Reply(body=[record])

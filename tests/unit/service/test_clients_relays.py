@@ -9,6 +9,7 @@ from logherd.service.clients.relays import Relays
 from logherd.service.metadata import Metadata
 from logherd.service.ports import Reply
 from logherd.service.routing import Role
+from logherd.store import StoreDamaged
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import encode_header
@@ -28,10 +29,14 @@ class Broker:
         self.clock = FakeClock()
         self.registry = ClientRegistry()
         self.metadata = Metadata.open(MemoryLog(), self.clock)
-        records = {4096: memoryview(b"a stored message")}
-        relays = Relays(self.registry, self.metadata, broker_name="a", record_at=records.get)
+        relays = Relays(self.registry, self.metadata, broker_name="a", record_at=self.record_at)
         self.desk = Desk(Role.BROKER, self.clock, relays.handlers())
         self.operator = FakeSession(99)
+
+    def record_at(self, position: int) -> memoryview | None:
+        if position == 8192:
+            raise StoreDamaged("commitlog/0", 8192, "the record checksum differs", ".")
+        return memoryview(b"a stored message") if position == 4096 else None
 
     def join(self, client: str = "c1", *, session_id: int = 1, version: int = 479) -> FakeSession:
         session = FakeSession(session_id)
@@ -54,6 +59,17 @@ def test_running_info_is_relayed_to_the_client_and_back_verbatim() -> None:
     call.on_answer(answer(0, {"x": "y"}, body))
     (reply,) = broker.operator.replies
     assert (reply.code, reply.header, reply.body, reply.remark) == (0, {"x": "y"}, body, "said so")
+
+
+def test_a_message_that_is_not_whole_at_the_place_that_an_id_names_is_no_damage() -> None:
+    broker = Broker()
+    broker.join()
+    met: list[StoreDamaged] = []
+    broker.desk.dispatcher.on_damage = met.append
+    header = ConsumeDirectlyHeader(consumer_group="g", client_id="c1", message_id=format_offset_message_id(HOST, 8192))
+    reply = broker.desk.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
+    assert (reply.code, met) == (ResponseCode.SYSTEM_ERROR, [])
+    assert "the record checksum differs" in (reply.remark or "")
 
 
 def test_a_client_error_is_relayed_too() -> None:

@@ -6,17 +6,18 @@ from pathlib import Path
 import pytest
 
 from logherd.kit.javahash import java_hash
-from logherd.model.record import decode_record
+from logherd.model.record import decode_record, encode_record
 from logherd.service import queries
 from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile, Subscription
 from logherd.service.ports import Reply
 from logherd.service.queries import Queries
 from logherd.service.routing import Role
+from logherd.store import StoreDamaged
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.headers.queries import QueryConsumeQueueHeader, QueryMessageHeader, QueryMessageResponse
 from unit.service.asking import Desk, decoded
 from unit.service.client_fakes import FakeSession
-from unit.service.small_broker import SmallBroker
+from unit.service.small_broker import HOST, SmallBroker
 
 ALWAYS = (1 << 62) - 1
 
@@ -101,6 +102,26 @@ def test_a_message_is_found_by_its_position_only(broker: Broker) -> None:
         assert (reply.code, reply.remark) == (
             ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {wrong}",
         )  # fmt: skip
+
+
+def test_a_message_that_looks_like_a_record_of_its_place_is_no_damage(tmp_path: Path) -> None:
+    """Anybody can send it, who knows where the log ends; a replica that met damage would leave its group to mend it."""
+    broker = Broker(tmp_path)
+    position = broker.store.end_position + 88 + 9
+    forged = bytearray(encode_record(
+        b"T", b"x", b"", queue_id=0, queue_offset=0, position=position, store_timestamp=0, store_host=HOST,
+        born_timestamp=0, born_host=HOST,
+    ))  # fmt: skip
+    forged[-3] ^= 1
+    broker.put("T", body=b"something" + forged)
+    broker.close()
+    broker = Broker(tmp_path)  # from now on the disk may have given it
+    met: list[StoreDamaged] = []
+    broker.desk.dispatcher.on_damage = met.append
+    reply = broker.desk.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(position)})
+    broker.close()
+    assert (reply.code, met) == (ResponseCode.SYSTEM_ERROR, [])
+    assert "checksum" in (reply.remark or "")
 
 
 def test_units_of_a_queue_are_listed_with_what_a_group_would_get(broker: Broker) -> None:

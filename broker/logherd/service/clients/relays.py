@@ -13,6 +13,7 @@ from logherd.model.host import parse_offset_message_id
 from logherd.service.clients.registry import ClientRegistry, Connection
 from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata
+from logherd.service.named_records import record_named
 from logherd.service.ports import PARKED, Answer, Handler, Reply, Request, Session
 from logherd.service.requests import body_reply, header_of
 from logherd.wire.bodies import decode_body
@@ -98,7 +99,7 @@ class Relays:
             _, _, position = parse_offset_message_id(message_id)
         except ValueError as error:
             raise RequestError(ResponseCode.INVALID_PARAMETER, f"msgId {message_id!r}: {error}") from error
-        record = self._record_at(position)
+        record = record_named(self._record_at, position)
         if record is None:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"there is no message {message_id}")
         return bytes(record)
