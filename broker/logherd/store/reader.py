@@ -26,6 +26,9 @@ _FRESH_BYTES = 256 << 20
 
 _SEARCH_BYTES = 4 << 20
 
+RECORD_BYTES_MAX = 64 << 20
+"""Four times what a frame holds. A message may hold what looks like the head of a larger one, up to the file's end,
+which the loop would read and compare with a checksum for whoever names its place."""
 INDEX_ENTRIES_MAX = 200_000
 """Most entries of the key index that one query looks at: some tenths of a second, in which nothing else is done."""
 
@@ -155,7 +158,7 @@ class QueueReader:
         magic = int.from_bytes(head[4:8])
         if magic not in (MAGIC_V1, MAGIC_V2) or _I64.unpack_from(head, 28)[0] != position:
             return None
-        if position + size > committed:
+        if not 91 <= size <= RECORD_BYTES_MAX or position + size > committed:
             return None
         if suspect:
             self.touch(position, size)

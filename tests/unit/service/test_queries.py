@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from struct import pack
 
 import pytest
 
 from logherd.kit.javahash import java_hash
-from logherd.model.record import decode_record, encode_record
+from logherd.model.record import MAGIC_V1, decode_record, encode_record
 from logherd.service import queries
 from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile, Subscription
 from logherd.service.ports import Reply
 from logherd.service.queries import Queries
 from logherd.service.routing import Role
-from logherd.store import StoreDamaged
+from logherd.store import StoreDamaged, reader
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.headers.queries import QueryConsumeQueueHeader, QueryMessageHeader, QueryMessageResponse
 from unit.service.asking import Desk, decoded
@@ -122,6 +123,23 @@ def test_a_message_that_looks_like_a_record_of_its_place_is_no_damage(tmp_path: 
     broker.close()
     assert (reply.code, met) == (ResponseCode.SYSTEM_ERROR, [])
     assert "checksum" in (reply.remark or "")
+
+
+@pytest.mark.parametrize(("size", "found"), [(-5, False), (0, False), (90, False), (119, True), (120, False)])
+def test_what_says_to_be_longer_or_shorter_than_any_record_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, found: bool
+) -> None:  # fmt: skip
+    """It is not read: a file may have a gigabyte behind it, and the loop waits."""
+    monkeypatch.setattr(reader, "RECORD_BYTES_MAX", 119)
+    broker = Broker(tmp_path)
+    position = broker.store.end_position + 88
+    broker.put("T", body=pack(">iI20xq", size, MAGIC_V1, position) + bytes(200))
+    broker.close()
+    broker = Broker(tmp_path)
+    reply = broker.desk.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(position)})
+    broker.close()
+    assert reply.code == ResponseCode.SYSTEM_ERROR
+    assert (reply.remark == f"can not find message by the offset, {position}") is not found
 
 
 def test_units_of_a_queue_are_listed_with_what_a_group_would_get(broker: Broker) -> None:
