@@ -169,6 +169,8 @@ def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
         raise RequestError(_INVALID, "a broker must send brokerId and logherdRegistration with its heartbeat")
     if len(header.broker_address) > _TEXT_LENGTH_MAX:
         _check_lengths(_TEXT_LENGTH_MAX, brokerAddr=header.broker_address)
+    if len(header.cluster_name) + len(header.broker_name) > _NAME_LENGTH_MAX:
+        _check_lengths(_NAME_LENGTH_MAX, clusterName=header.cluster_name, brokerName=header.broker_name)
     report = Report(
         group=_known_key(header.cluster_name, header.broker_name), broker_id=BrokerId(header.broker_id),
         registration=Registration(header.registration), address=header.broker_address,

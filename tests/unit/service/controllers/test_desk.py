@@ -175,6 +175,9 @@ def test_a_broker_cannot_move_to_what_is_too_long_for_an_address(desk: Desk, cal
     answer = call(C.BROKER_HEARTBEAT, **beating(desk, 1, brokerAddr="b" * 1025))
     assert (answer.code, call.steps) == (ResponseCode.CONTROLLER_INVALID_REQUEST, [])
     assert call(C.BROKER_HEARTBEAT, **beating(desk, 1, brokerAddr="b" * 1024)).code == 0
+    for name in ("clusterName", "brokerName"):  # they are remembered, also of groups that nobody knows
+        answer = call(C.BROKER_HEARTBEAT, **beating(desk, 1, **{name: "n" * 256}))
+        assert (answer.code, call.steps) == (ResponseCode.CONTROLLER_INVALID_REQUEST, [])
     assert call(C.CONTROLLER_REGISTER_BROKER, **registering(999, brokerAddress="b" * 1024)).code == 0
 
 
