@@ -15,7 +15,7 @@ class StaticFollows(Follows):
     """Follows in one epoch, as `Follows` does.
 
     It gives up what is committed here only if the table says that an operator has accepted that loss; otherwise it
-    keeps what it has, follows nobody, and says so.
+    keeps what it has, follows nobody, answers no reads, and says so.
     """
 
     def __init__(self, ground: Ground, table: Table | None) -> None:
@@ -49,6 +49,7 @@ class StaticFollows(Follows):
 
     def on_contradicted(self, leader: ReplicaId, contradicted: Contradicted) -> None:
         """The leader lacks what is committed here."""
+        self.reading.end()  # accepted or not: no place in this log says anything about the leader's
         table = self._table
         under = table_number(contradicted.committed.epoch)
         if table is not None and table.number == table_number(self._ground.epoch) and under < table.forgiven:

@@ -147,6 +147,32 @@ def test_a_later_epoch_begins_without_leave(group: Group) -> None:
     assert want(group, after) == after.committed
 
 
+def test_who_has_what_its_leader_lacks_reads_nothing_also_while_nobody_has_accepted_that_loss() -> None:
+    """Two were promoted by mistake, and the operator goes on with one of them: the other one keeps what it has."""
+    ring = StaticRing(Table(number=1, leader=BrokerId(1), address="b1:10911"))
+    old = ring.until_served()
+    old.append()
+    ring.run(500)
+    ring.kill(old)
+    named, other = ring.nodes[2], ring.nodes[3]
+    ring.isolate(named)
+    for node in (named, other):
+        two = Table(number=2, leader=BrokerId(node.id), address="b:10911", holds=_point_of(node), forgiven=2)
+        ring.assign(two, node)
+    for node, count in ((named, 1), (other, 4)):
+        ring.until_served(by=node.id)
+        for _ in range(count):
+            node.append()
+        ring.run(100)
+    ring.assign(Table(number=3, leader=BrokerId(2), address="b:10911", holds=_point_of(named), forgiven=2))
+    ring.heal()
+    ring.until_served(by=named.id)
+    ring.run(6_000)
+    assert other.committed >= named.committed, "its place alone says nothing against it"
+    for _ in range(10):
+        assert want(ring, other) is None
+
+
 def _point_of(node: Member) -> Point:
     return node.log.epochs.point_at(node.committed)
 
