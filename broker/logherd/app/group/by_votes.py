@@ -186,8 +186,10 @@ class ByVotes:
         self._founding.kept()
         voter = self._identity in step.founders
         _log.info("group founded" if voter else "joining without a vote", founders=", ".join(step.founders))
-        self.machine = self._core(step.founders)
+        before, self.machine = self.machine, self._core(step.founders)
         host.announce()
+        for said in before.said if isinstance(before, Unfounded) else ():
+            host.step(said)
         for peer in host.linked():
             host.step(Linked(peer))
         self.tick()

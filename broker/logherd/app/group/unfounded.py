@@ -1,6 +1,6 @@
 """The machine of a replica whose group is not founded yet, as far as it knows: it waits, and promises nothing."""
 
-from logherd.group.inputs import Drain, Input
+from logherd.group.inputs import Drain, Health, Input
 from logherd.group.output import Closed, Drained, Output
 from logherd.model.names import Epoch, Position
 from logherd.replication.messages import ClusterId, ReplicaId
@@ -9,7 +9,8 @@ __all__ = ["Unfounded"]
 
 
 class Unfounded:
-    """See GroupMachine. Whatever arrives is dropped: nobody can have asked for it."""
+    """See GroupMachine. Whatever arrives is dropped: nobody can have asked for it. What the shell says is `said` to the
+    machine after it: the shell does not repeat it."""
 
     def __init__(self, cluster: ClusterId, identity: ReplicaId, epoch: Epoch, commit: Position) -> None:
         self.cluster = cluster
@@ -17,6 +18,14 @@ class Unfounded:
         self.epoch = epoch
         self.commit = commit
         self.leads: Epoch | None = None
+        self._health: Health | None = None
+        self._drains = False
+
+    @property
+    def said(self) -> tuple[Input, ...]:
+        """How the store is, unless all is well, and that the process is about to stop."""
+        health = () if self._health is None else (self._health,)
+        return (*health, Drain()) if self._drains else health
 
     def serving(self, now: int) -> Epoch | None:
         """Never."""
@@ -36,4 +45,9 @@ class Unfounded:
     def step(self, event: Input, now: int) -> Output:
         """Whoever wants to leave may."""
         del now
-        return Output(events=(Drained(),)) if isinstance(event, Drain) else Output()
+        if isinstance(event, Health):
+            self._health = event
+        if not isinstance(event, Drain):
+            return Output()
+        self._drains = True
+        return Output(events=(Drained(),))

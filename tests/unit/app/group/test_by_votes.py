@@ -9,7 +9,7 @@ from logherd.app.group.by_votes import ByVotes
 from logherd.app.group.replica_file import ReplicaFileError
 from logherd.app.group.unfounded import Unfounded
 from logherd.controller.values import BrokerId
-from logherd.group.inputs import Appended, Flushed, Input, MembersWanted, Patience, Received, Tick
+from logherd.group.inputs import Appended, Drain, Flushed, Health, Input, MembersWanted, Patience, Received, Tick
 from logherd.group.seat import voter_of
 from logherd.group.voting_core import VotingCore
 from logherd.model.names import Epoch, Position
@@ -106,6 +106,21 @@ def test_a_running_broker_takes_who_belongs_to_the_group_and_only_those_of_the_p
     assert stand.steps[-1] == MembersWanted((own(stand), voter(3)))
     mode.retime(options_of("raft"))
     assert stand.steps[-1] == MembersWanted(founders)
+
+
+def test_what_was_said_of_the_disk_and_of_a_stop_before_the_group_was_founded_counts_after_it() -> None:
+    """It is said once: a leader on a full disk would keep leadership and refuse every message."""
+    stand = Stand("raft")
+    mode = started(stand)
+    short = Health(space=False, barrier=False)
+    for said in (Health(space=False), Drain(), short):
+        mode.machine.step(said, boot_ms())
+    mode.heard(stand.hello(voter(1), ABOUT, (voter(1), own(stand), voter(3))))
+    assert mode.core is not None
+    for step in stand.steps:
+        mode.machine.step(step, boot_ms())
+    assert stand.steps[:2] == [short, Drain()]
+    assert mode.core.raft.ground.short
 
 
 def test_a_founder_that_lost_its_memory_ends_its_process() -> None:
