@@ -171,18 +171,25 @@ class ByRoles:
             return f"what was acknowledged is with {', '.join(f'broker {each}' for each in eligible) or 'nobody known'}"
         return "" if self._roles.complete else "this store has not had everything yet that was acknowledged"
 
+    @property
+    def lacking(self) -> bool:
+        """Whether this log surely does not hold what its table says that the leader's held when it was chosen."""
+        return self._log.epochs.refutes(self.recorded.table.holds, self._log.end)
+
     def prepare(self, wanted: PromoteShape) -> Recorded:
         """What an operator's order to lead from now on makes of the table that it replaces. Nothing changes yet.
 
         Raises: PromotionRefusedError.
         """
         me, recorded, after, loss = self.seat.broker_id, self.recorded, wanted.after, wanted.loss
+        # Of a cut the store knows once it is flushed; with flush `async` the machine counts what is only written.
+        flushed = min(Position(self._log.store.flushed_position), self.machine.ground.durable.position)
         if after == recorded.table.number and not loss and self.why_not:
             raise PromotionRefusedError(self.why_not)
         copies = len(wanted.synchronous) + 1 if wanted.copies is UNSET else wanted.copies
         order = Promotion(
             after=after, leader=me, synchronous=tuple(map(BrokerId, wanted.synchronous)), copies=copies, loss=loss,
-            holds=self._log.epochs.point_at(Position(self._log.store.flushed_position)),
+            holds=self._log.epochs.point_at(flushed),
         )  # fmt: skip
         try:
             if loss and after > recorded.table.number:

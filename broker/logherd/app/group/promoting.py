@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from logherd.app.group.about import RolesShape, recorded_of, shape_of
 from logherd.app.group.asking import named_address
@@ -57,14 +58,24 @@ async def promote(mode: ByRoles, book: PromotionBook | None, order: Promote) -> 
     if book is None or order.unrecorded:
         mode.enforce(wanted)
         return
-    standing = await book.record(order.after, wanted)
+    await _record(mode, book, order.after, wanted)
+    while mode.lacking:
+        # Before it was in force the former leader came back, and cut what nobody had acknowledged. The next table asks
+        # for what is here now; if this store has lost something else, `prepare` says so.
+        after = mode.recorded.table.number
+        await _record(mode, book, after, mode.prepare(replace(order, after=after)))
+
+
+async def _record(mode: ByRoles, book: PromotionBook, after: int, wanted: Recorded) -> None:
+    """Lead by this table, once it is recorded. Raises: see promote."""
+    standing = await book.record(after, wanted)
     if standing.table.number > mode.recorded.table.number:
         mode.enforce(standing)
     table = mode.recorded.table
     if (table.number, table.leader, table.synchronous, table.copies) != (
         wanted.table.number, wanted.table.leader, wanted.table.synchronous, wanted.table.copies
     ):  # fmt: skip
-        raise another_in_force(table, order.after)
+        raise another_in_force(table, after)
 
 
 class ControllersBook:

@@ -18,9 +18,12 @@ from logherd.app.group.roles_file import RolesFile
 from logherd.controller.commands import Promote as PromoteCommand
 from logherd.controller.machine import Machine
 from logherd.controller.values import BrokerId
-from logherd.group.table import PromotionRefusedError, Recorded, Table, served
+from logherd.group.inputs import Assigned
+from logherd.group.table import PromotionRefusedError, Recorded, Table, first_epoch, served
+from logherd.model.names import Position
 from logherd.net.server import Server
 from logherd.net.session import NetSession
+from logherd.replication.epochs import Point
 from logherd.service.controllers.codes import refusal_reply
 from logherd.service.ports import Reply, Request
 from logherd.service.replica_orders import Promote
@@ -31,7 +34,7 @@ from logherd.wire.headers import decode_header
 from logherd.wire.headers.leases import LeaderHint
 from logherd.wire.headers.roles import RolesPromoteHeader, RolesPromoteResponse
 from unit.app.group.stand import GROUP, Stand, options_of, seat_of
-from unit.store.helpers import ROOT
+from unit.store.helpers import ROOT, append, flush
 
 OPTIONS = options_of("static", static={"leader": 1, "synchronous": [2, 3]})
 
@@ -42,9 +45,9 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(promoting, "_RECORD_SECONDS", 60.0)
 
 
-def complete_broker(number: int) -> ByRoles:
+def complete_broker(number: int, stand: Stand | None = None) -> ByRoles:
     """A synchronous follower that has had everything."""
-    stand = Stand("static", broker_id=number)
+    stand = stand or Stand("static", broker_id=number)
     stand.file.count_start(7)
     assert OPTIONS.static is not None
     roles = RolesFile.open(stand.disk, str(ROOT), stand.file.store_id, first_roles(OPTIONS.static), log_empty=False)
@@ -280,6 +283,46 @@ async def test_who_leads_in_the_ordered_table_already_knows_better_who_has_every
     known = served(mode.prepare(replace(order, loss=True)))
     await promote(mode, Slow(mode, known), replace(order, loss=True))
     assert mode.recorded == known
+
+
+@dataclass
+class Cutting:
+    """A book that answers when the former leader, which is back, has cut what only this broker had flushed."""
+
+    stand: Stand
+    mode: ByRoles
+    at: Position
+    recorded: list[Recorded] = field(default_factory=list)
+
+    async def record(self, after: int, wanted: Recorded) -> Recorded:
+        if not self.recorded:
+            self.stand.log.truncate(self.at)
+            self.mode.machine.ground.durable.cut(self.at)
+        self.recorded.append(wanted)
+        return wanted
+
+
+async def test_who_has_lost_the_end_of_its_log_to_the_former_leader_meanwhile_leads_with_what_it_has() -> None:
+    """Nobody has acknowledged that, for the leader itself lacks it. A table that asks for it would have no leader."""
+    stand = Stand("static")
+    mode = complete_broker(2, stand)
+    stand.log.begin_epoch(first_epoch(1))
+    append(stand.store)
+    flush(stand.store)
+    committed = stand.log.end
+    append(stand.store)
+    while (batch := stand.store.take_batch()) is not None:
+        batch.write_and_flush()
+        stand.store.flushed(batch)
+    durable = mode.machine.ground.durable
+    durable.flushed(durable.wrote(stand.log.end, 0))
+    book = Cutting(stand, mode, committed)
+    await promote(mode, book, Promote(after=1, synchronous=(3,)))
+    assert [each.table.number for each in book.recorded] == [2, 3]
+    assert book.recorded[0].table.holds.position > committed
+    assert mode.recorded.table.holds == Point(first_epoch(1), committed)
+    assert (mode.recorded.table.leader, mode.recorded.table.synchronous) == (2, (3,))
+    assert stand.steps[-1] == Assigned(mode.recorded.table)
 
 
 @pytest.mark.parametrize("table", ["", "{}", '{"x":' + "[" * 5_000 + "]" * 5_000 + "}"])
