@@ -76,6 +76,11 @@ class ByControllers:
         return _TOO_FEW if leading is not None and not leading.insync.enough else ""
 
     @property
+    def accounted(self) -> bool:
+        """See Mode: this process has told them."""
+        return self.machine.ground.me.registration != 0
+
+    @property
     def awaited(self) -> Sequence[int]:
         """See Mode."""
         leading = self.machine.leading

@@ -106,6 +106,11 @@ class ByRoles:
         return f"synchronous followers do not keep up: {', '.join(map(str, leading.behind))}"
 
     @property
+    def accounted(self) -> bool:
+        """Whoever is to lead by its table hears the others first, at each start, until it has served."""
+        return self._roles.complete or self.recorded.table.leader != self.seat.broker_id
+
+    @property
     def awaited(self) -> Sequence[int]:
         """See Mode."""
         return self.recorded.table.synchronous

@@ -128,6 +128,11 @@ class ByVotes:
         return ""
 
     @property
+    def accounted(self) -> bool:
+        """Nothing is told here before it is flushed."""
+        return True
+
+    @property
     def awaited(self) -> Sequence[int]:
         """See Mode."""
         return self.members().members

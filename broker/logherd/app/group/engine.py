@@ -45,7 +45,7 @@ from logherd.group.output import (
     Resumed,
     Serving,
 )
-from logherd.group.seat import Seat, process_of
+from logherd.group.seat import Seat
 from logherd.kit.clock import Clock
 from logherd.model.names import Epoch, Position
 from logherd.peers.options import PeerView
@@ -270,8 +270,7 @@ class GroupEngine:
             try:
                 self.store.close()
                 if flushed and self._failure is None:
-                    here = process_of(self.replica.machine.identity)
-                    self._kept.unflushed.end(registered=here is not None and here.registration != 0)
+                    self._kept.unflushed.end(accounted=self.mode.accounted)
                 if isinstance(again, MustAcceptBare):
                     accept_bare(Path(self._options.data_dir), _FILES, end=again.end)
                 elif again is not None:

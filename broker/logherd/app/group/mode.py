@@ -97,6 +97,11 @@ class Mode(Protocol):
         this replica does not lead, though its settings say that it does."""
 
     @property
+    def accounted(self) -> bool:
+        """Whether it is known by now, here or at the controllers, what this store is worth, if it may have lost its end
+        when its machine went down."""
+
+    @property
     def awaited(self) -> Sequence[int]:
         """Whose acknowledgements a leader needs."""
 

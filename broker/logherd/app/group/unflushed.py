@@ -63,10 +63,9 @@ class Unflushed:
                 _forget(files, directory)
         return Unflushed(files, directory, trusted)
 
-    def end(self, *, registered: bool) -> None:
-        """After an orderly stop with everything flushed; `registered`: the controllers know what this store is worth.
-        Blocks. Raises: OSError."""
-        if self.trusted or registered:
+    def end(self, *, accounted: bool) -> None:
+        """After an orderly stop with everything flushed; `accounted`: see Mode. Blocks. Raises: OSError."""
+        if self.trusted or accounted:
             _forget(self.files, self.directory)
 
 

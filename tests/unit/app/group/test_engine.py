@@ -225,6 +225,31 @@ async def test_a_stop_flushes_what_would_be_flushed_later_and_leaves_no_mark_of_
     assert engine.store.flushed_position == end
 
 
+async def test_a_stop_in_order_does_not_make_good_what_a_store_lost_before_it_has_heard_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next process would lead at once, and acknowledge messages until a follower tells it what it lacks."""
+    engine = engine_of(tmp_path, flush="async")
+    append(engine.store)
+    flush(engine.store)
+    engine.store.close()
+    monkeypatch.setattr(unflushed, "boot_id", lambda: "another start of the machine")
+    another = {**STATIC, "peers": {"2": "b:1", "3": "c:1"}}
+    for replication in (another, another, STATIC):
+        engine = engine_of(tmp_path, flush="async", replication=replication)
+        assert not engine.mode.seat.trusted
+        replica = engine.replica
+        replica.start()
+        host = Host(replica.step, replica.fail, lambda _: None, lambda: None, lambda: ())
+        engine.mode.start(host, TaskGuard(on_end=lambda _: None))
+        while replication is STATIC and not engine.may_answer():
+            await asyncio.sleep(0)
+        assert (replica.machine.leads is None) == (replication is another)
+        await engine.close(orderly=True, seconds=30)
+        engine.check()
+        assert (tmp_path / "data" / "unflushed.json").exists() == (replication is another)
+
+
 LEASE_MS = 60_000
 
 

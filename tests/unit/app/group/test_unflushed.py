@@ -68,15 +68,15 @@ def test_after_the_machine_was_down_it_is_not_trusted_until_it_was_let_in_anew(
     for _ in range(2):
         assert not opened(tmp_path, cache=cache, flush=flush).trusted
     found = opened(tmp_path, cache=cache, flush=flush)
-    found.end(registered=False)
+    found.end(accounted=False)
     found = opened(tmp_path, cache=cache, flush=flush)
     assert not found.trusted
-    found.end(registered=True)
+    found.end(accounted=True)
     assert opened(tmp_path, cache=cache, flush=flush).trusted
 
 
 def test_after_an_orderly_stop_it_is_trusted_wherever_it_starts(tmp_path: Path) -> None:
-    opened(tmp_path).end(registered=False)
+    opened(tmp_path).end(accounted=False)
     assert not there(tmp_path)
     assert opened(tmp_path, cache=OTHER).trusted
 
