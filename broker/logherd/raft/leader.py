@@ -172,7 +172,7 @@ class Leader:
         if self._first is None:
             return self.leave("its first record found no room")  # The owner appends it at once, or not at all.
         self._changing.on_tick()
-        ignored = self._handover.on_tick(blocked=self._changing.running or not self._ready)
+        ignored = self._handover.on_tick(blocked=self._stays)
         if ignored and ground.options.owner_appends:
             return Turn(TurnTo.FOLLOWER, "leadership was not taken over")  # It has no lease any more in this term.
         if self._lease.beat_due():
@@ -180,6 +180,15 @@ class Leader:
         self._shipped(ShipperTick())
         self._restate()
         return self._advance()
+
+    @property
+    def _stays(self) -> bool:
+        """Whether it does not look for a better leader now: not while members are changed. But a change may wait for
+        new voters for as long as somebody wants them, and without space every record of clients is refused meanwhile.
+        """
+        ground = self._ground
+        waits = ground.short and ground.members.since <= ground.progress.commit
+        return not self._ready or (self._changing.running and not waits)
 
     def on_flushed(self) -> Turn | None:
         """The own disk is one of those that are counted."""

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from logherd.controller.values import BrokerId
 from logherd.group.inputs import Health, MembersWanted
 from logherd.group.output import Closed, Leading, StorageStalled
+from logherd.group.seat import voter_of
 from logherd.model.names import Epoch, Position
 from logherd.store import StoreFull
 from unit.group.ring import NotedMemory, VotingReplica, VotingRing, others, voting
@@ -41,6 +43,23 @@ def test_a_leader_with_a_full_disk_hands_over_to_who_has_space() -> None:
     assert ring.leader in others
     assert ring.leader is not None
     assert ring.leader.core.closed(ring.now) is None
+
+
+def test_a_change_that_waits_for_a_new_voter_keeps_no_leader_without_space() -> None:
+    """Its store may be lost for good, and until somebody says so every message would be refused."""
+    ring = VotingRing()
+    leader = ring.until_served()
+    wanted = MembersWanted((*ring.founders, voter_of(BrokerId(4), "lost")))
+    for node in ring.nodes.values():
+        node.feed(wanted)
+    ring.run(2_000)
+    leader.feed(Health(space=False))
+    ring.run(6_000)
+    new = ring.leader
+    assert new is not None
+    assert new is not leader
+    assert new.core.closed(ring.now) is None
+    assert new.core.raft.leading.goal is not None, "it waits, too"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("place", range(2))
