@@ -112,7 +112,9 @@ def next_configuration(
     newcomers = tuple(peer for peer in goal.voters if peer not in current.voters)
     strangers = tuple(peer for peer in newcomers if peer not in current.learners)
     if strangers:
-        return replace(current, learners=(*current.learners, *strangers))
+        # Whoever was to come in an earlier change and is not wanted any more need not be sent anything meanwhile.
+        wanted = (peer for peer in current.learners if peer in goal.voters or peer in goal.learners)
+        return replace(current, learners=(*wanted, *strangers))
     if not all(caught_up(peer) for peer in newcomers):
         return None
     if not newcomers and len(goal.voters) == len(current.voters):

@@ -58,6 +58,15 @@ def test_a_newcomer_is_a_learner_until_it_has_caught_up() -> None:
     assert next_configuration(following, goal, lambda peer: False) is None
 
 
+def test_a_newcomer_takes_the_place_of_one_that_is_no_longer_wanted() -> None:
+    """A broker whose store is lost at each of its starts comes with another one each time, and none catches up."""
+    current = Configuration(NAMES[:2], (), (NAMES[4],))
+    for lost in NAMES[2:4]:
+        following = next_configuration(current, Goal((*NAMES[:2], lost), (NAMES[4],)), lambda peer: False)
+        assert following == Configuration(NAMES[:2], (), (NAMES[4], lost))
+        current = following
+
+
 def test_learners_alone_need_no_joint_step() -> None:
     goal = Goal(NAMES[:3], NAMES[3:5])
     assert next_configuration(Configuration(NAMES[:3]), goal, lambda peer: True) == Configuration(
