@@ -123,11 +123,16 @@ class Handover:
             self._hand_to(min(better, key=rank), None)
 
     def _best(self) -> ReplicaId | None:
-        """The other voter that has space and holds most, then the most preferred one, then the first named."""
+        """The other voter that answers, has space and holds most, then the most preferred one, then the first named. At
+        rest who died a while ago holds everything, too."""
         ground = self._ground
         others = [peer for peer in ground.members.current.voters if peer != ground.identity and not self._busy(peer)]
-        rank, match = ground.options.rank, self._ship.match
-        return min(others, key=lambda peer: (self._short(peer), -match(peer), rank(peer)), default=None)
+        rank, match, silent, short = ground.options.rank, self._ship.match, self._silent, self._short
+        return min(others, key=lambda peer: (silent(peer), short(peer), -match(peer), rank(peer)), default=None)
+
+    def _silent(self, peer: ReplicaId) -> bool:
+        heard_at, ground = self._ship.rounds.heard_at(peer), self._ground
+        return heard_at is None or ground.clock.now - heard_at >= ground.options.election_ms // 2
 
     def _busy(self, peer: ReplicaId) -> bool:
         sender = self._ship.sender(peer)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from logherd.controller.values import BrokerId
-from logherd.group.inputs import Health, MembersWanted
+from logherd.group.inputs import Drain, HandOver, Health, Input, MembersWanted
 from logherd.group.output import Closed, Leading, StorageStalled
 from logherd.group.seat import voter_of
 from logherd.model.names import Epoch, Position
@@ -21,6 +21,19 @@ def test_a_broken_store_lets_go_at_once_and_stands_no_more() -> None:
     assert old.serves is None
     new = ring.until_served(500)
     assert new is not old
+
+
+@pytest.mark.parametrize("why", [Health(healthy=False), HandOver(), Drain()], ids=["broken", "ordered", "stops"])
+def test_who_gives_leadership_away_gives_it_to_who_is_there(why: Input) -> None:
+    """At rest, whoever died a moment ago has everything, too."""
+    ring = VotingRing()
+    old = ring.until_served()
+    ring.run(500)
+    dead, heir = others(ring, old)
+    ring.kill(dead)
+    ring.run(1_000)
+    old.feed(why)
+    assert ring.until_served(500, by=heir.id)
 
 
 def test_where_all_disks_are_full_writes_are_refused_and_the_leadership_stays() -> None:
