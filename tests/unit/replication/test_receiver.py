@@ -9,7 +9,7 @@ from logherd.raft.memory import MemoryLog
 from logherd.replication.durable import DurableEnd
 from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.log import Image, Span, SpanDamagedError
-from logherd.replication.messages import Append, AppendAck, AppendReject, CopyAck, CopyChunk, Heartbeat
+from logherd.replication.messages import Append, AppendAck, AppendReject, CopyAck, CopyChunk, Heartbeat, HeartbeatAck
 from logherd.replication.receiver import Flushed, FromLeader, Receiver
 from unit.replication.logs import SIZE, even_log
 
@@ -46,6 +46,18 @@ def test_what_replaces_a_cut_is_not_durable_because_what_was_cut_had_been() -> N
     assert mine.durable.position == SIZE
     assert mine.take(append(theirs, 0)) == [AppendAck(1, theirs.end, Position(SIZE))]
     assert mine.flush() == [AppendAck(1, theirs.end, theirs.end)]
+
+
+def test_who_takes_a_copy_has_not_lost_what_it_acknowledged_while_the_copy_is_not_flushed() -> None:
+    """Until it is, the log that was here before is on the disk, as far as it was flushed."""
+    theirs = even_log(1, 1, 1, 1)
+    mine = Follower(even_log(1, 1), commit=SIZE)
+    assert mine.take(append(theirs, SIZE, size=SIZE)) == [AppendAck(1, Position(2 * SIZE), Position(2 * SIZE))]
+    mine.take(CopyChunk(2, image(theirs, 4 * SIZE), 0, b""))
+    assert mine.durable.position == SIZE, "for an acknowledgement, and for who applies"
+    assert mine.take(Heartbeat(1, Position(0))) == [HeartbeatAck(1, Position(2 * SIZE))]
+    mine.flush()
+    assert mine.take(Heartbeat(2, Position(0))) == [HeartbeatAck(2, Position(4 * SIZE))]
 
 
 def test_what_is_committed_is_never_cut() -> None:
