@@ -105,6 +105,8 @@ class StaticCore(Grounded):
         self._role: StaticFollows | StaticLeader = StaticFollows(self._ground, None)
         self._reached = ORIGIN
         """The latest that others have said to be committed, while this replica did not lead."""
+        self._refused: dict[BrokerId, tuple[ReplicaId, int]] = {}
+        """Of each broker that leads though the table names another one: the process, and the table, that was told."""
 
     # ---- what the shell asks ---------------------------------------------------------------------------------------
 
@@ -317,7 +319,9 @@ class StaticCore(Grounded):
         ground, table, epoch = self._ground, self._table, envelope.epoch
         number = table_number(epoch)
         if table is not None and number == table.number and sender.broker_id != table.leader:
-            ground.report(Strange(envelope.sender, f"leads, but table {number} names broker {table.leader}"))
+            if self._refused.get(sender.broker_id) != (envelope.sender, number):  # it says so several times a second
+                self._refused[sender.broker_id] = (envelope.sender, number)
+                ground.report(Strange(envelope.sender, f"leads, but table {number} names broker {table.leader}"))
             return
         self._see(epoch, sender.broker_id, f"{envelope.sender} leads epoch {epoch}")
         if epoch == ground.epoch and isinstance(self._role, StaticFollows):

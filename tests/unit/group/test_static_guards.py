@@ -123,6 +123,20 @@ def test_who_is_about_to_stop_begins_no_leadership() -> None:
     assert not named.heard(Leading)
 
 
+def test_who_hears_a_leader_that_its_table_does_not_name_tells_that_once() -> None:
+    """Two were promoted by mistake: until somebody looks each asks the others several times a second to follow it."""
+    ring = StaticRing(ASYNC)
+    ring.until_served()
+    ring.run(500)
+    ring.kill(ring.nodes[1])
+    for node in (ring.nodes[2], ring.nodes[3]):
+        ring.assign(promoted(ring, node), node)
+        ring.table = ASYNC
+    ring.run(60_000)
+    for node in (ring.nodes[2], ring.nodes[3]):
+        assert len([reason for reason in strange(node) if "but table 2 names" in reason]) == 1
+
+
 def test_who_lacks_what_its_table_says_tells_that_once() -> None:
     ring = StaticRing(ASYNC)
     ring.until_served()
