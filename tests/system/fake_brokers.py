@@ -90,6 +90,12 @@ def ask_look(group: str) -> Question:
     return Question("look", group, {}, RequestCode.CONTROLLER_GET_REPLICA_INFO, header, _roles_of_1004)
 
 
+def _altered(frame: Frame) -> dict[str, object]:
+    """Whoever is not heard is left out."""
+    members = sorted(decode_body(SyncStateSet, frame.body).members)
+    return {"version": decode_header(AlterSyncStateSetResponse, frame.ext).sync_state_set_epoch, "members": members}
+
+
 def _roles(epoch: int | None, master: int | None, frame: Frame) -> dict[str, object]:
     body = decode_body(SyncStateSet, frame.body)
     return {"epoch": epoch or 0, "master": master or 0, "version": body.epoch, "members": list(body.members)}
@@ -268,7 +274,7 @@ class FakeBroker(threading.Thread):
         self._client.ask(
             Question(
                 "alter", self._facts.name, arguments, RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, header,
-                lambda frame: {"version": decode_header(AlterSyncStateSetResponse, frame.ext).sync_state_set_epoch},
+                _altered,
                 body,
             )
         )  # fmt: skip

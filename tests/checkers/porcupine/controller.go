@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -17,7 +18,7 @@ import (
 //	next                           -> id
 //	claim    id code               -> granted
 //	register id store incarnation  -> registration
-//	alter    broker epoch version members -> version   (only when it was accepted)
+//	alter    broker epoch version members -> version members   (only when it was accepted; perhaps without some)
 //	look                           -> epoch master version members   (any answer that shows a group's roles)
 type controllerInput struct {
 	F           string
@@ -42,6 +43,9 @@ type controllerOutput struct {
 }
 
 const idsMax = 32
+
+// Which of those that an unanswered alteration names are in the set.
+const unknown = "?"
 
 type claimed struct {
 	Taken bool
@@ -122,7 +126,7 @@ func (s controllerState) look(out controllerOutput) (bool, controllerState) {
 	if out.Epoch < s.Epoch || out.Version < s.Version {
 		return false, s
 	}
-	if s.Seen && out.Version == s.Version && members != s.Members {
+	if s.Seen && out.Version == s.Version && members != s.Members && s.Members != unknown {
 		return false, s
 	}
 	if out.Epoch > s.Epoch && out.Version <= s.Version {
@@ -139,13 +143,23 @@ func (s controllerState) alter(in controllerInput, out controllerOutput, answere
 	current := s.Seen && in.Epoch == s.Epoch && in.Version == s.Version && in.Broker == s.Master
 	if !answered {
 		if current {
-			s.Version, s.Members = s.Version+1, fmt.Sprint(in.Members)
+			s.Version, s.Members = s.Version+1, unknown
 		}
 		return true, s
 	}
 	// A master may know of an epoch or a version that nobody has looked at yet.
-	fits, s := s.look(controllerOutput{Epoch: in.Epoch, Master: in.Broker, Version: out.Version, Members: in.Members})
-	return fits && out.Version == in.Version+1, s
+	fits, s := s.look(controllerOutput{Epoch: in.Epoch, Master: in.Broker, Version: out.Version, Members: out.Members})
+	return fits && out.Version == in.Version+1 && among(out.Members, in.Members), s
+}
+
+// among: whoever may not join is left out of a set, and nobody else comes into it.
+func among(some, all []int) bool {
+	for _, each := range some {
+		if !slices.Contains(all, each) {
+			return false
+		}
+	}
+	return len(some) > 0
 }
 
 func stepController(state, input, output any) (bool, any) {

@@ -117,9 +117,11 @@ def register(broker: int, incarnation: str, number: int, called: int, returned: 
     return op("register", (called, returned), arguments, {"registration": number})
 
 
-def alter(epoch: int, version: int, members: list[int], called: int, returned: int | None) -> Operation:
+def alter(
+    epoch: int, version: int, members: list[int], called: int, returned: int | None, *, taken: list[int] | None = None
+) -> Operation:  # fmt: skip
     arguments = {"broker": 1, "epoch": epoch, "version": version, "members": members}
-    return op("alter", (called, returned), arguments, {"version": version + 1})
+    return op("alter", (called, returned), arguments, {"version": version + 1, "members": taken or members})
 
 
 VALID_CONTROLLERS = {
@@ -135,6 +137,12 @@ VALID_CONTROLLERS = {
     "a set is altered": [look(1, 1, 1, [1], 1, 2), alter(1, 1, [1, 2], 3, 4), look(1, 1, 2, [1, 2], 5, 6)],
     "a set may be altered late": [look(1, 1, 1, [1], 1, 2), alter(1, 1, [1, 2], 3, None), look(1, 1, 1, [1], 5, 6)],
     "an alteration before an election": [alter(1, 1, [1, 2], 1, 2), look(2, 2, 3, [2], 3, 4)],
+    "a member that is not heard is left out": [
+        look(1, 1, 1, [1, 2], 1, 2), alter(1, 1, [1, 3], 3, 4, taken=[1]), look(1, 1, 2, [1], 5, 6),
+    ],
+    "a set that may be without some": [
+        look(1, 1, 1, [1, 2], 1, 2), alter(1, 1, [1, 3], 3, None), look(1, 1, 2, [1], 5, 6),
+    ],
 }  # fmt: skip
 BROKEN_CONTROLLERS = {
     "a double claim": [claim(1, "a", 1, 2), claim(1, "b", 3, 4)],
@@ -151,6 +159,8 @@ BROKEN_CONTROLLERS = {
     "an election without a version": [look(1, 1, 1, [1], 1, 2), look(2, 1, 1, [1], 3, 4)],
     "two alterations of one version": [alter(1, 1, [1, 2], 1, 9), alter(1, 1, [1, 3], 2, 8)],
     "a lost alteration": [look(1, 1, 1, [1], 1, 2), alter(1, 1, [1, 2], 3, 4), look(1, 1, 1, [1], 5, 6)],
+    "another set than was altered to": [alter(1, 1, [1, 2], 1, 2, taken=[1]), look(1, 1, 2, [1, 2], 3, 4)],
+    "a member whom nobody wanted": [alter(1, 1, [1, 2], 1, 2, taken=[1, 3])],
     "an alteration by an earlier master": [look(3, 2, 5, [2], 1, 2), alter(1, 5, [1], 3, 4)],
 }  # fmt: skip
 
