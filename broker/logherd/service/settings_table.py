@@ -13,8 +13,8 @@ from logherd.service.properties_text import TEXT_BYTES_MAX, parse_properties_tex
 from logherd.wire.codes import ResponseCode
 
 __all__ = [
-    "Divided", "Setting", "SettingsError", "SettingsTable", "boolean", "divide_text", "integer", "one_of", "text",
-    "update_from_text",
+    "Divided", "Setting", "SettingsError", "SettingsTable", "boolean", "divide_text", "integer", "one_of",
+    "refuse_long_text", "text", "update_from_text",
 ]  # fmt: skip
 
 
@@ -153,12 +153,17 @@ def update_from_text(settings: SettingsTable, body: bytes) -> list[str]:
     return settings.take(divide_text(settings, body))
 
 
+def refuse_long_text(body: bytes | memoryview) -> None:
+    """Raises: RequestError for more than the loop can wait for."""
+    if (size := len(body)) > TEXT_BYTES_MAX:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER, f"the settings have {size} bytes, at most {TEXT_BYTES_MAX} are read"
+        )
+
+
 def divide_text(settings: SettingsTable, body: bytes) -> Divided:
     """Check the `name=value` lines of a request body; raises as `update_from_text`."""
-    if len(body) > TEXT_BYTES_MAX:
-        raise RequestError(
-            ResponseCode.INVALID_PARAMETER, f"the settings have {len(body)} bytes, at most {TEXT_BYTES_MAX} are read"
-        )
+    refuse_long_text(body)
     try:
         return settings.divide(parse_properties_text(body.decode()))
     except UnicodeDecodeError as error:

@@ -34,14 +34,20 @@ def test_a_queue_is_locked_for_one_client_until_it_unlocks() -> None:
     assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": [AS_JSON]}
 
 
-def test_what_the_network_held_back_gives_no_queue_away_that_its_client_has_locked_again_since() -> None:
-    """Else another client gets it, and both consume it: who has locked a queue trusts that for 30 s."""
+def on_two_connections() -> tuple[Desk, ClientRegistry, FakeSession, FakeSession]:
+    """The client c1 has an older connection and a newer one."""
     clock, registry = FakeClock(), ClientRegistry()
     locks = Locks(Metadata.open(MemoryLog(), clock), clock, follows=registry.follows)
     desk = Desk(Role.BROKER, clock, locks.handlers())
     old, new = FakeSession(id=1), FakeSession(id=2)
     for session in (old, new):
         registry.join_producer("p", Connection("c1", session, "JAVA", 479, 0, 0))
+    return desk, registry, old, new
+
+
+def test_what_the_network_held_back_gives_no_queue_away_that_its_client_has_locked_again_since() -> None:
+    """Else another client gets it, and both consume it: who has locked a queue trusts that for 30 s."""
+    desk, _, old, new = on_two_connections()
     desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"), session=old)
     desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"), session=new)
     desk.park(RequestCode.UNLOCK_BATCH_MQ, None, asked("c1"), session=old, oneway=True)
@@ -52,12 +58,7 @@ def test_what_the_network_held_back_gives_no_queue_away_that_its_client_has_lock
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_queue_is_given_back_over_another_connection_that_is_newer_or_left_over(*, closed: bool) -> None:
-    clock, registry = FakeClock(), ClientRegistry()
-    locks = Locks(Metadata.open(MemoryLog(), clock), clock, follows=registry.follows)
-    desk = Desk(Role.BROKER, clock, locks.handlers())
-    old, new = FakeSession(id=1), FakeSession(id=2)
-    for session in (old, new):
-        registry.join_producer("p", Connection("c1", session, "JAVA", 479, 0, 0))
+    desk, registry, old, new = on_two_connections()
     held_over, given_over = (new, old) if closed else (old, new)
     desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"), session=held_over)
     if closed:

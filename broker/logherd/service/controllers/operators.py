@@ -17,8 +17,9 @@ from logherd.service.controllers.steps import AwaitMaster, Catch, Confirm, Decid
 from logherd.service.controllers.views import elected_reply, master_header, replicas_info, sync_body
 from logherd.service.errors import RequestError
 from logherd.service.ports import Reply
-from logherd.service.properties_text import TEXT_BYTES_MAX, format_properties_text, parse_properties_text
+from logherd.service.properties_text import format_properties_text, parse_properties_text
 from logherd.service.requests import body_reply
+from logherd.service.settings_table import refuse_long_text
 from logherd.wire.bodies import decode_body
 from logherd.wire.bodies.brokers import SyncStateData
 from logherd.wire.codes import ResponseCode
@@ -183,10 +184,7 @@ def confirm_config(frame: Frame, machine: Callable[[], Machine], redirect: Calla
 
 
 def _wanted(frame: Frame) -> dict[str, int]:
-    if (size := len(frame.body)) > TEXT_BYTES_MAX:
-        raise RequestError(
-            ResponseCode.INVALID_PARAMETER, f"the settings have {size} bytes, at most {TEXT_BYTES_MAX} are read"
-        )
+    refuse_long_text(frame.body)
     wanted: dict[str, int] = {}
     for name, text in parse_properties_text(frame.body.decode("utf-8", "replace")).items():
         if name in _FORBIDDEN:
