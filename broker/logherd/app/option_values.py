@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from logherd.app.memory import buffers_for, granted_memory
 from logherd.model.host import encode_host
 from logherd.net.limits import AdmissionLimits, FlowLimits, NetLimits, PatienceLimits
 from logherd.net.server import Server
@@ -19,6 +20,9 @@ __all__ = [
 
 _RECORD_OVERHEAD = 128 * 1024
 """What a record may need beside its body: properties (32 KiB), topic, fixed fields."""
+
+_SLOW_CLIENTS = 64
+"""So many clients may leave as many answers unread as one may before the memory of all is used up."""
 
 
 def store_options(options: BrokerOptions, *, store_host: bytes, disk_bytes: int, cached_files: int) -> StoreOptions:
@@ -77,7 +81,9 @@ def pull_options(options: BrokerOptions) -> PullOptions:
 
 
 def net_limits(limits: LimitOptions, *, connections: int) -> NetLimits:
-    """`connections` is what the process has descriptors for, at most what the settings allow."""
+    """`connections` is what the process has descriptors for, at most what the settings allow. What the settings leave
+    open goes by the memory that the process can have; to find that out blocks for a few reads."""
+    buffers = buffers_for(granted_memory()) if limits.buffered_bytes is None else limits.buffered_bytes
     return NetLimits(
         admission=AdmissionLimits(connections, limits.connections_per_address),
         patience=PatienceLimits(
@@ -89,8 +95,9 @@ def net_limits(limits: LimitOptions, *, connections: int) -> NetLimits:
             running_max=limits.requests_per_connection,
             parked_max=limits.parked_pulls_per_connection,
             request_bytes_max=limits.request_bytes_per_connection,
+            unsent_bytes_soft=min(FlowLimits().unsent_bytes_soft, buffers // _SLOW_CLIENTS),
             unsent_bytes_max=limits.unsent_bytes_per_connection,
-            total_bytes_max=limits.buffered_bytes,
+            total_bytes_max=buffers,
         ),
         wire=WireLimits(
             frame_bytes_max=limits.frame_bytes,

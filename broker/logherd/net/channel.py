@@ -27,9 +27,10 @@ _LOOK_SECONDS = 0.005
 
 
 class _Traffic:
-    """Counters of one connection, in bytes and frames; `unsent` and `partial` are what the budget was last told."""
+    """Counters of one connection, in bytes and frames; `unsent` and `partial` are what the budget was last told.
+    `taken`: what of `sent` the kernel had at the sweep at `taken_at`, and has no more of yet; -1 for all of it."""
 
-    __slots__ = ("frames", "partial", "received", "sent", "unsent")
+    __slots__ = ("frames", "partial", "received", "sent", "taken", "taken_at", "unsent")
 
     def __init__(self) -> None:
         self.received = 0
@@ -37,6 +38,14 @@ class _Traffic:
         self.frames = 0
         self.partial = 0
         self.unsent = 0
+        self.taken = -1
+        self.taken_at = 0.0
+
+    def look(self, now: float) -> None:
+        """At each sweep, once `unsent` was counted."""
+        taken = self.sent - self.unsent if self.unsent else -1
+        if taken != self.taken:
+            self.taken, self.taken_at = taken, now
 
 
 class _Reading:
@@ -296,6 +305,7 @@ class Channel(asyncio.Protocol):
         self._expire_calls(now)
         self.count_unsent()
         traffic = self._traffic
+        traffic.look(now)
         # While the memory of the whole process is used up frames go on ageing: half frames may be what fills it.
         held = self._reading.paused and not self._budget.full
         overdue = self._patience.step(

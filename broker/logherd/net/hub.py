@@ -103,9 +103,22 @@ class Hub:
         """Look at every clock of every connection. Called each `sweep_seconds`."""
         for session in tuple(self.sessions):
             session.sweep(now)
+        if self.budget.full:
+            self._relieve(now)
         if self.starved:
             self.feed_starved()
         self.log.tell()
+
+    def _relieve(self, now: float) -> None:
+        """Give up clients that take nothing, who keeps the most first, until a quarter of the memory is free."""
+        budget = self.budget
+        excess = budget.used - budget.bytes_max * 3 // 4
+        for session in sorted(self.sessions, key=lambda each: each.unsent, reverse=True):
+            if excess <= 0:
+                return
+            if session.takes_nothing(now):
+                excess -= session.unsent
+                session.give_up()
 
     def forget(self, session: "NetSession") -> None:
         """The connection of `session` is gone."""

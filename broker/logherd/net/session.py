@@ -21,6 +21,8 @@ from logherd.wire.limits import DEFAULT_LIMITS
 __all__ = ["Body", "NetSession"]
 
 Body = bytes | list[memoryview]
+UNREAD_SECONDS = 1.0
+"""Nobody is read while the memory of all is full, and senders give up after 3 s."""
 REMARK_LENGTH_MAX = 1_000
 """Characters; at most 4,000 bytes, below the 4 KiB that peers accept."""
 
@@ -67,9 +69,23 @@ class NetSession(Channel):
         return self._own_limits
 
     def has_room(self, size: int) -> bool:
-        """Whether an answer of `size` bytes leaves half of what may lie unsent to others; the only one always may."""
-        unsent = self._outbox.size + self._traffic.unsent
-        return not unsent or unsent + size <= self._flow.unsent_bytes_max // 2
+        """Whether an answer of `size` bytes leaves half of what may lie unsent, of this client and of all memory, to
+        others; the only one always may."""
+        unsent, budget = self._outbox.size + self._traffic.unsent, self._budget
+        most = self._flow.unsent_bytes_max // 2
+        return not unsent or (unsent + size <= most and budget.used + size <= budget.bytes_max // 2)
+
+    def takes_nothing(self, now: float) -> bool:
+        """Whether for UNREAD_SECONDS its client has taken nothing of what lies here for it; as of the latest sweep.
+
+        Of another broker nobody says so: it reads nothing while its own clients do not, and has them to look after.
+        """
+        traffic = self._traffic
+        return traffic.unsent > 0 and not self._own_limits and now - traffic.taken_at >= UNREAD_SECONDS
+
+    def give_up(self) -> None:
+        """End the connection at once: what it does not read is in everybody's way."""
+        self._abort("answers are not read, and fill the memory of all", unsent=self._traffic.unsent)
 
     def hand_over(self, handler: FrameHandler, flow: FlowLimits) -> None:
         """From the next slice of requests on this connection belongs to `handler` and has limits of its own.

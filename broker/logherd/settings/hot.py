@@ -49,7 +49,7 @@ _PEERS: Final = {
     "limits.parkedPullsPerConnection": Hot("limits.parked_pulls_per_connection"),
     "limits.requestSizePerConnection": Hot("limits.request_bytes_per_connection"),
     "limits.unsentSizePerConnection": Hot("limits.unsent_bytes_per_connection"),
-    "limits.bufferedSize": Hot("limits.buffered_bytes"),
+    "limits.bufferedSize": Hot("limits.buffered_bytes", _show_size),
     "limits.firstFrameTime": Hot("limits.first_frame_ms", _show_time),
     "limits.frameTime": Hot("limits.frame_ms", _show_time),
     "limits.idleTime": Hot("limits.idle_ms", _show_time),

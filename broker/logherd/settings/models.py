@@ -155,11 +155,12 @@ class LimitSettings(Group):
         ge=_MIB,
         description="Unread answers before the peer is disconnected.",
     )
-    buffered_bytes: Bytes = Field(
-        default=256 * _MIB,
+    buffered_bytes: Bytes | None = Field(
+        default=None,
         alias="bufferedSize",
         ge=16 * _MIB,
-        description="Bytes held for all peers together before reading stops.",
+        description="Bytes held for all peers together before reading stops; none: a quarter of the memory that the "
+        "process can have (its control group's limit, or the machine's), at most 256MiB.",
     )
     first_frame_ms: Milliseconds = Field(
         default=5000, alias="firstFrameTime", ge=100, description="Time for the first frame."

@@ -67,7 +67,7 @@ class LimitOptions(Options, frozen=True):
     parked_pulls_per_connection: int
     request_bytes_per_connection: int
     unsent_bytes_per_connection: int
-    buffered_bytes: int
+    buffered_bytes: int | None
     first_frame_ms: int
     frame_ms: int
     idle_ms: int

@@ -7,6 +7,7 @@ import pytest
 
 from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX
 from logherd.net.limits import FlowLimits, NetLimits
+from logherd.net.session import NetSession
 from logherd.wire.codec import encode_frame
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.limits import DEFAULT_LIMITS, WireLimits
@@ -292,6 +293,74 @@ def test_half_frames_fill_the_budget_and_are_cut_by_their_clock() -> None:
     hostile.connection_lost(None)
     assert bench.hub.budget.used == 0
     assert idle_transport.reading
+
+
+def fill(bench: Bench, port: int, answers: int) -> tuple[NetSession, FakeTransport]:
+    """A client that has asked so many times for 10,000 bytes and takes none of them."""
+    session, transport = bench.connect(port=port)
+    transport.stuck = True
+    for number in range(answers):
+        session.data_received(request(number))
+        frame = bench.handler.frames[-1]
+        session.send_answer(frame, answer_to(frame, body=bytes(10_000)))
+    bench.end_pass()
+    session.count_unsent()
+    return session, transport
+
+
+def test_who_takes_no_answers_is_let_go_when_they_fill_the_memory_of_all() -> None:
+    bench = Bench(flow(total_bytes_max=100_000))
+    _, small = fill(bench, 1, 1)
+    _, large = fill(bench, 2, 5)
+    _, middle = fill(bench, 3, 4)
+    _, reader_transport = bench.connect(port=4)
+    bench.sweep_after(0.5)
+    bench.sweep_after(0.5)
+    assert not any(each.aborted for each in (small, large, middle)), "for a moment anybody may be slow"
+    bench.sweep_after(0.5)
+    assert [each.aborted for each in (small, large, middle)] == [False, True, False], "so many as it takes, no more"
+    assert not reader_transport.aborted
+    assert [(line["reason"], line["unsent"] > 50_000) for _, line in bench.lines.warnings] == [
+        ("answers are not read, and fill the memory of all", True)
+    ]
+
+
+def test_who_takes_some_of_its_answers_is_kept() -> None:
+    bench = Bench(flow(total_bytes_max=100_000))
+    _, transport = fill(bench, 1, 12)
+    for _ in range(10):
+        transport.unsent -= 100
+        bench.sweep_after(0.5)
+    assert not transport.aborted
+
+
+def test_who_takes_no_answers_is_kept_while_there_is_memory() -> None:
+    bench = Bench(flow(total_bytes_max=200_000))
+    _, transport = fill(bench, 1, 12)
+    for _ in range(10):
+        bench.sweep_after(0.5)
+    assert not transport.aborted
+
+
+def test_another_broker_that_reads_nothing_for_a_while_is_kept() -> None:
+    bench = Bench(flow(total_bytes_max=100_000))
+    session, transport = fill(bench, 1, 12)
+    session.hand_over(bench.handler, FlowLimits())
+    for _ in range(10):
+        bench.sweep_after(0.5)
+    assert not transport.aborted
+
+
+def test_an_answer_that_may_wait_has_room_while_half_of_all_memory_is_free() -> None:
+    bench = Bench(flow(total_bytes_max=100_000))
+    session, _ = fill(bench, 1, 1)
+    other, _ = fill(bench, 2, 1)
+    unused, _ = bench.connect(port=3)
+    assert other.has_room(25_000)
+    assert not other.has_room(35_000)
+    assert unused.has_room(60_000), "the only one always has"
+    fill(bench, 4, 3)
+    assert not session.has_room(1)
 
 
 def test_the_application_can_stop_all_reading() -> None:
