@@ -42,6 +42,8 @@ STORE: Mapping[str, object] = {
     "queueFileEntries": 10_000,
 }  # fmt: skip
 """Small files, so that edges are met often."""
+LIMITS: Mapping[str, object] = {"bufferedSize": "64MiB"}
+"""The default of a process that can have 256 MiB of memory."""
 _ANY_SECONDS = 180.0
 IN_STEP_MS = 1500
 """Whoever had everything not longer ago than this keeps up."""
@@ -72,6 +74,7 @@ def broker_config(
         },
         "store": STORE,
         "log": {"format": "json"},
+        "limits": LIMITS,
         **settings,
     }  # fmt: skip
     if guarded:

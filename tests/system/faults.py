@@ -11,7 +11,9 @@ from typing import Protocol
 
 from system.netns import Network, run
 
-__all__ = ["Block", "Fault", "Partition", "Paused", "Slow", "UnprovedFault", "both_ways", "cut", "prove_within"]
+__all__ = [
+    "Block", "Fault", "Partition", "Paused", "Slow", "UnprovedFault", "both_ways", "cut", "prove_within", "reaches",
+]  # fmt: skip
 
 
 class UnprovedFault(Exception):
@@ -36,6 +38,17 @@ def prove_within(seconds: float, what: str, condition: Callable[[], bool]) -> No
         if time.monotonic() > deadline:
             raise UnprovedFault(f"{what}: not seen within {seconds:g} s")
         time.sleep(0.01)
+
+
+def reaches(network: Network, source: str, target: str, port: int) -> bool:
+    """Whether a connection can be made at once; a refusal by a dead node's kernel is as good."""
+    try:
+        network.doorway(source).connect(network.address(target), port, seconds=0.5).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 class Paused:
@@ -158,15 +171,7 @@ class Partition:
             prove_within(15, f"{self.name}, ended", lambda block=block: self._reaches(block))  # type: ignore[misc]
 
     def _reaches(self, block: Block) -> bool:
-        try:
-            port = block.port or self._probe_port
-            door = self._network.doorway(block.source)
-            door.connect(self._network.address(block.target), port, seconds=0.5).close()
-        except ConnectionRefusedError:
-            return True
-        except OSError:
-            return False
-        return True
+        return reaches(self._network, block.source, block.target, block.port or self._probe_port)
 
 
 class Slow:

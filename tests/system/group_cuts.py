@@ -7,6 +7,7 @@ from system.broker_groups import BROKERS, PEER_PORT
 from system.controllers import CLIENTS, NODES
 from system.faults import Block, Partition, Slow, both_ways, cut, prove_within
 from system.group_rounds import Round, Shape, apply
+from system.weather import BadCable
 
 __all__ = ["CUT_SHAPES"]
 
@@ -88,10 +89,13 @@ def _all_apart(r: Round) -> Partition:
     return _partition(r, "brokers apart from each other", blocks)
 
 
-def _lossy(r: Round) -> Partition:
-    pairs = [*itertools.combinations(BROKERS, 2), *itertools.combinations(NODES, 2)]
-    blocks = [block for one, other in pairs for block in both_ways(one, other)]
-    return _partition(r, "a tenth of all packets lost", blocks, share=10)
+def _lossy(share: int) -> Callable[[Round], Partition]:
+    def make(r: Round) -> Partition:
+        pairs = [*itertools.combinations(BROKERS, 2), *itertools.combinations(NODES, 2)]
+        blocks = [block for one, other in pairs for block in both_ways(one, other)]
+        return _partition(r, f"{share} % of all packets lost", blocks, share=share)
+
+    return make
 
 
 def _wake_alone(r: Round) -> None:
@@ -138,6 +142,38 @@ def _narrow_leader(r: Round) -> None:
     apply(lambda: r.hold(3.0, 6.0), Slow(r.bench.network, r.leader, kilobits=256))
 
 
+def _late_leader(r: Round) -> None:
+    """What it sends and hears is late and out of order, but not so late that anybody may believe it gone."""
+
+    def meanwhile() -> None:
+        r.goes_on()
+        assert r.group.leader(among=[r.leader]), "this delay leaves the leader all that it needs"
+        r.hold(1.0, 3.0)
+
+    cable = BadCable(
+        r.bench.network, r.leader, port=PEER_PORT, asker=r.follower, delay_ms=(50, 200), seed=r.draw.getrandbits(32)
+    )
+    apply(meanwhile, cable)
+
+
+def _turned_bits(r: Round) -> None:
+    """Between the leader and its followers; TCP finds nothing wrong, so that only the frames' own checksums can."""
+
+    def said() -> int:
+        return sum(node.log_text().count("fails its checksum") for node in r.group.brokers.values())
+
+    def meanwhile() -> None:
+        prove_within(30, "a broker has ended a connection for a frame that is damaged", lambda: said() > before)
+        r.goes_on()
+        r.hold(1.0, 3.0)
+
+    before = said()
+    cable = BadCable(
+        r.bench.network, r.leader, port=PEER_PORT, asker=r.follower, flip_every=100_000, seed=r.draw.getrandbits(32)
+    )
+    apply(meanwhile, cable)
+
+
 CUT_SHAPES: Mapping[str, Shape] = {
     "cut leader from followers": _cutting(_leader_from_followers, MOVES),
     "cut leader from controllers": _cutting(
@@ -152,9 +188,13 @@ CUT_SHAPES: Mapping[str, Shape] = {
     "follower hears nobody": _cutting(_deaf_follower, STAYS),
     "cut follower from everybody": _cutting(_follower_from_everybody, STAYS),
     "brokers apart from each other": _cutting(_all_apart, EITHER),
-    "a tenth of all packets lost": _cutting(_lossy, EITHER),
+    "a twentieth of all packets lost": _cutting(_lossy(5), STAYS),
+    "a fifth of all packets lost": _cutting(_lossy(20), EITHER),
+    "half of all packets lost": _cutting(_lossy(50), EITHER),
     "leader sleeps and wakes up alone": _wake_alone,
     "leader and a follower apart from the rest": _leader_with_follower,
     "clients reach only the old leader": _clients_with_old_leader,
     "leader has a narrow link": _narrow_leader,
+    "leader has a late link": _late_leader,
+    "bits turn on the leader's link": _turned_bits,
 }

@@ -1,4 +1,4 @@
-"""What can become scarce for a group: a disk's speed, processor time, descriptors. Nobody has died, so nobody notices.
+"""What can become scarce for a group: a disk's speed, processor time, descriptors, memory. Nobody has died of it.
 
 Disks are slowed where the kernel slows them, at the loop device, so that a process that flushes hangs as it would on a
 worn or shared volume (P19, P20 and P24 of the fault plan).
@@ -19,6 +19,7 @@ from system.controllers import CLIENTS
 from system.disks import LoopDisk
 from system.faults import prove_within
 from system.group_load import TOPIC
+from system.group_memory import MEMORY, MEMORY_SHAPES
 from system.group_rounds import Round, Shape, apply
 from system.netns import Network
 
@@ -33,7 +34,8 @@ _SLOW_BYTES, _STUCK_BYTES = 128 * 1024, 256
 
 def why_no_pressure() -> str:
     """What is missing here to make things scarce; empty if nothing."""
-    missing = [str(path) for path in (_THROTTLE, _PROCESSORS / "cpu.cfs_period_us") if not os.access(path, os.W_OK)]
+    needed = (_THROTTLE, _PROCESSORS / "cpu.cfs_period_us", MEMORY / "cgroup.procs")
+    missing = [str(path) for path in needed if not os.access(path, os.W_OK)]
     return f"not to be written here: {', '.join(missing)} (control groups of version 1)" if missing else ""
 
 
@@ -226,4 +228,5 @@ PRESSURE_SHAPES: Mapping[str, Shape] = {
     "leader has little processor": _starved_leader,
     "follower has little processor": _starved_follower,
     "leader has few descriptors": _few_descriptors,
+    **MEMORY_SHAPES,
 }

@@ -113,6 +113,10 @@ class Network:
     def namespace(self, node: str) -> str:
         return f"{self._stem}-{node}"
 
+    def port(self, node: str) -> str:
+        """The device in the hub's namespace that its cable ends in."""
+        return f"port{self.nodes.index(node)}"
+
     def address(self, node: str) -> str:
         return f"10.99.0.{self.nodes.index(node) + 1}"
 
@@ -149,8 +153,8 @@ class Network:
             run("ip", "netns", "add", name)
         run("ip", "-n", hub, "link", "add", "bridge0", "type", "bridge")
         run("ip", "-n", hub, "link", "set", "bridge0", "up")
-        for number, node in enumerate(self.nodes):
-            inside, port = self.namespace(node), f"port{number}"
+        for node in self.nodes:
+            inside, port = self.namespace(node), self.port(node)
             run("ip", "link", "add", port, "netns", hub, "type", "veth", "peer", "name", "eth0", "netns", inside)
             run("ip", "-n", hub, "link", "set", port, "master", "bridge0", "up")
             run("ip", "-n", inside, "address", "add", f"{self.address(node)}/24", "dev", "eth0")

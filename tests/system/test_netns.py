@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from system.faults import Block, Partition, Paused, Slow, UnprovedFault, both_ways, cut
 from system.netns import Network, leftovers, why_unavailable
+from system.weather import BadCable
 
 pytestmark = [
     pytest.mark.system,
@@ -159,6 +161,50 @@ def test_a_slow_node_is_proved_slow(network: Network) -> None:
         fault.prove()
     fault.heal()
     fault.prove_healed()
+
+
+def echoed(network: Network, source: str, target: str, data: bytes, port: int = PORT) -> bytes:
+    """What comes back of this data."""
+    with network.doorway(source).connect(network.address(target), port, seconds=20) as made:
+        back = bytearray()
+        for at in range(0, len(data), 8000):
+            made.sendall(data[at : at + 8000])
+            wanted = min(len(data), at + 8000)
+            while len(back) < wanted:
+                part = made.recv(65536)
+                assert part, "the connection has ended"
+                back += part
+        return bytes(back)
+
+
+def test_a_bad_cable_is_late_and_out_of_order_and_tcp_mends_it(network: Network) -> None:
+    fault = BadCable(network, "a", port=PORT, asker="b", delay_ms=(20, 60))
+    fault.inject()
+    began = time.monotonic()
+    assert echoed(network, "b", "a", b"hello") == b"hello"
+    assert time.monotonic() - began >= 4 * 0.02, "to connect and to be answered takes two rounds"
+    data = os.urandom(100_000)
+    assert echoed(network, "a", "b", data) == data
+    fault.prove()
+    assert reaches(network, "b", "c"), "others have good cables"
+    fault.heal()
+    fault.prove_healed()
+    assert fault.counts["overtaken"] > 0
+    assert echoed(network, "c", "a", data) == data
+
+
+def test_a_bad_cable_turns_bits_that_tcp_does_not_notice(network: Network) -> None:
+    fault = BadCable(network, "a", port=PORT, asker="b", flip_every=20_000)
+    fault.inject()
+    data = os.urandom(400_000)
+    assert echoed(network, "b", "a", data, OTHER_PORT) == data, "it damages one port's bytes only"
+    back = echoed(network, "b", "a", data)
+    turned = sum((one ^ other).bit_count() for one, other in zip(data, back, strict=True))
+    fault.prove()
+    fault.heal()
+    assert 0 < turned <= fault.counts["flipped"]
+    fault.prove_healed()
+    assert echoed(network, "b", "a", data) == data
 
 
 def test_a_pause_is_proved() -> None:
