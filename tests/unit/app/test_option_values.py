@@ -21,7 +21,7 @@ def test_what_is_kept_for_clients_goes_by_the_memory_unless_the_settings_say_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, str], granted: int, total: int, unread: int
 ) -> None:
     path = tmp_path / "broker.json"
-    path.write_text(json.dumps({"brokerGroup": "g", "limits": said}))
+    path.write_text(json.dumps({"brokerGroup": "g", "dataDir": str(tmp_path), "limits": said}))
     monkeypatch.setattr(option_values, "granted_memory", lambda: granted)
     flow = net_limits(load_broker_options(path).limits, connections=10).flow
     assert (flow.total_bytes_max, flow.unsent_bytes_soft) == (total, unread)
