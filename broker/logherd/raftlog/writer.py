@@ -4,8 +4,10 @@
     log/<position>    segments of records (raft/record.py)
     images/<place>    the newest image and the one before it (image_file.py)
 
-Term and vote are written last in a batch: a member whose founding was cut short has promised nothing. A failed write or
-flush is final, because the system may have thrown the pages away and would answer a second flush with success.
+Term and vote are written last in a batch: a member whose founding was cut short has promised nothing. But that the
+cluster is another one, since an operator has replaced the quorum, is written first: a crash must not leave the record
+with the new voters in the log of a member that still answers those who were given up. A failed write or flush is final,
+because the system may have thrown the pages away and would answer a second flush with success.
 """
 
 from collections import deque
@@ -141,6 +143,8 @@ class LogFiles:
             raise StoreStopped(f"{self._root}: {error}; restart to recover") from error
 
     def _run(self, changes: deque[Change], hard: HardState | None) -> None:
+        if hard is not None and self._kept.owner and hard.cluster.reset != self._kept.reset:
+            self._promise(hard)
         while changes:
             change = changes[0]
             if isinstance(change, Record):
@@ -159,13 +163,16 @@ class LogFiles:
             changes.popleft()
         self._flush_log()
         if hard is not None and hard is not self._known.promised:
-            if hard != self._kept.hard_state:
-                self._put(self._kept.with_hard_state(hard))
-            self._known.promised = hard
+            self._promise(hard)
         elif self._flushed[0] - self._kept.mark_position >= self._options.mark_bytes:
             self._note_mark()
         if self.full or self._written[0] // self._journal.segment_bytes != self._known.reserved_in:
             self._reserve()
+
+    def _promise(self, hard: HardState) -> None:
+        if hard != self._kept.hard_state:
+            self._put(self._kept.with_hard_state(hard))
+        self._known.promised = hard
 
     # ---- records -----------------------------------------------------------------------------------------------
 

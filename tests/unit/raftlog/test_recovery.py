@@ -1,5 +1,6 @@
 """Opening a member's log: the tables are complete, damage is refused by name, formats stay as they are."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -357,6 +358,28 @@ def test_what_a_founding_left_behind_is_dropped_when_nothing_was_promised() -> N
     log.close()
     again = RaftLog.open(disk, ROOT, OPTIONS)
     assert (again.recovered.rows[0], again.end, again.image()) == ("founding interrupted", 0, None)
+
+
+def test_wherever_a_rebuilding_of_the_quorum_ends_its_record_is_in_no_log_of_the_cluster_before() -> None:
+    """The members that are given up are of that one, and such a member would answer them."""
+    anew = HardState(ClusterId("c", 1), HARD.owner, Epoch(7), HARD.owner)
+    seen = set()
+    for calls, seed in product(range(1, 20), range(5)):
+        disk = SimDisk()
+        log = made(disk)
+        log.append(Kind.DATA, Epoch(4), b"not flushed yet")
+        log.keep_hard_state(anew)
+        log.append(Kind.RESET, Epoch(7), b"survivors")
+        disk.crash_after(calls)
+        with contextlib.suppress(SimulatedCrash):
+            flush(log)
+        again = RaftLog.open(disk.crash(Random(seed), power=True), ROOT, OPTIONS)
+        found = again.hard_state()
+        assert found is not None
+        noted = again.epochs.last_epoch == 7
+        assert not noted or found == anew
+        seen.add((noted, found == anew))
+    assert seen == {(False, False), (False, True), (True, True)}
 
 
 def test_the_formats_stay_as_they_are() -> None:
