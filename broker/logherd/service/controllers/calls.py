@@ -115,7 +115,7 @@ class Survivor(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
 
 
 class RecoverOrder(Order, frozen=True, kw_only=True):
-    """The same words for every survivor: `reset` is one more than before, `term` above all of theirs."""
+    """The same words for every survivor: `reset` and `term` are above all of theirs."""
 
     reset: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
     term: Annotated[int, Meta(ge=1, le=(1 << 62))]

@@ -23,6 +23,9 @@ from logherd.service.controllers.steps import HandOver, Rebuild, Resettle, Step
 
 __all__ = ["hand_over", "recover", "resettle"]
 
+_RESETS_MISSED_MAX = 1_000
+"""An order that reaches some survivors only is given again, with a number above theirs: to the others it is further
+away. But no slip of the pen may use up all numbers."""
 _INCARNATION = re.compile(r"[0-9a-f]{16}")
 
 
@@ -73,8 +76,10 @@ def recover(place: Place, body: dict[str, Any]) -> Step[Document]:
     voters = {peer.identity for peer in standing.peers if peer.voter}
     if order.reset == standing.progress.reset and voters == set(named):
         return _done(place, order, changed=False)
-    if order.reset != standing.progress.reset + 1:
-        refuse_field("reset", order.reset, f"{standing.progress.reset + 1}, one more than it is here")
+    reset = standing.progress.reset
+    if not reset < order.reset <= reset + _RESETS_MISSED_MAX:
+        most = reset + _RESETS_MISSED_MAX
+        refuse_field("reset", order.reset, f"above {reset}, which it is here, and at most {most}")
     if order.term <= standing.leadership.term:
         refuse_field("term", order.term, f"above {standing.leadership.term}, the term here")
     if named[own] != standing.progress.last:

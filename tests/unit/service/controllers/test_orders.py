@@ -284,10 +284,18 @@ def test_a_repeated_recovery_hears_that_it_was_done(http: HttpCaller) -> None:
     assert http.done == []
 
 
+def test_a_recovery_that_reached_one_survivor_only_is_given_again_to_both(http: HttpCaller) -> None:
+    again = {**GOOD["/quorum/recover"], "reset": 2, "term": 6}
+    assert http.post("/quorum/recover", **again)[1]["changed"] is True, "whoever was not reached"
+    http.standing = standing(progress=Progress(applied=0, committed=0, end=0, reset=1, last=point(0, 0)))
+    assert http.post("/quorum/recover", **again)[1]["changed"] is True, "whoever was"
+    assert [each.order.reset for each in http.done if isinstance(each, Rebuild)] == [2, 2]
+
+
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
-        ({"reset": 3}, "reset"),
+        ({"reset": 1_001}, "reset"),
         ({"term": 4}, "term"),
         ({"survivors": [survivor("n1")]}, "survivors"),
         ({"survivors": [survivor("n0", position=7)]}, "survivors"),
