@@ -62,6 +62,11 @@ class Flushing:
         """How long batches took."""
         return self._writer.seconds
 
+    @property
+    def failed(self) -> bool:
+        """Whether nothing can be written any more; `on_failure` may hear it a moment later."""
+        return self._writer.failure is not None
+
     def start(self) -> None:
         """Begin to take batches."""
         self._writer.start()
@@ -78,7 +83,7 @@ class Flushing:
         With `messages_first` it is left to the next call, once: what was sent in this pass leaves before the writer
         thread takes the interpreter, because the other members have to flush the same.
         """
-        if self._wanted is None or self._writer.busy or self._stopped:
+        if self._wanted is None or self._writer.busy or self._stopped or self.failed:
             return
         self._waited = messages_first and not self._waited
         if self._waited:

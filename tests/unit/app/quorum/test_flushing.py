@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 from logherd.app.quorum.flushing import Flushing
@@ -52,4 +53,30 @@ async def test_behind_a_flush_that_hangs_only_the_newest_answers_wait() -> None:
             await asyncio.sleep(0)
     assert len(sent) <= 1_024
     assert sent[-1] == 100_000
+    assert await flushing.stop(10)
+
+
+class FailingLog(HangingLog):
+    """Its work ahead fails, and nothing of it can be written after that."""
+
+    def tend(self) -> bool:
+        self.begun.set()
+        raise OSError(5, "Input/output error")
+
+
+async def test_a_failure_between_two_batches_is_told_as_what_it_was() -> None:
+    log, failures = FailingLog(), list[BaseException]()
+    given: Any = log
+    flushing = Flushing(given, send=lambda _: True, on_flushed=lambda _: None, on_failure=failures.append)
+    flushing.start()
+    assert log.begun.wait(10)
+    deadline = time.monotonic() + 10
+    while not flushing.failed and time.monotonic() < deadline:
+        pass  # the loop is not to hear of it yet
+    flushing.want(1, ())
+    flushing.submit()
+    async with asyncio.timeout(20):
+        while not failures:
+            await asyncio.sleep(0)
+    assert [str(each) for each in failures] == ["[Errno 5] Input/output error"]
     assert await flushing.stop(10)
