@@ -20,7 +20,8 @@ _MILLISECONDS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86
 _PATH_BYTES_MAX = 3840
 """Linux takes 4095; a store's files lie up to 200 below their folder."""
 _NAME_BYTES_MAX = 255
-_NUMBER_AND_UNIT = re.compile(r"(\d{1,18})\s*([A-Za-z]{0,3})")
+_DIGITS_MAX = 18
+_NUMBER_AND_UNIT = re.compile(rf"(\d{{1,{_DIGITS_MAX}}})\s*([A-Za-z]{{0,3}})")
 _HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 
@@ -31,7 +32,10 @@ def _parse(value: object, units: dict[str, int], example: str) -> int:
     if match is None or match[2] not in units:
         names = ", ".join(unit for unit in units if unit)
         raise ValueError(f"write a whole number and one of {names}, such as {example}")
-    return int(match[1]) * units[match[2]]
+    number = int(match[1]) * units[match[2]]
+    if len(str(number)) > _DIGITS_MAX:  # as what is in force it could not be read again
+        raise ValueError(f"write less: in the smallest unit this has more than {_DIGITS_MAX} digits")
+    return number
 
 
 def parse_bytes(value: object) -> int:

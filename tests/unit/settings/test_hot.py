@@ -45,6 +45,21 @@ def test_what_is_told_can_be_sent_back_and_changes_nothing(options: BrokerOption
     assert changed(options, {name: told[name] for name in hot_properties()}) == {}
 
 
+@pytest.mark.parametrize(
+    ("key", "wanted", "told"),
+    [("limits.idleTime", "11574074074d", "999999999993600000ms"), ("store.retention.size", "909494TiB", None)],
+)
+def test_whatever_is_in_force_is_no_hindrance_to_the_next_change(
+    options: BrokerOptions, key: str, wanted: str, told: str | None
+) -> None:
+    document = json.loads(msgspec.json.encode(options))
+    after = msgspec.convert(check_change("broker", document, {key: wanted}), BrokerOptions, str_keys=True)
+    assert told in (None, hot_values("broker", after)[key])
+    assert changed(after, {"log.level": "error"}) == {"log.level": ("info", "error")}
+    with pytest.raises(SettingsError, match="write less"):
+        changed(options, {key: f"9{wanted}"})
+
+
 def test_a_value_is_written_as_in_the_file_or_as_rocketmq_writes_it(options: BrokerOptions) -> None:
     age = {"store.retention.age": ("259200000ms", "172800000ms"), "fileReservedTime": ("72", "48")}
     assert changed(options, {"store.retention.age": "48h"}) == age
