@@ -76,6 +76,10 @@ class Progress:
         self.read_bytes, self.log_bytes = done, whole
 
 
+class _Stopped(Exception):
+    """Nobody waits any more for what a thread reads."""
+
+
 class _Superseded(Exception):
     """The group's leader holds another log, or deleted this part of it."""
 
@@ -97,6 +101,7 @@ class Healer:
         self._unlock = unlock
         self._try_open = try_open
         self._committed = 0
+        self._stopped = False
         self.progress = Progress()
         self.found: Survey | None = None
         """What the latest survey saw."""
@@ -106,6 +111,9 @@ class Healer:
         try:
             await self._mend_all()
             await self._settle()
+        except asyncio.CancelledError:
+            self._stopped = True
+            raise
         except (StoreDamaged, _Superseded) as error:
             _log.warning("this store is not to be mended", reason=error)
             await asyncio.to_thread(self._set_aside, str(error))
@@ -120,7 +128,7 @@ class Healer:
         while True:
             self.progress.doing = "reading"
             found = self.found = await asyncio.to_thread(
-                survey, self._files, self._root, progress=self.progress.read
+                survey, self._files, self._root, progress=self._read
             )  # fmt: skip
             self._committed, damages = found.committed, found.mendable
             if not damages:
@@ -130,6 +138,12 @@ class Healer:
             for damage in damages:
                 if not await self._mend(damage):
                     break  # the log begins later by now, maybe behind more of them
+
+    def _read(self, done: int, whole: int) -> None:
+        """On another thread, with each file of the log. Raises: _Stopped, for the process ends when its threads do."""
+        if self._stopped:
+            raise _Stopped
+        self.progress.read(done, whole)
 
     async def _mend(self, damage: Damage) -> bool:
         """Whether the range is whole now; else it is no part of the log any more."""

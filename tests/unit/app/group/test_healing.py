@@ -1,6 +1,9 @@
 """A replica heals with what others give it; what cannot be healed makes it another store, and never before that."""
 
 import asyncio
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -296,6 +299,31 @@ async def test_a_leader_with_another_log_means_a_new_beginning(pair: tuple[Path,
     (aside,) = damaged.glob("aside-*")
     assert (aside / "commitlog").is_dir()
     assert content(damaged) == [[], []]
+
+
+async def test_a_process_that_is_to_end_reads_no_log_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def long_survey(_files: OsFiles, _root: str, *, progress: Callable[[int, int], None]) -> None:
+        begun.set()
+        until = time.monotonic() + 10
+        try:
+            while time.monotonic() < until:
+                progress(1, 2)
+        finally:
+            if time.monotonic() < until:
+                ended.set()
+
+    root = filled(tmp_path / "one")
+    monkeypatch.setattr(healing, "survey", long_survey)
+    running = asyncio.create_task(healer(root).run())
+    assert await asyncio.to_thread(begun.wait, 10)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await asyncio.to_thread(ended.wait, 10)
 
 
 def test_what_is_set_aside_is_durable_there_before_it_is_gone_here(
