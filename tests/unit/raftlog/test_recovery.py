@@ -255,6 +255,28 @@ def test_one_bad_slot_costs_nothing_that_was_promised_and_two_refuse_the_start()
     assert "/raft/promises" in refused(disk)
 
 
+def test_a_promise_that_may_be_in_the_cache_only_is_made_durable_before_the_one_before_it_is_given_up() -> None:
+    terms = set()
+    for calls, seed in product(range(1, 12), range(8)):
+        disk = SimDisk()
+        log = made(disk)
+        log.keep_hard_state(replace(HARD, term=Epoch(5)))
+        flush(log)
+        log.keep_hard_state(replace(HARD, term=Epoch(6)))
+        disk.failing_flush, disk.failing_path = 0, "/promises"
+        with pytest.raises(StoreStopped):
+            flush(log)
+        disk = disk.crash(Random(seed), power=False)
+        disk.crash_after(calls, at="/promises")
+        with contextlib.suppress(SimulatedCrash):
+            RaftLog.open(disk, ROOT, OPTIONS)
+        disk = disk.crash(Random(seed), power=True, fine=(f"{ROOT}/promises",))
+        hard = RaftLog.open(disk, ROOT, OPTIONS).hard_state()
+        assert hard is not None
+        terms.add(hard.term)
+    assert terms == {5, 6}
+
+
 def test_a_format_file_that_is_gone_or_of_somebody_else_is_refused() -> None:
     disk = SimDisk()
     made(disk).close()
