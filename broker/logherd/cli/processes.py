@@ -120,7 +120,15 @@ def guardian_command(
     if kind == "controller":
         arguments = controller_guardian(CheckAside("controller", Path(config), overrides).values())
     else:
-        arguments = broker_guardian(CheckAside("broker", Path(config), overrides).values())
+        values = CheckAside("broker", Path(config), overrides).values()
+        if values["replication"]["classic_ha"]["master"] is not None:
+            from logherd.settings.errors import SettingsError
+
+            raise SettingsError(
+                f"{config}: replication.classicHa.master is not right with --guarded: a broker that follows a RocketMQ "
+                "master takes no clients, whose connections a guardian could keep; start it without"
+            )
+        arguments = broker_guardian(values)
     if waiting is not None:
         arguments += ["--waiting", waiting]
     command = plain_command(kind, config, overrides, ready_file)

@@ -6,8 +6,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from logherd.app.guarded.command import broker_guardian, controller_guardian
+from logherd.cli.processes import guardian_command
 from logherd.settings.aside import CheckAside
+from logherd.settings.errors import SettingsError
 from logherd_guardian.options import Lent, Options, parse_options
 
 NODES = [{"name": "c1", "peer": "h:1", "address": "h:2"}]
@@ -62,6 +66,14 @@ def test_a_controller_lends_its_two_ports_and_tells_nobody(tmp_path: Path) -> No
     )
     alone = controller(tmp_path, nameService={"mode": "none"})
     assert [lent.name for lent in understood(controller_guardian(alone)).lent] == ["remoting"]
+
+
+def test_a_broker_that_takes_no_clients_has_no_guardian(tmp_path: Path) -> None:
+    """Its process would not take the ports that it is lent, and would be started again for ever."""
+    settings = {"brokerGroup": "bg", "dataDir": "d", "replication": {"classicHa": {"master": "10.0.0.1:10911"}}}
+    config = str(written(tmp_path, settings))
+    with pytest.raises(SettingsError, match=r"replication\.classicHa\.master is not right with --guarded"):
+        guardian_command("broker", config, (), None)
 
 
 def test_a_guardian_writes_its_lines_as_its_process_does(tmp_path: Path) -> None:
