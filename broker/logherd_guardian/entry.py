@@ -68,11 +68,12 @@ def _assembled(options: Options) -> Shell:
 def _bound(lent: Lent) -> socket.socket:
     """A listening socket. Waits for the name service, if the host is a name. Raises: OSError."""
     host = lent.host.encode() or None
-    found = socket.getaddrinfo(host, lent.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    # Without a host, IPv6's "any" takes IPv4 too.
-    family, kind, _, _, address = max(found, key=lambda each: host is None and each[0] == socket.AF_INET6)
-    made = socket.socket(family, kind)
+    made: socket.socket | None = None
     try:
+        found = socket.getaddrinfo(host, lent.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # Without a host, IPv6's "any" takes IPv4 too.
+        family, kind, _, _, address = max(found, key=lambda each: host is None and each[0] == socket.AF_INET6)
+        made = socket.socket(family, kind)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host is not None))
@@ -80,7 +81,8 @@ def _bound(lent: Lent) -> socket.socket:
         made.listen(_BACKLOG)
         made.settimeout(0)
     except OSError as error:
-        made.close()
+        if made is not None:
+            made.close()
         raise OSError(error.errno, f"{lent.name} at {lent.host}:{lent.port}: {error.strerror}") from error
     shown = made.getsockname()
     say(f"listening: {lent.name}={f'[{shown[0]}]' if family == socket.AF_INET6 else shown[0]}:{shown[1]}")

@@ -49,3 +49,14 @@ def test_that_it_cannot_start_is_told_in_the_form_of_all_that_follows(
         assert run(["--listen", place, "--log-format", "json", "--", "true"]) == 3
     [line] = capfd.readouterr().err.splitlines()
     assert json.loads(line)["message"] == f"cannot start: [Errno 98] remoting at {place}: Address already in use"
+
+
+def test_a_name_that_cannot_be_found_is_told_with_whose_it_is(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert run(["--listen", "names=nowhere:9876", "--", "true"]) == 3
+    assert "names at nowhere:9876: Name or service not known" in capfd.readouterr().err
