@@ -76,12 +76,18 @@ def _check(lent: socket.socket, name: str, endpoint: Endpoint, setting: str) -> 
     if not lent.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         raise refuse("a socket that does not listen")
     host, port = lent.getsockname()[:2]
-    if endpoint.port not in {0, port} or host not in _addresses(endpoint.host):
+    addresses = _addresses(endpoint.host)
+    if not addresses:
+        raise CannotListen(
+            f"{setting} {endpoint}: this name has no address at the moment, so nobody can tell whether it is what the "
+            f"guardian lends as {name}"
+        )
+    if endpoint.port not in {0, port} or host not in addresses:
         raise refuse(str(Endpoint(host=host, port=port)))
 
 
 def _addresses(host: str) -> set[str]:
-    """What a host name stands for; an address stands for itself."""
+    """What a host name stands for; an address stands for itself. Empty if the name is not found."""
     try:
         return {str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except OSError:

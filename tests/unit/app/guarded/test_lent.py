@@ -52,6 +52,16 @@ def test_a_lent_address_that_contradicts_the_settings_is_refused_by_both_names(l
             lent_as(NAMES, listener).take(NAMES, wrong, "nameService.listen")
 
 
+def test_a_name_that_is_not_found_is_no_contradiction(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    here = Endpoint(host="bg-0", port=port_of(listener))
+    with pytest.raises(CannotListen, match=f"listen bg-0:{here.port}: this name has no address at the moment"):
+        lent_as(REMOTING, listener).take(REMOTING, here, "listen")
+
+
 def test_a_descriptor_that_is_no_listening_tcp_socket_is_refused() -> None:
     with socket.socket() as idle, socket.socket(socket.AF_UNIX) as local:
         for wrong, what in ((idle, "a socket that does not listen"), (local, "no TCP socket")):
