@@ -110,10 +110,11 @@ class Controller:
         self._member.fail(error)
 
     async def stop(self) -> None:
-        """Stop in order; see the module's text."""
+        """Stop in order; see the module's text. Raises NodeFailed if the last write fails."""
         self._reports.bound.clear()
         await self._member.hand_over(_HAND_OVER_SECONDS)
         await self._close(STOP_SECONDS)
+        self.check()
 
     async def abandon(self) -> None:
         """Let go of everything without writing: after a failure, or when the start did not get through."""

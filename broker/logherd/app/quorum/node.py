@@ -41,6 +41,7 @@ from logherd.raft.options import RaftOptions
 from logherd.raft.output import Answer, Decided, Event, Output, ReadReady, Refusal, Refused, RoleChanged, Unknown
 from logherd.raftlog.log import RaftLog
 from logherd.replication.messages import Envelope, ReplicaId
+from logherd.store.errors import StoreStopped
 from logherd.telemetry.log import Log
 from logherd.telemetry.spread import Spread
 
@@ -135,7 +136,8 @@ class RaftNode(Generic[ResultT]):
         self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
 
     async def stop(self, seconds: float) -> bool:
-        """End the writer after the batch in flight and close the log; False if the thread did not end in time.
+        """End the writer after the batch in flight and close the log; False if the thread did not end in time. A disk
+        that fails at that is told to `on_failure`.
 
         What was proposed and not answered gets no answer any more.
         """
@@ -146,7 +148,10 @@ class RaftNode(Generic[ResultT]):
             self.failure = NodeFailed("the node was stopped")
         ended = await self._disk.stop(seconds)
         if ended:
-            self.log.close()
+            try:
+                self.log.close()
+            except StoreStopped as error:
+                self._on_failure(error)
         return ended
 
     # ---- what others ask for ------------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
 """A member of the quorum: what it must have on disk before it speaks, and what it leaves when it ceases to."""
 
 import asyncio
+import errno
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -26,6 +28,7 @@ from logherd.model.names import Epoch
 from logherd.peers.hello import Hello
 from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.output import Refusal, Role
+from logherd.raftlog.writer import LogFiles
 from logherd.replication.messages import ClusterId, ReplicaId
 from logherd.settings.load import load_controller_options
 from logherd.settings.options import ControllerOptions, Endpoint
@@ -189,6 +192,19 @@ async def test_a_member_that_has_failed_leaves_no_word(tmp_path: Path) -> None:
             life.member.check()
         await quorum.stop("c-0")
         assert not (quorum.data("c-0") / WORD).exists()
+
+
+async def test_a_disk_that_fails_while_a_member_stops_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with quorum_of(tmp_path, "c-0") as quorum:
+        life = await quorum.leader()
+        with monkeypatch.context() as patch:
+            patch.setattr(LogFiles, "_note_mark", Mock(side_effect=OSError(errno.EIO, "the disk is gone")))
+            await quorum.stop("c-0")
+        with pytest.raises(NodeFailed, match="the disk is gone"):
+            life.member.check()
+        assert life.failures == 1
+        await quorum.start("c-0")
+        await quorum.leader()
 
 
 async def test_a_member_whose_links_never_were_up_leaves_the_log_to_others(tmp_path: Path) -> None:
