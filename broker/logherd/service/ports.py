@@ -27,6 +27,10 @@ class Session(Protocol):
     @property
     def closed(self) -> bool: ...
 
+    def has_room(self, size: int) -> bool:
+        """Whether an answer of `size` bytes may be added to what the client has not read yet. Too much of that ends the
+        connection."""
+
     def notify(self, code: int, header: msgspec.Struct | None, body: bytes = b"") -> None:
         """Send a oneway request to the client."""
 

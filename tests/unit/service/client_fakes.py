@@ -25,6 +25,7 @@ class FakeSession:
     remote_ip: str = "127.0.0.1"
     remote_port: int = 40001
     closed: bool = False
+    room: bool = True
     notified: list[tuple[int, msgspec.Struct | None]] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
@@ -32,6 +33,9 @@ class FakeSession:
     @property
     def remote_host(self) -> bytes:
         return encode_host(self.remote_ip, self.remote_port)
+
+    def has_room(self, size: int) -> bool:
+        return self.room
 
     def notify(self, code: int, header: msgspec.Struct | None, body: bytes = b"") -> None:
         self.notified.append((code, header))

@@ -665,3 +665,13 @@ def test_snapshots_of_metadata_wake_nobody(tmp_path: Path) -> None:
         rig.end_pass()
     assert session.replies == []
     assert rig.metadata.pinned_position > 0
+
+
+def test_messages_that_would_lie_behind_too_much_that_is_not_read_are_to_be_pulled_again(rig: Rig) -> None:
+    send(rig, body=b"x")
+    waits = parked(rig, 1)
+    rig.session.room = waits.room = False
+    refused(rig, 215, "wait behind unread answers; pull again")
+    send(rig, body=b"y")
+    assert (told(waits).code, told(waits).body) == (215, b"")
+    assert rig.stats.pulls == (0, 0)

@@ -20,12 +20,12 @@ from logherd.service.forwarding.effects import Answer, CloseLink, Effect, Execut
 from logherd.service.forwarding.errand import Errand, at_home, outgoing
 from logherd.service.forwarding.forwarder import Forwarder
 from logherd.service.forwarding.handling import HANDLING, Kind
-from logherd.service.forwarding.replies import unread
 from logherd.service.forwarding.roles import Following, Leadership, Leading, Role
 from logherd.service.forwarding.roster import Roster
 from logherd.service.identity import BrokerIdentity
 from logherd.service.ports import Reply, Request
 from logherd.service.pull.following import FollowerPulls
+from logherd.service.pull.handler import unread
 from logherd.service.routing import ROUTES, Where
 from logherd.telemetry.log import Log
 from logherd.wire.codes import RequestCode, ResponseCode
@@ -165,6 +165,9 @@ class Gate:
         if answered is None:
             return False
         reply, commit = answered
+        size = sum(map(len, reply.body)) if isinstance(reply.body, list) else 0
+        if size and not session.has_room(size):
+            reply = unread(size)
         session.reply(Request(frame, None, 0), reply)
         if commit is not None:
             self._carry_out(self._forwarder.take(session, commit, now_ms=now_ms))

@@ -24,6 +24,8 @@ class LinkSession(Protocol):
     @property
     def closed(self) -> bool: ...
 
+    def has_room(self, size: int) -> bool: ...
+
     def notify(self, code: int, header: dict[str, str], body: bytes = b"") -> None: ...
 
     def call(
@@ -55,6 +57,10 @@ class RemoteSession:
     def closed(self) -> bool:
         """Whether nothing said from now on can arrive."""
         return self._left or self._link.closed
+
+    def has_room(self, size: int) -> bool:
+        """Whether it fits the link; the broker that has the client looks at how fast that reads."""
+        return self._link.has_room(size)
 
     def leave(self) -> None:
         """The client is gone, or this broker does not lead any more."""

@@ -12,7 +12,7 @@ from logherd.service.forwarding.handling import Kind
 from logherd.service.ports import Reply
 from logherd.wire.codes import ResponseCode
 
-__all__ = ["commit_refused", "expired", "overloaded", "unknown", "unread"]
+__all__ = ["commit_refused", "expired", "overloaded", "unknown"]
 
 _NOTHING: Final = "nothing was stored or changed, send it again"
 
@@ -38,11 +38,6 @@ def overloaded(waiting: int, size: int) -> Reply:
         ResponseCode.SERVICE_NOT_AVAILABLE,
         remark=f"[OVERLOAD] {waiting} requests of {size} bytes wait for a leader of this broker group; {_NOTHING}",
     )
-
-
-def unread(size: int) -> Reply:
-    """A pull's messages are here, and no room for them: its client has not read those before them."""
-    return Reply(ResponseCode.FLOW_CONTROL, remark=f"{size} bytes of messages wait behind unread answers; pull again")
 
 
 def unknown(errand: Errand, why: str) -> Reply:

@@ -27,7 +27,7 @@ from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import decode_header
 from logherd.wire.headers.pull import PullFlag, PullMessageHeader
 
-__all__ = ["GetCounter", "PullHandler", "pull_ends"]
+__all__ = ["GetCounter", "PullHandler", "pull_ends", "unread"]
 
 _FORBIDDEN_BROKER = 1
 _FORBIDDEN_GROUP = 2
@@ -123,7 +123,7 @@ class PullHandler:
             return moved
         result = self.read(queue, header, tag_codes)
         if result.status is ReadStatus.FOUND:
-            found = self._found(result, group, topic.name)
+            found = self._found(result, group, topic.name, session)
             return found if self.elsewhere is None else self._suggest(found, self.elsewhere(queue, header.queue_offset))
         if _may_wait(result, header) and not frame.flag & Flag.ONEWAY:
             return self._park(frame, session, header, queue, result, tag_codes)
@@ -200,8 +200,11 @@ class PullHandler:
             queue, offset, messages_max=messages_max, bytes_max=self._options.bytes_max, tag_codes=tag_codes
         )
 
-    def _found(self, result: ReadResult, group: str, topic: str) -> Reply:
-        self._counter.count_get(group, topic, result.count, sum(map(len, result.slices)))
+    def _found(self, result: ReadResult, group: str, topic: str, session: Session) -> Reply:
+        size = sum(map(len, result.slices))
+        if not session.has_room(size):
+            return unread(size)
+        self._counter.count_get(group, topic, result.count, size)
         ext = pull_ends(result.next_offset, result.min_offset, result.max_offset)
         return Reply(ResponseCode.SUCCESS, ext, result.slices, remark=result.status.value)
 
@@ -244,7 +247,7 @@ class PullHandler:
         except (RequestError, StoreDamaged, OSError):
             return self._look_again(waiter)  # the next pull meets it, where it is told and answered
         if result.status is ReadStatus.FOUND:
-            return self._found(result, waiter.group, queue.topic)
+            return self._found(result, waiter.group, queue.topic, waiter.session)
         if result.status is ReadStatus.NO_MATCH:
             waiter.offset = result.next_offset
             # More came at once than one look passes: what is wanted may lie behind, and nothing else would wake it.
@@ -287,6 +290,13 @@ def _not_found(result: ReadResult, offset: int) -> Reply:
         code = _CODES[result.status]
     ext = pull_ends(result.next_offset, result.min_offset, result.max_offset)
     return Reply(code, ext, remark=result.status.value)
+
+
+def unread(size: int) -> Reply:
+    """A pull's messages are here, and no room for them: its client has not read those before them. Many pulls may be
+    answered with nothing read in between, and too much that is not read would end the connection. Stock consumers pull
+    again in 20 ms, from where they were."""
+    return Reply(ResponseCode.FLOW_CONTROL, remark=f"{size} bytes of messages wait behind unread answers; pull again")
 
 
 def pull_ends(next_offset: int, min_offset: int, max_offset: int) -> dict[str, str]:

@@ -12,17 +12,20 @@ from logherd.service.ports import Reply, Session
 from logherd.service.pull.following import FollowerPulls
 from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.clients import Heartbeat, ProducerData
-from logherd.wire.codes import RequestCode
+from logherd.wire.codec import encode_frame
+from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import encode_header
 from logherd.wire.headers.offsets import UpdateConsumerOffsetHeader
 from unit.app.forwarding.rig import TOPIC, eventually, group_of
+from unit.app.forwarding.test_unread_answers import answers_to, connected
 
 
 class Reads:
-    """Answers every pull, and commits an offset for it."""
+    """Answers every pull, and commits an offset for it. `body` are messages that it finds."""
 
     def __init__(self) -> None:
+        self.body: list[memoryview] = []
         self.begun: list[int] = []
         self.noted: list[int] = []
         self.ended: list[int] = []
@@ -41,7 +44,7 @@ class Reads:
         self.served += 1
         header = UpdateConsumerOffsetHeader(consumer_group="readers", topic=TOPIC, queue_id=0, commit_offset=7)
         commit = Frame(RequestCode.UPDATE_CONSUMER_OFFSET, 0, flag=Flag.ONEWAY, ext=encode_header(header))
-        return Reply(remark="here"), commit
+        return Reply(body=self.body, remark="here"), commit
 
 
 def reads_at(gate: Gate) -> Reads:
@@ -82,6 +85,20 @@ async def test_a_pull_is_answered_here_while_another_leads_and_its_offset_goes_t
         assert (gate.read, reads.noted) == (1, [RequestCode.HEART_BEAT])
         await client.close()
         await eventually(lambda: len(reads.ended) == 1)
+
+
+async def test_a_client_whose_pulls_find_more_here_than_it_reads_keeps_its_connection(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path, limits={"unsentSizePerConnection": "1MiB"}) as group:
+        leader, other = group.nodes
+        reads = reads_at(other.broker._forwarding.gate)
+        reads.body = [memoryview(bytes(200_000))]
+        group.elect(leader)
+        reader, writer = await connected(other)
+        writer.write(b"".join(encode_frame(Frame(RequestCode.PULL_MESSAGE, opaque)) for opaque in range(64)))
+        answers = await answers_to(reader, 64)
+        assert len(answers) == 64
+        assert {(answer.code, len(answer.body)) for answer in answers} == {(0, 200_000), (ResponseCode.FLOW_CONTROL, 0)}
+        writer.close()
 
 
 async def test_no_pull_is_answered_here_while_nobody_leads(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Answers that come from the leader faster than a client of another broker reads them."""
+"""Answers that come faster than a client reads them."""
 
 import asyncio
 import socket
@@ -15,10 +15,11 @@ _PULLS = 64
 _BODY = b"x" * 200_000
 
 
-def pull_frame(opaque: int) -> Frame:
+def pull_frame(opaque: int, *, offset: int = 0, suspend_ms: int = 0) -> Frame:
     header = PullMessageHeader(
-        consumer_group="readers", topic=TOPIC, queue_id=0, queue_offset=0, messages_max=32, sys_flag=4,
-        commit_offset=-1, suspend_timeout_ms=0, subscription_version=0, subscription="*", expression_type="TAG",
+        consumer_group="readers", topic=TOPIC, queue_id=0, queue_offset=offset, messages_max=32,
+        sys_flag=6 if suspend_ms else 4, commit_offset=-1, suspend_timeout_ms=suspend_ms, subscription_version=0,
+        subscription="*", expression_type="TAG",
     )  # fmt: skip
     return Frame(RequestCode.PULL_MESSAGE, opaque, ext=encode_header(header))
 
@@ -39,6 +40,12 @@ async def answers_to(reader: asyncio.StreamReader, count: int) -> list[Frame]:
     while len(answers) < count and (data := await reader.read(65_536)):
         answers += frames.feed(data)
     return answers
+
+
+def codes(answers: list[Frame]) -> set[int]:
+    """What was answered, each pull once."""
+    assert sorted(answer.opaque for answer in answers) == list(range(len(answers)))
+    return {answer.code for answer in answers}
 
 
 async def test_a_client_that_pulls_much_at_once_over_another_broker_gets_all_of_it(tmp_path: Path) -> None:
@@ -80,3 +87,50 @@ async def test_an_answer_that_is_larger_than_what_may_wait_comes_alone(tmp_path:
         assert answer.code == 0
         assert len(answer.body) > len(body)
         await client.close()
+
+
+async def test_a_client_whose_many_pulls_waited_for_this_broker_to_lead_keeps_its_connection(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path, limits={"unsentSizePerConnection": "1MiB"}) as group:
+        (node,) = group.nodes
+        group.elect(node)
+        sender = await node.connect()
+        assert (await sender.call(send_frame(_BODY), seconds=5)).code == 0
+        group.depose()
+        gate = node.broker._forwarding.gate
+        reader, writer = await connected(node)
+        writer.write(b"".join(encode_frame(pull_frame(opaque)) for opaque in range(_PULLS)))
+        await eventually(lambda: gate.held == _PULLS)
+        group.elect(node)
+        assert codes(await answers_to(reader, _PULLS)) == {0, ResponseCode.FLOW_CONTROL}
+        writer.close()
+        await sender.close()
+
+
+async def test_a_client_whose_many_pulls_one_message_wakes_keeps_its_connection(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path, limits={"unsentSizePerConnection": "1MiB"}) as group:
+        (node,) = group.nodes
+        group.elect(node)
+        sender = await node.connect()
+        assert (await sender.call(send_frame(b"first"), seconds=5)).code == 0
+        hold = node.broker._services.pull.hold
+        reader, writer = await connected(node)
+        pulls = (pull_frame(opaque, offset=1, suspend_ms=15_000) for opaque in range(_PULLS))
+        writer.write(b"".join(map(encode_frame, pulls)))
+        await eventually(lambda: len(hold) == _PULLS)
+        assert (await sender.call(send_frame(_BODY), seconds=5)).code == 0
+        assert codes(await answers_to(reader, _PULLS)) == {0, ResponseCode.FLOW_CONTROL}
+        writer.close()
+        await sender.close()
+
+
+async def test_a_client_that_pulls_the_largest_messages_at_once_keeps_its_connection(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        group.elect(node)
+        sender = await node.connect()
+        assert (await sender.call(send_frame(b"x" * 4_000_000), seconds=5)).code == 0
+        reader, writer = await connected(node)
+        writer.write(b"".join(encode_frame(pull_frame(opaque)) for opaque in range(16)))
+        assert codes(await answers_to(reader, 16)) == {0, ResponseCode.FLOW_CONTROL}
+        writer.close()
+        await sender.close()

@@ -21,6 +21,10 @@ class FakeLink:
         self.on_answer: Callable[[Frame | None], None] | None = None
         self.timeout_ms = 0
         self.replies: list[Reply] = []
+        self.room = 0
+
+    def has_room(self, size: int) -> bool:
+        return size <= self.room
 
     def notify(self, code: int, header: dict[str, str], body: bytes = b"") -> None:
         self.said.append((code, header, body))
@@ -55,6 +59,12 @@ def test_it_has_a_number_of_its_own_and_hears_its_answers_over_the_link(session:
     reply = Reply(remark="later")
     session.reply(Request(Frame(11, 5), None, 0), reply)
     assert (session.id, link.replies) == (-1, [reply])
+
+
+def test_its_answers_find_the_room_that_the_link_has(session: RemoteSession, link: FakeLink) -> None:
+    link.room = 5
+    assert session.has_room(5)
+    assert not session.has_room(6)
 
 
 def test_an_address_that_is_none_is_refused(link: FakeLink) -> None:
