@@ -526,6 +526,21 @@ def test_who_waits_for_a_topic_that_is_deleted_is_told_within_seconds(rig: Rig, 
     assert pulled(rig, 0).code == (0 if again else 17)
 
 
+@pytest.mark.parametrize("what", ["broker", "group", "topic"])
+def test_who_waits_gets_nothing_that_it_may_not_read_any_more(rig: Rig, what: str) -> None:
+    session = parked(rig, 0)
+    match what:
+        case "broker":
+            rig.pull.permission = 2
+        case "group":
+            rig.metadata.groups.put(GroupConfig("billing", consume_enabled=False))
+        case _:
+            rig.metadata.topics.put(TopicConfig("orders", permission=2))
+    send(rig)
+    assert ends(told(session)) == (19, 0, 0, 1)
+    assert pulled(rig, 0).code == 16
+
+
 def test_nobody_is_sent_on_by_a_deletion_that_is_not_committed(rig: Rig) -> None:
     """A leader that is replaced before brings the messages back, and its consumers would have passed them over."""
     send(rig, "A", "A", "A")

@@ -239,8 +239,9 @@ class PullHandler:
         queue = waiter.queue
         offsets = self._metadata.offsets
         pending = offsets.pending_reset(waiter.group, queue.topic, queue.queue_id)
-        if pending is not None or self._store.find_queue(queue.topic, queue.queue_id) is not queue:
-            # Whatever happened to the queue, the consumer's next pull meets it with all checks.
+        same = self._store.find_queue(queue.topic, queue.queue_id) is queue
+        if pending is not None or not same or not self._still_allowed(waiter):
+            # Whatever happened meanwhile, the consumer's next pull meets it with all checks.
             return self._look_again(waiter)
         try:
             result = self._read(queue, waiter.offset, waiter.messages_max, self._wanted(waiter))
@@ -258,6 +259,12 @@ class PullHandler:
             return None
         self._counter.count_get(waiter.group, queue.topic, 0, 0)
         return self._look_again(waiter)
+
+    def _still_allowed(self, waiter: Waiter) -> bool:
+        group, topic = self._metadata.groups.get(waiter.group), self._metadata.topics.get(waiter.queue.topic)
+        if group is None or topic is None or not self.permission & Permission.READ:
+            return False
+        return group.consume_enabled and topic.readable
 
     def _wanted(self, waiter: Waiter) -> frozenset[int] | None:
         """What a pull that waits wants by now: its group may have subscribed anew meanwhile, and what has come after
