@@ -111,6 +111,24 @@ async def test_a_pull_load_counts_the_messages_of_every_queue() -> None:
         assert (report.refused, report.lost) == ({}, 0)
 
 
+async def test_a_pull_load_pulls_again_what_it_is_told_to() -> None:
+    async with running() as broker:
+        host, port = where(broker)
+        broker.store("T", 0, b"x")
+        pull, told = broker._answers[RequestCode.PULL_MESSAGE], list[Frame]()
+
+        def answer(session: NetSession, frame: Frame) -> Frame | None:
+            if len(told) == 2:
+                return pull(session, frame)
+            told.append(frame)
+            return Frame(ResponseCode.FLOW_CONTROL, frame.opaque, flag=Flag.RESPONSE)
+
+        broker._answers[RequestCode.PULL_MESSAGE] = answer
+        load = PullLoad(host=host, port=port, topic="T", queues=1, seconds=5, warmup_seconds=0, repeat=False)
+        report = await run_pull_load(load)
+        assert (report.messages, report.refused, len(told)) == (1, {}, 2)
+
+
 async def test_a_pull_load_reads_again_from_the_start() -> None:
     async with running() as broker:
         host, port = where(broker)
