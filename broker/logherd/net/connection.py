@@ -237,7 +237,8 @@ class Connection(asyncio.Protocol):
         self._outbox.add(data)
 
     def _flush(self) -> None:
-        if self._outbox.size and self._transport is not None:
+        # What is given to a transport that ends would be dropped; so it is known that the peer got nothing of it.
+        if self._outbox.size and self._transport is not None and not self._transport.is_closing():
             buffers = self._outbox.take()
             self._unwritten.clear()
             self._transport.write(buffers[0])

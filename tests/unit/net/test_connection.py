@@ -91,6 +91,25 @@ async def test_only_a_request_that_was_not_handed_over_has_failed_for_sure(passe
     assert lost.written is bool(transport.writes) is bool(passes)
 
 
+@pytest.mark.parametrize("end", ["by the peer", "by us"])
+async def test_a_request_that_comes_in_the_pass_in_which_the_connection_ends_has_failed_for_sure(end: str) -> None:
+    connection = Connection("peer", asyncio.get_running_loop(), None, on_lost=None, limits=DEFAULT_LIMITS)
+    transport = FakeTransport()
+    connection.connection_made(transport)
+    outcomes: list[Frame | NetError] = []
+    connection.start(Frame(310, 0), outcomes.append, seconds=5)
+    if end == "by us":
+        connection.abort()
+    else:
+        assert not connection.eof_received()
+        transport.close()  # what asyncio does then; the end itself is told in the next pass
+    await asyncio.sleep(0)
+    connection.connection_lost(None)
+    [lost] = outcomes
+    assert isinstance(lost, ConnectionLost)
+    assert (lost.written, transport.writes) == (False, [])
+
+
 async def test_a_closed_connection_refuses_for_sure() -> None:
     async with connected(Recorder()) as (connection, _):
         await connection.close()
