@@ -71,6 +71,12 @@ class NetSession(Channel):
     def has_room(self, size: int) -> bool:
         """Whether an answer of `size` bytes leaves half of what may lie unsent, of this client and of all memory, to
         others; the only one always may."""
+        if self._fits(size):
+            return True
+        self.count_unsent()  # the client may have read since that was counted, and would be refused for half a second
+        return self._fits(size)
+
+    def _fits(self, size: int) -> bool:
         unsent, budget = self._outbox.size + self._traffic.unsent, self._budget
         most = self._flow.unsent_bytes_max // 2
         return not unsent or (unsent + size <= most and budget.used + size <= budget.bytes_max // 2)

@@ -217,6 +217,22 @@ def test_a_client_that_does_not_read_its_answers_is_cut_above_the_limit(unsent: 
     assert reasons == (["answers are not read"] if closed else [])
 
 
+def test_half_of_what_may_lie_unsent_is_left_to_others_and_is_there_again_once_it_was_read() -> None:
+    bench = Bench(flow(unsent_bytes_max=MIB, unsent_bytes_soft=MIB * 2))
+    session, transport = bench.connect()
+    assert session.has_room(4 * MIB)  # the only one
+    session.data_received(request(1))
+    transport.stuck = True
+    session.reply(Parts(bench.handler.frames[0]), Parts(bench.handler.frames[0], body=[memoryview(bytes(MIB // 4))]))
+    assert not session.has_room(MIB // 4)  # it counts before it is written, too
+    bench.end_pass()
+    left = MIB // 2 - transport.unsent
+    assert session.has_room(left)
+    assert not session.has_room(left + 1)
+    transport.unsent = 0  # of which nobody tells
+    assert session.has_room(MIB)
+
+
 def _encoded(answer: Frame, body: bytes) -> bytes:
     from logherd.wire.codec import encode_frame
 
