@@ -541,6 +541,15 @@ def test_who_waits_gets_nothing_that_it_may_not_read_any_more(rig: Rig, what: st
     assert pulled(rig, 0).code == 16
 
 
+def test_who_waits_for_a_group_that_is_deleted_begins_anew(rig: Rig) -> None:
+    session = parked(rig, 0)
+    rig.metadata.groups.delete("billing", clean_offsets=True)
+    rig.pull.auto_create_groups = False
+    send(rig)
+    assert ends(told(session)) == (19, 0, 0, 1)
+    assert pulled(rig, 0).code == 26
+
+
 def test_nobody_is_sent_on_by_a_deletion_that_is_not_committed(rig: Rig) -> None:
     """A leader that is replaced before brings the messages back, and its consumers would have passed them over."""
     send(rig, "A", "A", "A")
