@@ -106,8 +106,10 @@ class LeaderLinks:
     def follow(self, leader: Following, have: int = 0) -> None:
         """Have a link to this leader, `have` if that is open, and keep trying until another leader is named."""
         self.rest()
+        if self._stopped:
+            return
         self._goal = leader
-        if have not in self._links and not self._stopped:
+        if have not in self._links:
             self._begin(leader)
 
     def rest(self) -> None:
