@@ -197,6 +197,20 @@ def test_a_new_leader_tells_groups_only_when_all_brokers_have_had_time_to_name_t
     assert (len(one.notified), len(two.notified)) == (2, 2), "from then on at once"
 
 
+def test_what_happens_while_another_leads_is_not_taken_for_the_beginning() -> None:
+    broker = Broker()
+    broker.heartbeats.step_down()
+    broker.heartbeats.tick()
+    broker.heartbeats.session_closed(FakeSession(2))
+    broker.clock.advance(100_000)
+    one = FakeSession(1)
+    broker.beat("c1", "g", session=one)
+    assert one.notified == []
+    broker.clock.advance(CALM_MS)
+    broker.heartbeats.tell_again()
+    assert len(one.notified) == 1
+
+
 def test_who_leads_no_more_tells_nobody_what_was_still_to_be_told() -> None:
     broker = Broker()
     one = FakeSession(1)

@@ -4,7 +4,6 @@ Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/process
 Source: apache/rocketmq: broker/.../client/DefaultConsumerIdsChangeListener.java
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -200,9 +199,11 @@ class Heartbeats:
             data.fingerprint, named=bool(frame.flag & Flag.ONEWAY),
         )  # fmt: skip
 
-    def _notify(self, groups: Iterable[str]) -> None:
+    def _notify(self, groups: list[str]) -> None:
         """Members or topics of these groups changed: tell them now, or at the next `tell_again` if they were told since
         the last one. A thousand members that come back at once would else be told of each other a million times."""
+        if not groups:
+            return  # a broker that does not lead has no clients here, and is looked at for silent ones all the same
         now_ms = self._clock.monotonic_ms()
         if self._begins:
             self._begins, self._calm_until = False, now_ms + CALM_MS
