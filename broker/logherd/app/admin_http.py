@@ -77,10 +77,12 @@ class AdminHttp:
         self._open += 1
         try:
             if self._open <= _CONNECTIONS_MAX:
+                writer.transport.set_write_buffer_limits(0)  # who has been answered has nothing left here
                 async with asyncio.timeout(_SECONDS_MAX) as deadline:
                     await self._converse(Exchange(reader, writer), deadline)
         except (TimeoutError, OSError, h11.ProtocolError):
-            pass  # a probe that hangs, leaves or speaks something else; the connection just ends
+            # A probe that hangs, leaves or speaks something else. Closing waits for who does not read, for ever.
+            writer.transport.abort()
         finally:
             self._open -= 1
             writer.close()

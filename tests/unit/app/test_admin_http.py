@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import socket
 
 import pytest
 
+from logherd.app import admin_http
 from logherd.app.admin_http import AdminHttp
 from logherd.app.admin_routes import Routes
 from logherd.kit.errors import InvariantError
@@ -104,3 +106,28 @@ async def test_a_page_that_cannot_be_written_down_is_no_reason_to_end() -> None:
     writer.close()
     http.close()
     assert (complaints, answer.split()[1]) == ([], b"500")
+
+
+async def test_who_reads_no_answer_is_closed_at_the_deadline_and_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_http, "_SECONDS_MAX", 0.1)
+    size = 16 << 20  # more than the kernel takes
+    http = AdminHttp(Routes({"/status": lambda: (200, "x" * size)}))
+    port = await http.start("127.0.0.1", 0)
+    loop = asyncio.get_running_loop()
+    with socket.socket() as peer:
+        peer.settimeout(0)
+        await loop.sock_connect(peer, ("127.0.0.1", port))
+        await loop.sock_sendall(peer, b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(5):
+            while not http._open:
+                await asyncio.sleep(0)
+            while http._open:
+                await asyncio.sleep(0)
+            read = 0
+            try:
+                while more := await loop.sock_recv(peer, 1 << 20):
+                    read += len(more)
+            except ConnectionResetError:
+                pass
+    http.close()
+    assert 0 < read < size
