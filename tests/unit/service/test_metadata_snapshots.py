@@ -70,6 +70,18 @@ def test_offsets_of_all_queues_of_the_largest_topic_fit_the_smallest_records() -
     assert again.offsets.get("h", "t", 0) == 7
 
 
+def test_a_reset_of_all_queues_of_the_largest_topic_fits_the_smallest_records() -> None:
+    log = MemoryLog()
+    log.body_bytes_max = SMALLEST
+    metadata = opened(log)
+    wanted = {queue_id: 10**12 + queue_id for queue_id in range(QUEUES)}
+    assert metadata.offsets.reset("g", "t", wanted) == metadata.position
+    log.commit()
+    again = opened(log)
+    assert again.offsets.queues("g", "t") == wanted
+    assert list(again.offsets.resets()) == [("g", "t", wanted)]
+
+
 def test_a_snapshot_of_the_largest_topic_fits_the_smallest_records() -> None:
     """Else no snapshot is ever whole again, and retention deletes nothing any more."""
     log = MemoryLog()

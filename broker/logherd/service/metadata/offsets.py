@@ -115,11 +115,16 @@ class Offsets:
         return batch
 
     def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> int:
-        """Set offsets whatever they were, and keep them pending for the consumer. Raises MetadataRefusedError."""
+        """Set offsets whatever they were, and keep them pending for the consumer.
+
+        Raises: MetadataRefusedError; of very many queues the first may be reset then.
+        """
         self.flush()
-        change = OffsetsReset(_rows({(group, topic): dict(offsets)}))
-        self.position = self._journal.append(change)
-        self.apply_reset(change)
+        queues = iter(offsets.items())
+        while piece := dict(islice(queues, _RECORD_BYTES // _QUEUE_BYTES)):
+            change = OffsetsReset(_rows({(group, topic): piece}))
+            self.position = self._journal.append(change)
+            self.apply_reset(change)
         return self.position
 
     def pending_reset(self, group: str, topic: str, queue_id: int) -> int | None:
