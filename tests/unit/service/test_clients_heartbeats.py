@@ -7,7 +7,7 @@ import pytest
 
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.clients.connections import Connections
-from logherd.service.clients.heartbeats import CALM_MS, Heartbeats, HeartbeatsOptions
+from logherd.service.clients.heartbeats import CALM_MS, LED_MS, Heartbeats, HeartbeatsOptions
 from logherd.service.clients.registry import CONNECTION_EXPIRY_MS, ClientRegistry
 from logherd.service.metadata import Metadata
 from logherd.service.ports import Reply
@@ -195,6 +195,66 @@ def test_a_new_leader_tells_groups_only_when_all_brokers_have_had_time_to_name_t
     broker.calm_down()
     broker.beat("c3", "g", session=FakeSession(3))
     assert (len(one.notified), len(two.notified)) == (2, 2), "from then on at once"
+
+
+def test_who_asks_a_new_leader_for_members_hears_of_those_of_all_brokers() -> None:
+    """In a list without some of them he would find their queues to be his."""
+    broker = Broker()
+    tool = FakeSession(3)
+    broker.heartbeats.step_down()
+    broker.clock.advance(100_000)
+    broker.beat("c1", "g", session=FakeSession(1))
+    for group in ("g", "unknown"):
+        header = ConsumerGroupHeader(consumer_group=group)
+        assert broker.desk.park(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header, session=tool) is None
+    broker.clock.advance(CALM_MS - 1)
+    broker.beat("c2", "g", session=FakeSession(2))
+    broker.heartbeats.tell_again()
+    assert tool.replies == []
+    broker.clock.advance(1)
+    broker.heartbeats.tell_again()
+    known, unknown = tool.replies
+    assert decoded(known) == {"consumerIdList": ["c1", "c2"]}
+    assert unknown.code == ResponseCode.SYSTEM_ERROR
+    assert decoded(broker.members("g")) == {"consumerIdList": ["c1", "c2"]}
+    broker.heartbeats.tell_again()
+    assert len(tool.replies) == 2
+
+
+def test_who_asks_for_members_when_the_leader_changes_again_hears_of_no_list() -> None:
+    broker = Broker()
+    tool, header = FakeSession(3), ConsumerGroupHeader(consumer_group="g")
+    broker.heartbeats.step_down()
+    assert broker.desk.park(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header, session=tool) is None
+    broker.heartbeats.step_down()
+    assert [reply.code for reply in tool.replies] == [ResponseCode.SYSTEM_ERROR]
+
+
+def test_a_leader_that_had_no_client_for_long_has_not_just_begun() -> None:
+    broker = Broker()
+    one = FakeSession(1)
+    broker.heartbeats.step_down()
+    broker.clock.advance(LED_MS - 1)
+    broker.heartbeats.tell_again()
+    broker.clock.advance(1)
+    assert broker.heartbeats._begins
+    broker.heartbeats.tell_again()
+    broker.beat("c1", "g", session=one)
+    assert decoded(broker.members("g")) == {"consumerIdList": ["c1"]}
+    assert len(one.notified) == 1
+
+
+def test_a_follower_is_no_leader_without_clients() -> None:
+    broker = Broker()
+    broker.heartbeats.step_down()
+    broker.metadata.demote()
+    broker.clock.advance(10 * LED_MS)
+    broker.heartbeats.tell_again()
+    broker.metadata.promote(2)
+    broker.heartbeats.tell_again()
+    one = FakeSession(1)
+    broker.beat("c1", "g", session=one)
+    assert one.notified == []
 
 
 def test_what_happens_while_another_leads_is_not_taken_for_the_beginning() -> None:

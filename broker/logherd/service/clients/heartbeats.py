@@ -4,6 +4,7 @@ Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/process
 Source: apache/rocketmq: broker/.../client/DefaultConsumerIdsChangeListener.java
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,7 @@ from logherd.service.clients.registry import (
 from logherd.service.errors import RequestError
 from logherd.service.group_names import check_group_name
 from logherd.service.metadata import Metadata, is_system_group
-from logherd.service.ports import Answer, Handler, Reply, Request, Session
+from logherd.service.ports import PARKED, Answer, Handler, Reply, Request, Session
 from logherd.service.requests import after, body_reply, header_of
 from logherd.wire.bodies import decode_body
 from logherd.wire.bodies.clients import ClientConfig, ConsumerData, ConsumerIds, Heartbeat
@@ -38,7 +39,11 @@ SUBSCRIPTIONS_MAX: Final = 10_000
 CALM_MS: Final = 2_000
 """For so long after a new leader has heard of its first client it tells no group that it changed: the other brokers
 have to hear of it and name their clients, and those of one that is gone come back. Who is told shares out its queues at
-once, and consumes those of members that are not in the list yet a second time."""
+once, and consumes those of members that are not in the list yet a second time. For the same reason who asks for the
+members hears of them at the end of this time, as long as stock clients wait for it (3 s)."""
+LED_MS: Final = 10_000
+"""Who has led for so long without any client begins calmly no more: all brokers have had the time."""
+_ASKING_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,10 @@ class Heartbeats:
         self._told: dict[str, bool] = {}
         """Groups that were told since the last `tell_again`, and whether they have changed after that."""
         self._begins = False
+        self._leads_from = 0
         self._calm_until = 0
+        self._asking: list[tuple[Request, Session]] = []
+        """Who asks for members while it is calm."""
         self.auto_create_groups = options.auto_create_groups
 
     def handlers(self) -> dict[RequestCode, Handler]:
@@ -84,12 +92,21 @@ class Heartbeats:
     def step_down(self) -> None:
         """This broker leads no more: the next leader tells the groups. If it leads again, it begins calmly."""
         self._told.clear()
-        self._begins = True
+        self._begins, self._leads_from = True, self._clock.monotonic_ms()
+        gone = Reply(ResponseCode.SYSTEM_ERROR, remark="the leader has changed: ask again")
+        self._answer_all(lambda _: gone)
 
     def tell_again(self) -> None:
-        """Tell the groups that have changed once more since they were told. Call it every 100 ms or so."""
-        if self._clock.monotonic_ms() < self._calm_until:
+        """Tell the groups that have changed once more since they were told, and answer who asked for their members.
+        Call it every 100 ms or so."""
+        now_ms = self._clock.monotonic_ms()
+        if not self._metadata.leading:
+            self._leads_from = now_ms
+        elif now_ms - self._leads_from >= LED_MS:
+            self._begins = False
+        if now_ms < self._calm_until:
             return
+        self._answer_all(self._members)
         again = [name for name, changed in self._told.items() if changed]
         self._told = dict.fromkeys(again, False)
         for name in again:
@@ -132,13 +149,12 @@ class Heartbeats:
             self._notify([group])
         return Reply()
 
-    def members(self, request: Request, _session: Session) -> Answer:
+    def members(self, request: Request, session: Session) -> Answer:
         """38. A group without members is an error, so that a client never takes it for "nobody needs a queue"."""
-        name = header_of(request, ConsumerGroupHeader).consumer_group
-        group = self._registry.consumer_group(name)
-        if group is None:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
-        return body_reply(ConsumerIds(ids=list(group.members)))
+        if self._is_calm() and len(self._asking) < _ASKING_MAX:
+            self._asking.append((request, session))
+            return PARKED
+        return self._members(request)
 
     def check_configuration(self, request: Request, _session: Session) -> Answer:
         """46. Clients send it for subscriptions that are no tags, of which there are none that this broker filters."""
@@ -151,6 +167,25 @@ class Heartbeats:
         return Reply()
 
     # -- inside
+
+    def _members(self, request: Request) -> Reply:
+        name = header_of(request, ConsumerGroupHeader).consumer_group
+        group = self._registry.consumer_group(name)
+        if group is None:
+            return Reply(ResponseCode.SYSTEM_ERROR, remark=f"no consumer for this group, {name}")
+        return body_reply(ConsumerIds(ids=list(group.members)))
+
+    def _answer_all(self, answer: Callable[[Request], Reply]) -> None:
+        asking, self._asking = self._asking, []
+        for request, session in asking:
+            session.reply(request, answer(request))
+
+    def _is_calm(self) -> bool:
+        """Whether a leader has just begun; it does with whatever is the first that it hears of clients."""
+        now_ms = self._clock.monotonic_ms()
+        if self._begins:
+            self._begins, self._calm_until = False, now_ms + CALM_MS
+        return now_ms < self._calm_until
 
     def _ensure_group(self, consumer: ConsumerData) -> int:
         """Create the group and its retry topic if they are missing; returns the position to wait for."""
@@ -204,11 +239,9 @@ class Heartbeats:
         the last one. A thousand members that come back at once would else be told of each other a million times."""
         if not groups:
             return  # a broker that does not lead has no clients here, and is looked at for silent ones all the same
-        now_ms = self._clock.monotonic_ms()
-        if self._begins:
-            self._begins, self._calm_until = False, now_ms + CALM_MS
+        calm = self._is_calm()
         for name in groups:
-            again = self._told[name] = name in self._told or now_ms < self._calm_until
+            again = self._told[name] = name in self._told or calm
             if not again:
                 self._tell(name)
 

@@ -4,10 +4,13 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from logherd.app.forwarding.reception import GRACE_MS
 from logherd.model.host import decode_host
 from logherd.net.connection import Connection, connect
-from logherd.service.forwarding.roles import Leading, Nobody
+from logherd.service.clients import heartbeats
+from logherd.service.forwarding.roles import Following, Leading, Nobody
 from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.clients import ConsumerData, ConsumerIds, Heartbeat, Subscription
 from logherd.wire.codec import encode_frame
@@ -23,6 +26,12 @@ from logherd.wire.message import decode_messages
 from unit.app.forwarding.rig import TOPIC, Group, Node, eventually, group_of, send_frame, start_alone
 
 CONSUMERS = "readers"
+
+
+@pytest.fixture(autouse=True)
+def short_calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new leader waits long enough for brokers that are all in this process."""
+    monkeypatch.setattr(heartbeats, "CALM_MS", 500)
 
 
 class Client:
@@ -114,7 +123,11 @@ async def test_a_new_leader_has_nobody_look_at_a_list_in_which_clients_of_others
         [before] = await all_told(group.nodes[0], [here])
         group.depose()
         group.elect(group.nodes[1], told=[])
-        assert (await here.members(), here.notified) == ({"here"}, before), "the others know of no leader yet"
+        asked = asyncio.ensure_future(here.members())
+        await eventually(lambda: len(group.nodes[1].broker._services.heartbeats._asking) == 1)
+        assert (registered(group.nodes[1]), here.notified) == ({"here"}, before), "the others know of no leader yet"
+        group.nodes[2].leadership.set(Following(group.nodes[1].address, group.epoch))
+        assert await asked == {"here", "there"}
         await asyncio.gather(here.close(), there.close())
 
 
