@@ -8,7 +8,7 @@ import pytest
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.clients.connections import Connections
 from logherd.service.clients.heartbeats import CALM_MS, LED_MS, Heartbeats, HeartbeatsOptions
-from logherd.service.clients.registry import CONNECTION_EXPIRY_MS, ClientRegistry
+from logherd.service.clients.registry import CONNECTION_EXPIRY_MS, PLACES_MAX, ClientRegistry
 from logherd.service.metadata import Metadata
 from logherd.service.ports import Reply
 from logherd.service.routing import Role
@@ -369,6 +369,28 @@ def test_a_heartbeat_with_more_than_any_client_has_is_refused_whole(many: str) -
     else:
         assert list(broker.registry.consumer_groups()) == []
         assert len(broker.metadata.groups) == 0
+
+
+def test_one_connection_names_no_end_of_clients_and_groups() -> None:
+    broker = Broker()
+    session = FakeSession(1)
+    for client in range(PLACES_MAX // 1_000):
+        for part in range(2):
+            names = tuple(f"p{number}" for number in range(500 * part, 500 * part + 500))
+            assert broker.beat(f"c{client}", session=session, producers=names).code == 0
+    assert broker.beat("c1", "g", session=session).code == ResponseCode.INVALID_PARAMETER
+    assert broker.metadata.groups.get("g") is None
+    assert broker.beat("c1", session=session, producers=("p1",)).code == 0, "what is known is not new"
+    assert broker.beat("c1", "g", session=FakeSession(2)).code == 0, "another connection has room of its own"
+    broker.heartbeats.session_closed(session)
+    assert broker.beat("c1", "g", session=session).code == 0
+
+
+def test_names_that_no_client_has_are_not_kept() -> None:
+    broker = Broker()
+    assert broker.beat("c" * 1024, producers=("p" * 255,)).code == 0
+    assert broker.beat("c" * 1025, producers=("p",)).code == ResponseCode.INVALID_PARAMETER
+    assert broker.beat("c", producers=("p" * 256,)).code == ResponseCode.INVALID_PARAMETER
 
 
 def test_a_heartbeat_without_a_client_id_is_refused() -> None:

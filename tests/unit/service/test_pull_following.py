@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from logherd.model.topic import GroupConfig, TopicConfig
+from logherd.service.clients import registry
 from logherd.service.ports import Reply
 from logherd.service.pull.following import FollowerPulls
 from logherd.service.stats import PullCalls
@@ -263,6 +264,17 @@ def test_clients_that_fell_silent_on_a_connection_that_lives_are_forgotten(follo
     group = follower.pulls._registry.consumer_group("billing")
     assert group is not None
     assert len(group.members) < 150
+    assert follower.pull(0) is not None
+
+
+def test_one_connection_names_no_end_of_clients(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "PLACES_MAX", 10)
+    session = FakeSession(1)
+    for number in range(20):
+        follower.beat(session, "A", client=f"c{number}")
+    group = follower.pulls._registry.consumer_group("billing")
+    assert group is not None
+    assert len(group.members) == 10
     assert follower.pull(0) is not None
 
 

@@ -12,6 +12,7 @@ from logherd.kit.clock import Clock
 from logherd.model.topic import RETRY_PREFIX, GroupConfig, Permission, TopicConfig
 from logherd.service.clients.registry import (
     BROADCASTING,
+    PLACES_MAX,
     ClientRegistry,
     Connection,
     ConsumerProfile,
@@ -36,6 +37,8 @@ UNIT_SUBSCRIPTION = 2
 GROUPS_MAX: Final = 1_000
 SUBSCRIPTIONS_MAX: Final = 10_000
 """Of one heartbeat: each new group is two records of the log, and nothing else is done meanwhile."""
+CLIENT_LENGTH_MAX: Final = 1024
+GROUP_LENGTH_MAX: Final = 255
 CALM_MS: Final = 2_000
 """For so long after a new leader has heard of its first client it tells no group that it changed: the other brokers
 have to hear of it and name their clients, and those of one that is gone come back. Who is told shares out its queues at
@@ -123,6 +126,7 @@ class Heartbeats:
         data = decode_heartbeat(request.body)
         if not data.client_id:
             raise RequestError(ResponseCode.INVALID_PARAMETER, "clientID is missing")
+        self._check_room(session, data)
         refused, missing, position = [], False, 0
         for producer in data.producers:
             self._registry.join_producer(producer.group, self._connection(request, session, data))
@@ -174,6 +178,16 @@ class Heartbeats:
         if group is None:
             return Reply(ResponseCode.SYSTEM_ERROR, remark=f"no consumer for this group, {name}")
         return body_reply(ConsumerIds(ids=list(group.members)))
+
+    def _check_room(self, session: Session, data: Heartbeat) -> None:
+        """What a connection names is kept, and one that is not silent may name more again and again."""
+        producers = [producer.group for producer in data.producers]
+        consumers = [consumer.group for consumer in data.consumers]
+        if not self._registry.has_room(session.id, data.client_id, producers=producers, consumers=consumers):
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"the clients of this connection are in {PLACES_MAX} groups, which is the most; use another one",
+            )
 
     def _answer_all(self, answer: Callable[[Request], Reply]) -> None:
         asking, self._asking = self._asking, []
@@ -267,6 +281,12 @@ def decode_heartbeat(body: bytes) -> Heartbeat:
         raise BodyError(
             f"a heartbeat names {groups} groups and {subscriptions} subscriptions; at most {GROUPS_MAX} and "
             f"{SUBSCRIPTIONS_MAX} are taken from one client"
+        )
+    longest = max([len(producer.group) for producer in data.producers], default=0)
+    if len(data.client_id) > CLIENT_LENGTH_MAX or longest > GROUP_LENGTH_MAX:
+        raise BodyError(
+            f"clientID has {len(data.client_id)} characters and the longest producer group {longest}, right are at "
+            f"most {CLIENT_LENGTH_MAX} and {GROUP_LENGTH_MAX}"
         )
     return data
 

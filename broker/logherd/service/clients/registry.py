@@ -16,11 +16,13 @@ from logherd.kit.javahash import java_hash
 from logherd.service.ports import Session
 
 __all__ = [
-    "BROADCASTING", "CONNECTION_EXPIRY_MS", "ClientRegistry", "Connection", "ConsumerGroup", "ConsumerProfile",
-    "Subscription",
+    "BROADCASTING", "CONNECTION_EXPIRY_MS", "PLACES_MAX", "ClientRegistry", "Connection", "ConsumerGroup",
+    "ConsumerProfile", "Subscription",
 ]  # fmt: skip
 
 CONNECTION_EXPIRY_MS: Final = 120_000
+PLACES_MAX: Final = 10_000
+"""Of the clients of one connection, in all groups: a stock connection has one client, in some groups."""
 BROADCASTING: Final = "BROADCASTING"
 TAG: Final = "TAG"
 ALL_TAGS: Final = "*"
@@ -138,6 +140,17 @@ class ClientRegistry:
         _place(entry.members, connection)
         self._note(connection, _Role(connection.client_id, group, is_producer=False))
         return _subscribe(entry, subscriptions) or joined if subscriptions is not None else joined
+
+    def has_room(
+        self, session_id: int, client_id: str, *, producers: Iterable[str], consumers: Iterable[str]
+    ) -> bool:  # fmt: skip
+        """Whether a client may join these groups over this connection, beside what is known of it."""
+        clients = self._roles.get(session_id, {})
+        own = {_Role(client_id, group, is_producer=True) for group in producers}
+        own.update(_Role(client_id, group, is_producer=False) for group in consumers)
+        own |= clients.get(client_id, set())
+        others = sum(len(roles) for name, roles in clients.items() if name != client_id)
+        return len(own) + others <= PLACES_MAX
 
     # -- leaving
 

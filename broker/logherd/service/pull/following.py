@@ -88,6 +88,9 @@ class FollowerPulls:
         if now_ms - self._looked_at >= _LOOK_MS:
             self._looked_at = now_ms
             self._registry.expire(now_ms)
+        consumers = [consumer.group for consumer in data.consumers]
+        if not self._registry.has_room(session.id, data.client_id, producers=(), consumers=consumers):
+            return
         for consumer in data.consumers:
             profile = ConsumerProfile(consumer.consume_type, consumer.message_model, consumer.consume_from)
             wanted = {item.topic: subscription_of(item) for item in consumer.subscriptions}
