@@ -145,9 +145,30 @@ def test_of_one_group_in_very_many_queues_the_rest_is_looked_up_later_too(
     monkeypatch.setattr(progress, "QUEUES_AT_ONCE", 1)
     session = FakeSession()
     assert admin.desk.park(RequestCode.GET_CONSUME_STATS, header, session=session) is None
-    for _ in range(2):
+    for _ in range(3):
         assert session.replies == []
         admin.admin.tick()
+    admin.admin.tick()
+    assert [reply.body for reply in session.replies] == [whole.body]
+
+
+@pytest.mark.parametrize(
+    ("code", "header"),
+    [
+        (RequestCode.GET_CONSUME_STATS, ConsumeStatsHeader(consumer_group="g", topics="U")),
+        (RequestCode.QUERY_CONSUME_TIME_SPAN, GroupTopicHeader(group="g", topic="U")),
+    ],
+)
+def test_of_one_topic_with_very_many_queues_the_rest_is_looked_up_later(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch, code: RequestCode, header: ConsumeStatsHeader | GroupTopicHeader
+) -> None:
+    admin.metadata.topics.put(TopicConfig("U", 250, 250))
+    whole = admin.desk.ask(code, header)
+    monkeypatch.setattr(progress, "QUEUES_AT_ONCE", 100)
+    session = FakeSession()
+    assert admin.desk.park(code, header, session=session) is None
+    admin.admin.tick()
+    assert session.replies == []
     admin.admin.tick()
     assert [reply.body for reply in session.replies] == [whole.body]
 

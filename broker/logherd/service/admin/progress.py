@@ -93,14 +93,13 @@ class ProgressAdmin:
         return self._told(request, session, self._look_at(group, self._existing(named)))
 
     def _look_at(self, group: str, topics: list[TopicConfig]) -> Generator[int, None, Reply]:
-        """What 208 answers; gives after each topic how many queues were looked up."""
+        """What 208 answers; gives after each queue how many were looked up."""
         queues: dict[str, QueueProgress] = {}
         rates: list[float] = []
         for topic in topics:
-            part = self._progress(group, topic, topic.read_queues)
+            part = yield from self._progress(group, topic, topic.read_queues)
             queues.update(part.queues)
             rates.append(part.rate)
-            yield len(part.queues)
         return body_reply(ConsumeStats(queues=queues, rate=sum(rates)))
 
     def tick(self) -> None:
@@ -131,26 +130,32 @@ class ProgressAdmin:
         return PARKED
 
     def _look(self, *, ordered_only: bool) -> Generator[int, None, Reply]:
-        """What 317 answers; gives after each topic of a group how many queues were looked up."""
+        """What 317 answers; gives after each queue how many were looked up."""
         stats, lag = [], 0
         for group in self._metadata.groups:
             parts: list[ConsumeStats] = []
             stats.append({group.name: parts})
             for topic in self._existing(self._metadata.offsets.for_group(group.name)):
                 if (topic.order or not ordered_only) and self._is_consumed(group.name, topic.name):
-                    part = self._progress(group.name, topic, topic.write_queues)
+                    part = yield from self._progress(group.name, topic, topic.write_queues)
                     lag += sum(queue.broker_offset - queue.consumer_offset for queue in part.queues.values())
                     parts.append(part)
-                    yield len(part.queues)
         return body_reply(BrokerConsumeStats(broker_address=self._identity.address, stats=stats, lag_total=lag))
 
-    def time_spans(self, request: Request, _session: Session) -> Answer:
-        """303."""
+    def time_spans(self, request: Request, session: Session) -> Answer:
+        """303. Where the topic has many queues, only the first are looked up at once, and the rest by `tick`."""
         header = header_of(request, GroupTopicHeader)
         topic = self._metadata.topics.get(header.topic)
         if topic is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
-        spans = [self._span(header.group, topic.name, queue_id) for queue_id in range(topic.write_queues)]
+        return self._told(request, session, self._look_at_times(header.group, topic))
+
+    def _look_at_times(self, group: str, topic: TopicConfig) -> Generator[int, None, Reply]:
+        """What 303 answers; gives after each queue how many were looked up."""
+        spans = []
+        for queue_id in range(topic.write_queues):
+            spans.append(self._span(group, topic.name, queue_id))
+            yield 1
         return body_reply(TimeSpans(spans=spans))
 
     def topics_of_group(self, request: Request, _session: Session) -> Answer:
@@ -204,7 +209,7 @@ class ProgressAdmin:
         entry = self._registry.consumer_group(group)
         return entry is None or not entry.subscriptions or topic in entry.subscriptions
 
-    def _progress(self, group: str, topic: TopicConfig, queues: int) -> ConsumeStats:
+    def _progress(self, group: str, topic: TopicConfig, queues: int) -> Generator[int, None, ConsumeStats]:
         table = {}
         for queue_id in range(queues):
             offset = self._metadata.offsets.get(group, topic.name, queue_id) or 0
@@ -214,6 +219,7 @@ class ProgressAdmin:
                 pull_offset=offset,
                 consumed_ms=self._figures.stored_at(topic.name, queue_id, offset - 1),
             )
+            yield 1
         return ConsumeStats(queues=table, rate=self._stats.consume_rate(group, topic.name))
 
     def _span(self, group: str, topic: str, queue_id: int) -> TimeSpan:
