@@ -67,6 +67,16 @@ def test_a_queue_is_given_back_over_another_connection_that_is_newer_or_left_ove
     assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": [AS_JSON]}
 
 
+def test_no_queue_is_given_back_over_a_connection_that_may_be_the_older_one() -> None:
+    """Brokers name their clients to a new leader in any order."""
+    desk, registry, old, _ = on_two_connections()
+    named = FakeSession(id=3)
+    registry.join_producer("p", Connection("c1", named, "JAVA", 479, 0, 0, named=True))
+    desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"), session=old)
+    desk.park(RequestCode.UNLOCK_BATCH_MQ, None, asked("c1"), session=named, oneway=True)
+    assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": []}
+
+
 def test_a_lock_that_is_not_renewed_ends_by_the_monotonic_clock() -> None:
     clock = FakeClock()
     locks = locks_of(MemoryLog(), clock)
@@ -138,6 +148,16 @@ def test_the_next_leader_keeps_a_queue_for_its_owner_for_a_whole_lease() -> None
     locks.tick()
     log.commit()
     assert list(Metadata.read(log, clock).owners) == []
+    assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": [AS_JSON]}
+
+
+def test_a_queue_is_given_back_to_the_next_leader_also_by_the_first_that_it_hears() -> None:
+    log, clock = MemoryLog(), FakeClock()
+    desk = Desk(Role.BROKER, clock, locks_of(log, clock).handlers())
+    desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"))
+    log.commit()
+    desk = Desk(Role.BROKER, clock, locks_of(log, clock).handlers())
+    desk.ask(RequestCode.UNLOCK_BATCH_MQ, None, asked("c1"))
     assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c2"))) == {"lockOKMQSet": [AS_JSON]}
 
 
