@@ -88,8 +88,8 @@ def _continue(
     _check_queue_files(files, root, live, queue_file_units)
     start = max(min(checkpoint.queues_dispatched, checkpoint.index_dispatched), segments[0].start)
     queue_list = QueueList(files, root, file)
+    _remove_gone(files, root, gone)
     if gone and start == end:
-        _remove_gone(files, root, gone)
         with suppress(StoreFull):  # the list as it is will do
             queue_list, live = QueueList.create(files, root, live)
             file.close()

@@ -255,7 +255,7 @@ class Derived:
 
     def _remove_below(self, queues: list[QueueLog], files: list[IndexFile], min_position: int) -> Task:
         for queue in queues:
-            look = partial(self._units.first_kept, queue.topic, queue.queue_id, min_position)
+            look = partial(self._units.first_kept, queue.topic, queue.queue_id, min_position, queue.written)
             first = yield from patiently(self._writer, look)
             if first > queue.first_offset and queue.deleted != DELETED:
                 queue.first_offset = first  # said before files go, so that none counts as missing

@@ -190,10 +190,11 @@ class UnitWriter:
         else:
             self.remove_topic(topic)
 
-    def first_kept(self, topic: str, queue_id: int, min_position: int) -> int:
-        """The first unit of the first file that has a record at or above `min_position`, or of the last file."""
+    def first_kept(self, topic: str, queue_id: int, min_position: int, end: int) -> int:
+        """The first unit of the first file that has a record at or above `min_position`, or of the last file. Files
+        from unit `end` on are what is left of an earlier queue of this name."""
         directory = queue_directory(self._root, topic, queue_id)
-        names = self._files.list(directory)
+        names = [name for name in self._files.list(directory) if name < queue_file_name(end)]
         for name in names[:-1]:
             last = self.cache.get(f"{directory}/{name}").read((self._units - 1) * UNIT_SIZE, 8)
             if len(last) == 8 and int.from_bytes(last) >= min_position:

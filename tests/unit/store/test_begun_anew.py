@@ -1,13 +1,17 @@
 """A queue whose files hold more than it has: what they held is never read again, whatever is written there later."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 from msgspec.structs import replace as changed
 
 from logherd.store import MessageStore, QueueLog
 from logherd.store.checkpoint import SLOT_OFFSETS, decode_checkpoint, encode_slot
+from sim.disk import SimulatedCrash
 from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, open_store, settle, small_options
+
+UNITS = f"{ROOT}/consumequeue/T/0"
 
 
 def queue_of(store: MessageStore) -> QueueLog:
@@ -60,6 +64,43 @@ def test_a_topic_made_again_after_a_crash_has_all_its_messages_though_retention_
     settle(store)
     made = append_all(store, "new", 4)
     assert bodies(store) == made
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_files_of_a_queue_that_was_deleted_go_at_the_start_though_records_are_derived_again_then(power: bool) -> None:
+    disk, derived = SimDisk(), {"index_write_entries": 1000}
+    store = open_store(disk, derived=derived)
+    append_all(store, "old", 20)
+    append(store, "other", properties=b"KEYS\x01k\x02")
+    flush(store)
+    settle(store)
+    store.delete_topic("T")
+    disk.crash_after(2, at="queues")
+    with pytest.raises(SimulatedCrash):
+        settle(store)
+    disk = disk.crash(Random(1), power=power)
+    assert len(disk.list(UNITS)) == 2
+    store = open_store(disk, derived=derived)
+    assert (store.recovery.derived, store.recovery.derived_records > 0) == ("whole", True)
+    assert not disk.list(UNITS)
+    made = append_all(store, "new", 3)
+    assert bodies(store) == made
+
+
+@pytest.mark.parametrize("name", ["00000000000000000640", "notes.txt"])
+def test_retention_keeps_what_a_queue_has_though_files_are_behind_its_own(name: str) -> None:
+    disk = SimDisk()
+    store = open_store(disk, retention={"bytes_max": 1})
+    append_all(store, "early", 16)
+    while store.end_position < small_options().log.segment_bytes:
+        append(store, "other")
+    late = append_all(store, "late", 3)
+    file = disk.open(f"{UNITS}/{name}", create=True)
+    file.write(0, (bytes(60),))
+    assert store.apply_retention(0, store.committed_position)
+    settle(store)
+    assert f"{UNITS}/{0:020d}" not in disk.names
+    assert bodies(store) == late
 
 
 def test_units_that_a_replica_writes_again_into_a_new_file_are_read_from_it() -> None:
