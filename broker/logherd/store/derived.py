@@ -249,6 +249,7 @@ class Derived:
 
     def remove_below(self, min_position: int) -> Task:
         """A task that deletes files all of whose units or entries are below a position. Called by the owner thread."""
+        self.reader.forget_deleted(self.table.find)  # what went the last time; until then it may be looked in
         units_per_file = self._options.derived.queue_file_units
         queues = [queue for queue in self.table if queue.written > units_per_file]
         return self._remove_below(queues, self.index.take_below(min_position), min_position)

@@ -5,7 +5,7 @@ thread writes (UnitWriter), the owner thread reads (UnitReader); each has descri
 used of which are closed when there are too many.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from logherd.store.background import Task
@@ -56,6 +56,10 @@ class FileCache:
         for path in [path for path in self._open if path.startswith(prefix)]:
             self._open.pop(path).close()
 
+    def __iter__(self) -> Iterator[str]:
+        """Paths, of a moment: meanwhile they may be forgotten."""
+        return iter(tuple(self._open))
+
     def __len__(self) -> int:
         return len(self._open)
 
@@ -96,6 +100,14 @@ class UnitReader:
     def forget(self, queue: QueueLog) -> None:
         """Its files are to be deleted, or to be cut: others will have their names."""
         self.cache.forget(f"{queue_directory(self._root, queue.topic, queue.queue_id)}/")
+
+    def forget_deleted(self, find: Callable[[str, int], QueueLog | None]) -> None:
+        """Keep no file open that retention has deleted: it would take space for as long. `find` knows the queues."""
+        for path in self.cache:
+            _, topic, queue_id, name = path.rsplit("/", 3)
+            queue = find(topic, int(queue_id))
+            if queue is None or int(name) + self._units * UNIT_SIZE <= queue.first_offset * UNIT_SIZE:
+                self.cache.forget(path)
 
 
 class UnitWriter:

@@ -275,3 +275,31 @@ def test_a_store_that_is_refused_keeps_nothing_open(tmp_path: Path, lost: str) -
     with pytest.raises(StoreDamaged):
         MessageStore.open(tmp_path, small_options(), OsFiles(), clock=SimClock())
     assert not held(tmp_path)
+
+
+def test_files_of_queues_that_retention_has_deleted_take_no_space_after_the_next_time(
+    store: MessageStore, tmp_path: Path
+) -> None:
+    def deleted() -> set[str]:
+        inside = f"{tmp_path.resolve()}/consumequeue/"
+        names = [str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+        return {name for name in names if name.startswith(inside) and name.endswith("(deleted)")}
+
+    queue = store.queue("T", 0)
+    store.retention = RetentionOptions(bytes_max=1)
+    before = set[str]()
+    for _ in range(4):
+        while len(store._log.segments) < 4:
+            append(store)
+            flush(store)
+        settle(store)
+        low = queue.min_offset
+        for offset in range(low, queue.max_offset):
+            store.read(queue, offset, messages_max=1, bytes_max=1)
+        assert store.apply_retention(0, 1 << 62)
+        settle(store)
+        assert low < queue.min_offset
+        assert not deleted() & before
+        before = deleted()
+        assert before
+    assert store.read(queue, queue.min_offset, messages_max=1, bytes_max=1).count == 1
