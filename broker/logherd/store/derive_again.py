@@ -14,6 +14,7 @@ from logherd.store.files import Files
 from logherd.store.index_set import IndexDamaged, index_directory
 from logherd.store.queue_files import queue_directory, queue_file_name, queues_directory
 from logherd.store.queue_list import QueueEntry, QueueList, QueueListDamaged, decode_queue_list
+from logherd.store.readable import Readable, Unreadable
 from logherd.store.recovery_rows import DERIVED_ROWS, DerivedAction, Row, choose
 from logherd.store.replay import QueueJump, Replay
 from logherd.store.scan import ScanEnd, scan_records
@@ -85,7 +86,7 @@ def _continue(
     live = [entry for entry in entries.values() if entry.live]
     gone = frozenset(key for key, entry in entries.items() if not entry.live)
     emptied = frozenset(key for key, entry in entries.items() if not entry.units)
-    _check_queue_files(files, root, live, queue_file_units)
+    _check_queue_files(files, root, live, queue_file_units, suspect=not checkpoint.closed)
     start = max(min(checkpoint.queues_dispatched, checkpoint.index_dispatched), segments[0].start)
     queue_list = QueueList(files, root, file)
     _remove_gone(files, root, gone)
@@ -109,8 +110,11 @@ def _continue(
     return derived, replay.records
 
 
-def _check_queue_files(files: Files, root: str, entries: list[QueueEntry], units_per_file: int) -> None:
-    """Every queue has its files from its first to its last unit."""
+def _check_queue_files(
+    files: Files, root: str, entries: list[QueueEntry], units_per_file: int, *, suspect: bool
+) -> None:
+    """Every queue has its files from its first to its last unit. `suspect`: the process before may have ended because
+    the disk has lost the block into which a queue's next unit goes."""
     for entry in entries:
         if not entry.units:
             continue
@@ -122,6 +126,19 @@ def _check_queue_files(files: Files, root: str, entries: list[QueueEntry], units
         size = files.size(path)
         if size is None or size < (entry.units - last) * UNIT_SIZE:
             raise _NotWhole(f"{path} has {size} bytes, {entry.units - last} units should be in it")
+        if suspect:
+            _ensure_goes_on(files, path, (entry.units - last) * UNIT_SIZE)
+
+
+def _ensure_goes_on(files: Files, path: str, at: int) -> None:
+    """What lies in one block with byte `at`, before it, can be read, as the system does when it is written there."""
+    file = files.open(path)
+    try:
+        Readable(file, at).ensure_block_before(at)
+    except Unreadable as error:
+        raise _NotWhole(f"{path}: {error}") from error
+    finally:
+        file.close()
 
 
 def _check_earlier_files(files: Files, directory: str, entry: QueueEntry, units_per_file: int) -> None:
