@@ -11,6 +11,8 @@ chain of its slot down to the first entry below n, and the file becomes what it 
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/index/IndexFile.java
 """
 
+import errno
+import os
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
@@ -31,6 +33,7 @@ _I32 = Struct(">i")
 _pack_entry = _ENTRY.pack
 _SECONDS_MAX = 0x7FFFFFFF
 _PIECE_ENTRIES = 128
+_PIECE_BYTES = 16 << 10
 _SWAPPED = sys.byteorder == "little"
 
 
@@ -48,7 +51,7 @@ def index_timestamp(name: str) -> int | None:
 class IndexFile:
     """An open index file; `name` is its name as a number, `count` the number of the next entry.
 
-    Only who writes it has a mapping: what a disk cannot read would end a process there.
+    Only who writes it has a mapping: what a disk cannot read would end a process there, so he reads it first.
     """
 
     __slots__ = (
@@ -96,6 +99,19 @@ class IndexFile:
         """Go back to `count` after a crash: what came later is derived again."""
         self.count = max(count, 1)
         self.used_slots = used_slots
+
+    def ensure_slots(self, waiting: list[tuple[int, int, int]], known: set[int]) -> None:
+        """Read what of the mapping is touched for these entries, that none of it ends the process; `known` are the
+        pieces that were read for those before them. Raises: OSError for what the disk does not give."""
+        if len(known) * _PIECE_BYTES >= self._entries_at:
+            return
+        count = len(self._words)
+        pieces = {(HEADER_SIZE + key_hash % count * 4) // _PIECE_BYTES for key_hash, _, _ in waiting} | {0}
+        for piece in pieces - known:
+            size = min(_PIECE_BYTES, self._entries_at - piece * _PIECE_BYTES)
+            if len(self.file.read(piece * _PIECE_BYTES, size)) < size:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), self.path)
+        known |= pieces
 
     def encode(self, waiting: list[tuple[int, int, int]], overlay: dict[int, int]) -> bytes:
         """The entries for (hash, position, store ms), numbered from `count` on; their slots are put in `overlay`.

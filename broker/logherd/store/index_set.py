@@ -5,13 +5,12 @@ has looked. There may be very many files, as there are many keys and a setting s
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
-from itertools import islice
 
 from msgspec.structs import replace
 
-from logherd.store.background import Task
+from logherd.store.background import NoSpace, Task
 from logherd.store.checkpoint import Checkpoint
 from logherd.store.files import Files
 from logherd.store.index_file import HEADER_SIZE, IndexFile, index_name, index_timestamp
@@ -22,6 +21,7 @@ from logherd.store.writer import LogWriter, patiently, with_descriptor
 __all__ = ["INDEX_FILES_OPEN_MAX", "IndexDamaged", "IndexSet", "index_directory"]
 
 _CHUNK_ENTRIES = 512  # about 0.5 ms of work between two looks at the queue of batches
+_CHUNK_BYTES = _CHUNK_ENTRIES * PENDING.size
 _REGION_SLOTS = 1 << 18  # 1 MiB
 _KEPT_OPEN = 8
 INDEX_FILES_OPEN_MAX = _KEPT_OPEN + 2
@@ -104,21 +104,43 @@ class IndexSet:
 
     def add(self, data: bytes | bytearray) -> Task:
         """Add waiting entries (PENDING, in order of position), durably, in small steps."""
-        waiting = PENDING.iter_unpack(data)
-        left = len(data) // PENDING.size
-        while left:
+        at = 0
+        while at < len(data):
             if not self.files or self.files[-1].count >= self._entries:
-                yield from self._begin_file(PENDING.unpack_from(data, len(data) - left * PENDING.size)[2])
+                yield from self._begin_file(PENDING.unpack_from(data, at)[2])
             file = self.files[-1]
-            group = min(left, self._entries - file.count)
-            first, overlay, parts = file.count, dict[int, int](), list[bytes]()
-            for at in range(0, group, _CHUNK_ENTRIES):
-                parts.append(file.encode(list(islice(waiting, min(_CHUNK_ENTRIES, group - at))), overlay))
+            end = min(len(data), at + (self._entries - file.count) * PENDING.size)
+            added = yield from self._add_to(file, data[at:end])
+            at += added
+            if at < end:
+                yield from self._begin_file(PENDING.unpack_from(data, at)[2])
+
+    def _add_to(self, file: IndexFile, data: bytes | bytearray) -> Generator[NoSpace | None, None, int]:
+        """Add entries to a file that has room for them: how many bytes of them, fewer where it met what the disk has
+        lost. To such a file nothing is added any more: the rest comes into the next one, and since it is not full all
+        are derived again at the next start."""
+        first, overlay, parts, known, at = file.count, dict[int, int](), list[bytes](), set[int](), 0
+        try:
+            for at in range(0, len(data), _CHUNK_BYTES):
+                waiting = list(PENDING.iter_unpack(data[at : at + _CHUNK_BYTES]))
+                file.ensure_slots(waiting, known)
+                parts.append(file.encode(waiting, overlay))
                 yield None
+            at = len(data)
+        except OSError as error:
+            if not is_unreadable(error) or first == 1:  # a new file would fare no better
+                raise
+        if not parts:
+            return 0
+        try:
             yield from patiently(self._writer, partial(file.write_entries, first, b"".join(parts)))
-            file.file.flush()
-            yield from _name_entries(file, overlay)
-            left -= group
+        except OSError as error:  # of a part of a block the system reads the rest
+            if not is_unreadable(error) or first == 1:
+                raise
+            return 0
+        file.file.flush()
+        yield from _name_entries(file, overlay)
+        return at
 
     def _begin_file(self, timestamp: int) -> Task:
         if not self.files:

@@ -1,14 +1,15 @@
 """Sectors of derived files that a disk has lost: the log has all that was in them, so no message waits for a person."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from logherd.store import MessageStore, StoreStopped
+from logherd.store import MessageStore, StoreDamaged, StoreStopped
 from logherd.store.consume_queue import UNIT_SIZE
 from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.store.tools import verify
-from unit.store.bad_disk import BadFiles
+from unit.store.bad_disk import BLOCK, BadFiles, survives
 from unit.store.helpers import SimClock, append, bodies, flush, settle
 
 OPTIONS = StoreOptions(
@@ -31,6 +32,10 @@ def add(store: MessageStore, first: int, count: int) -> None:
     settle(store)
 
 
+def found_by_key(store: MessageStore, number: int) -> int:
+    return len(store.query_index("T", f"k{number}", max_count=9, begin=0, end=1 << 40))
+
+
 def test_units_that_are_lost_where_the_next_ones_go_are_derived_again_at_the_next_start(tmp_path: Path) -> None:
     files = BadFiles()
     store = open_store(tmp_path, files)
@@ -49,3 +54,41 @@ def test_units_that_are_lost_where_the_next_ones_go_are_derived_again_at_the_nex
     assert len(bodies(store)) == 310
     store.close()
     assert verify(tmp_path, files).whole
+
+
+def index_file(root: Path) -> str:
+    (path,) = (root / "index").iterdir()
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("block", "killed"), [*((block, True) for block in range(5)), *((block, False) for block in (0, 1, 2, 4))]
+)
+def test_slots_and_entries_that_are_lost_while_the_index_is_written_end_no_process(
+    tmp_path: Path, block: int, killed: bool
+) -> None:
+    """Header and slots, slots, slots and entries, entries, and the block into which the next ones go. `killed`: slots
+    name entries that the checkpoint does not know of."""
+
+    def run() -> None:
+        files = BadFiles()
+        store = open_store(tmp_path, files)
+        add(store, 0, 100)
+        checkpoint = (tmp_path / "checkpoint").read_bytes()
+        add(store, 100, 250)
+        store.close()
+        if killed:
+            (tmp_path / "checkpoint").write_bytes(checkpoint)
+        files.lose(index_file(tmp_path), block * BLOCK)
+        store = open_store(tmp_path, files)
+        add(store, 350, 100)
+        for number in range(450):
+            with suppress(StoreDamaged):
+                assert found_by_key(store, number) == 1
+        store.close()
+        store = open_store(tmp_path, files)
+        assert all(found_by_key(store, number) == 1 for number in range(450))
+        store.close()
+        assert verify(tmp_path, files).whole
+
+    survives(run)
