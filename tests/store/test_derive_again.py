@@ -325,3 +325,21 @@ def test_a_queue_that_begins_in_the_middle_of_a_file_is_whole():
     store = open_store(disk, retention=retention)
     assert store.recovery.derived == "whole"
     assert (store.find_queue("T", 0).first_offset, bodies(store)) == (begin, left)
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_an_index_of_which_retention_was_deleting_files_is_whole(disk, power):
+    store = open_store(disk, retention={"bytes_max": 8192})
+    while store.end_position < 4 * 8192:
+        append(store, properties=KEYS)
+        flush(store)
+    settle(store)
+    files = len(disk.list("/data/index"))
+    assert store.apply_retention(0, 1 << 62) > 1
+    disk.crash_after(2, at="unlink /data/index")
+    with pytest.raises(SimulatedCrash):
+        settle(store)
+    assert len(disk.list("/data/index")) < files - 1
+    for seed in range(10 if power else 1):
+        store = open_store(disk.crash(Random(seed), power=power))
+        assert store.recovery.derived == "whole", seed
