@@ -1,5 +1,7 @@
 """Every format of the store as bytes: golden values, round trips, and what a torn or foreign file gives."""
 
+from itertools import islice
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -251,6 +253,19 @@ def test_a_chain_of_many_entries_is_read_in_few_pieces(monkeypatch):
     monkeypatch.setattr(type(file.file), "read", lambda *args: reads.append(args) or read(*args))
     assert list(file.find(5, 0, 1 << 60)) == [number for key_hash, number, _ in reversed(entries) if key_hash == 5]
     assert len(reads) <= 1 + 1 + 1000 // 127, "one of them is of the slot"
+
+
+@pytest.mark.parametrize("previous", [2, 3, 4, 1000, 0x7FFFFFFF, -1, -0x80000000])
+def test_a_damaged_chain_ends(previous):
+    """Nothing is compared with a checksum here, and a chain that leads anywhere but back would never end."""
+    disk = SimDisk()
+    disk.make_directory("/i")
+    file = IndexFile.open(disk, "/i", 20231114221320000, slots=4, writable=True)
+    overlay = {}
+    file.write_entries(1, file.encode([(1, 1000, 10_000), (5, 2000, 10_000), (9, 3000, 10_000)], overlay))
+    file.name_entries(overlay.keys(), overlay.values())
+    file.file.write(56 + 2 * 20 + 16, (previous.to_bytes(4, signed=True),))
+    assert list(islice(file.find(9, 0, 1 << 60), 9)) == [3000, None]
 
 
 @given(st.text(min_size=1, max_size=40), st.text(min_size=1, max_size=60))

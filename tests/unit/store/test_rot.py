@@ -173,3 +173,25 @@ def test_a_message_with_a_damaged_time_is_not_left_out_of_what_a_key_finds(keyed
     assert keyed.query_index("T", "k", max_count=64, begin=0, end=999_999) == [], "the index knows when it was stored"
     with pytest.raises(StoreDamaged):
         keyed.record_at(positions[4])
+
+
+def test_units_that_were_never_written_are_met_and_not_passed_over_where_retention_has_moved_the_begin(
+    tmp_path: Path,
+) -> None:
+    options = small_options(derived={"tail_units_max": 0}, retention={"bytes_max": 1})
+    store = MessageStore.open(tmp_path, options, OsFiles(), clock=SimClock())
+    queue = store.queue("T", 0)
+    while store.end_position < 2 * 8192:
+        append(store)
+        flush(store)
+    settle(store)
+    first = next(offset for offset in range(queue.max_offset) if store._derived.table.unit(queue, offset)[0] >= 8192)
+    path = tmp_path / "consumequeue" / "T" / "0" / f"{first // 16 * 320:020d}"
+    with path.open("r+b") as file:
+        file.seek(first % 16 * 20)
+        file.write(bytes(20))
+    assert store.apply_retention(0, store._log.segments[1].start)
+    assert queue.min_offset == first
+    with pytest.raises(StoreDamaged, match=f"the unit of message {first} is wrong"):
+        store.read(queue, first, messages_max=1, bytes_max=1)
+    store.close()
