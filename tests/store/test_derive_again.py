@@ -1,16 +1,28 @@
 """Which records are derived again when a store is opened, and what is done about queues that were deleted."""
 
+from dataclasses import replace as replace_options
 from random import Random
 
 import pytest
 from msgspec.structs import replace
 
-from logherd.store import StoreDamaged, StoreFull, derive_again
+from logherd.store import MessageStore, StoreDamaged, StoreFull, derive_again
 from logherd.store.checkpoint import SLOT_OFFSETS, decode_checkpoint, encode_slot
 from logherd.store.queue_list import QueueEntry, decode_queue_list, encode_queue_line
 from logherd.store.tools import verify
 from sim.disk import SimulatedCrash
-from unit.store.helpers import ROOT, SimDisk, append, bodies, disk_of, flush, open_store, settle
+from unit.store.helpers import (
+    ROOT,
+    SimClock,
+    SimDisk,
+    append,
+    bodies,
+    disk_of,
+    flush,
+    open_store,
+    settle,
+    small_options,
+)
 
 KEYS = b"UNIQ_KEY\x01u\x02"
 UNITS = "/data/consumequeue/T/0/00000000000000000000"
@@ -343,3 +355,44 @@ def test_an_index_of_which_retention_was_deleting_files_is_whole(disk, power):
     for seed in range(10 if power else 1):
         store = open_store(disk.crash(Random(seed), power=power))
         assert store.recovery.derived == "whole", seed
+
+
+def test_retention_takes_nothing_that_is_not_in_queues_and_index_yet(disk):
+    store = open_store(disk, derived=RARELY, retention={"bytes_max": 1})
+    while store.end_position < 4 * 8192:
+        append(store, properties=KEYS)
+        flush(store)
+    assert store.apply_retention(0, 1 << 62) == 0
+    settle(store)
+    assert store.apply_retention(0, 1 << 62) > 1
+    settle(store)
+    kept = len(bodies(store))
+    disk.locks.clear()
+    store = open_store(disk)
+    assert (store.recovery.derived, len(bodies(store))) == ("whole", kept)
+
+
+def test_files_of_a_replicas_new_queue_are_no_reason_to_derive_all_anew_if_it_stops_before_the_queue_is_listed():
+    """What was committed last is told with the next flush of the log, for which the group may wait long."""
+    calls, stopped = 0, True
+    while stopped:
+        calls += 1
+        disk = SimDisk()
+        options = replace_options(small_options(), replicated=True)
+        store = MessageStore.open(ROOT, options, disk, clock=SimClock())
+        for topic in ("old", "new"):
+            append(store, topic)
+            flush(store)
+            if topic == "new":
+                disk.crash_after(calls)
+            try:
+                settle(store)
+                stopped = topic == "old"
+            except SimulatedCrash:
+                disk.crash_after(None)
+        for seed in range(8):  # killed at last: that disk is the same one
+            store = MessageStore.open(ROOT, options, disk.crash(Random(seed), power=seed < 7), clock=SimClock())
+            assert store.recovery.derived == "whole", (calls, seed)
+            store.advance(store.end_position)
+            assert len(bodies(store, "new")) == len(bodies(store, "old")) == 1
+    assert calls > 10

@@ -154,7 +154,9 @@ class Derived:
         )
 
     def _write_queues(self, dirty: dict[QueueLog, int]) -> Task:
-        changed = []
+        changed, checkpoint = [], self._writer.checkpoint
+        if checkpoint.committed is not None and any(queue.entry_at < 0 for queue in dirty):
+            checkpoint.sync()  # files of a queue that is not listed are believed if its records are derived again
         for queue, end in dirty.items():
             if queue.deleted == DELETED:  # said before the checkpoint moves on without its units
                 yield from self._list_deleted([queue])
