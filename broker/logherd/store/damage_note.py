@@ -6,6 +6,8 @@ A start reads only the end of the log. So what was met elsewhere is written down
 and the file goes when the whole log was found sound.
 """
 
+from pathlib import PurePath
+
 import msgspec
 
 from logherd.store.errors import StoreDamaged
@@ -53,7 +55,10 @@ def noted_damage(files: Files, root: str) -> tuple[Place, ...]:
 
 def note_damage(files: Files, root: str, error: StoreDamaged) -> None:
     """Add a place to the note, durably. Blocks. Raises: StoreFull, OSError."""
-    place = Place(error.path.removeprefix(f"{root}/"), error.offset, error.what)
+    path = PurePath(error.path)
+    if path.is_relative_to(root):  # not of the text: a root may be given with a slash at its end, and the like
+        path = path.relative_to(root)
+    place = Place(str(path), error.offset, error.what)
     known = noted_damage(files, root)
     if place not in known and len(known) < _PLACES_MAX:
         replace_file(files, root, DAMAGE_NOTE, (msgspec.json.encode(_Note(1, (*known, place))),))

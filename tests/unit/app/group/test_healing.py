@@ -449,6 +449,32 @@ async def test_damage_of_queues_needs_nobody(pair: tuple[Path, Path]) -> None:
     assert content(damaged) == content(whole)
 
 
+@pytest.mark.parametrize("written", ["%s/", "%s//", "%s/../damaged", "./%s"])
+async def test_damage_of_queues_is_healed_however_the_settings_write_the_folder(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    """The store names its files by the folder's plain path, whoever notes the damage by what `dataDir` says."""
+    damaged, whole = pair
+    monkeypatch.chdir(damaged.parent)
+    root = written % (damaged.name if written.startswith(".") else damaged)
+    units = Path(root) / "consumequeue" / "A" / "0" / ("0" * 20)
+    data = bytearray(units.read_bytes())
+    data[4] ^= 0x55
+    units.write_bytes(data)
+    store = open_store(Path(root))
+    with pytest.raises(StoreDamaged, match="the unit of message 0 is wrong") as failed:
+        store.read(store.queue("A", 0), 0, messages_max=1, bytes_max=1)
+    store.close()
+    note_damage(FILES, root, failed.value)
+    assert [place.path for place in noted_damage(FILES, root)] == ["consumequeue/A/0"]
+    made = Healer(
+        FILES, root, str(GROUP), 2, [Peer("1", None)], identity=lambda: identity(damaged), unlock=lambda: None,
+        try_open=lambda: open_store(Path(root)).close(),
+    )  # fmt: skip
+    await asyncio.wait_for(made.run(), 30)
+    assert content(damaged) == content(whole)
+
+
 async def test_damage_of_queues_and_of_what_is_not_committed_takes_only_the_latter(tmp_path: Path) -> None:
     damaged, whole = filled(tmp_path / "damaged", uncommitted=10), filled(tmp_path / "whole")
     before = identity(damaged).store_id
