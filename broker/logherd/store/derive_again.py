@@ -13,7 +13,7 @@ from logherd.store.errors import StoreDamaged, StoreFull
 from logherd.store.files import Files
 from logherd.store.index_set import IndexDamaged, index_directory
 from logherd.store.queue_files import queue_directory, queue_file_name, queues_directory
-from logherd.store.queue_list import QueueEntry, QueueList, QueueListDamaged, decode_queue_list
+from logherd.store.queue_list import QueueEntry, QueueList, QueueListDamaged, read_queue_list
 from logherd.store.readable import Readable, Unreadable
 from logherd.store.recovery_rows import DERIVED_ROWS, DerivedAction, Row, choose
 from logherd.store.replay import QueueJump, Replay
@@ -76,13 +76,12 @@ def _continue(
     files: Files, root: str, checkpoint: Checkpoint, *, segments: list[Segment], end: int, queue_file_units: int,
     make: MakeDerived, writer: LogWriter, opened: ExitStack,
 ) -> tuple[Derived, int]:  # fmt: skip
-    size = files.size(f"{root}/queues")
-    if size is None:
+    if files.size(f"{root}/queues") is None:
         raise _NotWhole("the list of queues is missing")
     file = files.open(f"{root}/queues")
     opened.callback(file.close)
     file.flush()  # what a killed process wrote last is believed below
-    entries = {(entry.topic, entry.queue_id): entry for entry in decode_queue_list(file.read(0, size))}
+    entries = {(entry.topic, entry.queue_id): entry for entry in read_queue_list(file)}
     live = [entry for entry in entries.values() if entry.live]
     gone = frozenset(key for key, entry in entries.items() if not entry.live)
     emptied = frozenset(key for key, entry in entries.items() if not entry.units)

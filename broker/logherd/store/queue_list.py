@@ -15,9 +15,12 @@ from dataclasses import dataclass, replace
 
 from logherd.kit.checksum import crc32
 from logherd.store.files import File, Files
+from logherd.store.readable import is_unreadable
 from logherd.store.whole_file import replace_file
 
-__all__ = ["QueueEntry", "QueueList", "QueueListDamaged", "decode_queue_list", "encode_queue_line"]
+__all__ = [
+    "QueueEntry", "QueueList", "QueueListDamaged", "decode_queue_list", "encode_queue_line", "read_queue_list",
+]  # fmt: skip
 
 HEADER = b"logherd queues 1\n"
 _SECTOR = 512
@@ -45,8 +48,19 @@ def encode_queue_line(entry: QueueEntry) -> bytes:
     return b"%08x %s\n" % (crc32(rest), rest)
 
 
+def read_queue_list(file: File) -> list[QueueEntry]:
+    """All entries in order of the file. Raises QueueListDamaged, also for what the disk does not give; OSError."""
+    try:
+        data = file.read(0, file.size())
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        raise QueueListDamaged(f"the list cannot be read: {error.strerror}") from error
+    return decode_queue_list(data)
+
+
 def decode_queue_list(data: bytes) -> list[QueueEntry]:
-    """All entries in order of the file. Raises QueueListDamaged."""
+    """The same of the bytes that the file holds."""
     if not data.startswith(HEADER):
         raise QueueListDamaged(f"it begins with {data[: len(HEADER)]!r}")
     entries = []

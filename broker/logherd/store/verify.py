@@ -12,7 +12,7 @@ from logherd.store.format_file import FormatState, decode_format, format_path
 from logherd.store.index_file import ENTRY_SIZE, HEADER_SIZE, IndexFile, index_timestamp
 from logherd.store.index_set import index_directory
 from logherd.store.queue_files import FileCache, queue_directory, queue_file_name
-from logherd.store.queue_list import QueueEntry, QueueListDamaged, decode_queue_list
+from logherd.store.queue_list import QueueEntry, QueueListDamaged, read_queue_list
 from logherd.store.readable import Unreadable, ensure_readable, is_unreadable
 from logherd.store.scan import ScanEnd, Scanned, find_record, scan_records
 from logherd.store.segment import Segment, segment_start
@@ -101,12 +101,11 @@ def _behind(segment: Segment, end: ScanEnd, report: FileReport, bare_end: int) -
 
 def listed_queues(files: Files, root: str) -> list[QueueEntry]:
     """Live queues of the list, the last line of each. Raises QueueListDamaged; an absent list is empty."""
-    size = files.size(f"{root}/queues")
-    if size is None:
+    if files.size(f"{root}/queues") is None:
         return []
     file = files.open(f"{root}/queues")
     try:
-        entries = {(entry.topic, entry.queue_id): entry for entry in decode_queue_list(file.read(0, size))}
+        entries = {(entry.topic, entry.queue_id): entry for entry in read_queue_list(file)}
     finally:
         file.close()
     return [entry for entry in entries.values() if entry.live]

@@ -515,3 +515,21 @@ def test_writing_over_keeps_all_that_can_be_read(tmp_path: Path, at: int, size: 
         assert content[at : at + size] == b"\xff" * size
         for place in (*range(at), *range(at + size, len(was))):
             assert content[place] == was[place] or (place // BLOCK in lost and not content[place])
+
+
+def test_a_list_of_queues_that_is_lost_is_derived_again(tmp_path: Path) -> None:
+    filled(tmp_path)
+
+    def run() -> None:
+        files = BadFiles()
+        files.lose(f"{tmp_path}/queues", 0)
+        (row,) = [row for row in verify(tmp_path, files).rows if row.problems]
+        assert (row.kind, row.problems) == ("queue list", ["the list cannot be read: Input/output error"])
+        store = open_store(tmp_path, files)
+        assert "cannot be read" in " ".join(store.recovery.notes)
+        assert not files.lost
+        store.advance(store.end_position)
+        assert [len(bodies(store, topic)) for topic in "AB"] == [350, 350]
+        store.close()
+
+    survives(run)
