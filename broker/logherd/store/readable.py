@@ -17,8 +17,10 @@ from contextlib import suppress
 
 from logherd.model.record import RecordError
 from logherd.store.files import Buffer, File, Files
+from logherd.store.whole_file import read_file
 
-__all__ = ["LatelyRead", "Readable", "Unreadable", "ensure_readable", "is_unreadable", "read_or_zeros", "write_over"]
+__all__ = ["LatelyRead", "Readable", "Unreadable", "ensure_readable", "is_unreadable", "read_or_empty",
+           "read_or_zeros", "write_over"]  # fmt: skip
 
 _CHUNK_BYTES = 256 << 10
 _BLOCK_BYTES = 4096
@@ -185,6 +187,16 @@ def _read(file: File, at: int, size: int) -> bytes | None:
         if not is_unreadable(error):
             raise
         return None
+
+
+def read_or_empty(files: Files, path: str, bytes_max: int) -> bytes | None:
+    """`read_file`, and nothing where the disk does not give it: damage, as an empty file is. Raises: OSError."""
+    try:
+        return read_file(files, path, bytes_max)
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        return b""
 
 
 def read_or_zeros(file: File, at: int, size: int) -> bytes:

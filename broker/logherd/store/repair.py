@@ -22,13 +22,12 @@ from logherd.store.checkpoint import (
 )
 from logherd.store.errors import StoreInUse, StoreVersionError
 from logherd.store.files import Files
-from logherd.store.format_file import FORMAT_BYTES_MAX, FormatState, decode_format, format_path
-from logherd.store.readable import read_or_zeros
+from logherd.store.format_file import FORMAT_BYTES_MAX, FormatFile, FormatState, decode_format, format_path
+from logherd.store.readable import read_or_empty, read_or_zeros
 from logherd.store.scan import ScanEnd, scan_records
 from logherd.store.segment import Segment, segment_name
 from logherd.store.tail import cut_tail, find_record_from, last_written_byte
 from logherd.store.verify import FileReport, open_segments, scan_log
-from logherd.store.whole_file import read_file
 
 __all__ = ["RepairPlan", "RepairStep", "repair_files"]
 
@@ -60,8 +59,8 @@ class RepairPlan:
 
     @property
     def changes_log(self) -> bool:
-        """Whether the log is another one by it."""
-        return any("/commitlog/" in step.path for step in self.steps)
+        """Whether the log is another one by it, or nothing says any more how far it was one that was promised."""
+        return any("/commitlog/" in step.path or step.path.endswith("/checkpoint") for step in self.steps)
 
 
 def repair_files(files: Files, root: str, *, apply: bool, derive: bool = False) -> RepairPlan:
@@ -77,17 +76,19 @@ def repair_files(files: Files, root: str, *, apply: bool, derive: bool = False) 
 
 
 def _repair(files: Files, root: str, *, apply: bool, derive: bool) -> RepairPlan:
-    state, _ = decode_format(read_file(files, format_path(root), FORMAT_BYTES_MAX))
-    page = read_file(files, f"{root}/checkpoint", CHECKPOINT_SIZE) or b""
+    state, found = decode_format(read_or_empty(files, format_path(root), FORMAT_BYTES_MAX))
+    page = read_or_empty(files, f"{root}/checkpoint", CHECKPOINT_SIZE) or b""
     checkpoint = decode_checkpoint(page)
     if state is FormatState.UNKNOWN or (checkpoint is None and (slot_version(page) or 0) > SLOT_VERSION):
         raise StoreVersionError(f"{root} was written by a later release; repair it with that one")
     segments = open_segments(files, root)
-    believed = checkpoint or Checkpoint(bare_end=1 << 62 if slot_version(page) is None else 0)
+    believed = checkpoint or _assumed(found, page)
     chain = _chain(segments)
     end = _end_of_records(chain, believed)
     steps: list[RepairStep] = []
     taken = set(files.list(f"{root}/dropped"))
+    if not page and files.size(f"{root}/checkpoint"):
+        steps.append(RepairStep("give up what the disk does not give of", f"{root}/checkpoint"))
     if state is FormatState.GARBAGE:
         what = "move away what is no format file"
         steps.append(RepairStep(what, format_path(root), copy=_new_copy(root, "store.json", taken)))
@@ -106,6 +107,12 @@ def _repair(files: Files, root: str, *, apply: bool, derive: bool) -> RepairPlan
     for segment in segments:
         segment.close()
     return RepairPlan(tuple(steps), end, applied=bool(steps) and apply)
+
+
+def _assumed(found: FormatFile | None, page: bytes) -> Checkpoint:
+    """Without a checkpoint. If nothing tells that the store is ours, RocketMQ may have written any of its records."""
+    unknown = found is None and slot_version(page) is None
+    return Checkpoint(bare_end=1 << 62 if unknown else found.adopted_end if found is not None else 0)
 
 
 def _chain(segments: list[Segment]) -> list[Segment]:
@@ -174,8 +181,12 @@ def _apply(
             _copy(files, step.path, step.copy, kept.get(step.path, 0))
     files.sync_dir(f"{root}/dropped")
     files.sync_dir(root)
-    if any(step.path == format_path(root) for step in steps):
-        files.unlink(format_path(root))
+    small = {step.path for step in steps} & {format_path(root), f"{root}/checkpoint"}
+    for path in small:
+        files.unlink(path)
+    if len(small) == len(steps) and format_path(root) not in small:
+        files.sync_dir(root)
+        return  # a store without a checkpoint is opened
     if any(step.path == f"{root}/queues" for step in steps):
         for segment in reversed(segments):
             if segment.path not in kept:

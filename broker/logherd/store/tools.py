@@ -15,11 +15,11 @@ from logherd.store.files import Files
 from logherd.store.files_os import OsFiles, ReadOnlyFiles
 from logherd.store.format_file import FORMAT_BYTES_MAX, FormatFile, decode_format, format_path
 from logherd.store.options import DerivedOptions, LogOptions, StoreOptions
+from logherd.store.readable import read_or_empty
 from logherd.store.repair import RepairPlan, RepairStep, repair_files
 from logherd.store.segment import segment_start
 from logherd.store.store import MessageStore
 from logherd.store.verify import FileReport, VerifyReport, verify_files
-from logherd.store.whole_file import read_file
 
 __all__ = [
     "ExportReport", "FileReport", "RepairPlan", "RepairStep", "VerifyReport", "ensure_own", "export_rocketmq",
@@ -39,7 +39,7 @@ def verify(directory: Path, files: Files | None = None) -> VerifyReport:
     if not files.list(f"{root}/commitlog"):
         raise StoreError(f"{root} holds no commit log")
     options = options_of(directory, files).derived
-    page = read_file(files, f"{root}/checkpoint", CHECKPOINT_SIZE)
+    page = read_or_empty(files, f"{root}/checkpoint", CHECKPOINT_SIZE)
     checkpoint = decode_checkpoint(page) if page is not None else None
     return verify_files(
         files, root, checkpoint=checkpoint, units_per_file=options.queue_file_units, index_slots=options.index_slots
@@ -103,9 +103,9 @@ def options_of(directory: Path, files: Files | None = None) -> StoreOptions:
     """Options under which opening the store changes none of its lengths, and leaves a replica's what it is. Where
     `store.json` is missing the log's files tell theirs; else defaults."""
     files = files or OsFiles()
-    _, found = decode_format(read_file(files, format_path(str(directory)), FORMAT_BYTES_MAX))
+    _, found = decode_format(read_or_empty(files, format_path(str(directory)), FORMAT_BYTES_MAX))
     known = found or FormatFile(product="", format=0)
-    checkpoint = decode_checkpoint(read_file(files, f"{directory}/checkpoint", CHECKPOINT_SIZE) or b"")
+    checkpoint = decode_checkpoint(read_or_empty(files, f"{directory}/checkpoint", CHECKPOINT_SIZE) or b"")
     log, derived = LogOptions(), DerivedOptions()
     return StoreOptions(
         log=LogOptions(

@@ -8,12 +8,12 @@ from logherd.store.consume_queue import UNIT, UNIT_SIZE
 from logherd.store.errors import StoreInUse
 from logherd.store.extract import has_unit
 from logherd.store.files import Files
-from logherd.store.format_file import FormatState, decode_format, format_path
+from logherd.store.format_file import FORMAT_BYTES_MAX, FormatState, decode_format, format_path
 from logherd.store.index_file import ENTRY_SIZE, HEADER_SIZE, IndexFile, index_timestamp
 from logherd.store.index_set import index_directory
 from logherd.store.queue_files import FileCache, queue_directory, queue_file_name
 from logherd.store.queue_list import QueueEntry, QueueListDamaged, read_queue_list
-from logherd.store.readable import Unreadable, ensure_readable, is_unreadable
+from logherd.store.readable import Unreadable, ensure_readable, is_unreadable, read_or_empty
 from logherd.store.scan import ScanEnd, Scanned, find_record, scan_records
 from logherd.store.segment import Segment, segment_start
 
@@ -207,23 +207,20 @@ def _verify(
 def _format_rows(files: Files, root: str) -> list[FileReport]:
     """A row for store.json if a broker would not open the store because of it."""
     path = format_path(root)
-    size = files.size(path)
-    if size is None:
-        return []
-    file = files.open(path)
-    state, _ = decode_format(file.read(0, size))
-    file.close()
+    data = read_or_empty(files, path, FORMAT_BYTES_MAX)
+    state, _ = decode_format(data)
     if state in (FormatState.KNOWN, FormatState.ABSENT):
         return []
     report = FileReport(path, "format")
-    report.blame("no store wrote this" if state is FormatState.GARBAGE else "it names the format of a later release")
+    garbage = "no store wrote this" if data or not files.size(path) else "it cannot be read"
+    report.blame(garbage if state is FormatState.GARBAGE else "it names the format of a later release")
     return [report]
 
 
 def _checkpoint_row(root: str, checkpoint: Checkpoint | None, end: int, ends: set[int]) -> FileReport:
     report = FileReport(f"{root}/checkpoint", "checkpoint")
     if checkpoint is None:
-        report.blame("no whole slot of ours: a RocketMQ store, or a lost checkpoint")
+        report.blame("no whole slot of ours: a RocketMQ store, or a checkpoint that is lost or cannot be read")
     elif checkpoint.flushed > end and checkpoint.flushed not in ends:  # behind a blank the promise ends with the file
         report.blame(f"flushed up to position {checkpoint.flushed}, whole records end at {end}")
     return report

@@ -486,6 +486,42 @@ def test_small_files_that_are_lost_are_damage(tmp_path: Path, name: str) -> None
             survey(files, str(tmp_path))
 
 
+@pytest.mark.parametrize("name", ["checkpoint", "store.json"])
+@pytest.mark.parametrize("replicated", [True, False])
+@pytest.mark.parametrize("begins", [0, SEGMENT])
+def test_small_files_that_are_lost_are_told_and_given_up_by_repair(
+    tmp_path: Path, name: str, replicated: bool, begins: int
+) -> None:
+    """A broker that refuses to open its store because of one names this command."""
+    options = replace_options(OPTIONS, replicated=replicated, retention=RetentionOptions(age_ms=None))
+    filled(tmp_path, options=options)
+    store = open_store(tmp_path, BadFiles(), options)
+    store.advance(store.end_position)
+    store.retention = RetentionOptions(age_ms=None, bytes_max=2 * SEGMENT if begins else None)
+    assert store.apply_retention(1, store.end_position) == begins // SEGMENT
+    settle(store)
+    kept = [bodies(store, topic) for topic in "AB"]
+    store.close()
+    files, path = BadFiles(), f"{tmp_path}/{name}"
+    files.lose(path, 0)
+
+    def run() -> None:
+        (row,) = [row for row in verify(tmp_path, files).rows if row.path == path]
+        assert "cannot be read" in row.problems[0]
+        plan = repair(tmp_path, apply=False, files=files)
+        assert (plan.steps[0].path, plan.changes_log) == (path, name == "checkpoint")
+        assert repair(tmp_path, apply=True, files=files).steps == plan.steps
+        assert not files.lost
+        store = open_store(tmp_path, files, options)
+        store.advance(store.end_position)
+        assert (store.min_position, store.recovery.bare_end) == (begins, 0)
+        assert [bodies(store, topic) for topic in "AB"] == kept
+        store.close()
+        assert not repair(tmp_path, apply=False, files=files).steps
+
+    survives(run)
+
+
 def test_a_note_of_damage_that_is_lost_is_one_all_the_same(tmp_path: Path) -> None:
     filled(tmp_path)
     files = BadFiles()

@@ -226,21 +226,27 @@ class Healer:
         self._unlock()
         places = await asyncio.to_thread(noted_damage, self._files, self._root)
         if self.found is not None and self.found.damages:
-            await asyncio.to_thread(self._cut)  # first: any repair would cut the log, and not as another store
+            await asyncio.to_thread(self._repair)  # first: any repair would cut the log, and not as another store
         if any(place.path.startswith(_DERIVED) for place in places):
             _log.info("queues and index are derived from the log again")
             await asyncio.to_thread(repair_files, self._files, self._root, apply=True, derive=True)
         try:
             await asyncio.to_thread(self._try_open)
         except StoreDamaged:
-            await asyncio.to_thread(self._cut)
+            await asyncio.to_thread(self._repair)
             await asyncio.to_thread(self._try_open)
 
-    def _cut(self) -> None:
-        """Drop the uncommitted end from its damage on, as another store. Blocks. Raises: StoreDamaged."""
+    def _repair(self) -> None:
+        """Repair what is no part of the log, or drop the uncommitted end from its damage on, as another store. Blocks.
+        Raises: StoreDamaged."""
         plan = repair_files(self._files, self._root, apply=False)
         if not plan.steps or plan.end_position < self._committed:
             raise StoreDamaged(f"{self._root}/commitlog", 0, "it does not open, and no repair is known", self._root)
+        if not plan.changes_log:
+            repair_files(self._files, self._root, apply=True)
+            given_up = "; ".join(each.path for each in plan.steps)
+            _log.warning("what is damaged beside the log is given up", files=given_up)
+            return
         self._identity().renew()
         plan = repair_files(self._files, self._root, apply=True)
         _log.warning(

@@ -254,6 +254,21 @@ def test_what_is_not_committed_and_cannot_be_read_ends_the_log_under_another_nam
     assert any((damaged / "dropped").iterdir())
 
 
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_format_file_that_is_lost_costs_no_name(pair: tuple[Path, Path], lost: bool) -> None:
+    """The log is the one that it was, so what was acknowledged still counts."""
+    damaged, whole = pair
+    before, files = identity(damaged).store_id, BadFiles()
+    if lost:
+        files.lose(f"{damaged}/store.json", 0)
+    else:
+        (damaged / "store.json").write_bytes(b"")
+    note_damage(FILES, str(damaged), StoreDamaged(f"{damaged}/store.json", 0, "lost", str(damaged)))
+    heal_on(files, damaged, whole)
+    assert content(damaged) == content(whole)
+    assert identity(damaged).store_id == before
+
+
 def test_queues_that_cannot_be_read_are_derived_again(pair: tuple[Path, Path]) -> None:
     damaged, whole = pair
     files, path = BadFiles(), f"{damaged}/consumequeue/A/0/{0:020d}"
