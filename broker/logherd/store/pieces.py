@@ -14,13 +14,14 @@ from logherd.model.record import BLANK_MAGIC, BLANK_SIZE_MIN, RecordError
 from logherd.store.files import Files
 from logherd.store.mending import Neighbour, replica_checkpoint
 from logherd.store.readable import Unreadable
-from logherd.store.scan import Scanned, read_whole, scan_records
+from logherd.store.scan import Scanned, find_record, read_whole, scan_records
 from logherd.store.segment import Segment
 from logherd.store.verify import open_segments
 
 __all__ = ["Kept", "Piece", "PieceAsk", "PieceState", "read_piece"]
 
 _U32X2 = Struct(">II")
+_NEAR_BYTES = 256 << 10
 
 
 class PieceAsk(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +104,7 @@ def _compare(segments: list[Segment], neighbour: Neighbour, bare_end: int) -> Pi
 def _unreadable(segment: Segment, place: int, bare_end: int) -> Piece:
     """What it means that no whole record begins at this byte of a segment: damage, unless one that is whole lies across
     it. Then the asker's log is another one, and a sound log must not be taken for a damaged one on its word."""
-    view, at = segment.view, 0
+    view, at = segment.view, _begin_before(segment, place, bare_end)
     while at < place:
         try:
             segment.readable.ensure(at, at + BLANK_SIZE_MIN)
@@ -120,6 +121,19 @@ def _unreadable(segment: Segment, place: int, bare_end: int) -> Piece:
             return Piece(PieceState.DIFFERS)
         break
     return Piece(PieceState.DAMAGED, at=segment.start + place)
+
+
+def _begin_before(segment: Segment, place: int, bare_end: int) -> int:
+    """Where a whole record begins not far before this byte; 0 if none does. From the segment's start it is a long way,
+    and whoever is asked leads, maybe, and has a lease to renew."""
+    end, size = place, _NEAR_BYTES
+    while end > 0:
+        start = max(end - size, 0)
+        found = find_record(segment.view, segment.start, start, end, bare_end=bare_end, readable=segment.readable)
+        if found is not None:
+            return found.position - segment.start
+        end, size = start, 8 * size
+    return 0
 
 
 def _is_whole(segment: Segment, at: int, bare_end: int) -> bool:

@@ -1,11 +1,16 @@
 """Damage inside a replica's log: what the survey finds, what another replica gives, and that it is whole again."""
 
+from dataclasses import replace
+from pathlib import Path
 from random import Random
+from typing import cast
 
 import pytest
 
 from logherd.store import MessageStore, RawRefused, StoreDamaged
 from logherd.store.damage_note import forget_damage, note_damage, noted_damage
+from logherd.store.files import File
+from logherd.store.files_os import OsFiles
 from logherd.store.mending import Neighbour, mend, survey
 from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.store.pieces import Kept, PieceAsk, PieceState, read_piece
@@ -224,6 +229,51 @@ def test_a_sound_log_is_not_damaged_where_another_log_has_a_record(pair: tuple[S
     whole.names[SECOND].base[1500] ^= 1
     told = [said(PieceAsk(start=at, end=at + 1)) for at in range(16384, 16384 + 3000)]
     assert PieceState.DAMAGED in told
+
+
+class _Counting(OsFiles):
+    """`count`: how many bytes were read of files of the log."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        file = super().open(path, create=create)
+        if "/commitlog/" not in path:
+            return file
+        read, counting = file.read, self
+
+        class Counted:
+            def read(self, at: int, size: int) -> bytes:
+                counting.count += size
+                return read(at, size)
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(file, name)
+
+        return cast("File", Counted())
+
+
+def test_who_cannot_help_knows_it_without_reading_all_of_a_large_file(tmp_path: Path) -> None:
+    """It is asked on its loop, whose lease runs, twice a second."""
+    files, size = _Counting(), 4 << 20
+    options = replace(OPTIONS, log=LogOptions(segment_bytes=size, record_bytes_max=600_000, reserve_bytes=0))
+    store = MessageStore.open(tmp_path, options, files, clock=SimClock())
+    for number in range(900):
+        append(store, "A", body=b"%05d" % number * (100_000 if number == 800 else 800))
+        while (batch := store.take_batch()) is not None:
+            batch.write_and_flush()
+            store.flushed(batch)
+    store.advance(store.end_position)
+    places = [store.unit(store.queue("A", 0), number) for number in (799, 800)]
+    kept = Kept(0, store.committed_position)
+    store.close()
+    for position, length, _ in filter(None, places):
+        for place in (position + 1, position + length - 1):
+            files.count = 0
+            ask = PieceAsk(start=place, end=place + 1)
+            assert read_piece(files, str(tmp_path), ask, kept, bytes_max=100).state is PieceState.DIFFERS
+            assert files.count < 3 << 20 < place
 
 
 def test_what_is_not_committed_is_no_damage_whatever_is_said_to_lie_there(pair: tuple[SimDisk, SimDisk]) -> None:
