@@ -85,6 +85,26 @@ def test_verify_finds_a_flipped_byte_and_what_follows_it(disk):
     assert "whole records follow" in problem
 
 
+@pytest.mark.parametrize("kept", [0, 1, 5])
+def test_verify_finds_zeros_at_the_end_of_a_file_that_others_follow(disk, kept):
+    """As of blocks that a file system gives back empty after a crash, or of a copy with holes."""
+    store = open_store(disk)
+    for number in range(60):
+        append(store, "B", body=b"%05d" % number * 20, properties=KEYS)
+    flush(store)
+    store.close()
+    for path in sorted(path for path in disk.names if "/commitlog/" in path)[:2]:
+        content, at = disk.names[path].base, 0
+        for _ in range(kept):
+            at += int.from_bytes(content[at : at + 4])
+        content[at:] = bytes(len(content) - at)
+    report = verify(ROOT, disk)
+    found = [row.problems for row in rows(report, "segment")]
+    told = [f"byte {at}: zeros where a record should be; whole records follow in a later file"]
+    assert found == [told, told, *[[]] * (len(found) - 2)]
+    assert not report.whole
+
+
 def test_verify_finds_a_missing_first_file_and_what_is_no_format_file(disk):
     disk.unlink(LOG)
     (problem,) = problems(verify(ROOT, disk))

@@ -20,6 +20,7 @@ from logherd.store.segment import Segment, segment_start
 __all__ = ["FileReport", "VerifyReport", "listed_queues", "open_segments", "scan_log", "verify_files"]
 
 _PROBLEMS_MAX = 20
+_ZEROS = "zeros where a record should be"
 
 
 @dataclass(slots=True)
@@ -68,15 +69,21 @@ def open_segments(files: Files, root: str) -> list[Segment]:
 
 def scan_log(segments: list[Segment], reports: list[FileReport], bare_end: int) -> Iterator[Scanned]:
     """All whole records of the log, also behind damage; what lies between goes into the reports of the segments."""
+    empty: list[tuple[FileReport, int]] = []
     for segment, report in zip(segments, reports, strict=True):
         at = 0
         while at < segment.size:
             for found in scan_records(segment.view, segment.start, at, bare_end, segment.readable):
                 if isinstance(found, Scanned):
+                    while empty:
+                        before, byte = empty.pop()
+                        before.blame(f"byte {byte}: {_ZEROS}; whole records follow in a later file")
                     report.add(found.position)
                     yield found
                 else:
                     at = _behind(segment, found, report, bare_end)
+                    if found.reason == "" and at == segment.size:
+                        empty.append((report, found.offset))
 
 
 def _behind(segment: Segment, end: ScanEnd, report: FileReport, bare_end: int) -> int:
@@ -91,7 +98,7 @@ def _behind(segment: Segment, end: ScanEnd, report: FileReport, bare_end: int) -
         if following is not None:
             break
     if following is not None:
-        what = end.reason or "zeros where a record should be"
+        what = end.reason or _ZEROS
         report.blame(f"bytes {end.offset} to {following.position - segment.start}: {what}; whole records follow")
         return following.position - segment.start
     if end.reason:
