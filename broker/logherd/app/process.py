@@ -1,6 +1,7 @@
 """One broker process."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 from logherd.app.broker import Broker
@@ -9,7 +10,7 @@ from logherd.app.foreground import Server, run_server
 from logherd.app.group.healing_process import Healing, can_heal, must_heal
 from logherd.app.guarded.lent import Lent
 from logherd.settings.options import BrokerOptions
-from logherd.store import StoreDamaged
+from logherd.store import StoreDamaged, StoreFull
 from logherd.store.damage_note import note_damage
 from logherd.store.files_os import OsFiles
 
@@ -36,5 +37,6 @@ async def _start(options: BrokerOptions, lent: Lent, failed: Callable[[], None])
     except StoreDamaged as error:
         if not can_heal(options):
             raise
-        note_damage(OsFiles(), options.data_dir, error)
+        with suppress(StoreFull):  # it is healed now; if that comes to nothing, the next process meets it, too
+            note_damage(OsFiles(), options.data_dir, error)
     return await Healing.start(options, on_failure=failed)

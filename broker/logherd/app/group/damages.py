@@ -39,6 +39,7 @@ class Damages:
         self._known: set[tuple[str, int]] = set()
         self._withheld: int | None = None
         self._any = asyncio.Event()
+        self._unnoted: list[StoreDamaged] = []
         self.stopped: StoreStopped | None = None
         """Set once damage could not be noted because the disk does nothing any more, which is no damage."""
 
@@ -59,13 +60,23 @@ class Damages:
             return
         self._known.add(key)
         _log.error("damage met", file=error.path, offset=error.offset, what=error.what)
-        try:
-            note_damage(self._files, self._root, error)
-        except (StoreError, OSError) as failure:
+        self._unnoted.append(error)
+        if (failure := self._note()) is not None:
             _log.error("the damage cannot be noted", reason=failure)
-            if isinstance(failure, OSError) and (is_unreadable(failure) or failure.errno == errno.EROFS):
-                self.stopped = StoreStopped(f"{error.path}: {error.what}, and nothing can be written: {failure}")
         self._any.set()
+
+    def _note(self) -> Exception | None:
+        """Write down what is not yet; why that cannot be done now. Blocks for flushes."""
+        while self._unnoted:
+            error = self._unnoted[0]
+            try:
+                note_damage(self._files, self._root, error)
+            except (StoreError, OSError) as failure:
+                if isinstance(failure, OSError) and (is_unreadable(failure) or failure.errno == errno.EROFS):
+                    self.stopped = StoreStopped(f"{error.path}: {error.what}, and nothing can be written: {failure}")
+                return failure
+            del self._unnoted[0]
+        return None
 
     def withheld(self, error: StoreDamaged, position: int) -> None:
         """Damage was met that keeps a follower from getting what lies behind this position."""
@@ -85,6 +96,8 @@ class Damages:
     def _needed(self) -> str:
         """Why it must go on as it is; empty if it need not."""
         mode = self._mode
+        if self.stopped is None and (failure := self._note()) is not None and self.stopped is None:
+            return f"the next process would not know of the damage, which cannot be noted: {failure}"
         if self.stopped is not None or mode.machine.leads is None or self._held_elsewhere():
             return ""
         if mode.name == "static":

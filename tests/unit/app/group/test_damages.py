@@ -22,7 +22,7 @@ from logherd.peers.pieces import Asked, decode_piece
 from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.messages import ClusterId
 from logherd.service.replica_view import InSyncView
-from logherd.store import StoreDamaged, StoreStopped, begin_later
+from logherd.store import StoreDamaged, StoreFull, StoreStopped, begin_later
 from logherd.store.damage_note import noted_damage
 from logherd.store.files_os import OsFiles
 from logherd.store.mending import survey
@@ -117,6 +117,29 @@ async def test_damage_that_cannot_be_noted_because_the_disk_does_nothing_is_none
     assert waiting.done() == stopped, "though nobody could lead in its place"
     assert isinstance(damages.stopped, StoreStopped) == stopped
     waiting.cancel()
+
+
+@pytest.mark.parametrize("why", [StoreFull("no space"), OSError(errno.EMFILE, os.strerror(errno.EMFILE))])
+async def test_nobody_leaves_to_heal_before_the_damage_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: Exception
+) -> None:
+    """The next process would know of nothing to heal, and meet the same damage."""
+
+    def full(*_: object) -> None:
+        raise why
+
+    damages = damages_of(tmp_path, Lead())
+    with monkeypatch.context() as patch:
+        patch.setattr(damages_module, "note_damage", full)
+        damages.found(damage(tmp_path))
+        damages.found(damage(tmp_path, 9))
+        waiting = asyncio.ensure_future(damages.time_to_heal())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+    await asyncio.wait_for(waiting, 10)
+    assert damages.stopped is None
+    assert [place.offset for place in noted_damage(FILES, str(tmp_path))] == [7, 9]
 
 
 async def test_a_leader_that_is_named_by_hand_stays(tmp_path: Path) -> None:

@@ -1,0 +1,156 @@
+"""A broker process with a damaged store: it heals, over the peers' port, and what it needs for that is little."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from logherd.app import process
+from logherd.app.broker import Broker
+from logherd.app.group import healing
+from logherd.app.group.healing_process import Healed, Healing, must_heal
+from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.guarded.lent import Lent
+from logherd.group.output import Promise
+from logherd.model.names import Epoch
+from logherd.peers.pieces import Asked, Given, encode_piece, serve_pieces
+from logherd.settings.options import BrokerOptions, Endpoint
+from logherd.store import MessageStore, StoreDamaged, StoreFull, StoreInUse, damage_note
+from logherd.store.damage_note import note_damage
+from logherd.store.mending import survey
+from logherd.store.pieces import Kept, read_piece
+from unit.app.group.test_from_alone import FILES, GROUP, REPLICA, options_of
+from unit.store.helpers import SimClock, append, bodies, flush
+
+HERE = Endpoint(host="127.0.0.1", port=0)
+
+
+def filled(root: Path) -> Path:
+    """The closed store of a replica."""
+    store = MessageStore.open(root / "data", REPLICA, FILES, clock=SimClock())
+    for number in range(50):
+        append(store, body=b"%05d" % number * 40)
+    flush(store)
+    store.close()
+    ReplicaFile.open(FILES, str(root / "data"), GROUP, 2, log_empty=True).keep(Promise(Epoch(3)))
+    return root
+
+
+def content(root: Path) -> list[bytes]:
+    store = MessageStore.open(root / "data", REPLICA, FILES, clock=SimClock())
+    try:
+        return bodies(store)
+    finally:
+        store.close()
+
+
+def spoil(root: Path, at: int = 1000) -> StoreDamaged:
+    path = root / "data" / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x11
+    path.write_bytes(data)
+    return StoreDamaged(str(path), at - 100, "spoilt", str(root / "data"))
+
+
+@asynccontextmanager
+async def giving(root: Path) -> AsyncIterator[int]:
+    """A peer that has all of it; its port."""
+    found = survey(FILES, str(root / "data"))
+
+    def give(asked: Asked) -> tuple[bytes, bytes] | None:
+        assert (asked.cluster, asked.broker) == (str(GROUP), "2")
+        kept = Kept(found.log_start, found.committed)
+        piece = read_piece(FILES, str(root / "data"), asked.ask, kept, bytes_max=1000)
+        return encode_piece(Given(state=piece.state, end=piece.end)), piece.data
+
+    server = await asyncio.start_server(lambda *ends: serve_pieces(*ends, give, seconds=5), "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+def options(root: Path, port: int) -> BrokerOptions:
+    found = options_of(root, peers={"1": f"127.0.0.1:{port}", "2": "b:1"}, peerListen=str(HERE))
+    return replace(found, admin_listen=HERE)
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    monkeypatch.setattr(healing, "_ROUND_SECONDS", 0)
+    for name in ("damaged", "whole"):
+        (tmp_path / name).mkdir()
+    return filled(tmp_path / "damaged"), filled(tmp_path / "whole")
+
+
+async def healed(begin: Callable[[Callable[[], None]], Awaitable[object]]) -> None:
+    ended = asyncio.Event()
+    made = await begin(ended.set)
+    assert isinstance(made, Healing)
+    try:
+        async with asyncio.timeout(30):
+            await ended.wait()
+        with pytest.raises(Healed, match="whole again"):
+            made.check()
+    finally:
+        await made.abandon()
+
+
+async def test_it_heals_from_a_peer_alone_with_its_store_and_ends(pair: tuple[Path, Path]) -> None:
+    damaged, whole = pair
+    note_damage(FILES, str(damaged / "data"), spoil(damaged))
+    async with giving(whole) as port:
+        settings = options(damaged, port)
+        assert must_heal(settings)
+
+        async def begin(ended: Callable[[], None]) -> Healing:
+            made = await Healing.start(settings, on_failure=ended)
+            with pytest.raises(StoreInUse):
+                await Healing.start(settings, on_failure=ended)
+            return made
+
+        await healed(begin)
+        assert not must_heal(settings)
+    assert content(damaged) == content(whole)
+
+
+async def test_damage_that_a_full_disk_lets_nobody_note_is_healed_all_the_same(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is mended is written where it belongs, which takes no space."""
+    damaged, whole = pair
+    error = spoil(damaged)
+
+    async def refuses(*_: object, **__: object) -> Broker:
+        raise error
+
+    def full(*_: object) -> None:
+        raise StoreFull("no space")
+
+    monkeypatch.setattr(Broker, "start", refuses)
+    monkeypatch.setattr(damage_note, "replace_file", full)
+    async with giving(whole) as port:
+        settings = options(damaged, port)
+        await healed(lambda ended: process._start(settings, Lent(), ended))
+    assert content(damaged) == content(whole)
+
+
+async def test_who_heals_gives_another_one_what_is_whole_here(pair: tuple[Path, Path]) -> None:
+    damaged, other = pair
+    whole = content(other)
+    note_damage(FILES, str(damaged / "data"), spoil(damaged))
+    note_damage(FILES, str(other / "data"), spoil(other, 5000))
+    waits = await Healing.start(options(other, 1), on_failure=lambda: None)
+    try:
+        assert waits._giving is not None
+        settings = options(damaged, waits._giving.sockets[0].getsockname()[1])
+        await healed(lambda ended: Healing.start(settings, on_failure=ended))
+        status = waits.status()[1]
+        assert isinstance(status, dict)
+        assert (status["role"], status["ready"], status["healing"]["damagedRanges"]) == ("healing", False, 1)
+    finally:
+        await waits.abandon()
+    assert content(damaged) == whole
