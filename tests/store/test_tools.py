@@ -479,6 +479,17 @@ def test_a_store_exported_in_place_is_rocketmqs_and_is_adopted_again(written):
     store.close()
 
 
+def test_a_replica_that_was_exported_in_place_is_none_any_more(written):
+    """What RocketMQ appends in the epoch of the log's end nothing could tell from what the group has there."""
+    ours = ("replica.json", "roles.json", "unflushed.json", "damage.json")
+    for name in ours:
+        (written / name).write_bytes(b"{}")
+    export_rocketmq(written, written.parent / "out", {}, clock=SimClock())
+    assert all((written / name).exists() for name in ours)
+    export_rocketmq(written, None, {}, clock=SimClock())
+    assert not any((written / name).exists() for name in ours)
+
+
 def test_export_touches_nothing_where_no_store_of_ours_is(written, tmp_path):
     """As in the folder above the right one, or a second time: config/ is RocketMQ's by then."""
     (tmp_path / "config").mkdir()

@@ -2,7 +2,8 @@
 
 RocketMQ wants every queue and index file at its full length, zeros behind what is used, and settings in
 `config/*.json`. Files of ours go away: what RocketMQ appends has no checksum of ours, so a store that comes back is
-adopted anew.
+adopted anew. A replica's comes back as none: RocketMQ appends in the epoch of the log's end, so nothing could tell that
+from what the group has at the same positions.
 
 Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/ConsumeQueue.java (fillPreBlank, recover)
 """
@@ -25,6 +26,7 @@ from logherd.store.verify import listed_queues
 __all__ = ["ExportReport", "export_files"]
 
 _JAVA_FIELDS_SIZE = 40
+_OURS = ("queues", "queues.new", "abort", "damage.json", "unflushed.json", "roles.json", "replica.json")
 _BLANK_UNIT = UNIT.pack(0, 0x7FFFFFFF, 0)
 _QUEUE_UNITS = 300_000
 _INDEX_SLOTS, _INDEX_ENTRIES = 5_000_000, 20_000_000
@@ -64,7 +66,7 @@ def export_files(
     with (target / "checkpoint").open("r+b") as checkpoint:
         checkpoint.seek(_JAVA_FIELDS_SIZE)
         checkpoint.write(bytes(CHECKPOINT_SIZE - _JAVA_FIELDS_SIZE))
-    for name in ("queues", "queues.new", "abort"):
+    for name in _OURS:
         (target / name).unlink(missing_ok=True)
     os.sync()
     # Last, because until then it is ours, and what was cut off can be done again.
