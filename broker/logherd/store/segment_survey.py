@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from logherd.store.checkpoint import Checkpoint
+from logherd.store.checkpoint import CHECKPOINT_SIZE, Checkpoint
 from logherd.store.errors import StoreDamaged
 from logherd.store.files import Files
 from logherd.store.recovery_rows import SEGMENT_ROWS, Fact, Length, Place, Row, SegmentAction, choose
@@ -86,6 +86,8 @@ def carry_out(files: Files, root: str, survey: SegmentSurvey, *, segment_bytes: 
     """Delete and complete files as decided; the segments that remain. Raises OSError."""
     directory = f"{root}/commitlog"
     segments = []
+    if any(decided.row.action is SegmentAction.DELETE for decided in survey.decided):
+        _keep_checkpoint(files, root)
     for decided in survey.decided:
         size = decided.size
         if decided.row.action is SegmentAction.DELETE:
@@ -101,3 +103,16 @@ def carry_out(files: Files, root: str, survey: SegmentSurvey, *, segment_bytes: 
             files.sync_dir(directory)
         segments.append(Segment(files, directory, decided.start, size))
     return segments
+
+
+def _keep_checkpoint(files: Files, root: str) -> None:
+    """Make durable what was read of it: a killed process may have left it in the cache only. If it were lost with the
+    power after files were deleted on its word, the one before would miss them. Raises OSError."""
+    if files.size(f"{root}/checkpoint") is None:
+        return
+    file = files.open(f"{root}/checkpoint")
+    try:
+        file.write(0, (file.read(0, CHECKPOINT_SIZE),))
+        file.flush()
+    finally:
+        file.close()

@@ -1,5 +1,6 @@
 """Damage inside a replica's log: what the survey finds, what another replica gives, and that it is whole again."""
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -7,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from logherd.store import MessageStore, RawRefused, StoreDamaged
+from logherd.store import MessageStore, RawRefused, StoreDamaged, begin_later
 from logherd.store.damage_note import forget_damage, note_damage, noted_damage
 from logherd.store.files import File
 from logherd.store.files_os import OsFiles
@@ -341,3 +342,25 @@ def test_a_scrub_finds_the_first_damage_of_each_segment_and_nothing_behind_the_e
     assert scrubbed(disk, 32768, end) == [], "what retention has deleted is not read"
     disk.unlink(SECOND)
     assert scrubbed(disk, start, 32768) == [], "nor is a file that goes meanwhile"
+
+
+@pytest.mark.parametrize("killed_after", range(1, 5))
+def test_files_below_a_new_beginning_go_only_once_that_is_durable(
+    pair: tuple[SimDisk, SimDisk], killed_after: int
+) -> None:
+    """A process is killed before it has flushed where the log begins, the next one finds it in the machine's cache and
+    deletes what lies below, and then the power goes."""
+    begun = pair[0].crash(Random(0), power=False)
+    begun.crash_after(killed_after)
+    with pytest.raises(SimulatedCrash):
+        begin_later(begun, ROOT, position=32768, epoch=7)
+    for calls in range(1, 30):
+        for seed in range(4):
+            disk = begun.crash(Random(0), power=False)
+            disk.crash_after(calls)
+            with suppress(SimulatedCrash):
+                open_replica(disk).close()
+            disk = disk.crash(Random(seed), power=True)
+            store = open_replica(disk)
+            assert (store.min_position, store.start_epoch) in ((0, 0), (32768, 7))
+            store.close()
