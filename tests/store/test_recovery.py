@@ -1,5 +1,7 @@
 """Each way in which a store can be found: what opening does, what it says, and that nothing promised is cut away."""
 
+import errno
+import os
 from dataclasses import replace
 from random import Random
 
@@ -7,6 +9,7 @@ import pytest
 
 from logherd.store import MessageStore, StoreDamaged, StoreFull, StoreInUse, StoreVersionError
 from logherd.store.checkpoint import SLOT_OFFSETS
+from logherd.store.files_os import OsFiles
 from sim.disk import SimulatedCrash
 from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, open_store, settle, small_options
 
@@ -236,16 +239,34 @@ def test_a_segment_cut_short_below_the_promise_is_refused(disk):
         open_store(disk)
 
 
-def test_a_segment_cut_short_behind_the_promise_is_kept_as_it_is(disk):
-    written = filled(disk, 20)
-    disk.names[LOG] = type(disk.names[LOG])(disk.names[LOG].content()[:6000])
-    store = open_store(disk)
+def allocate_little(descriptor, at, size, allocate=os.posix_fallocate):
+    """As on a disk that has room for small files only."""
+    if size > 4096:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    allocate(descriptor, at, size)
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_a_segment_cut_short_behind_the_promise_is_made_whole_or_kept_on_a_full_disk(tmp_path, monkeypatch, room):
+    store = open_store(OsFiles(), tmp_path)
+    for _ in range(20):
+        append(store)
+    flush(store)
+    store.close()
+    os.truncate(tmp_path / "commitlog" / f"{0:020d}", 6000)
+    with monkeypatch.context() as patch:
+        if not room:
+            patch.setattr(os, "posix_fallocate", allocate_little)
+            with pytest.raises(StoreFull, match="no room for the rest"):
+                MessageStore.open(tmp_path, replace(small_options(), replicated=True), OsFiles(), clock=SimClock())
+        store = open_store(OsFiles(), tmp_path)
     assert any("short, promise kept" in note for note in store.recovery.notes)
     for _ in range(30):
         append(store)
     flush(store)
-    assert len(bodies(store)) == len(written) + 30
-    assert "/data/commitlog/00000000000000006000" in disk.names
+    assert len(bodies(store)) == 50
+    assert (tmp_path / "commitlog" / f"{6000:020d}").exists() == (not room)
+    store.close()
 
 
 def test_overlapping_segments_are_refused(disk):

@@ -316,7 +316,9 @@ def _prepare_segments(
     directory = f"{root}/commitlog"
     files.make_directory(directory)
     files.sync_dir(root)
-    segments = carry_out(files, root, survey, segment_bytes=options.log.segment_bytes)
+    segments = carry_out(
+        files, root, survey, segment_bytes=options.log.segment_bytes, replicated=options.replicated
+    )  # fmt: skip
     if tail is not None:
         # Zeros may be in the cache only, of a cut that the process before did not finish: all that it can have reached.
         if tail.row.action is TailAction.CUT or tail.position < checkpoint.loose:

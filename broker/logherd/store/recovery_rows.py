@@ -115,7 +115,7 @@ class Place(Enum):
 
 class SegmentAction(Enum):
     KEEP = "keep"
-    KEEP_SHORT = "keep it as the segment it is"
+    LENGTHEN = "allocate the rest; on a full disk a broker alone keeps it as the segment it is"
     COMPLETE = "allocate the rest"
     DELETE = "delete"
     REFUSE = "refuse: damaged"
@@ -151,7 +151,7 @@ SEGMENT_ROWS: tuple[Row[SegmentAction], ...] = (
         "bytes were flushed behind the last file's end: a file is missing"),
     Row("short, promise kept", {"below_start": (False,), "first_missing": (False,), "length": (Length.SHORT,),
                                 "place": (Place.LAST,), "promised": (True,), "covers": (True,)},
-        SegmentAction.KEEP_SHORT, "somebody shortened the file behind its last flushed byte; nothing is lost"),
+        SegmentAction.LENGTHEN, "somebody shortened the file behind its last flushed byte; nothing is lost"),
     Row("short, promise broken", {"below_start": (False,), "first_missing": (False,),
                                   "length": (Length.EMPTY, Length.SHORT), "place": (Place.LAST,), "promised": (True,),
                                   "covers": (False,)}, SegmentAction.REFUSE,

@@ -1,9 +1,10 @@
 """The files of the commit log when a store is opened: which to keep, complete or delete, or why to refuse."""
 
+import errno
 from dataclasses import dataclass
 
 from logherd.store.checkpoint import CHECKPOINT_SIZE, Checkpoint
-from logherd.store.errors import StoreDamaged
+from logherd.store.errors import StoreDamaged, StoreFull
 from logherd.store.files import Files
 from logherd.store.recovery_rows import SEGMENT_ROWS, Fact, Length, Place, Row, SegmentAction, choose
 from logherd.store.segment import Segment, segment_start
@@ -82,8 +83,10 @@ def _place(start: int, size: int, following: int | None) -> Place:
     return Place.GAP if following > start + size else Place.INSIDE
 
 
-def carry_out(files: Files, root: str, survey: SegmentSurvey, *, segment_bytes: int) -> list[Segment]:
-    """Delete and complete files as decided; the segments that remain. Raises OSError."""
+def carry_out(
+    files: Files, root: str, survey: SegmentSurvey, *, segment_bytes: int, replicated: bool
+) -> list[Segment]:  # fmt: skip
+    """Delete and complete files as decided; the segments that remain. Raises StoreFull, OSError."""
     directory = f"{root}/commitlog"
     segments = []
     if any(decided.row.action is SegmentAction.DELETE for decided in survey.decided):
@@ -94,15 +97,30 @@ def carry_out(files: Files, root: str, survey: SegmentSurvey, *, segment_bytes: 
             files.unlink(decided.path)
             files.sync_dir(directory)
             continue
-        if decided.row.action is SegmentAction.COMPLETE:
-            size = max(size, segment_bytes)
-            file = files.open(decided.path)
-            file.allocate(size)
-            file.flush()
-            file.close()
+        if decided.row.action in (SegmentAction.COMPLETE, SegmentAction.LENGTHEN):
+            needed = replicated or decided.row.action is SegmentAction.COMPLETE
+            if _allocate(files, decided.path, max(size, segment_bytes), needed=needed):
+                size = max(size, segment_bytes)
             files.sync_dir(directory)
         segments.append(Segment(files, directory, decided.start, size))
     return segments
+
+
+def _allocate(files: Files, path: str, size: int, *, needed: bool) -> bool:
+    """Whether the file is so long now. Raises StoreFull if it is not and that is needed; OSError."""
+    file = files.open(path)
+    try:
+        file.allocate(size)
+        file.flush()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        if needed:
+            raise StoreFull(f"no room for the rest of {path}, {size} bytes in all: {error.strerror}") from error
+        return False
+    finally:
+        file.close()
+    return True
 
 
 def _keep_checkpoint(files: Files, root: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from logherd.app.group.repairing import repair_store
+from unit.app.group.stand import OPTIONS
 from unit.app.group.test_healing import filled, identity, open_store, spoil
 
 
@@ -50,3 +51,21 @@ def test_a_replica_whose_last_files_are_gone_is_another_store(tmp_path: Path, le
     before = identity(root).store_id
     assert repair_store(root, apply=True).applied
     assert identity(root).store_id != before
+
+
+@pytest.mark.parametrize("number", [1, -2])
+def test_a_replica_that_is_repaired_has_files_as_long_as_the_others(tmp_path: Path, number: int) -> None:
+    """Else it would roll elsewhere, and refuse whatever its leader ships from there on."""
+    root, whole = filled(tmp_path / "damaged"), open_store(filled(tmp_path / "whole"))
+    path = sorted((root / "commitlog").iterdir())[number]
+    path.write_bytes(path.read_bytes()[:3000])
+    assert repair_store(root, apply=True).applied
+    store = open_store(root)
+    while store.end_position < whole.end_position:
+        data, end = whole.read_raw(store.end_position, 1 << 20)
+        store.append_raw(bytes(data), store.end_position, end=end)
+    assert [each.stat().st_size for each in (root / "commitlog").iterdir()].count(OPTIONS.log.segment_bytes) == len(
+        list((root / "commitlog").iterdir())
+    )
+    store.close()
+    whole.close()
