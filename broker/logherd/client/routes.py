@@ -21,6 +21,10 @@ DEFAULT_TOPIC = "TBW102"
 ROUTE_SECONDS = 30.0
 JUST_STARTED_SECONDS = 5.0
 _ASK_AGAIN_SECONDS = 0.2
+NEXT_SECONDS = 1.0
+"""So long a name server is waited for while there is another one to ask: less than a send has."""
+KNOWN_SECONDS = 1.5
+"""So long a route is asked for while one is known that may still be right."""
 DEFAULT_QUEUES = 4
 
 
@@ -70,15 +74,23 @@ class NameService:
 
         Raises: Refused; Unreachable, with the last error as cause, when none can be.
         """
-        last: NetError | None = None
-        for address in tuple(self._addresses):
+        last: NetError | TimeoutError | None = None
+        addresses = tuple(self._addresses)
+        for address in addresses:
             try:
-                return await self._peers.ask(address, request)
-            except NetError as error:
+                async with asyncio.timeout(None if address == addresses[-1] else NEXT_SECONDS):
+                    return await self._peers.ask(address, request)
+            except (NetError, TimeoutError) as error:
                 last = error
-                if self._addresses[0] == address:  # else another question has found out already
-                    self._addresses.append(self._addresses.pop(0))
+                self._put_last(address)
+            except asyncio.CancelledError:  # as of a send whose time is over; the next one is not to wait here, too
+                self._put_last(address)
+                raise
         raise Unreachable(f"no name server answers: {', '.join(sorted(self._addresses))}") from last
+
+    def _put_last(self, address: str) -> None:
+        if self._addresses[0] == address:  # else another question has found out already
+            self._addresses.append(self._addresses.pop(0))
 
     async def route(self, topic: str) -> TopicRoute | None:
         """The route of a topic as the name service has it; None for an unknown topic.
@@ -133,18 +145,21 @@ class Routes:
     async def get(self, topic: str, *, may_create: bool = False, fresh: bool = False) -> Route:
         """The route of `topic`; with `may_create` an unknown topic gets the one on which a broker would create it.
 
-        A known route is kept while the name service cannot be asked. Raises: NoRoute, Unreachable, Refused.
+        A known route is kept while the name service cannot be asked, or cannot tell yet.
+
+        Raises: NoRoute, Unreachable, Refused.
         """
         now = asyncio.get_running_loop().time()
         known = self._known.get(topic)
         if known is not None and not fresh and now - known[0] < ROUTE_SECONDS:
             return known[1]
         try:
-            route = await self._ask(topic, may_create=may_create)
+            async with asyncio.timeout(None if known is None else KNOWN_SECONDS):
+                route = await self._ask(topic, may_create=may_create)
         except NoRoute:
             self._known.pop(topic, None)
             raise
-        except ClientError:
+        except (ClientError, TimeoutError):
             if known is None:
                 raise
             route = known[1]

@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from logherd.client import peers as peers_module
+from logherd.client import routes as routes_module
 from logherd.client.errors import Unreachable
 from logherd.client.peers import Peers
 from logherd.client.routes import NameService, Route, Routes
@@ -71,10 +72,12 @@ class Names(NameService):
 
     def __init__(self) -> None:
         super().__init__(Peers(), ["names:1"])
-        self.asked, self.away = 0, False
+        self.asked, self.away, self.hangs = 0, False, False
 
     async def route(self, topic: str) -> TopicRoute | None:
         self.asked += 1
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.away:
             raise Unreachable("no name server answers")
         return TopicRoute(brokers=[BrokerData(cluster="c", broker_name="b", addresses={0: f"{topic}:{self.asked}"})])
@@ -97,3 +100,48 @@ async def test_a_route_that_is_doubted_is_asked_again_and_kept_while_nobody_answ
     routes.forget("t")
     with pytest.raises(Unreachable):
         await routes.get("t")
+
+
+class OneHung(OneDead):
+    """The first name service takes questions and answers none, as one whose host was lost."""
+
+    async def ask(self, address: str, request: Frame, *, seconds: float = 3.0) -> Frame:
+        if address == "dead:1":
+            self.asked.append(address)
+            await asyncio.Event().wait()
+        return await super().ask(address, request, seconds=seconds)
+
+
+async def test_a_name_service_that_hangs_does_not_take_the_time_in_which_the_next_one_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(routes_module, "NEXT_SECONDS", 0.02)
+    peers = OneHung()
+    names = NameService(peers, ["dead:1", "live:2"])
+    async with asyncio.timeout(2):
+        await names.ask(Frame(105, 0))
+    assert peers.asked == ["dead:1", "live:2"]
+    await names.ask(Frame(105, 0))
+    assert peers.asked[2:] == ["live:2"]
+
+
+async def test_whoever_gives_up_on_a_name_service_that_hangs_asks_another_one_first_the_next_time() -> None:
+    peers = OneHung()
+    names = NameService(peers, ["dead:1", "live:2"])
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await names.ask(Frame(105, 0))
+    await names.ask(Frame(105, 0))
+    assert peers.asked == ["dead:1", "live:2"]
+
+
+async def test_a_known_route_is_kept_while_the_name_service_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes_module, "KNOWN_SECONDS", 0.02)
+    names = Names()
+    routes = Routes(names)
+    await routes.get("t")
+    names.hangs = True
+    async with asyncio.timeout(2):
+        assert address(await routes.get("t", fresh=True)) == "t:1"
+        routes.doubt("t")
+        assert address(await routes.get("t")) == "t:1"
