@@ -6,6 +6,7 @@ import time
 from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.errors import WireError
 from logherd.wire.frame import Frame
+from logherd.wire.limits import ANSWER_LIMITS
 
 __all__ = ["Connection", "ConnectionLost"]
 
@@ -31,7 +32,7 @@ class Connection:
         except (OSError, ValueError) as error:
             raise ConnectionLost(f"{address} cannot be reached: {_why(error)}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._reader = FrameReader()
+        self._reader = FrameReader(ANSWER_LIMITS)
         self._answers: dict[int, Frame] = {}
         self._opaque = 0
 

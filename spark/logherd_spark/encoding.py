@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logherd.wire.batch import BATCH_MESSAGES_MAX
 from logherd_spark.errors import OptionRefused, RowRefused
 from logherd_spark.keys import hashes_of
 
@@ -73,7 +74,7 @@ def encode_rows(rows: pa.Table, queues: int, *, sticky: int, bytes_max: int, mar
         queue = targets[first]
         begin = int(ends[first - 1]) if first else 0
         last = int(np.searchsorted(targets, queue, side="right"))
-        last = min(last, int(np.searchsorted(ends, begin + bytes_max, side="right")))
+        last = min(last, first + BATCH_MESSAGES_MAX, int(np.searchsorted(ends, begin + bytes_max, side="right")))
         yield Body(int(queue), last - first, bytes(data[begin : int(ends[last - 1])]))
         first = last
 

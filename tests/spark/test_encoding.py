@@ -14,7 +14,7 @@ from logherd.kit.javahash import java_hash
 from logherd.model.host import encode_host
 from logherd.model.properties import parse_properties
 from logherd.model.record import CHECKSUM_SIZE, SysFlag, encode_record
-from logherd.wire.batch import decode_batch
+from logherd.wire.batch import BATCH_MESSAGES_MAX, decode_batch
 from logherd.wire.compression import compress_body
 from logherd_spark.decoding import Records
 from logherd_spark.encoding import Body, RowShape, encode_rows
@@ -88,6 +88,14 @@ def test_long_bodies_are_cut_between_messages() -> None:
     assert [body.messages for body in bodies] == [7] * 7 + [1]
     assert all(len(body.data) <= 1000 for body in bodies)
     assert [content for body in bodies for _, content, _ in decode_batch(body.data)] == [row[1] for row in rows]
+
+
+def test_no_request_has_more_messages_than_a_broker_takes() -> None:
+    count = 2 * BATCH_MESSAGES_MAX + 1
+    rows = pa.table({"value": pa.array([b"x"] * count, pa.binary())})
+    bodies = encoded(rows, bytes_max=4_000_000)
+    assert [body.messages for body in bodies] == [BATCH_MESSAGES_MAX, BATCH_MESSAGES_MAX, 1]
+    assert [len(decode_batch(body.data)) for body in bodies] == [BATCH_MESSAGES_MAX, BATCH_MESSAGES_MAX, 1]
 
 
 def test_the_column_queue_goes_before_the_key() -> None:

@@ -11,6 +11,7 @@ from functools import partial
 
 import pytest
 
+from logherd.wire.batch import BATCH_MESSAGES_MAX
 from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
@@ -21,6 +22,7 @@ from logherd_spark.patience import Patience
 
 QUEUE = QueueRef("Events", "a", 0)
 BODIES = [b"%d" % number for number in range(8)]
+ID_LENGTH_MAX = 2 * (20 + 8)
 
 
 @dataclass
@@ -33,6 +35,8 @@ class Busy:
     stored: Counter[bytes] = field(default_factory=Counter)
     refused: Counter[bytes] = field(default_factory=Counter)
     hung_up: int = 0
+    ids: int = 0
+    """So many messages each body has: an answer names the id of each."""
     address: str = ""
 
     def serve(self, listener: socket.socket) -> None:
@@ -70,7 +74,7 @@ class Busy:
             self.refused[body] += 1
             return Frame(codes.pop(0), 0, remark="busy")
         self.stored[body] += 1
-        return Frame(0, 0)
+        return Frame(0, 0, ext={"msgId": ",".join(["A" * ID_LENGTH_MAX] * self.ids)})
 
 
 @contextmanager
@@ -132,3 +136,9 @@ def test_a_broker_that_stays_busy_for_one_ends_the_patience_though_it_takes_the_
         send_all(busy, in_order=False, total_seconds=0.5)
     assert busy.refused[b"2"] > 1
     assert set(busy.stored) == set(BODIES) - {b"2"}
+
+
+def test_the_ids_of_the_largest_batch_are_no_reason_to_send_it_again() -> None:
+    busy = Busy(ids=BATCH_MESSAGES_MAX)
+    send_all(busy, in_order=False, total_seconds=0.5)
+    assert busy.stored == dict.fromkeys(BODIES, 1)
