@@ -237,7 +237,7 @@ class Consumer:
             subscription=self._expression, expression_type="TAG", broker_name=queue.broker_name,
         )  # fmt: skip
         request = Frame(RequestCode.PULL_MESSAGE, 0, ext=encode_header(header))
-        answer = await connection.call(request, seconds=self._options.answer_seconds)
+        answer = await self._link.peers.call(address, connection, request, seconds=self._options.answer_seconds)
         if answer.code not in _ANSWERED:
             raise Refused(answer.code, answer.remark, address)
         next_offset = decode_header(PullMessageResponse, answer.ext).next_begin_offset

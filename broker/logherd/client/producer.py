@@ -151,7 +151,7 @@ class Producer:
                     address = route.address_of(queue)
                     connection = await self._link.peers.get(address)
                 self._link.seen(address)
-                return await self._attempt(connection, parcel, queue, deadline - loop.time())
+                return await self._attempt(address, connection, parcel, queue, deadline - loop.time())
             except TimeoutError:  # on the way to a broker
                 attempts -= 1
                 break
@@ -175,8 +175,10 @@ class Producer:
             raise Unreachable(f"no broker of topic {parcel.topic} was reached within {self._options.seconds:g} s")
         raise SendFailed(parcel.topic, attempts=attempts, unknown=unknown, last=last) from last
 
-    async def _attempt(self, connection: Connection, parcel: _Parcel, queue: MessageQueue, seconds: float) -> Sent:
-        answer = await connection.call(self._frame(parcel, queue), seconds=seconds)
+    async def _attempt(
+        self, address: str, connection: Connection, parcel: _Parcel, queue: MessageQueue, seconds: float
+    ) -> Sent:
+        answer = await self._link.peers.call(address, connection, self._frame(parcel, queue), seconds=seconds)
         if answer.code not in _STORED:
             raise Refused(answer.code, answer.remark, connection.peer)
         response = decode_header(SendMessageResponse, answer.ext)

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from logherd.client import link
+from logherd.client import link, peers
 from logherd.client.consumer import Consumer
 from logherd.client.errors import NoRoute, Refused, SendFailed, Unreachable
 from logherd.client.producer import Outgoing, Producer, ProducerOptions
@@ -13,6 +13,10 @@ from logherd.client.unique import UniqueKeys
 from logherd.kit.javahash import java_hash
 from logherd.model.properties import parse_properties
 from logherd.net.errors import ConnectionLost, RequestTimeout
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Frame
+from logherd.wire.headers import encode_header
+from logherd.wire.headers.pull import PullFlag, PullMessageHeader
 from unit.client.fake_broker import BROKER, running
 
 
@@ -168,6 +172,43 @@ async def test_after_a_send_that_a_hung_leader_took_all_the_time_of_the_next_one
             await producer.send("T", Outgoing(b"2"))
         await producer.send("T", Outgoing(b"3"))
         assert successor.bodies == [b"3"]
+
+
+async def test_a_connection_that_does_not_answer_in_time_is_used_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may lead to a host that is gone, while others answer at the same address."""
+    monkeypatch.setattr(peers, "RETIRED_SECONDS", 0.01)
+    options = ProducerOptions(seconds=0.2)
+    async with running() as broker, Producer([broker.address], options=options) as producer:
+        broker.topics["T"] = 1
+        first = await producer._link.peers.get(broker.address)
+        broker.faults = ["silent"]
+        with pytest.raises(SendFailed):
+            await producer.send("T", Outgoing(b"1"))
+        await producer.send("T", Outgoing(b"2"))
+        assert await producer._link.peers.get(broker.address) is not first
+        async with asyncio.timeout(5):
+            while not first.closed:
+                await asyncio.sleep(0)
+
+
+async def test_what_is_open_on_such_a_connection_may_still_be_answered() -> None:
+    options = ProducerOptions(seconds=0.2)
+    async with running() as broker:
+        broker.topics["T"] = 1
+        producer = Producer([broker.address], options=options)
+        first = await producer._link.peers.get(broker.address)
+        pull = PullMessageHeader(
+            consumer_group="g", topic="T", queue_id=0, queue_offset=0, messages_max=1, sys_flag=PullFlag.SUSPEND,
+            commit_offset=0, suspend_timeout_ms=5000, subscription_version=0,
+        )  # fmt: skip
+        waits = asyncio.create_task(first.call(Frame(RequestCode.PULL_MESSAGE, 0, ext=encode_header(pull)), seconds=5))
+        broker.faults = ["silent"]
+        with pytest.raises(SendFailed):
+            await producer.send("T", Outgoing(b"1"))
+        broker.wake()
+        assert (await waits).body
+        await producer.close()
+        assert first.closed
 
 
 async def test_a_batch_is_one_request() -> None:
