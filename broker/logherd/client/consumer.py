@@ -114,18 +114,22 @@ class Consumer:
     ) -> None:
         """Read these queues of `topic` (all when None) from the group's committed offset, or their first or next one.
 
-        A queue for which the group has committed nothing is read from its first message. Call once per topic.
-        Raises: NoRoute, Unreachable, Refused, NetError.
+        A queue for which the group has committed nothing is read from its first message. Call once per topic; when it
+        raises nothing is read, and it may be called again. Raises: NoRoute, Unreachable, Refused, NetError.
         """
         ensure(topic not in self._topics, "a topic is assigned once", topic)
         route = await self._link.routes.get(topic)
         self._topics[topic] = self._link.now_ms()
         chosen = tuple(queues) if queues is not None else route.readable
-        for address in {route.address_of(queue) for queue in chosen}:
-            await self._link.beat_once(address)  # the broker answers offsets and pulls of groups that it knows
-            self._link.seen(address)
-        for queue in chosen:
-            offset = await self._start_offset(queue, start)
+        try:
+            for address in {route.address_of(queue) for queue in chosen}:
+                await self._link.beat_once(address)  # the broker answers offsets and pulls of groups that it knows
+                self._link.seen(address)
+            offsets = [await self._start_offset(queue, start) for queue in chosen]
+        except BaseException:
+            del self._topics[topic]
+            raise
+        for queue, offset in zip(chosen, offsets, strict=True):
             name = f"pull {queue.topic} {queue.broker_name} {queue.queue_id}"
             self._link.guard.start(name, self._pull_forever(queue, offset))
 

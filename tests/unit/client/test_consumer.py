@@ -50,6 +50,26 @@ async def test_all_queues_are_read() -> None:
         assert sorted(await read(consumer, 15)) == sorted([b"%d" % n for n in range(5)] * 3)
 
 
+async def test_an_assignment_that_failed_half_way_may_be_made_again() -> None:
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        broker.topics["T"] = 2
+        stored(broker, 2, queue_id=0)
+        answer = broker._answers[RequestCode.GET_MIN_OFFSET]
+        asked: list[Frame] = []
+
+        def second_refused(session: NetSession, frame: Frame) -> Frame | None:
+            asked.append(frame)
+            refused = Frame(ResponseCode.SYSTEM_BUSY, frame.opaque, flag=Flag.RESPONSE)
+            return refused if len(asked) == 2 else answer(session, frame)
+
+        broker._answers[RequestCode.GET_MIN_OFFSET] = second_refused
+        with pytest.raises(Refused):
+            await consumer.assign("T")
+        await consumer.assign("T")
+        assert await read(consumer, 2) == [b"0", b"1"]
+        assert await consumer.poll(seconds=0.05) == []  # no queue is read twice
+
+
 async def test_only_assigned_queues_are_read() -> None:
     async with running() as broker, Consumer([broker.address], "g") as consumer:
         broker.topics["T"] = 2
