@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert, json
 
+from logherd.cli.controllers import ControllersError
 from logherd.cli.groups import role_of
 from logherd.service.admin.runtime import REPLICATION_KEY
 from logherd.service.controllers.documents import BrokerShape, GroupPage
@@ -121,15 +122,20 @@ def _why(group: GroupPage, view: ReplicationView | None) -> str:
 
 
 def of_brokers(documents: Sequence[Mapping[str, Any]]) -> list[GroupState]:
-    """Groups from the status pages of their brokers, as many as could be asked. Raises: ValidationError."""
+    """Groups from the status pages of their brokers, as many as could be asked. Raises: ControllersError."""
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for each in documents:
-        groups.setdefault((str(each["cluster"]), str(each["group"])), []).append(each)
-    return [_of_group(cluster, name, pages) for (cluster, name), pages in sorted(groups.items())]
+    try:
+        for each in documents:
+            groups.setdefault((str(each["cluster"]), str(each["group"])), []).append(each)
+        return [_of_group(cluster, name, pages) for (cluster, name), pages in sorted(groups.items())]
+    except (ValidationError, KeyError, TypeError, ValueError, AttributeError) as error:
+        said = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ControllersError(f"a broker of another version answers in another form: {said}") from error
 
 
 def _of_group(cluster: str, name: str, pages: Sequence[Mapping[str, Any]]) -> GroupState:
-    leader = next((page for page in pages if page["role"] == "leader"), None)
+    leading = [page for page in pages if page["role"] == "leader"]
+    leader = max(leading, key=lambda page: int(page["epoch"]), default=None)  # a former one may not know yet
     first = leader or next((page for page in pages if page.get("replication") is not None), pages[0])
     told = first.get("replication")
     view = None if told is None else convert(told, ReplicationView)

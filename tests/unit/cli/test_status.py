@@ -152,6 +152,23 @@ def test_a_broker_that_refuses_messages_says_why(terminal: Terminal) -> None:
     assert "Broker 2 takes" not in terminal.printed
 
 
+def test_of_two_that_say_they_lead_the_one_of_the_later_epoch_counts(terminal: Terminal) -> None:
+    former = page(2, "leader", view(6, closed="its lease has run out"), epoch=6)
+    with serving_broker(status=former) as first, serving_broker(status=page(1, "leader", view(7))) as second:
+        assert terminal.run("status", "--admin", first, "--admin", second) == 0
+    assert "C/orders serves: epoch 7, leader broker 1 at b1:10911" in terminal.printed
+
+
+@pytest.mark.parametrize("missing", ["cluster", "role", "endPosition", "replication.followers"])
+def test_a_broker_of_another_version_is_told(terminal: Terminal, missing: str) -> None:
+    document = page(1, "leader", view())
+    within = document["replication"] if "." in missing else document
+    del within[missing.rpartition(".")[2]]
+    with serving_broker(status=document) as address:
+        assert terminal.run("status", "--admin", address) == 1
+    assert terminal.said.startswith("logherd: a broker of another version answers in another form: ")
+
+
 def test_a_broker_that_is_alone_serves(terminal: Terminal) -> None:
     with serving_broker(status=page(1, "leader", None)) as address:
         assert terminal.run("status", "--admin", address) == 0
