@@ -22,6 +22,7 @@ EPOCH = "logherd.dev/epoch"
 HOLDER = "logherd.dev/kept-by"
 _AGAIN = 10.0
 """Seconds between two readings of a slice that stands as it should, or that is not there."""
+_DIGITS_MAX = 18
 
 
 class Heard(NamedTuple):
@@ -68,9 +69,14 @@ def slice_of(document: Mapping[str, Any]) -> Slice:
     epoch = notes.get(EPOCH, "")
     addresses = [each for endpoint in document.get("endpoints") or () for each in endpoint.get("addresses") or ()]
     return Slice(
-        version=str(metadata["resourceVersion"]), epoch=int(epoch) if epoch.isascii() and epoch.isdigit() else 0,
+        version=str(metadata["resourceVersion"]), epoch=int(epoch) if _is_number(epoch) else 0,
         address=str(addresses[0]) if addresses else "", holder=notes.get(HOLDER, ""),
     )  # fmt: skip
+
+
+def _is_number(text: str) -> bool:
+    """Digits, and not more than Python makes a number of."""
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
 
 
 class Keeper:
@@ -82,6 +88,9 @@ class Keeper:
         self._lease = lease
         self._confirmed: Heard | None = None
         self._leader_at = now
+        self._heard_at = float("-inf")
+        self._again_at: float | None = None
+        """Since when it hears its controller again after a gap, until the slice has told whether another kept it."""
         self._stands: Slice | None = None
         self._read_at: float | None = None
         self._refused_at = float("-inf")
@@ -107,6 +116,9 @@ class Keeper:
 
     def read(self, stands: Slice, now: float) -> None:
         """The slice as it was read or as a patch left it."""
+        if self._again_at is not None and stands.holder != self._name:
+            self._leader_at = max(self._leader_at, self._again_at)
+        self._again_at = None
         self._stands, self._read_at = stands, now
 
     def missed(self, now: float) -> None:
@@ -135,9 +147,13 @@ class Keeper:
     def heard(self, heard: Heard | None, asked: float) -> None:
         """What the controller said to a question that was asked at `asked`; None: it did not confirm anything."""
         if heard is not None and self._confirmed is None:
-            # It leads the controllers now. What was before it does not know, so a lease is given to whoever leads.
-            self._leader_at = asked
+            # It leads the controllers now. What was before it does not know, so a lease is given to whoever leads; but
+            # after a moment without an answer only if another kept the slice in it: else it would be given for ever.
+            if asked - self._heard_at >= self._lease:
+                self._leader_at = asked
+            self._again_at = asked
             self.forget()
+        self._heard_at = asked if heard is not None else self._heard_at
         self._confirmed = heard
         if heard is not None and heard.address:
             self._leader_at = asked

@@ -90,6 +90,23 @@ def test_a_new_leading_controller_gives_whoever_leads_a_lease_before_it_empties(
     assert made.change(52.0, MARGIN) == Change("4", 7, "")
 
 
+def test_a_controller_that_answers_only_now_and_then_gives_no_lease_anew() -> None:
+    stands = Slice("4", 7, "10.0.0.1", "c-0")
+    made = leading(keeper(), Heard(7, "10.0.0.1"), stands, 10.0)
+    for at in (10.4, 11.2):
+        made.heard(None, at)
+        leading(made, Heard(7, ""), stands, at + 0.4)
+    assert made.change(12.0, MARGIN) == Change("4", 7, "")
+
+
+def test_but_where_another_kept_it_meanwhile_a_lease_is_given() -> None:
+    made = leading(keeper(), Heard(7, "10.0.0.1"), Slice("4", 7, "10.0.0.1", "c-0"), 10.0)
+    made.heard(None, 10.4)
+    leading(made, Heard(8, ""), Slice("5", 8, "10.0.0.2", "c-1"), 10.8)
+    assert made.change(12.7, MARGIN) is None
+    assert made.change(12.8, MARGIN) == Change("5", 8, "")
+
+
 @pytest.mark.parametrize(
     ("heard", "stands", "confirmed"),
     [
@@ -200,7 +217,7 @@ def test_a_slice_is_read() -> None:
     assert slice_of({"metadata": {"resourceVersion": "1"}, "endpoints": []}) == EMPTY
 
 
-@pytest.mark.parametrize("epoch", ["", "seven", "-1", "\N{SUPERSCRIPT TWO}"])
+@pytest.mark.parametrize("epoch", ["", "seven", "-1", "\N{SUPERSCRIPT TWO}", "1" * 5000])
 def test_an_epoch_that_is_none_is_earlier_than_any(epoch: str) -> None:
     document = {"metadata": {"resourceVersion": "4", "annotations": {EPOCH: epoch}}, "endpoints": None}
     assert slice_of(document) == Slice(version="4", epoch=0, address="", holder="")
