@@ -61,6 +61,7 @@ def test_any_lease_leaves_time_for_an_election(tmp_path: Path, failover: dict[st
     [
         {}, {"storage": {"reservedPercent": 7}, "replication": {"lagTimeoutMs": 2500}},
         {"config": {"fileReservedTime": "096", "autoCreateTopicEnable": "false", "flushIntervalCommitLog": "50"}},
+        {"config": {"fileReservedTime": "+96", "flushIntervalCommitLog": "1_000"}},
         {"config": {"diskMaxUsedSpaceRatio": "80"}, "failover": {"heartbeatIntervalMs": 700}},
         {"replication": {"mode": "Raft"}}, {"replication": {"mode": "Static", "lagTimeoutMs": 900}},
     ],

@@ -112,9 +112,12 @@ def without_hot_settings(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: str) -> str:
-    """As the broker tells it: 72 for 072."""
+    """As the broker tells it: 72 for 072 and for +72. What it cannot read it refuses."""
     text = value.strip()
-    return str(int(text)) if text.isascii() and text.isdigit() else text
+    try:
+        return str(int(text))
+    except ValueError:
+        return text
 
 
 def _name_service(group: BrokerGroup, place: BrokerPlace) -> dict[str, Any]:

@@ -187,6 +187,11 @@ def test_hot_settings_are_those_that_a_running_broker_takes() -> None:
     }  # fmt: skip
 
 
+def test_a_number_of_too_many_digits_is_left_for_the_brokers_to_refuse() -> None:
+    digits = "9" * 5000
+    assert hot_settings(site_of({"config": {"fileReservedTime": digits}}).group)["fileReservedTime"] == digits
+
+
 def test_a_key_that_says_the_same_as_a_field_wins_over_it() -> None:
     hot = hot_settings(site_of({"config": {"diskMaxUsedSpaceRatio": "80"}}).group)
     assert hot["diskMaxUsedSpaceRatio"] == "80"
