@@ -454,6 +454,27 @@ async def test_settings_that_were_refused_are_told_again_once_the_spec_is_anothe
     assert drive.condition("ConfigApplied")["reason"] == "Applied"
 
 
+async def test_settings_that_are_right_come_into_force_beside_one_that_a_broker_refuses_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one that brokers of an older version do not know yet: it is told with all others, for ever."""
+    drive = await founded()
+    told = type(drive.kubelet).tell
+
+    async def tell(kubelet: Kubelet, host: str, path: str, body: Any, token: str) -> Reply | None:
+        if "autoCreateTopicEnable" in body.get("values", {}):
+            return Reply(400, {"error": "cannot be changed while this runs", "field": "autoCreateTopicEnable"})
+        return await told(kubelet, host, path, body, token)
+
+    monkeypatch.setattr(Kubelet, "tell", tell)
+    drive.set_spec({**SPEC, "config": {"fileReservedTime": "96", "autoCreateTopicEnable": "false"}})
+    await drive.steps(20)
+    assert {each["fileReservedTime"] for each in drive.kubelet.world.hot.values()} == {"96"}
+    applied = drive.condition("ConfigApplied")
+    assert applied["message"] == "brokers refused autoCreateTopicEnable=false"
+    assert reasons(drive).count("PushConfigRefused") == 3
+
+
 async def test_a_secret_that_somebody_deletes_is_drawn_anew_without_another_operator() -> None:
     """Whatever starts after that waits for it."""
     drive = await founded()

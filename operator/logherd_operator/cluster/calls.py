@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from logherd_operator.plan import actions as plan
 from logherd_operator.resources.site import Site
 
-__all__ = ["At", "Call", "calls_of"]
+__all__ = ["At", "Call", "calls_of", "refused_settings"]
 
 Target = Literal["cluster", "controllers"] | int
 _MERGE = "application/merge-patch+json"
@@ -42,6 +42,14 @@ def calls_of(action: plan.Action, at: At) -> tuple[Call, ...]:
     Places that were never made come with the group's other objects, so that needs no call of its own.
     """
     return _CALLS[type(action)](action, at)
+
+
+def refused_settings(values: Mapping[str, str], answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Which of the settings (`name=value`) that a broker was told it will not take: the one that its answer names, for
+    it takes all or nothing and so left right ones, too; all, where it names none."""
+    named = answer.get("field")
+    wrong = {named: values[named]} if isinstance(named, str) and named in values else values
+    return tuple(f"{name}={value}" for name, value in sorted(wrong.items()))
 
 
 def _workload(site: Site, name: str) -> str:

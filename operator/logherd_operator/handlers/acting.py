@@ -3,7 +3,7 @@
 from logherd_operator.clients.admin import Admins
 from logherd_operator.clients.api import Api, Reply
 from logherd_operator.clients.errors import Conflict, NotFound, NotNow, OwnFault, Refused
-from logherd_operator.cluster.calls import At, Call, calls_of
+from logherd_operator.cluster.calls import At, Call, calls_of, refused_settings
 from logherd_operator.handlers.looking import Sight
 from logherd_operator.handlers.memory import Memory
 from logherd_operator.plan import actions as plan
@@ -72,9 +72,8 @@ class Hands:
             return
         slot = sight.observed.broker(ordinal + 1)
         if slot is not None and slot.instance is not None and (reply.status in (*_NO_SUCH_PAGE, 400)):
-            values = dict(call.body.get("values", {}))
-            named = tuple(f"{name}={value}" for name, value in sorted(values.items()))
-            memory.refused[slot.instance.uid] = (*memory.refused.get(slot.instance.uid, ()), *named)
+            refused = refused_settings(call.body.get("values", {}), reply.document)
+            memory.refused[slot.instance.uid] = (*memory.refused.get(slot.instance.uid, ()), *refused)
         raise NotDone(f"broker {ordinal + 1} refuses it: {_said(reply)}")
 
 

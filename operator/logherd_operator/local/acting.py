@@ -6,7 +6,7 @@ A refused or lost order is no error: the next look decides anew.
 import shutil
 from dataclasses import replace
 
-from logherd_operator.cluster.calls import At, calls_of
+from logherd_operator.cluster.calls import At, calls_of, refused_settings
 from logherd_operator.local.addresses import Addresses
 from logherd_operator.local.admin import order
 from logherd_operator.local.files import Files
@@ -96,8 +96,8 @@ class Acting:
         if answer[0] in _DONE:
             return None
         if answer[0] in _NEVER and slot is not None and slot.instance is not None:
-            named = {f"{name}={value}" for name, value in action.values.items()}
-            self._refused.setdefault(slot.instance.uid, set()).update(named)
+            refused = refused_settings(action.values, answer[1])
+            self._refused.setdefault(slot.instance.uid, set()).update(refused)
         return str(answer[1].get("error") or f"status {answer[0]}")
 
     def with_refusals(self, observed: Observed) -> Observed:

@@ -1,8 +1,10 @@
 """Every action as the calls that carry it out, with what they expect to find."""
 
+from typing import Any
+
 import pytest
 
-from logherd_operator.cluster.calls import _CALLS, At, Call, calls_of
+from logherd_operator.cluster.calls import _CALLS, At, Call, calls_of, refused_settings
 from logherd_operator.plan import actions as act
 from unit.operator_resources.examples import site_of
 
@@ -88,3 +90,16 @@ def test_a_promotion_names_the_table_that_it_replaces_to_the_broker_that_is_to_l
     (call,) = calls(act.TakeLead(target=2, after=4, synchronous=(1, 3), copies=2, reason="r"))
     assert (call.target, call.path) == (1, "/replica/promote")
     assert call.body == {"after": 4, "synchronous": [1, 3], "copies": 2}
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [
+        ({"error": "b: cannot be changed", "field": "b"}, ("b=2",)),
+        ({"error": "something is wrong"}, ("a=1", "b=2")),
+        ({"error": "values", "field": "values"}, ("a=1", "b=2")),
+        ({"field": ["b"]}, ("a=1", "b=2")),
+    ],
+)
+def test_of_settings_only_the_one_that_is_named_is_refused(answer: dict[str, Any], refused: tuple[str, ...]) -> None:
+    assert refused_settings({"b": "2", "a": "1"}, answer) == refused
