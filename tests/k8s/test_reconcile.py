@@ -475,6 +475,23 @@ async def test_settings_that_are_right_come_into_force_beside_one_that_a_broker_
     assert reasons(drive).count("PushConfigRefused") == 3
 
 
+async def test_a_broker_that_can_take_no_settings_is_restarted_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one without the memory to check them: the restart is what gives it more."""
+    drive = await founded()
+    before = uids(drive)
+    told = type(drive.kubelet).tell
+
+    async def tell(kubelet: Kubelet, host: str, path: str, body: Any, token: str) -> Reply | None:
+        return Reply(503, {"error": "busy"}) if path == "/config" else await told(kubelet, host, path, body, token)
+
+    monkeypatch.setattr(Kubelet, "tell", tell)
+    drive.set_spec({**SPEC, "config": {"fileReservedTime": "96"}, "image": "logherd:good-2"})
+    await drive.settle()
+    assert not set(before) & set(uids(drive))
+    assert drive.kubelet.world.faults == []
+    assert "PushConfigRefused" in reasons(drive)
+
+
 async def test_a_secret_that_somebody_deletes_is_drawn_anew_without_another_operator() -> None:
     """Whatever starts after that waits for it."""
     drive = await founded()

@@ -22,6 +22,7 @@ from logherd_operator.handlers.objects import Objects, Refresh
 from logherd_operator.handlers.owning import keep_owners
 from logherd_operator.handlers.pins import image_of, read_founders, read_pins
 from logherd_operator.handlers.telling import happenings, invalid_status, not_done, of_action, same, status_patch
+from logherd_operator.plan.actions import PushConfig
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.plan.pace import Pace
 from logherd_operator.plan.planner import plan as make_plan
@@ -204,15 +205,19 @@ class Reconciler:
         memory.written = Written(over, written, self._means.ticks())
 
     async def _act(self, sight: Sight, made: Plan, memory: Memory) -> float:
-        generation = int(sight.group["metadata"].get("generation", 0))
+        generation, again = int(sight.group["metadata"].get("generation", 0)), made.again_seconds
         for action in made.actions:
             try:
                 await self._hands.carry_out(action, sight, memory)
             except NotDone as why:
                 await self._say(sight.group, [not_done(action, str(why), generation)])
-                return min(made.again_seconds, 2 * _STATUS_APART)
-            await self._say(sight.group, [of_action(action, generation)])
-        return made.again_seconds
+                again = min(again, 2 * _STATUS_APART)
+                # Nothing rests on a setting, and a broker that can take none may need the restart that comes next.
+                if action.disruptive or not isinstance(action, PushConfig):
+                    return again
+            else:
+                await self._say(sight.group, [of_action(action, generation)])
+        return again
 
     async def _say(self, group: Document, said: Any) -> None:
         """Events may have a storage of their own: that it is away is a reason to say no more now, and to go on."""
