@@ -29,6 +29,7 @@ from logherd_operator.plan.guards import evictable
 from logherd_operator.plan.outcome import Block, Code, Operation, Plan, Step, Wait
 from logherd_operator.plan.pace import Pace
 from logherd_operator.plan.repair import (
+    await_learners,
     hand_over,
     promote_learners,
     rebuild,
@@ -52,9 +53,9 @@ _CHAPTERS: tuple[Chapter, ...] = (
     # What is there at all, and what is known of it.
     create, say_what_is_lost, replace_voters, heal_controllers, hear, found,
     # What is broken, and what costs nothing.
-    heal_stuck, rebuild, set_rules, push_hot_settings, forget_removed, delete_unused,
+    heal_stuck, rebuild, promote_learners, set_rules, push_hot_settings, forget_removed, delete_unused,
     # What takes time, one after the other: members, volumes, sizes, restarts.
-    take_lead, settle, promote_learners, hand_over, grow, scale_up, scale_down, roll_controllers, roll_brokers,
+    take_lead, settle, await_learners, hand_over, grow, scale_up, scale_down, roll_controllers, roll_brokers,
     # What is in nobody's way but an administrator's.
     say_what_overlaps,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from logherd_operator.plan.outcome import Act, Block, Code, Operation, Operation
 from logherd_operator.plan.situation import Situation
 
 __all__ = [
-    "hand_over", "promote_learners", "rebuild", "say_what_is_lost", "say_what_overlaps", "take_lead",
+    "await_learners", "hand_over", "promote_learners", "rebuild", "say_what_is_lost", "say_what_overlaps", "take_lead",
 ]  # fmt: skip
 
 
@@ -103,23 +103,40 @@ def rebuild(situation: Situation) -> Iterator[Step]:
 
 def promote_learners(situation: Situation) -> Iterator[Step]:
     """A learner that the spec wants becomes a full member once it has caught up: after scaling up, a change of mind
-    while scaling down, or the loss of a volume. Until then nothing else is taken away.
+    while scaling down, or the loss of a volume. It waits for nobody who is away: without it too few may be in sync.
     """
     group = situation.group
-    if group is None or not situation.by_controllers:
+    if group is None or not group.led:
         return
-    for slot in situation.staying():
-        replica = group.replica(slot.broker_id)
-        if replica is None or not replica.learner:
-            continue
+    near = next((each for each, _ in _learners(situation, group) if _is_near(situation, each)), None)
+    if near is not None:
+        yield _promotion(near, group)
+
+
+def await_learners(situation: Situation) -> Iterator[Step]:
+    """Until each learner that the spec wants is a full member nothing is taken away."""
+    group = situation.group
+    if group is None:
+        return
+    for slot, replica in _learners(situation, group):
         if not group.led:
             yield _await(slot, "AwaitLeader", "a learner waits for a leader to copy from")
-        elif situation.lasting(f"near:{slot.broker_id}") < situation.pace.caught_up:
-            yield _await(slot, "CatchUp", f"learner {slot.broker_id} is {_behind(replica)}")
-        else:
-            yield _promotion(slot, group)
+        elif _is_near(situation, slot):
             yield _await(slot, "Promote", f"broker {slot.broker_id} becomes a full member")
-        return
+        else:
+            yield _await(slot, "CatchUp", f"learner {slot.broker_id} is {_behind(replica)}")
+
+
+def _learners(situation: Situation, group: Group) -> list[tuple[Slot, Replica]]:
+    """Those that the spec wants; in the other modes the brokers' leader gives votes, or nobody does."""
+    if not situation.by_controllers:
+        return []
+    found = ((slot, group.replica(slot.broker_id)) for slot in situation.staying())
+    return [(slot, replica) for slot, replica in found if replica is not None and replica.learner]
+
+
+def _is_near(situation: Situation, slot: Slot) -> bool:
+    return situation.lasting(f"near:{slot.broker_id}") >= situation.pace.caught_up
 
 
 def _promotion(slot: Slot, group: Group) -> Act:

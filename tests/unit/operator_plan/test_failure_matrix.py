@@ -127,6 +127,23 @@ def test_f8_a_broker_on_an_empty_volume_copies_before_anything_else_goes_on() ->
     assert [action.ordinal for action in plan.actions if isinstance(action, Restart)] == [2]
 
 
+@pytest.mark.parametrize("away", ["no node", "no pod", "learner, behind", "one that leaves"])
+def test_f8_a_learner_that_is_near_waits_for_nobody_who_is_away(away: str) -> None:
+    """Without it too few may be in sync, so that nothing is written meanwhile."""
+    replicas = (replica(1), replica(2), replica(3, learner=True))
+    observed = look(group=group(in_sync=(1,), replicas=replicas))
+    if away == "no node":
+        observed = with_broker(observed, broker(1, stands=instance(1, ready=False, unschedulable="no room")))
+    elif away == "no pod":
+        observed = with_broker(observed, Slot(ordinal=1))
+    elif away == "learner, behind":
+        behind = (replica(1), replica(2, learner=True, alive=False, lag=1 << 30), replica(3, learner=True))
+        observed = look(group=group(in_sync=(1,), replicas=behind))
+    else:
+        observed = with_broker(observed, broker(3, stands=instance(3, leaves_by=NOW - 1000, unreachable=True)))
+    assert Promote(broker_id=3, expected_epoch=7, reason="broker 3 has caught up") in decide(observed).actions
+
+
 def test_f8_a_learner_on_an_empty_volume_is_promoted_when_it_has_been_near_for_a_while() -> None:
     near = group(in_sync=(1, 2), replicas=(replica(1), replica(2), replica(3, store_id="new", learner=True)))
     assert decide(look(group=near, since={})).actions == ()
