@@ -53,9 +53,11 @@ _CHAPTERS: tuple[Chapter, ...] = (
     # What is there at all, and what is known of it.
     create, say_what_is_lost, replace_voters, heal_controllers, hear, found,
     # What is broken, and what costs nothing.
-    heal_stuck, rebuild, promote_learners, set_rules, push_hot_settings, forget_removed, delete_unused,
+    heal_stuck, rebuild, promote_learners, set_rules, push_hot_settings,
+    # What a person ordered waits for nobody who is away.
+    take_lead, hand_over,
     # What takes time, one after the other: members, volumes, sizes, restarts.
-    take_lead, settle, await_learners, hand_over, grow, scale_up, scale_down, roll_controllers, roll_brokers,
+    forget_removed, delete_unused, settle, await_learners, grow, scale_up, scale_down, roll_controllers, roll_brokers,
     # What is in nobody's way but an administrator's.
     say_what_overlaps,
 )  # fmt: skip

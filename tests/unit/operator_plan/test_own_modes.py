@@ -221,6 +221,12 @@ def test_of_a_leader_that_is_away_nobody_waits_after_a_promotion() -> None:
     assert (action.synchronous, action.copies) == ((), 1)
 
 
+def test_an_ordered_promotion_waits_for_no_broker_that_was_removed_and_does_not_go() -> None:
+    observed = of_table(group=static_group(leader=None, serving=False, in_sync=(), eligible=(1, 2)))
+    leaving = with_broker(observed, broker(3, stands=instance(3, leaves_by=NOW - 1000, unreachable=True)))
+    assert kinds(decide(ordered(leaving, 2), **STATIC)) == ["TakeLead"]
+
+
 def test_a_broker_that_nobody_who_leads_has_heard_of_is_not_said_to_register_where_nobody_registers() -> None:
     group_of_two = static_group(replicas=(replica(1), replica(2)))
     hung = with_broker(of_table(group=group_of_two), replace(broker(2), report=None))

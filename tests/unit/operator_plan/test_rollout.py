@@ -247,6 +247,19 @@ def test_an_ordered_switch_is_done_in_the_epoch_for_which_it_was_ordered() -> No
     assert (lagging.actions, lagging.codes) == ((), {Code.NOT_ALL_IN_SYNC})
 
 
+@pytest.mark.parametrize("away", ["no node", "a learner copies", "one that leaves"])
+def test_an_ordered_switch_waits_for_nobody_who_is_away(away: str) -> None:
+    observed = look(orders=Orders(switchover=(2, 7)), group=group(in_sync=(1, 2)))
+    if away == "no node":
+        observed = with_broker(observed, broker(2, stands=instance(2, ready=False, unschedulable="no room")))
+    elif away == "a learner copies":
+        learns = (replica(1), replica(2), replica(3, learner=True, lag=1 << 40))
+        observed = replace(observed, group=group(in_sync=(1, 2), replicas=learns))
+    else:
+        observed = with_broker(observed, broker(3, stands=instance(3, leaves_by=NOW - 1000, unreachable=True)))
+    assert [type(action) for action in decide(observed).actions] == [Switchover]
+
+
 def test_what_another_clock_saw_in_the_future_lasts_from_now_on() -> None:
     """As of an operator that ran on a node whose clock was an hour ahead."""
     ahead = dict.fromkeys(look().since, NOW + 3600)
