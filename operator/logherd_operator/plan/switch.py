@@ -71,7 +71,8 @@ def _failed(group: Group, leader: Slot, tried: list[int]) -> Block:
     return Block(
         code=Code.SWITCHOVER_FAILED,
         message=f"broker {leader.broker_id} leads in epoch {group.epoch}, and nobody took over: {who}",
-        unblocks="another replica has to be in sync and ready; see the controllers' words in the status",
+        unblocks="another replica in sync and ready; or, if what stood against it is over: logherd switchover (with "
+        "Kubernetes kubectl logherd switchover)",
     )
 
 

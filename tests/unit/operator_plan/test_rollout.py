@@ -219,6 +219,9 @@ def test_a_failed_hand_over_is_tried_with_another_target_and_then_given_up() -> 
     assert second.actions[0].target == 3
     given_up = decide(replace(observed, since={**since, "switch:7:2": NOW - 31, "switch:7:3": NOW - 31}))
     assert (given_up.actions, given_up.codes) == ((), {Code.SWITCHOVER_FAILED})
+    assert "logherd switchover" in given_up.blocked[0].unblocks
+    by_hand = decide(replace(observed, since=given_up.since, orders=Orders(switchover=(2, 7))))
+    assert [type(action) for action in by_hand.actions] == [Switchover]
 
 
 def test_a_hand_over_under_way_is_awaited() -> None:
