@@ -96,7 +96,7 @@ class NameService:
         """The route of a topic as the name service has it; None for an unknown topic.
 
         One that has just started says "try again" for up to a lease, because brokers may not have told it yet: that is
-        waited for. Raises: Refused, Unreachable.
+        waited for, and meanwhile the others are asked, too. Raises: Refused, Unreachable.
         """
         loop = asyncio.get_running_loop()
         header = encode_header(RouteHeader(topic=topic, strict_json=True))
@@ -109,6 +109,7 @@ class NameService:
                     return None
                 if error.code != ResponseCode.SYSTEM_ERROR or loop.time() >= deadline:
                     raise
+                self._put_last(error.peer)
                 await asyncio.sleep(_ASK_AGAIN_SECONDS)
             else:
                 return decode_body(TopicRoute, answer.body)

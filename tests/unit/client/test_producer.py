@@ -60,6 +60,15 @@ async def test_a_name_service_that_has_just_started_is_asked_again_and_costs_no_
         assert broker.just_started == 0
 
 
+async def test_where_one_name_service_has_just_started_another_one_is_asked() -> None:
+    options = ProducerOptions(seconds=1)
+    async with running() as young, running() as broker:
+        young.just_started = 1_000_000
+        broker.topics["T"] = 1
+        async with Producer([young.address, broker.address], options=options) as producer:
+            assert (await producer.send("T", Outgoing(b"x"))).code == 0
+
+
 async def test_without_auto_create_an_unknown_topic_has_no_route() -> None:
     async with running() as broker, Producer([broker.address]) as producer:
         del broker.topics["TBW102"]
