@@ -149,6 +149,7 @@ def test_f8_a_learner_on_an_empty_volume_is_promoted_when_it_has_been_near_for_a
     assert decide(look(group=near, since={})).actions == ()
     (promotion,) = decide(look(group=near)).actions
     assert promotion == Promote(broker_id=3, expected_epoch=7, reason="broker 3 has caught up")
+    assert decide(look(group=replace(near, leader=None, serving=False))).actions == ()
 
 
 def test_f8_a_volume_that_is_gone_is_rebuilt_only_on_order_and_if_the_others_have_everything() -> None:
@@ -161,6 +162,7 @@ def test_f8_a_volume_that_is_gone_is_rebuilt_only_on_order_and_if_the_others_hav
     (action,) = decide(ordered).actions
     assert isinstance(action, Rebuild)
     assert (action.ordinal, action.volume_uid) == (2, "v")
+    assert isinstance(decide(ordered, reconcile="NoDisruption").actions[0], Rebuild)  # it heals
     last = replace(ordered, group=group(in_sync=(1, 2), eligible=(3,)))
     assert (decide(last).actions, decide(last).codes) == ((), {Code.VOLUME_LOST, Code.LAST_COPY})
 
@@ -242,6 +244,8 @@ def test_f14_a_controller_on_an_empty_disk_gets_its_vote_back_when_it_has_caught
     assert action.voters == ("c0", "c1", "c2")
     behind = (*members[:3], replace(members[3], lag=GIB))
     assert decide(look(quorum=replace(quorum(), members=behind))).actions == ()
+    living = (*quorum().members, members[3])  # its former self is there: two of one name
+    assert decide(look(quorum=replace(quorum(), members=living))).actions == ()
 
 
 def test_f15_with_the_controllers_majority_lost_everything_disruptive_is_blocked() -> None:

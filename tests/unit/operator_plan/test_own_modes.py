@@ -208,6 +208,8 @@ def test_a_promotion_that_was_ordered_names_the_table_and_loses_nothing() -> Non
     (action,) = decide(ordered(of_table(), 2), **STATIC).actions
     assert isinstance(action, TakeLead)
     assert (action.target, action.after, action.synchronous, action.copies) == (2, 1, (1,), 2)
+    past = replace(of_table(), orders=Orders(switchover=(2, 6)))
+    assert kinds(decide(past, **STATIC)) == []
     plan = decide(ordered(of_table(), 3), **STATIC)
     assert (kinds(plan), plan.codes) == ([], {Code.NOT_ALL_IN_SYNC})
     assert "may lack what table 1 acknowledged" in plan.blocked[0].message

@@ -224,6 +224,25 @@ def test_a_failed_hand_over_is_tried_with_another_target_and_then_given_up() -> 
     assert [type(action) for action in by_hand.actions] == [Switchover]
 
 
+def test_only_who_serves_and_lives_is_asked_to_take_over() -> None:
+    """A leader that has to go, and whoever else is in sync."""
+    dead = group(replicas=(replica(1), replica(2, alive=False), replica(3)))
+    (switch,) = decide(replace(stale(0), group=dead)).actions
+    assert isinstance(switch, Switchover)
+    assert switch.target == 3
+    goes = look(4, group=group(4, leader=4, rules=Rules(replicas=3, min_in_sync=2)))
+    accepted = replace(goes, orders=Orders(accepted_risks=frozenset({"NotAllInSync"})))
+    (switch,) = decide(with_broker(accepted, broker(0, stands=instance(0, ready=False)))).actions
+    assert isinstance(switch, Switchover)
+    assert switch.target == 2
+
+
+def test_a_leader_that_is_not_ready_is_not_replaced_while_it_leads() -> None:
+    failing = instance(0, revision=OLD, ready=False, failing="CrashLoopBackOff")
+    plan = decide(with_broker(stale(0), broker(0, stands=failing)))
+    assert not any(isinstance(action, Restart) for action in plan.actions)
+
+
 def test_a_hand_over_under_way_is_awaited() -> None:
     plan = decide(replace(stale(0), group=group(transfer=3)))
     assert (plan.actions, plan.operation.state) == ((), "Switch")  # type: ignore[union-attr]

@@ -127,6 +127,37 @@ def test_scaling_down_goes_over_demotion_removal_and_forgetting() -> None:
     assert deletion.uid == "volume-3"
 
 
+def removed(**fields: Any) -> Observed:
+    """Broker 4 was taken away and has gone; its volume is there."""
+    rules = Rules(replicas=3, min_in_sync=2)
+    dead = group(3, **{"replicas": (*group().replicas, replica(4, learner=True, alive=False)), "rules": rules} | fields)
+    return with_broker(look(3, group=dead), Slot(ordinal=3, volume=Volume(uid="volume-3", requested=20 * GIB)))
+
+
+def test_whoever_may_hold_what_nobody_else_has_or_is_wanted_again_is_not_forgotten() -> None:
+    assert kinds(decide(removed())) == ["Forget"]
+    assert kinds(decide(removed(eligible=(4,)))) == []
+    assert "Forget" not in kinds(decide(removed(), replicas=4))
+
+
+def test_no_volume_is_deleted_of_a_broker_that_is_known_or_wanted_again() -> None:
+    delete = {"storage": {"retention": {"whenScaled": "Delete"}}}
+    known = group(3, replicas=(*group().replicas, replica(4, learner=True)), rules=Rules(replicas=3, min_in_sync=2))
+    assert kinds(decide(replace(removed(), group=known), **delete)) == []
+    forgotten = replace(removed(), group=group(3))
+    assert kinds(decide(forgotten, **delete)) == ["DeleteVolume"]
+    assert "DeleteVolume" not in kinds(decide(forgotten, **delete, replicas=4))
+
+
+@pytest.mark.parametrize(("wanted", "ruled"), [(3, 2), (2, 3)])
+def test_a_broker_goes_only_if_enough_remain_by_the_spec_and_by_the_rules_in_force(wanted: int, ruled: int) -> None:
+    """A higher minimum is told when as many are in sync; a lower one may be on its way."""
+    few = group(4, in_sync=(1, 2, 4), rules=Rules(replicas=4, min_in_sync=ruled))
+    plan = decide(look(4, group=few), replication={"minInSyncReplicas": wanted})
+    assert Code.BELOW_MIN_IN_SYNC in plan.codes
+    assert not any(action.disruptive for action in plan.actions)
+
+
 def test_a_leader_hands_over_to_one_that_stays_before_it_is_removed() -> None:
     (switch,) = decide(four(group=group(4, leader=4, rules=Rules(replicas=3, min_in_sync=2)))).actions
     assert isinstance(switch, Switchover)
