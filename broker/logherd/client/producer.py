@@ -25,6 +25,7 @@ from logherd.wire.bodies import MessageQueue
 from logherd.wire.bodies.clients import Heartbeat, ProducerData
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.compression import PLAIN_BYTES_MAX
+from logherd.wire.errors import FrameError, HeaderError
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header, encode_header
 from logherd.wire.headers.send import SendMessageHeaderV2, SendMessageResponse
@@ -165,8 +166,10 @@ class Producer:
                 last = error
                 certain = isinstance(error, ConnectFailed) or (isinstance(error, ConnectionLost) and not error.written)
                 unknown = unknown or not certain
+            except HeaderError as error:  # an answer that says that it is stored, and not where
+                raise SendFailed(parcel.topic, attempts=attempts, unknown=True, last=error) from error
             except ClientError as error:
-                if last is None:
+                if last is None or isinstance(error, Unsendable):
                     raise
                 last = error
             await asyncio.sleep(RETRY_PAUSE_SECONDS * attempts)
@@ -178,7 +181,10 @@ class Producer:
     async def _attempt(
         self, address: str, connection: Connection, parcel: _Parcel, queue: MessageQueue, seconds: float
     ) -> Sent:
-        answer = await self._link.peers.call(address, connection, self._frame(parcel, queue), seconds=seconds)
+        try:
+            answer = await self._link.peers.call(address, connection, self._frame(parcel, queue), seconds=seconds)
+        except FrameError as error:
+            raise Unsendable(f"not sent: {error}") from error
         if answer.code not in _STORED:
             raise Refused(answer.code, answer.remark, connection.peer)
         response = decode_header(SendMessageResponse, answer.ext)

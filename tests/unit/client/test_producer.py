@@ -7,12 +7,13 @@ import pytest
 
 from logherd.client import link, peers
 from logherd.client.consumer import Consumer
-from logherd.client.errors import NoRoute, Refused, SendFailed, Unreachable
+from logherd.client.errors import NoRoute, Refused, SendFailed, Unreachable, Unsendable
 from logherd.client.producer import Outgoing, Producer, ProducerOptions
 from logherd.client.unique import UniqueKeys
 from logherd.kit.javahash import java_hash
 from logherd.model.properties import parse_properties
 from logherd.net.errors import ConnectionLost, RequestTimeout
+from logherd.net.session import NetSession
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import encode_header
@@ -218,6 +219,31 @@ async def test_what_is_open_on_such_a_connection_may_still_be_answered() -> None
         assert (await waits).body
         await producer.close()
         assert first.closed
+
+
+async def test_a_message_that_fits_no_frame_is_told_as_one_that_cannot_be_sent() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 1
+        with pytest.raises(Unsendable, match="the limit is 16777216"):
+            await producer.send("T", Outgoing(bytes(17 << 20)))
+        assert (await producer.send("T", Outgoing(b"x"))).queue_offset == 0
+
+
+async def test_an_answer_that_does_not_say_where_the_message_is_leaves_it_unknown() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 1
+        answer = broker._answers[RequestCode.SEND_MESSAGE_V2]
+
+        def without_offset(session: NetSession, frame: Frame) -> Frame | None:
+            stored = answer(session, frame)
+            assert stored is not None
+            del stored.ext["queueOffset"]
+            return stored
+
+        broker._answers[RequestCode.SEND_MESSAGE_V2] = without_offset
+        with pytest.raises(SendFailed, match="queueOffset is missing") as caught:
+            await producer.send("T", Outgoing(b"x"))
+        assert (caught.value.unknown, len(broker.sends)) == (True, 1)
 
 
 async def test_a_batch_is_one_request() -> None:
