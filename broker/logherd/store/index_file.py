@@ -102,7 +102,7 @@ class IndexFile:
 
     def ensure_slots(self, waiting: list[tuple[int, int, int]], known: set[int]) -> None:
         """Read what of the mapping is touched for these entries, that none of it ends the process; `known` are the
-        pieces that were read for those before them. Raises: OSError for what the disk does not give."""
+        pieces that were read before. Raises: OSError for what the disk does not give."""
         if len(known) * _PIECE_BYTES >= self._entries_at:
             return
         count = len(self._words)

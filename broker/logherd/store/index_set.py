@@ -42,7 +42,7 @@ class IndexSet:
     Entries of one `add` are all visible at its end; until then their owner keeps them in memory.
     """
 
-    __slots__ = ("_directory", "_entries", "_files", "_looked_in", "_root", "_slots", "_writer", "files")
+    __slots__ = ("_directory", "_entries", "_files", "_looked_in", "_root", "_slots", "_touched", "_writer", "files")
 
     def __init__(self, files: Files, root: str, writer: LogWriter, *, slots: int, entries: int) -> None:
         self._files = files
@@ -54,6 +54,9 @@ class IndexSet:
         self.files: list[IndexFile] = []
         self._looked_in: dict[int, IndexFile] = {}
         """By name, the owner's own."""
+        self._touched: set[int] = set()
+        """What of the newest file's slots was read (`IndexFile.ensure_slots`); once is enough, unless the system has
+        taken the memory for something else since."""
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Open what the checkpoint names; later files, which hold only what is derived again, are deleted.
@@ -119,11 +122,11 @@ class IndexSet:
         """Add entries to a file that has room for them: how many bytes of them, fewer where it met what the disk has
         lost. To such a file nothing is added any more: the rest comes into the next one, and since it is not full all
         are derived again at the next start."""
-        first, overlay, parts, known, at = file.count, dict[int, int](), list[bytes](), set[int](), 0
+        first, overlay, parts, at = file.count, dict[int, int](), list[bytes](), 0
         try:
             for at in range(0, len(data), _CHUNK_BYTES):
                 waiting = list(PENDING.iter_unpack(data[at : at + _CHUNK_BYTES]))
-                file.ensure_slots(waiting, known)
+                file.ensure_slots(waiting, self._touched)
                 parts.append(file.encode(waiting, overlay))
                 yield None
             at = len(data)
@@ -149,6 +152,7 @@ class IndexSet:
         name = max(int(index_name(timestamp)), self.files[-1].name + 1 if self.files else 0)
         create = partial(IndexFile.open, self._files, self._directory, name, slots=self._slots, writable=True)
         self.files.append((yield from patiently(self._writer, create)))
+        self._touched = set()
         for full in self.files[-2:-1]:
             full.close()
         yield from with_descriptor(partial(self._files.sync_dir, self._directory))
@@ -202,7 +206,7 @@ class IndexSet:
         for file in (*self.files, *self._looked_in.values()):
             file.close()
         self.files = []
-        self._looked_in = {}
+        self._looked_in, self._touched = {}, set()
 
 
 def _name_entries(file: IndexFile, overlay: dict[int, int]) -> Task:
