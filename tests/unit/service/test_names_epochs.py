@@ -1,6 +1,6 @@
 """Routes of a group of replicas: a leader of a later epoch takes them at once, an earlier one never gets them back."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -8,7 +8,7 @@ from logherd.model.topic import TopicConfig
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
 from logherd.service.names import epochs
-from logherd.service.names.epochs import Epochs, Expected, Superseded
+from logherd.service.names.epochs import MEMORY_MS, Epochs, Expected, Superseded
 from logherd.service.names.handlers import BrokerNames
 from logherd.service.names.keyvalues import KeyValues
 from logherd.service.names.registration import LocalRegistration, OutgoingRequest, Registrar
@@ -238,12 +238,63 @@ def test_h13_groups_that_become_known_after_the_start_are_waited_for() -> None:
     assert table(Decided({("C", "x"): 1})).settled(3_000)
 
 
+OF_TABLE = 3 << 43
+"""The epochs of a static group's third table begin here."""
+
+
+@pytest.mark.parametrize(("epoch", "decided"), [(7, 0), (1 << 62, 3)])
+def test_an_epoch_that_nobody_stands_for_any_more_is_forgotten(epoch: int, decided: int) -> None:
+    """A group in raft mode was taken down and begins anew; or the leader was none, as the controllers know."""
+    routes = table(Decided({("C", "g"): decided}))
+    routes.register(said(SECOND, epoch, session=8), 0)
+    routes.register(said(SECOND, epoch, session=8), 30_000)
+    routes.session_closed(8, 40_000)
+    assert routes.expire(40_000 + SUCCESSION_MS) == [SECOND]
+    with pytest.raises(Superseded):
+        routes.register(said(FIRST, decided or 1), 30_000 + MEMORY_MS)
+    routes.register(said(FIRST, decided or 1), 30_001 + MEMORY_MS)
+    assert leader(routes) == FIRST.address
+
+
+def test_an_epoch_is_known_while_its_leader_is_in_routes() -> None:
+    routes = table()
+    patient = replace(said(SECOND, 4, session=8), expiry_ms=10 * MEMORY_MS)
+    routes.register(patient, 0)
+    with pytest.raises(Superseded, match="epoch 4 is known"):
+        routes.register(said(FIRST, 3), 2 * MEMORY_MS)
+
+
+def test_an_epoch_of_a_table_of_roles_is_not_forgotten() -> None:
+    """Nothing but its group stops a static leader that was replaced, and a group that is down stops nobody."""
+    routes = table()
+    routes.register(said(SECOND, OF_TABLE + 1, session=8), 0)
+    routes.session_closed(8, 0)
+    assert routes.expire(SUCCESSION_MS) == [SECOND]
+    with pytest.raises(Superseded):
+        routes.register(said(FIRST, OF_TABLE), 100 * MEMORY_MS)
+
+
+def test_what_the_controllers_decided_is_not_forgotten() -> None:
+    routes = table(Decided({("C", "g"): 4}))
+    with pytest.raises(Superseded):
+        routes.register(said(FIRST, 3), 100 * MEMORY_MS)
+
+
+def test_an_epoch_is_of_a_name_in_its_cluster() -> None:
+    routes = table()
+    routes.register(said(SECOND, 4, session=8), 0)
+    routes.session_closed(8, 0)
+    assert routes.expire(SUCCESSION_MS) == [SECOND]
+    routes.register(said(FIRST._replace(cluster="D"), 1), SUCCESSION_MS)
+    assert leader(routes) == FIRST.address
+
+
 def test_names_beyond_the_most_forget_the_one_heard_of_longest_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epochs, "NAMES_MAX", 2)
     known = Epochs(Expected())
     for name, epoch in (("a", 5), ("b", 2), ("a", 3), ("c", 1)):
-        known.tell(name, epoch)
-    assert [known.of("C", name) for name in "abc"] == [5, 0, 1]
+        known.tell("C", name, epoch, 0)
+    assert [known.of("C", name, 0) for name in "abc"] == [5, 0, 1]
 
 
 # -- over the wire

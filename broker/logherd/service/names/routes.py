@@ -129,7 +129,7 @@ class RouteTable:
         """
         broker = registration.broker
         self._refuse_foreign(registration)
-        self._refuse_superseded(registration)
+        self._refuse_superseded(registration, now_ms)
         self._refuse_early_follower(broker)
         known = self._live.get((broker.cluster, broker.address))
         if known is not None and known.broker.name != broker.name:
@@ -154,7 +154,7 @@ class RouteTable:
             registration.ha_address, registration.epoch,
         )  # fmt: skip
         if registration.epoch is not None:
-            self._epochs.tell(broker.name, registration.epoch)
+            self._epochs.tell(broker.cluster, broker.name, registration.epoch, now_ms)
         return self._leader_for(broker, entry)
 
     def unregister(self, broker: BrokerIdentity) -> bool:
@@ -194,8 +194,8 @@ class RouteTable:
     def expire(self, now_ms: int) -> list[BrokerIdentity]:
         """Forget the brokers that were silent too long, and name them. Call it every few seconds."""
         for live in self._live.values():
-            over = live.epoch is not None and live.epoch < self._epochs.of(live.broker.cluster, live.broker.name)
-            if over and live.until_ms is None:
+            known = self._epochs.of(live.broker.cluster, live.broker.name, now_ms)
+            if live.epoch is not None and live.epoch < known and live.until_ms is None:
                 live.until_ms = now_ms + SUCCESSION_MS
         return self._forget(
             live for live in self._live.values()
@@ -315,7 +315,7 @@ class RouteTable:
                 f"{broker.address} has {registration.version.state_version}"
             )
 
-    def _refuse_superseded(self, registration: Registration) -> None:
+    def _refuse_superseded(self, registration: Registration, now_ms: int) -> None:
         """Epochs are of leaders; a broker that registers again where nobody else is led by one needs none."""
         broker = registration.broker
         if broker.broker_id != LEADER_ID:
@@ -324,7 +324,7 @@ class RouteTable:
         leader = None if entry is None else entry.addresses.get(LEADER_ID)
         live = None if leader is None else self._live.get((broker.cluster, leader))
         self._epochs.refuse_superseded(
-            broker.cluster, broker.name, registration.epoch, leader=leader,
+            broker.cluster, broker.name, registration.epoch, now_ms, leader=leader,
             leader_epoch=None if live is None or live.until_ms is not None else live.epoch,
         )  # fmt: skip
 
