@@ -187,6 +187,26 @@ def test_a_leader_that_comes_back_as_a_follower_stays_in_routes_until_there_is_a
         assert leader(routes) == (SECOND.address if successor else None)
 
 
+def test_a_leader_with_two_connections_is_there_until_both_are_gone() -> None:
+    """A guardian of another name service has brought it here, too, and lets it go again."""
+    routes = table()
+    routes.register(said(FIRST, 3, session=7), 0)
+    routes.register(said(FIRST, 3, session=8), 1_000)
+    routes.session_closed(8, 2_000)
+    assert routes.expire(2_000 + SUCCESSION_MS) == []
+    assert leader(routes) == FIRST.address
+    routes.session_closed(7, 20_000)
+    assert routes.expire(20_000 + SUCCESSION_MS) == [FIRST]
+
+
+def test_connections_of_an_earlier_epoch_do_not_keep_a_leader() -> None:
+    routes = table()
+    routes.register(said(FIRST, 3, session=7), 0)
+    routes.register(said(FIRST, 4, session=8), 1_000)
+    routes.session_closed(8, 2_000)
+    assert routes.expire(2_000 + SUCCESSION_MS) == [FIRST]
+
+
 def test_a_leader_that_comes_back_in_time_is_not_expired() -> None:
     routes = table()
     routes.register(said(FIRST, 3), 0)
@@ -364,6 +384,18 @@ def test_stock_name_services_see_the_epoch_as_the_state_version() -> None:
     assert request is not None
     assert encode_header(request.header)["brokerId"] == "0"
     assert decode_body(RegisterBroker, request.body).topics.version.state_version == 5
+
+
+def test_only_a_leader_has_an_epoch() -> None:
+    names = Names()
+    first = replica(names.clock, 1)
+    first.lead(3)
+    request = first.register()
+    assert request is not None
+    fields = encode_header(request.header) | {"brokerId": "2", "brokerAddr": "10.6.6.6:1", "logherdEpoch": "9"}
+    assert names.desk.ask(request.code, fields, request.body, session=FakeSession(8)).code == 0
+    assert names.send(request).code == 0
+    assert names.routes.brokers()["g"].addresses == {0: "10.0.0.1:10911", 2: "10.6.6.6:1"}
 
 
 def test_a_broker_that_is_alone_names_no_epoch() -> None:

@@ -101,6 +101,38 @@ def test_a_late_close_of_an_old_connection_does_not_remove_a_broker_that_came_ba
     assert routes.route("T") is not None
 
 
+def test_a_registration_that_arrives_late_over_an_old_connection_ends_nothing_with_it() -> None:
+    """The network kept it back: its sender gave the connection up, and has registered over another."""
+    routes = table()
+    routes.register(registration(session=8), 0)
+    routes.register(registration(session=7), 1)
+    assert routes.session_closed(7, 1) == []
+    assert routes.route("T") is not None
+    assert routes.session_closed(8, 2) == [LEADER]
+
+
+def test_a_connection_that_is_left_counts_from_when_the_broker_spoke_over_it() -> None:
+    routes = table()
+    routes.register(registration(session=7, expiry_ms=5_000), 0)
+    routes.register(registration(session=8, expiry_ms=5_000), 4_000)
+    assert routes.session_closed(8, 4_500) == []
+    assert routes.expire(5_000) == []
+    assert routes.expire(5_001) == [LEADER]
+
+
+def test_an_unregistration_that_arrives_late_takes_out_only_its_own_connection() -> None:
+    """The process that sent it has ended, and the next one has registered."""
+    routes = table()
+    routes.register(registration(session=7), 0)
+    routes.register(registration(session=9), 1)
+    assert not routes.unregister(LEADER, session_id=7)
+    assert routes.route("T") is not None
+    assert routes.session_closed(9, 2) == [LEADER]
+    routes.register(registration(session=9), 3)
+    assert routes.unregister(LEADER, session_id=10)
+    assert routes.route("T") is None
+
+
 def test_topics_stay_while_a_follower_is_left_and_its_route_has_no_leader() -> None:
     routes = table()
     routes.register(registration(), 0)

@@ -163,7 +163,7 @@ class BrokerNames:
         }
 
     def register(self, request: Request, session: Session) -> Answer:
-        """103. A broker is gone as soon as this connection closes, a leader among replicas when it has a successor."""
+        """103. A broker is gone as soon as its connection closes, a leader among replicas when it has a successor."""
         registration = decode_registration(request, header_of(request, RegisterBrokerHeader), session.id)
         try:
             registered = self._routes.register(registration, self._clock.monotonic_ms())
@@ -178,12 +178,12 @@ class BrokerNames:
         orders = self._values.namespace(ORDER_TOPICS)
         return Reply(header=header, body=encode_body(KVTable(table=dict(orders))) if orders else b"")
 
-    def unregister(self, request: Request, _session: Session) -> Answer:
+    def unregister(self, request: Request, session: Session) -> Answer:
         """104. With an epoch only what was registered in it is taken back."""
         header = header_of(request, UnregisterBrokerHeader)
         broker = BrokerIdentity(header.cluster_name, header.broker_name, header.broker_id, header.broker_address)
         if header.epoch is None:
-            self._routes.unregister(broker)
+            self._routes.unregister(broker, session_id=session.id)
         else:
             self._routes.withdraw(broker, header.epoch, self._clock.monotonic_ms())
         return Reply()

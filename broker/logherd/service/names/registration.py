@@ -69,7 +69,7 @@ def decode_registration(request: Request, header: RegisterBrokerHeader, session_
         acting_master=bool(header.acting_master),
         zone=request.frame.ext.get(ZONE_FIELD),
         complete=bool(header.complete),
-        epoch=header.epoch,
+        epoch=header.epoch if header.broker_id == LEADER_ID else None,
     )  # fmt: skip
 
 

@@ -1,7 +1,9 @@
 """Which broker leads and holds which topic: the table behind routes, pure and driven by the caller's clock.
 
-A broker is known by (cluster, name, id) and reached at one address. It is alive while its connection stands and it has
-spoken within its own expiry; a broker in this process has no connection and lives until it is unregistered.
+A broker is known by (cluster, name, id) and reached at one address. It is alive while a connection stands over which it
+has registered, and it has spoken within its own expiry. It may have several: one that the guardian of another name
+service has brought here, one that it has given up and whose end, or last words, are still on their way. A broker in
+this process has none and lives until it is unregistered.
 
 A leader that names its epoch is one of several replicas. Its address gives way at once to the leader of a later epoch,
 and to nothing earlier. Until there is one it stays for a while, also when its connection is gone or it has withdrawn:
@@ -90,7 +92,8 @@ class _Live:
     seen_ms: int
     expiry_ms: int
     version: TableVersion
-    session_id: int | None
+    sessions: dict[int, int]
+    """When it registered last over each connection; none for a broker of this process."""
     ha_address: str
     epoch: int | None
     until_ms: int | None = None
@@ -150,17 +153,24 @@ class RouteTable:
         if broker.broker_id == LEADER_ID:
             self._put_topics(broker.name, registration.topics, complete=registration.complete)
         self._live[broker.cluster, broker.address] = _Live(
-            broker, now_ms, registration.expiry_ms, registration.version, registration.session_id,
+            broker, now_ms, registration.expiry_ms, registration.version, _sessions(known, registration, now_ms),
             registration.ha_address, registration.epoch,
         )  # fmt: skip
         if registration.epoch is not None:
             self._epochs.tell(broker.cluster, broker.name, registration.epoch, now_ms)
         return self._leader_for(broker, entry)
 
-    def unregister(self, broker: BrokerIdentity) -> bool:
-        """Forget one address of a broker name; whether it was known. Topics go with the last address of the name."""
+    def unregister(self, broker: BrokerIdentity, *, session_id: int | None = None) -> bool:
+        """Forget one address of a broker name; whether it was known. Topics go with the last address of the name.
+
+        Over a connection that is not the latest over which the broker has registered, only that one ends: an earlier
+        process has said so.
+        """
         live = self._live.get((broker.cluster, broker.address))
         if live is not None and live.broker.name == broker.name:
+            if session_id in live.sessions and session_id != max(live.sessions):
+                del live.sessions[session_id]
+                return False
             del self._live[broker.cluster, broker.address]
         entry = self._brokers.get(broker.name)
         if entry is None or entry.cluster != broker.cluster:
@@ -184,8 +194,15 @@ class RouteTable:
         return True
 
     def session_closed(self, session_id: int, now_ms: int) -> list[BrokerIdentity]:
-        """Forget the brokers that spoke over a connection which is gone, and name them."""
-        gone = [live for live in self._live.values() if live.session_id == session_id]
+        """Forget the brokers that spoke over a connection which is gone, and over no other one; and name them."""
+        gone = []
+        for live in self._live.values():
+            if live.sessions.pop(session_id, None) is None:
+                continue
+            if live.sessions:
+                live.seen_ms = max(live.sessions.values())
+            else:
+                gone.append(live)
         for live in gone:
             if live.epoch is not None and live.until_ms is None:
                 live.until_ms = now_ms + SUCCESSION_MS
@@ -199,7 +216,7 @@ class RouteTable:
                 live.until_ms = now_ms + SUCCESSION_MS
         return self._forget(
             live for live in self._live.values()
-            if (live.session_id is not None and now_ms - live.seen_ms > live.expiry_ms)
+            if (live.sessions and now_ms - live.seen_ms > live.expiry_ms)
             or (live.until_ms is not None and now_ms >= live.until_ms)
         )  # fmt: skip
 
@@ -368,3 +385,11 @@ class RouteTable:
             return Registered()
         live = self._live.get((entry.cluster, leader))
         return Registered(leader, live.ha_address if live else "")
+
+
+def _sessions(known: _Live | None, registration: Registration, now_ms: int) -> dict[int, int]:
+    """The connections of a broker that registers: an earlier leadership, or a former id, has those of its own."""
+    if registration.session_id is None:
+        return {}
+    same = known is not None and (known.broker, known.epoch) == (registration.broker, registration.epoch)
+    return {**(known.sessions if known is not None and same else {}), registration.session_id: now_ms}
