@@ -23,10 +23,13 @@ from logherd.service.names.keyvalues import KeyValues
 from logherd.service.names.registration import LocalRegistration
 from logherd.service.names.routes import RouteTable
 from logherd.service.names.value_handlers import ValueNames
+from logherd.service.ports import Reply, Request
 from logherd.service.routing import Role
 from logherd.service.settings_table import SettingsTable
 from logherd.settings.options import Endpoint
 from logherd.telemetry.log import Log
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Frame
 
 __all__ = ["EmbeddedNames", "Names"]
 
@@ -34,6 +37,7 @@ _GRACE_MS = 3000
 """One lease: how long a leader that has not registered yet is waited for (H13)."""
 _TICK_SECONDS = 5.0
 _STOP_SECONDS = 2.0
+_ELSEWHERE = "this is another name service, which clients ask meanwhile; try again"
 
 _log = Log("logherd.names")
 
@@ -76,6 +80,39 @@ class _NoLog:
     committed_position = 0
 
 
+class _Door:
+    """The port of a name service to which guardians of others bring their clients.
+
+    They may ask. A broker that registered here would stay with this name service for a minute after its own one is
+    back, which would know of no leader so long; so it is sent back, to try again until it is there.
+    """
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._brought: set[int] = set()
+
+    def brought(self, session: NetSession) -> None:
+        """A guardian has brought this client."""
+        self._brought.add(session.id)
+
+    def on_open(self, session: NetSession) -> None:
+        self._port.on_open(session)
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        if session.id in self._brought:
+            for at, frame in enumerate(frames):
+                if frame.code == RequestCode.REGISTER_BROKER:
+                    self._port.on_frames(session, frames[:at])
+                    session.reply(Request(frame, None, 0), Reply(ResponseCode.SYSTEM_ERROR, remark=_ELSEWHERE))
+                    session.end("a registration that was meant for another name service")
+                    return
+        self._port.on_frames(session, frames)
+
+    def on_close(self, session: NetSession) -> None:
+        self._brought.discard(session.id)
+        self._port.on_close(session)
+
+
 class EmbeddedNames:
     """A name service in the process of a broker or a controller. A broker joins it by plain calls (`attach`)."""
 
@@ -92,7 +129,10 @@ class EmbeddedNames:
     ) -> "EmbeddedNames":
         """Make the service around an address that was bound; it does not accept connections yet."""
         names = Names(clock, key_values_path=key_values_path, groups=groups)
-        return EmbeddedNames(names, Server(names.port(), limits), listening)
+        door = _Door(names.port())
+        server = Server(door, limits)
+        server.on_adopt = door.brought
+        return EmbeddedNames(names, server, listening)
 
     @property
     def server(self) -> Server:

@@ -54,6 +54,8 @@ class Server:
         )  # fmt: skip
         self._listeners: list[Listener] = []
         self._timer: asyncio.TimerHandle | None = None
+        self.on_adopt: Callable[[NetSession], None] = lambda _: None
+        """Hears of each connection that `adopt` has taken, after `on_open`."""
 
     @property
     def connections(self) -> int:
@@ -127,6 +129,8 @@ class Server:
         session = self._make_session()
         transport.set_protocol(session)
         session.begin(transport, *remote)
+        if not session.closed:
+            self.on_adopt(session)
         if received:
             session.data_received(received)
 

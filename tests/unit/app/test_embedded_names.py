@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,20 @@ import pytest
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app import names as room
 from logherd.app.clock import SystemClock
+from logherd.app.guarded.relay import RelayPort
 from logherd.app.names import EmbeddedNames
 from logherd.model.topic import Permission
 from logherd.net.limits import NetLimits
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
 from logherd.service.names.epochs import Expected
+from logherd.service.names.registration import Registrar
 from logherd.service.names.routes import Registration, TableVersion
+from logherd.wire.codec import FrameReader, encode_frame
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Frame
+from logherd.wire.headers import encode_header
+from logherd_guardian.proxy import GREETING, proxy_header
 from unit.service.memory_log import MemoryLog
 
 CLOCK = SystemClock()
@@ -65,3 +73,58 @@ async def test_whoever_takes_the_brokers_name_does_not_end_it(
     finally:
         await guard.stop(5)
         await names.stop()
+
+
+@asynccontextmanager
+async def brought(tmp_path: Path) -> AsyncIterator[tuple[EmbeddedNames, asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A name service, and a connection that the guardian of another one has brought."""
+    guard, listening = TaskGuard(), socket.create_server(("127.0.0.1", 0))
+    names = EmbeddedNames.prepare(
+        listening, CLOCK, key_values_path=tmp_path / "names.json", groups=Expected(), limits=NetLimits()
+    )
+    await names.join(guard)
+    relaying = socket.create_server(("127.0.0.1", 0))
+    relaying.setblocking(False)  # noqa: FBT003
+    at = await RelayPort(names.servers).open(relaying)
+    reader, writer = await asyncio.open_connection(at.host, at.port)
+    try:
+        assert await reader.readexactly(len(GREETING)) == GREETING
+        writer.write(proxy_header(("10.1.2.3", 40_000), ("10.0.0.9", 9876), "names"))
+        yield names, reader, writer
+    finally:
+        writer.close()
+        await guard.stop(5)
+        await names.stop()
+
+
+async def answers(reader: asyncio.StreamReader) -> list[Frame]:
+    """All there are until the connection ends."""
+    async with asyncio.timeout(10):
+        return list(FrameReader().feed(await reader.read()))
+
+
+async def test_a_registration_that_was_meant_for_another_name_service_is_refused_and_its_connection_ended(
+    tmp_path: Path,
+) -> None:
+    """As long as it stood, the other one would not hear of the broker, and tell its clients that there is none."""
+    request = Registrar(ME, Metadata.open(MemoryLog(), CLOCK), ha_address="").register()
+    assert request is not None
+    route = Frame(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, 1)
+    register = Frame(int(request.code), 2, ext=encode_header(request.header), body=request.body)
+    async with brought(tmp_path) as (names, reader, writer):
+        writer.write(encode_frame(route) + encode_frame(register) + encode_frame(route))
+        asked, refused = await answers(reader)
+        assert (asked.code, refused.code) == (0, ResponseCode.SYSTEM_ERROR)
+        assert refused.remark == "this is another name service, which clients ask meanwhile; try again"
+        assert names.routes.brokers() == {}
+
+
+async def test_clients_that_were_brought_are_answered_while_they_want(tmp_path: Path) -> None:
+    route = Frame(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, 1)
+    async with brought(tmp_path) as (_, reader, writer):
+        frames = FrameReader()
+        for _ in range(2):
+            writer.write(encode_frame(route))
+            async with asyncio.timeout(10):
+                [answer] = frames.feed(await reader.read(65536))
+            assert answer.code == 0
