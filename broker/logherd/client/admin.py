@@ -75,7 +75,8 @@ class Admin:
 
     async def route(self, topic: str) -> Route:
         """Where the queues of a topic are, as the name service says now. Raises: NoRoute for an unknown topic."""
-        return await self._link.routes.get(topic, fresh=True)
+        self._link.routes.forget(topic)
+        return await self._link.routes.get(topic)
 
     async def create_topic(self, topic: TopicConfig, *, brokers: Sequence[str] | None = None) -> None:
         """Create or change a topic on all broker groups, or on those named."""

@@ -46,17 +46,19 @@ class Route:
 
 
 def _route_of(topic: str, data: TopicRoute, *, queues_max: int | None = None) -> Route:
+    """A queue whose group has no leader cannot be written, as for stock clients."""
+    addresses = {broker.broker_name: broker.addresses[0] for broker in data.brokers if 0 in broker.addresses}
     writable: list[MessageQueue] = []
     readable: list[MessageQueue] = []
     for queues in sorted(data.queues, key=lambda each: each.broker_name):
+        led = queues.permission if queues.broker_name in addresses else queues.permission & ~Permission.WRITE
         for permission, count, found in (
             (Permission.WRITE, queues.write_queues, writable),
             (Permission.READ, queues.read_queues, readable),
         ):
-            if queues.permission & permission:
+            if led & permission:
                 count = count if queues_max is None else min(count, queues_max)
                 found += [MessageQueue(topic=topic, broker_name=queues.broker_name, queue_id=n) for n in range(count)]
-    addresses = {broker.broker_name: broker.addresses[0] for broker in data.brokers if 0 in broker.addresses}
     return Route(topic, tuple(writable), tuple(readable), addresses)
 
 
@@ -146,7 +148,9 @@ class Routes:
     async def get(self, topic: str, *, may_create: bool = False, fresh: bool = False) -> Route:
         """The route of `topic`; with `may_create` an unknown topic gets the one on which a broker would create it.
 
-        A known route is kept while the name service cannot be asked, or cannot tell yet.
+        A known route is kept while the name service cannot be asked, or cannot tell yet, and while it knows nothing of
+        the topic: that is so when the leader is gone for longer than routes name one, and whether the topic is, too,
+        its brokers say.
 
         Raises: NoRoute, Unreachable, Refused.
         """
@@ -156,10 +160,7 @@ class Routes:
             return known[1]
         try:
             async with asyncio.timeout(None if known is None else KNOWN_SECONDS):
-                route = await self._ask(topic, may_create=may_create)
-        except NoRoute:
-            self._known.pop(topic, None)
-            raise
+                route = await self._ask(topic, may_create=may_create and known is None)
         except (ClientError, TimeoutError):
             if known is None:
                 raise

@@ -20,6 +20,15 @@ async def test_a_topic_is_created_listed_and_deleted() -> None:
             await admin.route("T")
 
 
+async def test_a_topic_that_somebody_else_deleted_has_no_route() -> None:
+    async with running() as broker, Admin([broker.address]) as admin:
+        broker.topics["T"] = 1
+        assert (await admin.route("T")).writable
+        del broker.topics["T"]
+        with pytest.raises(NoRoute):
+            await admin.route("T")
+
+
 async def test_only_named_brokers_get_a_topic() -> None:
     async with running() as broker, Admin([broker.address]) as admin:
         with pytest.raises(NoRoute, match="broker-z"):

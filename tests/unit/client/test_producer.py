@@ -70,6 +70,15 @@ async def test_where_one_name_service_has_just_started_another_one_is_asked() ->
             assert (await producer.send("T", Outgoing(b"x"))).code == 0
 
 
+async def test_a_topic_that_has_left_routes_is_sent_to_where_it_was() -> None:
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.topics["T"] = 1
+        await producer.send("T", Outgoing(b"x"))
+        del broker.topics["T"], broker.topics["TBW102"]
+        producer._link.routes.doubt("T")
+        assert (await producer.send("T", Outgoing(b"y"))).code == 0
+
+
 async def test_without_auto_create_an_unknown_topic_has_no_route() -> None:
     async with running() as broker, Producer([broker.address]) as producer:
         del broker.topics["TBW102"]

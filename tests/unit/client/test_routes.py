@@ -7,12 +7,12 @@ import pytest
 
 from logherd.client import peers as peers_module
 from logherd.client import routes as routes_module
-from logherd.client.errors import Unreachable
+from logherd.client.errors import NoRoute, Unreachable
 from logherd.client.peers import Peers
-from logherd.client.routes import NameService, Route, Routes
+from logherd.client.routes import DEFAULT_TOPIC, NameService, Route, Routes
 from logherd.net.connection import Connection
 from logherd.net.errors import ConnectFailed
-from logherd.wire.bodies.routes import BrokerData, TopicRoute
+from logherd.wire.bodies.routes import BrokerData, QueueData, TopicRoute
 from logherd.wire.frame import Frame
 
 
@@ -73,11 +73,14 @@ class Names(NameService):
     def __init__(self) -> None:
         super().__init__(Peers(), ["names:1"])
         self.asked, self.away, self.hangs = 0, False, False
+        self.unknown: set[str] = set()
 
     async def route(self, topic: str) -> TopicRoute | None:
         self.asked += 1
         if self.hangs:
             await asyncio.Event().wait()
+        if topic in self.unknown:
+            return None
         if self.away:
             raise Unreachable("no name server answers")
         return TopicRoute(brokers=[BrokerData(cluster="c", broker_name="b", addresses={0: f"{topic}:{self.asked}"})])
@@ -145,3 +148,35 @@ async def test_a_known_route_is_kept_while_the_name_service_hangs(monkeypatch: p
         assert address(await routes.get("t", fresh=True)) == "t:1"
         routes.doubt("t")
         assert address(await routes.get("t")) == "t:1"
+
+
+async def test_a_topic_that_was_there_is_where_it_was_while_the_name_service_knows_nothing_of_it() -> None:
+    """Its leader is gone for longer than routes name one. The topic is not made anew on another group meanwhile."""
+    names = Names()
+    routes = Routes(names)
+    assert address(await routes.get("t", may_create=True)) == "t:1"
+    names.unknown.add("t")
+    for fresh in (True, False):
+        routes.doubt("t")
+        assert address(await routes.get("t", may_create=True, fresh=fresh)) == "t:1"
+    names.unknown.clear()
+    assert address(await routes.get("t", fresh=True)) == "t:4"
+    routes.forget("t")
+    names.unknown |= {"t", DEFAULT_TOPIC}
+    with pytest.raises(NoRoute, match="topic t"):
+        await routes.get("t", may_create=True)
+
+
+async def test_queues_of_a_group_without_a_leader_are_read_and_not_written() -> None:
+    class Led(Names):
+        async def route(self, topic: str) -> TopicRoute | None:
+            queues = [QueueData(broker_name=name, read_queues=1, write_queues=1, permission=6) for name in "ab"]
+            brokers = [
+                BrokerData(cluster="c", broker_name="a", addresses={2: "follower:1"}),
+                BrokerData(cluster="c", broker_name="b", addresses={0: "leader:1"}),
+            ]
+            return TopicRoute(queues=queues, brokers=brokers)
+
+    route = await Routes(Led()).get("t")
+    assert [queue.broker_name for queue in route.writable] == ["b"]
+    assert [queue.broker_name for queue in route.readable] == ["a", "b"]
