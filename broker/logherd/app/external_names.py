@@ -74,7 +74,7 @@ class ExternalNames:
 
     def follow(self) -> None:
         """This broker leads no more: withdraw what was registered."""
-        if self._registrar.register() is not None:
+        if self._registrar.leads:
             self._attend_at = asyncio.get_running_loop().time() + ATTEND_SECONDS
         self._registrar.follow()
         self._register_soon()

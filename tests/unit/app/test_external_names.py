@@ -301,6 +301,14 @@ async def test_a_former_leader_attends_after_a_while_and_leaves_when_it_stops(
         assert service.addresses() == {0: "10.0.0.2:10911"}
 
 
+async def test_who_ceases_to_lead_does_not_stop_to_write_down_all_its_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    names, _, _ = replica(1, Service(), TaskGuard())
+    names.lead(3)
+    monkeypatch.setattr(names._registrar, "register", lambda: pytest.fail("a body of all topics"))
+    names.follow()
+    assert names._attend_at > asyncio.get_running_loop().time()
+
+
 def _registration(names: ExternalNames) -> external_names.OutgoingRequest:
     request = names._registrar.register()
     assert request is not None

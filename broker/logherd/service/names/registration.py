@@ -227,6 +227,11 @@ class Registrar:
         self._epoch: int | None = None
 
     @property
+    def leads(self) -> bool:
+        """Whether there is something to register."""
+        return self._leads
+
+    @property
     def address(self) -> str:
         """What is registered while this broker leads."""
         return self._identity.address
