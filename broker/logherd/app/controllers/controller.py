@@ -179,6 +179,7 @@ class Controller:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             self._board.tick()
+            self._decisions.known_groups.look(self._member.read)
 
     def _task_ended(self, ended: TaskEnded) -> None:
         self._member.fail(ended.error or RuntimeError(f"the task {ended.name} ended"))

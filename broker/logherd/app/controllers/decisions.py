@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 
+from logherd.app.quorum.outcomes import ReadAt, ReadOutcome
 from logherd.controller.commands import Command, decode_command
 from logherd.controller.machine import Machine
 from logherd.controller.values import GroupKey
@@ -12,19 +13,37 @@ __all__ = ["DecidedGroups", "Decisions"]
 
 
 class DecidedGroups:
-    """The broker groups as this controller's name service knows them from its state, which may be behind."""
+    """The broker groups as this controller's name service knows them from its state, which may be behind.
+
+    A controller that starts has the state of its last image, in which the newest groups may be missing.
+    """
 
     def __init__(self, machine: Callable[[], Machine]) -> None:
         self._machine = machine
+        self._whole = False
+        self._asked = False
+
+    def look(self, read: Callable[[Callable[[ReadOutcome], None]], None]) -> None:
+        """Find out whether the state has everything that was decided before this start. To be called again and again;
+        `read` tells when the state holds what is committed now, and is called no more once it did."""
+        if not self._whole and not self._asked:
+            self._asked = True
+            read(self._told)
 
     def names(self) -> Collection[str]:
-        """Groups that have had a leader and still have brokers."""
+        """Groups that have had a leader and still have brokers; none while some may not be known."""
+        if not self._whole:
+            return ()
         return tuple(group.key.name for group in self._machine() if group.epoch > 0 and group.replicas)
 
     def epoch(self, cluster: str, name: str) -> int:
         """The epoch of the last election; 0 for an unknown group."""
         group = self._machine().group(GroupKey(cluster, name))
         return 0 if group is None else int(group.epoch)
+
+    def _told(self, outcome: ReadOutcome) -> None:
+        self._asked = False
+        self._whole = isinstance(outcome, ReadAt)
 
 
 class Decisions:
