@@ -315,6 +315,8 @@ def test_names_beyond_the_most_forget_the_one_heard_of_longest_ago(monkeypatch: 
     for name, epoch in (("a", 5), ("b", 2), ("a", 3), ("c", 1)):
         known.tell("C", name, epoch, 0)
     assert [known.of("C", name, 0) for name in "abc"] == [5, 0, 1]
+    known.tell("C", "c", 2, 0)
+    assert [known.of("C", name, 0) for name in "ac"] == [5, 2]
 
 
 # -- over the wire

@@ -37,9 +37,10 @@ class DecidedGroups:
         return tuple(group.key.name for group in self._machine() if group.epoch > 0 and group.replicas)
 
     def epoch(self, cluster: str, name: str) -> int:
-        """The epoch of the last election; 0 for an unknown group."""
+        """The epoch of the last election; 0 for an unknown group, and for one that was cleaned: nobody leads it any
+        more, and there may be one of its name in a mode in which controllers decide nothing."""
         group = self._machine().group(GroupKey(cluster, name))
-        return 0 if group is None else int(group.epoch)
+        return 0 if group is None or not group.replicas else int(group.epoch)
 
     def _told(self, outcome: ReadOutcome) -> None:
         self._asked = False
