@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from logherd.client.errors import NoRoute
 from logherd.client.link import Link
-from logherd.client.routes import DEFAULT_TOPIC, Route
+from logherd.client.routes import BODY_BYTES_MAX, DEFAULT_TOPIC, Route
 from logherd.model.topic import TopicConfig
 from logherd.wire.bodies import MessageQueue, decode_body, parse_queue_key
 from logherd.wire.bodies.progress import ConsumeStats, TopicStats
@@ -18,8 +18,6 @@ from logherd.wire.headers.admin import ConsumeStatsHeader
 from logherd.wire.headers.topics import CreateTopicHeader
 
 __all__ = ["Admin", "GroupOffset", "QueueEnds"]
-
-BODY_BYTES_MAX = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

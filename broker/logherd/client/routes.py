@@ -15,8 +15,10 @@ from logherd.wire.frame import Frame
 from logherd.wire.headers import encode_header
 from logherd.wire.headers.names import RouteHeader
 
-__all__ = ["DEFAULT_TOPIC", "NameService", "Route", "Routes"]
+__all__ = ["BODY_BYTES_MAX", "DEFAULT_TOPIC", "NameService", "Route", "Routes"]
 
+BODY_BYTES_MAX = 64 * 1024 * 1024
+"""Of answers that list whatever there is; a frame holds less."""
 DEFAULT_TOPIC = "TBW102"
 ROUTE_SECONDS = 30.0
 JUST_STARTED_SECONDS = 5.0
@@ -123,7 +125,7 @@ class NameService:
     async def topics(self) -> list[str]:
         """The names of all topics."""
         answer = await self.ask(Frame(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, 0))
-        return sorted(decode_body(TopicList, answer.body).topics)
+        return sorted(decode_body(TopicList, answer.body, bytes_max=BODY_BYTES_MAX).topics)
 
     async def delete_topic(self, topic: str) -> None:
         """Forget a topic's route on every name server that answers. Raises: Unreachable when none does."""

@@ -12,7 +12,8 @@ from logherd.client.peers import Peers
 from logherd.client.routes import DEFAULT_TOPIC, NameService, Route, Routes
 from logherd.net.connection import Connection
 from logherd.net.errors import ConnectFailed
-from logherd.wire.bodies.routes import BrokerData, QueueData, TopicRoute
+from logherd.wire.bodies import encode_body
+from logherd.wire.bodies.routes import BrokerData, QueueData, TopicList, TopicRoute
 from logherd.wire.frame import Frame
 
 
@@ -180,3 +181,11 @@ async def test_queues_of_a_group_without_a_leader_are_read_and_not_written() -> 
     route = await Routes(Led()).get("t")
     assert [queue.broker_name for queue in route.writable] == ["b"]
     assert [queue.broker_name for queue in route.readable] == ["a", "b"]
+
+
+async def test_all_topics_are_listed_however_many_one_answer_holds() -> None:
+    class Many(Peers):
+        async def ask(self, address: str, request: Frame, *, seconds: float = 3.0) -> Frame:
+            return Frame(0, 0, body=encode_body(TopicList(topics=[f"topic-{n:050}" for n in range(100_000)])))
+
+    assert len(await NameService(Many(), ["names:1"]).topics()) == 100_000

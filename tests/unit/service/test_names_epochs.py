@@ -199,6 +199,14 @@ def test_a_leader_with_two_connections_is_there_until_both_are_gone() -> None:
     assert routes.expire(20_000 + SUCCESSION_MS) == [FIRST]
 
 
+def test_nothing_ends_a_leader_of_the_known_epoch() -> None:
+    routes = table(Decided({("C", "g"): 3}))
+    routes.register(said(FIRST, 3), 0)
+    for now in (1, 1 + SUCCESSION_MS, 1 + 2 * SUCCESSION_MS):
+        assert routes.expire(now) == []
+    assert leader(routes) == FIRST.address
+
+
 def test_connections_of_an_earlier_epoch_do_not_keep_a_leader() -> None:
     routes = table()
     routes.register(said(FIRST, 3, session=7), 0)
