@@ -136,6 +136,21 @@ def test_a_leader_that_goes_stays_in_routes_until_there_is_another_or_the_time_i
         assert leader(routes) == (SECOND.address if successor else None)
 
 
+def test_a_withdrawal_is_of_the_epoch_whatever_address_it_names() -> None:
+    """The leader was about to be found at another one: what it last registered is not what it knows of itself."""
+    registrar = Registrar(
+        BrokerIdentity("C", "g", 1, "10.0.0.1:10911"), Metadata.open(MemoryLog(), FakeClock()), ha_address="",
+        routed="leader:10911", alone=False,
+    )  # fmt: skip
+    names = Names()
+    registrar.lead(3)
+    names.send(registrar.register())
+    assert registrar.name(own=True)
+    registrar.follow()
+    names.send(registrar.unregister())
+    assert names.routes.expire(names.clock.monotonic + SUCCESSION_MS) == [FIRST._replace(address="leader:10911")]
+
+
 def test_an_address_that_another_name_takes_leaves_the_routes_of_the_first() -> None:
     """A group was taken down, and within the time of a succession another one leads at its address."""
     routes = table()
@@ -448,3 +463,14 @@ def test_request_104_of_a_broker_that_is_alone_takes_it_out_at_once() -> None:
     names.send(registrar.register())
     assert names.desk.ask(RequestCode.UNREGISTER_BROKER, registrar.unregister().header).code == 0
     assert leader(names.routes) is None
+
+
+def test_request_104_of_a_process_that_has_ended_leaves_the_next_one_in_routes() -> None:
+    names = Names()
+    registrar = Registrar(FIRST, Metadata.open(MemoryLog(), names.clock), ha_address="")
+    names.send(registrar.register())
+    request = registrar.register()
+    assert request is not None
+    assert names.desk.ask(request.code, request.header, request.body, session=FakeSession(9)).code == 0
+    assert names.send(registrar.unregister()).code == 0
+    assert leader(names.routes) == FIRST.address

@@ -186,9 +186,10 @@ class RouteTable:
         return bool(gone)
 
     def withdraw(self, broker: BrokerIdentity, epoch: int, now_ms: int) -> bool:
-        """A leader leads no more: what it registered in this epoch goes, after the time of a succession."""
-        live = self._live.get((broker.cluster, broker.address))
-        if live is None or live.broker.name != broker.name or live.epoch != epoch:
+        """A leader leads no more: what it registered in this epoch goes, after the time of a succession. An epoch has
+        one leader, whose address may have changed before it could register anew."""
+        live = self._leader_of(broker)
+        if live is None or live.epoch != epoch:
             return False
         live.until_ms = now_ms + SUCCESSION_MS
         return True
@@ -338,12 +339,18 @@ class RouteTable:
         if broker.broker_id != LEADER_ID:
             return
         entry = self._brokers.get(broker.name)
-        leader = None if entry is None else entry.addresses.get(LEADER_ID)
-        live = None if leader is None else self._live.get((broker.cluster, leader))
+        live = self._leader_of(broker)
         self._epochs.refuse_superseded(
-            broker.cluster, broker.name, registration.epoch, now_ms, leader=leader,
+            broker.cluster, broker.name, registration.epoch, now_ms,
+            leader=None if entry is None else entry.addresses.get(LEADER_ID),
             leader_epoch=None if live is None or live.until_ms is not None else live.epoch,
         )  # fmt: skip
+
+    def _leader_of(self, broker: BrokerIdentity) -> _Live | None:
+        """Who leads the name of this broker, in its cluster."""
+        entry = self._brokers.get(broker.name)
+        leader = None if entry is None else entry.addresses.get(LEADER_ID)
+        return None if leader is None else self._live.get((broker.cluster, leader))
 
     def _refuse_early_follower(self, broker: BrokerIdentity) -> None:
         """A leader that died and is back as a follower would take its own address out of routes, which name it until
