@@ -13,7 +13,7 @@ from logherd.app import external_names
 from logherd.app.clock import SystemClock
 from logherd.app.external_names import ExternalNames
 from logherd.app.names import Names
-from logherd.model.topic import TopicConfig
+from logherd.model.topic import Permission, TopicConfig
 from logherd.net.limits import NetLimits
 from logherd.net.server import Server
 from logherd.net.session import NetSession
@@ -105,6 +105,19 @@ async def test_the_leader_is_in_routes_at_once_and_an_old_one_cannot_come_back()
         first.follow()
         assert service.leader() == "10.0.0.2:10911"
         assert service.names.routes.topics() == ["T"]
+
+
+async def test_a_new_topic_and_another_permission_are_in_routes_at_once() -> None:
+    service = Service()
+    async with running(service, 1) as [(names, data)]:
+        names.lead(3)
+        await service.leads(lambda address: address is not None)
+        data.topics.put(TopicConfig("U"))
+        await service.leads(lambda _: "U" in service.names.routes.topics())
+        names._registrar.set_permission(Permission.READ)
+        names.permission_changed(Permission.READ)
+        await service.leads(lambda _: (at := service.names.routes.route("U")) is not None
+                            and at.queues["g"].permission == Permission.READ)  # fmt: skip
 
 
 async def test_more_topics_than_a_frame_holds_are_a_registration_that_failed() -> None:
