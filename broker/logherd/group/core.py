@@ -56,6 +56,9 @@ from logherd.replication.messages import (
 __all__ = ["GroupCore"]
 
 _FROM_LEADER = (Append, Heartbeat, CopyChunk, Summons, Contradicted)
+_LEAP = 1 << 20
+"""No group elects so often between one thing that a replica hears and the next, and the controllers tell their epoch
+all the same. One is kept for good, and with one that is too high they register nobody."""
 
 
 class GroupCore(Grounded):
@@ -262,6 +265,9 @@ class GroupCore(Grounded):
             ground.report(Strange(envelope.sender, reason))
             return
         epoch = ground.epoch
+        if envelope.epoch > epoch + _LEAP:
+            ground.report(Strange(envelope.sender, f"says epoch {envelope.epoch}, and here it is {epoch}"))
+            return
         if envelope.epoch > epoch:
             epoch = envelope.epoch
             self._see(epoch, f"{envelope.sender} knows epoch {epoch}")

@@ -48,7 +48,7 @@ from logherd.group.output import Closed, Output, Strange
 from logherd.group.seat import Process, Seat, process_of
 from logherd.group.static_follower import StaticFollows
 from logherd.group.static_leader import StaticLeader
-from logherd.group.table import Table, first_epoch, next_epoch, table_number
+from logherd.group.table import Table, first_epoch, is_near, is_worn_out, next_epoch, table_number
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch, Position
 from logherd.replication.epochs import ORIGIN, Point
@@ -210,6 +210,9 @@ class StaticCore(Grounded):
         if (lacking := self._lacking(table)) is not None:
             ground.report(Strange(ground.standing.identity, f"named as leader, but lacks {lacking}"))
             self._unfit = table
+        elif is_worn_out(table.number, ground.epoch):
+            ground.report(Strange(ground.standing.identity, f"table {table.number} has no epoch left: promote again"))
+            self._unfit = table
         elif self._is_free(table.number, me.broker_id):
             ground.promise(next_epoch(table.number, ground.epoch, ground.seat.incarnation))
             self._role = StaticLeader(ground, ground.epoch, table)
@@ -308,6 +311,8 @@ class StaticCore(Grounded):
         sender = process_of(envelope.sender)
         if sender is None:
             ground.report(Strange(envelope.sender, "is no process of a broker"))
+        elif not is_near(envelope.epoch, ground.epoch):
+            ground.report(Strange(envelope.sender, f"says epoch {envelope.epoch}, and here it is {ground.epoch}"))
         elif isinstance(body, _FROM_LEADER):
             self._on_leader(envelope, sender)
         else:

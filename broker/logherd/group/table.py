@@ -20,14 +20,18 @@ from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
 
 __all__ = [
-    "Promotion", "PromotionRefusedError", "Recorded", "Table", "another_in_force", "first_epoch", "found",
-    "next_epoch", "next_table", "promote", "served", "table_number",
+    "Promotion", "PromotionRefusedError", "Recorded", "Table", "another_in_force", "first_epoch", "found", "is_near",
+    "is_worn_out", "next_epoch", "next_table", "promote", "served", "table_number",
 ]  # fmt: skip
 
 _MARK_BITS, _LEADERSHIP_BITS, _TABLE_BITS = 24, 19, 20
 _MARK = (1 << _MARK_BITS) - 1
 _LEADERSHIP = (1 << _LEADERSHIP_BITS) - 1
 _TABLE_SHIFT = _MARK_BITS + _LEADERSHIP_BITS
+_LEAP_TABLES = 1 << 16
+_LEAP_LEADERSHIPS = 1 << 17
+"""No group gives so many orders, and no leader starts so often, between one thing that a replica hears and the next. An
+epoch is kept for good: near the last one of a table or of all nobody could lead any more."""
 
 
 class PromotionRefusedError(LogHerdError):
@@ -146,8 +150,25 @@ def first_epoch(number: int) -> Epoch:
     return Epoch(number << _TABLE_SHIFT)
 
 
+def is_near(epoch: Epoch, seen: Epoch) -> bool:
+    """Whether a group that had come to `seen` when it was heard of last can have come to `epoch`."""
+    number = table_number(epoch)
+    leaderships = _leaderships(number, epoch) - _leaderships(number, seen)
+    return number - table_number(seen) <= _LEAP_TABLES and leaderships <= _LEAP_LEADERSHIPS
+
+
+def is_worn_out(number: int, seen: Epoch) -> bool:
+    """Whether the table has no epoch left for another start of its leader: another table has."""
+    return _leaderships(number, seen) == _LEADERSHIP
+
+
+def _leaderships(number: int, seen: Epoch) -> int:
+    """How many there have been in a table of which this epoch was seen."""
+    return (seen >> _MARK_BITS) & _LEADERSHIP if table_number(seen) == number else 0
+
+
 def next_epoch(number: int, seen: Epoch, incarnation: str) -> Epoch:
     """The epoch that this process begins as the leader of a table, above all that it has `seen` in that table."""
-    before = (seen >> _MARK_BITS) & _LEADERSHIP if table_number(seen) == number else 0
+    before = _leaderships(number, seen)
     ensure(before < _LEADERSHIP, "a table lasts for so many starts of its leader", number, seen)
     return Epoch((number << _TABLE_SHIFT) | (before + 1 << _MARK_BITS) | (crc32(incarnation.encode()) & _MARK))

@@ -62,6 +62,9 @@ __all__ = ["RaftCore", "found_group", "make_image"]
 
 _FROM_LEADER = (Append, Heartbeat, CopyChunk)
 _TO_LEADER = (AppendAck, AppendReject, HeartbeatAck, CopyAck)
+_LEAP = 1 << 58
+"""No group elects so often between one thing that a member hears and the next; a store that led another group before
+may bring epochs that are no mere count. A term is kept for good: behind the last one that fits a message is none."""
 
 
 def found_group(log: LogStore, hard: HardState, voters: tuple[ReplicaId, ...]) -> None:
@@ -235,6 +238,10 @@ class RaftCore:
         if envelope.to != ground.identity or envelope.cluster != ground.hard.cluster:
             reason = "for another member" if envelope.to != ground.identity else f"of {envelope.cluster}"
             ground.out.events.append(Strange(envelope.sender, reason))
+            return
+        if envelope.epoch > ground.term + _LEAP:
+            strange = Strange(envelope.sender, f"says term {envelope.epoch}, and here it is {ground.term}")
+            ground.out.events.append(strange)
             return
         if isinstance(body, VoteRequest) and not body.transfer and self._leader_lives():
             if body.pre and envelope.epoch <= ground.term:

@@ -43,6 +43,21 @@ def test_a_process_starts_fenced() -> None:
     assert [node.serves for node in stage.nodes.values()] == [None, None, None]
 
 
+@pytest.mark.parametrize("epoch", [(1 << 20) + 2, (1 << 63) - 1])
+def test_an_epoch_to_which_no_group_has_come_is_not_kept(epoch: int) -> None:
+    """The controllers register nobody who says that it has seen it."""
+    stage = Stage()
+    leader = stage.run_until_served()
+    for node in stage.nodes.values():
+        known = node.core.ground.epoch
+        node.feed(heartbeat(node, "9.0000000000000063", known + epoch - 1))
+        assert node.core.ground.epoch == known
+        assert node.heard(Strange)[-1] == Strange(
+            ReplicaId("9.0000000000000063"), f"says epoch {known + epoch - 1}, and here it is {known}"
+        )
+    assert stage.leader is leader
+
+
 def test_nothing_is_answered_in_an_epoch_that_is_not_durable() -> None:
     stage = Stage()
     follower = followers_of(stage)[0]

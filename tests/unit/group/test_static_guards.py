@@ -1,9 +1,12 @@
 """Static mode: what a replica does not do, whoever says what in which order."""
 
+from dataclasses import replace
+
 import pytest
 
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Assigned, Drain, Health, Received, Registered, Tick
+from logherd.group.messages import Presence
 from logherd.group.output import (
     Behind,
     Closed,
@@ -13,6 +16,7 @@ from logherd.group.output import (
     Following,
     Leading,
     MustRebuild,
+    Promise,
     Strange,
 )
 from logherd.group.table import Promotion, Table, first_epoch, found, next_table, promote
@@ -28,6 +32,7 @@ from logherd.replication.messages import (
     ReadAsk,
     ReadGrant,
     ReplicaId,
+    Stale,
 )
 from unit.group.ring import Replica, StaticReplica, StaticRing
 
@@ -322,3 +327,53 @@ def test_a_leader_that_has_met_no_follower_commits_nothing() -> None:
     ring.run(5_000)
     assert alone.core.leads is not None
     assert (alone.committed, alone.serves) == (0, None)
+
+
+@pytest.mark.parametrize("table", [ASYNC, SYNC])
+@pytest.mark.parametrize("body", [Presence(ORIGIN), Heartbeat(1, Position(0)), Stale()])
+@pytest.mark.parametrize("epoch", [first_epoch(2) - 1, (1 << 63) - 1, first_epoch((1 << 20) - 1)])
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_epoch_to_which_no_group_has_come_is_not_kept(table: Table, body: object, epoch: int, number: int) -> None:
+    """Kept, it would end the leader at each start, or keep everybody from leading."""
+    ring = StaticRing(table)
+    leader = ring.until_served()
+    ring.run(500)
+    hurt, said, epochs = ring.nodes[number], ring.nodes[3].core.identity, leader.core.epoch
+    hurt.feed(Received(Envelope(hurt.core.cluster, said, hurt.core.identity, Epoch(epoch), body)))
+    assert strange(hurt) == [f"says epoch {epoch}, and here it is {epochs}"]
+    assert hurt.kept.epoch == epochs
+    ring.restart(hurt)
+    assert ring.until_served(by=1) is leader
+    end = leader.append()
+    ring.run(1_000)
+    assert [node.committed for node in ring.nodes.values()] == [end] * 3
+
+
+@pytest.mark.parametrize("behind", [1, 1 << 16])
+def test_whoever_was_away_for_many_promotions_is_told_of_all(behind: int) -> None:
+    ring = StaticRing(ASYNC)
+    ring.until_served()
+    ring.run(500)
+    away = ring.nodes[3]
+    table = replace(ring.table, number=1 + behind)
+    ring.assign(table, ring.nodes[1], ring.nodes[2])
+    leader = ring.until_served(by=1)
+    ring.run(500)
+    end = leader.append()
+    ring.run(500)
+    assert away.core.epoch == leader.core.epoch
+    assert away.log.end == end
+
+
+def test_a_leader_whose_table_has_no_epoch_left_says_so_and_another_table_has_one() -> None:
+    ring = StaticRing(ASYNC)
+    leader = ring.until_served()
+    ring.run(500)
+    ring.kill(leader)
+    leader.kept = Promise(Epoch(first_epoch(2) - 1))
+    ring.restart(leader)
+    ring.run(10_000)
+    assert strange(leader)[-1] == "table 1 has no epoch left: promote again"
+    assert leader.core.closed(ring.now) is Closed.LACKING
+    ring.assign(promoted(ring, leader))
+    assert ring.until_served(by=1) is leader

@@ -10,7 +10,7 @@ from logherd.raft.inputs import Flushed, Received, Tick
 from logherd.raft.memory import MemoryLog
 from logherd.raft.messages import VoteAnswer, VoteRequest
 from logherd.raft.options import RaftOptions
-from logherd.raft.output import Output, Role
+from logherd.raft.output import Output, Role, Strange
 from logherd.raft.record import Kind
 from logherd.raft.store import HardState
 from logherd.replication.epochs import ORIGIN, Point
@@ -238,3 +238,25 @@ def test_who_has_given_its_vote_waits_for_the_winner() -> None:
     assert answers(core.step(mail(VoteRequest(ORIGIN), term=2), due - 20)) == [VoteAnswer(granted=True)]
     core.step(Tick(), due)
     assert core.role is Role.FOLLOWER
+
+
+@pytest.mark.parametrize("term", [(1 << 58) + 6, (1 << 63) - 1])
+@pytest.mark.parametrize(
+    "body",
+    [
+        Heartbeat(1, Position(0)),
+        Stale(),
+        VoteRequest(ORIGIN),
+        VoteRequest(ORIGIN, transfer=True),
+        VoteAnswer(granted=False),
+    ],
+)
+def test_a_term_to_which_no_group_has_come_is_not_kept(term: int, body: object) -> None:
+    """Behind the last one that fits a message no election would end any more."""
+    core, log = new_core(term=5)
+    out = core.step(mail(body, term=term), 10_000)
+    assert (core.ground.term, log.hard_state()) == (5, replace(HARD, term=Epoch(5)))
+    assert out.events == (Strange(B, f"says term {term}, and here it is 5"),)
+    assert (out.messages, out.held, out.flush) == ((), (), None)
+    core.step(mail(body, term=(1 << 58) + 5), 10_000)
+    assert core.ground.term == (1 << 58) + 5

@@ -26,7 +26,18 @@ from logherd.group.messages import Presence
 from logherd.group.output import Ask, Event, Serving
 from logherd.group.seat import Seat, process_of
 from logherd.group.static_core import StaticCore
-from logherd.group.table import Promotion, PromotionRefusedError, Recorded, Table, found, promote, served, table_number
+from logherd.group.table import (
+    Promotion,
+    PromotionRefusedError,
+    Recorded,
+    Table,
+    first_epoch,
+    found,
+    is_near,
+    promote,
+    served,
+    table_number,
+)
 from logherd.kit.errors import InvariantError, ensure
 from logherd.model.names import Epoch, Position
 from logherd.peers.hello import Hello
@@ -187,6 +198,8 @@ class ByRoles:
         Raises: PromotionRefusedError.
         """
         me, recorded, after, loss = self.seat.broker_id, self.recorded, wanted.after, wanted.loss
+        if not self._is_near(after):
+            raise PromotionRefusedError(f"no group comes from table {recorded.table.number} to table {after}")
         # Of a cut the store knows once it is flushed; with flush `async` the machine counts what is only written.
         flushed = min(Position(self._log.store.flushed_position), self.machine.ground.durable.position)
         if after == recorded.table.number and not loss and self.why_not:
@@ -256,7 +269,9 @@ class ByRoles:
         ours = self.recorded
         if self._first is not None:  # an earlier table is no other one: whoever knows that takes ours, and may be gone
             self._first.heard(broker_id, agrees=theirs.table.number < ours.table.number or theirs.table == ours.table)
-        if theirs.table.number > ours.table.number:
+        if not self._is_near(theirs.table.number):
+            _log.error("a table to which no group comes", ours=ours.table.number, theirs=str(theirs.table))
+        elif theirs.table.number > ours.table.number:
             self.enforce(theirs, told=True)
         elif theirs.table.number == ours.table.number and theirs.table != ours.table:
             if begun and self._empty:
@@ -265,6 +280,10 @@ class ByRoles:
             _log.error("two tables of one number", ours=str(ours.table), theirs=str(theirs.table), replica=broker_id)
         elif theirs.table == ours.table and broker_id == ours.table.leader and theirs.eligible != ours.eligible:
             self._roles.record(theirs)
+
+    def _is_near(self, number: int) -> bool:
+        """Whether a group that has come to where this broker is can be at this table. It would be kept for good."""
+        return is_near(first_epoch(number), max(first_epoch(self.recorded.table.number), self.machine.epoch))
 
     def received(self, envelope: Envelope) -> None:
         """Whoever has had all that its leader has committed is complete, for the leader commits nothing without it; but

@@ -276,10 +276,30 @@ def test_a_replica_that_cannot_keep_that_it_is_complete_ends(monkeypatch: pytest
     assert node.stand.failures == [gone]
 
 
-@pytest.mark.parametrize("after", [1 << 20, 1 << 40])
-def test_an_order_beyond_all_tables_is_refused(after: int) -> None:
-    with pytest.raises(PromotionRefusedError, match="do not fit together"):
+@pytest.mark.parametrize("after", [(1 << 16) + 2, 1 << 20, 1 << 40])
+def test_an_order_after_a_table_to_which_no_group_comes_is_refused(after: int) -> None:
+    with pytest.raises(PromotionRefusedError, match=f"no group comes from table 1 to table {after}"):
         started(Stand("static")).prepare(Promote(after=after, loss=True))
+    assert started(Stand("static")).prepare(Promote(after=(1 << 16) + 1, loss=True)).table.number == (1 << 16) + 2
+
+
+def test_an_order_after_the_last_of_all_tables_is_refused() -> None:
+    roles = roles_of(stand := Stand("static"))
+    roles.record(Recorded(Table(number=(1 << 20) - 1, leader=BrokerId(2)), (BrokerId(2),)))
+    with pytest.raises(PromotionRefusedError, match="do not fit together"):
+        started(stand, roles).prepare(Promote(after=(1 << 20) - 1, loss=True))
+
+
+def test_of_a_table_to_which_no_group_comes_nothing_is_taken() -> None:
+    """Kept, it would be the last one: no order could replace it."""
+    stand = Stand("static")
+    mode = started(stand)
+    ours = mode.recorded
+    for number in ((1 << 16) + 2, (1 << 20) - 1):
+        told(stand, mode, shape_of(Recorded(Table(number=number, leader=BrokerId(3)), (BrokerId(3),))))
+        assert (mode.recorded, roles_of(stand).recorded) == (ours, ours)
+    told(stand, mode, shape_of(Recorded(Table(number=(1 << 16) + 1, leader=BrokerId(3)), (BrokerId(3),))))
+    assert mode.recorded.table.number == (1 << 16) + 1
 
 
 def test_a_follower_that_is_named_twice_is_one_copy_and_the_order_is_refused() -> None:
