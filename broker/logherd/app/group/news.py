@@ -21,10 +21,12 @@ from logherd.group.output import (
 )
 from logherd.replication.shipping import LostData, RefusedAck
 from logherd.telemetry.log import Log
+from logherd.telemetry.sparing import SparingLog
 
 __all__ = ["log_event"]
 
 _log = Log("logherd.group")
+_complaints = SparingLog(_log, lambda: boot_ms() / 1000)
 
 
 def log_event(event: Event) -> None:
@@ -70,7 +72,8 @@ def _log_rest(event: Event) -> None:
         case StorageStalled():
             _log.error("a flush does not end", after_ms=max(0, boot_ms() - event.since))
         case Strange():
-            _log.warning("message dropped", sender=event.sender, reason=event.reason)
+            # whoever sends them sends as many as it likes, and chooses what the reason quotes
+            _complaints.warning("message dropped", "sender", sender=event.sender, reason=event.reason)
         case LostData() | RefusedAck():
             _log.error("a replica has lost what it acknowledged", news=str(event))
         case _:

@@ -3,7 +3,10 @@
 import pytest
 
 from logherd.app.group import news
-from logherd.group.output import StorageStalled
+from logherd.group.output import StorageStalled, Strange
+from logherd.replication.messages import ReplicaId
+from logherd.telemetry.log import Log
+from logherd.telemetry.sparing import SparingLog
 
 
 def test_a_flush_that_does_not_end_is_told_with_how_long_it_has_lasted(
@@ -13,3 +16,19 @@ def test_a_flush_that_does_not_end_is_told_with_how_long_it_has_lasted(
     news.log_event(StorageStalled(16_645_000))
     (record,) = caplog.records
     assert (record.getMessage(), record.__dict__["fields"]) == ("a flush does not end", {"after_ms": 5_000})
+
+
+def test_who_sends_what_must_be_dropped_fills_no_disk(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(news, "boot_ms", lambda: 16_650_000)
+    monkeypatch.setattr(news, "_complaints", SparingLog(Log("logherd.group"), lambda: news.boot_ms() / 1000))
+    for number in range(1_000):
+        news.log_event(Strange(ReplicaId("2.0000000000000001"), f"says epoch {number}"))
+    news.log_event(Strange(ReplicaId("3.0000000000000001"), "for another process"))
+    assert [record.getMessage() for record in caplog.records] == ["message dropped"] * 11
+    caplog.clear()
+    monkeypatch.setattr(news, "boot_ms", lambda: 16_710_000)
+    news.log_event(Strange(ReplicaId("3.0000000000000001"), "for another process"))
+    told, _ = (record.__dict__["fields"] for record in caplog.records)
+    assert told == {"sender": "2.0000000000000001", "left_out": 990, "seconds": 60}
