@@ -52,12 +52,13 @@ class Stage(Enum):
 
     NEW = "not admitted yet"
     GREETING = "hellos are exchanged"
+    ASKING = "the peer waits for a piece of the log"
     LINKED = "messages flow"
     PARTING = "we have refused the peer; what it sends is thrown away"
     ENDED = "gone"
 
 
-_READING = (Stage.GREETING, Stage.LINKED)
+_READING = (Stage.GREETING, Stage.ASKING, Stage.LINKED)
 
 
 @dataclass(slots=True)
@@ -98,8 +99,8 @@ class LinkOwner(Protocol):
     def received(self, envelopes: list[Envelope]) -> None:
         """Messages of the peer that this connection was accepted from."""
 
-    def asked(self, asked: Asked) -> tuple[bytes, bytes] | None:
-        """A replica that mends damage asks for a piece of the log: head and data of the answer; None: not here."""
+    def asked(self, link: "Link", asked: Asked) -> None:
+        """A replica that mends damage asks for a piece of the log, and waits until `link.answer` is called."""
 
     def ended(self, link: "Link") -> None:
         """The connection is gone; `link.reason` says why."""
@@ -146,6 +147,17 @@ class Link(asyncio.Protocol):
         """Close after what is already with the transport. Idempotent."""
         self._stop(reason)
         self.outgoing.close()
+
+    def answer(self, given: tuple[bytes, bytes] | None) -> None:
+        """What was asked for: head and data of a piece; None: not here. Nothing if nobody waits for it any more."""
+        if self.stage is not Stage.ASKING:
+            return
+        self.stage = Stage.GREETING
+        self.clocks.opened = self._owner.now()  # the next one may take as long as a hello
+        if given is None:
+            self.end("nobody here gives pieces of the log")
+        elif not self.outgoing.send(make_frame(*given), bulk=True):
+            self.end("it does not read what it has asked for")
 
     def give_up(self) -> None:
         """The making of this connection was interrupted: the loop then closes it without another word to us."""
@@ -279,6 +291,8 @@ class Link(asyncio.Protocol):
         elif kind == Kind.REFUSAL:
             self.refusal = decode_refusal(frame)
             self.end(f"refused by the peer: {self.refusal.sentence}")
+        elif self.stage is Stage.ASKING:
+            raise CodecError("frame", f"of kind {kind} before a piece of the log was given")
         elif kind == Kind.HELLO and not (linked and self.dialled is not None):
             self._on_hello(frame)
         elif kind == Kind.PIECE_ASK and not linked and self.dialled is None:
@@ -313,12 +327,9 @@ class Link(asyncio.Protocol):
 
     def _on_ask(self, frame: memoryview) -> None:
         asked = decode_ask(frame)
-        self.clocks.asked = self.clocks.opened = self._owner.now()  # the next one may take as long as a hello
-        answer = self._owner.asked(asked)
-        if answer is None:
-            self.end("nobody here gives pieces of the log")
-        elif not self.outgoing.send(make_frame(*answer), bulk=True):
-            self.end("it does not read what it has asked for")
+        self.clocks.asked = self._owner.now()
+        self.stage = Stage.ASKING
+        self._owner.asked(self, asked)
 
     def _refuse(self, refusal: Refusal) -> None:
         """Say why, end our direction, and read on until the peer has closed: an early close could lose the reason."""

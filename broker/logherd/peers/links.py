@@ -22,7 +22,7 @@ from logherd.peers.identity import name_of
 from logherd.peers.link import Link, Stage
 from logherd.peers.options import LinkOptions, PeerView
 from logherd.peers.outgoing import Traffic
-from logherd.peers.pieces import Asked
+from logherd.peers.pieces import Asked, Give
 from logherd.raft.messages import Doubtful
 from logherd.replication.messages import Append, CopyChunk, Envelope, HeartbeatAck, ReplicaId
 from logherd.telemetry.log import Log
@@ -69,6 +69,9 @@ class _Work:
     listeners: list[asyncio.Server] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     sweep: tuple[asyncio.TimerHandle, float] | None = None
+    asks: dict[Link, Asked] = field(default_factory=dict)
+    """Whoever waits for a piece of the log, in order."""
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: bool = False
 
 
@@ -80,7 +83,11 @@ class _Told:
     linked: Callable[[ReplicaId], None]
     hello: Callable[[Hello], None]
     unlinked: Callable[[ReplicaId], None]
-    asked: Callable[[Asked], tuple[bytes, bytes] | None]
+    asked: Give
+
+
+async def _nothing(_asked: Asked) -> None:
+    """Who has no log gives no pieces."""
 
 
 class PeerLinks:
@@ -96,14 +103,14 @@ class PeerLinks:
         self, hello: Callable[[], Hello], peers: Mapping[str, tuple[str, int]], *,
         on_envelopes: Callable[[list[Envelope]], None], on_linked: Callable[[ReplicaId], None],
         on_hello: Callable[[Hello], None], on_unlinked: Callable[[ReplicaId], None] = lambda _: None,
-        on_asked: Callable[[Asked], tuple[bytes, bytes] | None] = lambda _: None,
+        on_asked: Give = _nothing,
         options: LinkOptions | None = None, log: Log | None = None,
     ) -> None:  # fmt: skip
         """`peers`: the other nodes' names and addresses (the own name is left out).
 
         `on_envelopes` gets what came in one read, in order; `on_hello` each accepted hello, of either direction;
         `on_linked` follows when messages can be sent to that replica over a new connection; `on_unlinked` when either
-        direction to it broke. `on_asked` gives a replica with damage what it asks for.
+        direction to it broke. `on_asked` gives a replica with damage what it asks for; it is asked once at a time.
         """
         self._loop = asyncio.get_running_loop()
         self._hello = hello
@@ -131,8 +138,9 @@ class PeerLinks:
         return address[0], address[1]
 
     def start(self, guard: TaskGuard) -> None:
-        """Begin to dial every peer."""
+        """Begin to dial every peer, and to answer who asks for pieces of the log."""
         self._sweep_later()
+        self._work.tasks.append(guard.start("give pieces", self._give(), eternal=False))
         for peer in self._peers.values():
             work = keep_dialled(peer.name, peer.address, self, self._log)
             self._work.tasks.append(guard.start(f"dial {peer.name}", work, eternal=False))
@@ -261,13 +269,15 @@ class PeerLinks:
         if not self._work.stopping:
             self._told.envelopes(envelopes)
 
-    def asked(self, asked: Asked) -> tuple[bytes, bytes] | None:
-        """Somebody mends damage."""
-        return None if self._work.stopping else self._told.asked(asked)
+    def asked(self, link: Link, asked: Asked) -> None:
+        """Somebody mends damage. It waits for its turn: however many ask, one piece is read at a time."""
+        self._work.asks[link] = asked
+        self._work.asked.set()
 
     def ended(self, link: Link) -> None:
         """A connection is gone."""
         self._links.discard(link)
+        self._work.asks.pop(link, None)
         peer = self._peers.get(link.name or "")
         if peer is not None and link.hello is not None:
             self._release(peer, link)
@@ -320,6 +330,15 @@ class PeerLinks:
             "peer does not link", "direction" if peer is None else "peer", peer=name or None, remote=link.remote,
             direction=direction, reason=link.reason,
         )  # fmt: skip
+
+    async def _give(self) -> None:
+        work = self._work
+        while True:
+            await work.asked.wait()
+            while work.asks:
+                link = next(iter(work.asks))
+                link.answer(await self._told.asked(work.asks.pop(link)))
+            work.asked.clear()
 
     def _make_accepted(self) -> Link:
         return Link(self, dialled=None)

@@ -9,7 +9,7 @@ A release without this ends the connection at the first ask: it cannot help.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ from logherd.store.files import Buffer
 from logherd.store.pieces import PieceAsk, PieceState
 
 __all__ = [
-    "Asked", "Given", "PieceSource", "decode_ask", "decode_piece", "encode_ask", "encode_piece", "serve_pieces",
+    "Asked", "Give", "Given", "PieceSource", "decode_ask", "decode_piece", "encode_ask", "encode_piece", "serve_pieces",
 ]  # fmt: skip
 
 _HEAD = Struct(">BH")
@@ -49,6 +49,10 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     leads: bool = False
     start: int = 0
     epoch: int = 0
+
+
+Give = Callable[[Asked], Awaitable[tuple[bytes, bytes] | None]]
+"""Head and data of the answer; None: not here. It takes the time that a disk takes."""
 
 
 def encode_ask(asked: Asked) -> bytes:
@@ -85,8 +89,7 @@ def _decode(data: Buffer, kind: type[_Struct]) -> _Struct:
 
 
 async def serve_pieces(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, give: Callable[[Asked], tuple[bytes, bytes] | None], *,
-    seconds: float,
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, give: Give, *, seconds: float
 ) -> None:  # fmt: skip
     """Answer one connection of a process that has no links, until it ends, says something else, or is silent."""
     frames = FrameReader(HELLO_BYTES_MAX)
@@ -97,7 +100,7 @@ async def serve_pieces(
             if not data:
                 return
             for frame in frames.feed(data):
-                if frame[0] != Kind.PIECE_ASK or (answer := give(decode_ask(frame))) is None:
+                if frame[0] != Kind.PIECE_ASK or (answer := await give(decode_ask(frame))) is None:
                     return
                 writer.write(make_frame(*answer))
                 await writer.drain()

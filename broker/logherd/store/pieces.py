@@ -21,7 +21,11 @@ from logherd.store.verify import open_segments
 __all__ = ["Kept", "Piece", "PieceAsk", "PieceState", "read_piece"]
 
 _U32X2 = Struct(">II")
-_NEAR_BYTES = 256 << 10
+_RECORD_BYTES_MAX = 16 << 20
+"""A longer one does not fit into the frames in which replicas ship. It bounds what is read on the word of an asker, or
+of what is no record."""
+_SEARCH_BYTES = 1 << 20
+_WIDER = 8
 
 
 class PieceAsk(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,54 +94,68 @@ def _compare(segments: list[Segment], neighbour: Neighbour, bare_end: int) -> Pi
     segment = _segment_at(segments, neighbour.start)
     if segment is None:
         return Piece(PieceState.GONE)
+    if not 0 < neighbour.end - neighbour.start <= _RECORD_BYTES_MAX:
+        return Piece(PieceState.DIFFERS)
     at = neighbour.start - segment.start
     try:
         segment.readable.ensure(at, min(neighbour.end - segment.start, segment.size))
         if crc32(segment.view[at : neighbour.end - segment.start]) == neighbour.checksum:
             return Piece(PieceState.WHOLE)
-        read_whole(segment.view, at, neighbour.start, bare_end, segment.readable)
     except RecordError:
         return _unreadable(segment, at, bare_end)
-    return Piece(PieceState.DIFFERS)
+    return Piece(PieceState.DIFFERS) if _is_whole(segment, at, bare_end) else _unreadable(segment, at, bare_end)
 
 
 def _unreadable(segment: Segment, place: int, bare_end: int) -> Piece:
-    """What it means that no whole record begins at this byte of a segment: damage, unless one that is whole lies across
-    it. Then the asker's log is another one, and a sound log must not be taken for a damaged one on its word."""
-    view, at = segment.view, _begin_before(segment, place, bare_end)
+    """What it means that no whole record begins at this byte of a segment: damage, unless a blank one does, or one that
+    is whole lies across it. Then the asker's log is another one, and a sound log must not be taken for a damaged one on
+    its word. Near before the place there is a record, unless the log is damaged: only then all of the file is read."""
+    back = _SEARCH_BYTES
+    while not _ends_file(segment, place):
+        first = max(place - back, 0)
+        if _lies_across(segment, first, place, bare_end):
+            break
+        if not first:
+            return Piece(PieceState.DAMAGED, at=segment.start + place)
+        back *= _WIDER
+    return Piece(PieceState.DIFFERS)
+
+
+def _lies_across(segment: Segment, first: int, place: int, bare_end: int) -> bool:
+    """Whether a walk from the first record that begins at byte `first` or behind ends in one that holds the place."""
+    view, at = segment.view, first
+    if first:
+        found = find_record(view, segment.start, first, place, bare_end=bare_end, readable=segment.readable)
+        at = place if found is None else found.position - segment.start
     while at < place:
         try:
             segment.readable.ensure(at, at + BLANK_SIZE_MIN)
         except Unreadable:
             break
-        size, magic = _U32X2.unpack_from(view, at)
+        size, _ = _U32X2.unpack_from(view, at)
         if size < BLANK_SIZE_MIN:
             break
-        if at + size <= place:
-            at += size
-            continue
-        blank = magic == BLANK_MAGIC and at + size == segment.size
-        if blank or _is_whole(segment, at, bare_end):
-            return Piece(PieceState.DIFFERS)
-        break
-    return Piece(PieceState.DAMAGED, at=segment.start + place)
+        if at + size > place:
+            return _ends_file(segment, at) or _is_whole(segment, at, bare_end)
+        at += size
+    return False
 
 
-def _begin_before(segment: Segment, place: int, bare_end: int) -> int:
-    """Where a whole record begins not far before this byte; 0 if none does. From the segment's start it is a long way,
-    and whoever is asked leads, maybe, and has a lease to renew."""
-    end, size = place, _NEAR_BYTES
-    while end > 0:
-        start = max(end - size, 0)
-        found = find_record(segment.view, segment.start, start, end, bare_end=bare_end, readable=segment.readable)
-        if found is not None:
-            return found.position - segment.start
-        end, size = start, 8 * size
-    return 0
+def _ends_file(segment: Segment, at: int) -> bool:
+    """Whether a blank record begins there."""
+    try:
+        segment.readable.ensure(at, at + BLANK_SIZE_MIN)
+    except Unreadable:
+        return False
+    size, magic = _U32X2.unpack_from(segment.view, at)
+    return bool(magic == BLANK_MAGIC and at + size == segment.size)
 
 
 def _is_whole(segment: Segment, at: int, bare_end: int) -> bool:
     try:
+        segment.readable.ensure(at, at + BLANK_SIZE_MIN)
+        if _U32X2.unpack_from(segment.view, at)[0] > _RECORD_BYTES_MAX:
+            return False
         read_whole(segment.view, at, segment.start + at, bare_end, segment.readable)
     except RecordError:
         return False
@@ -149,6 +167,8 @@ def _read(segments: list[Segment], ask: PieceAsk, bytes_max: int, bare_end: int)
     if segment is None:
         return Piece(PieceState.GONE)
     first = at = ask.start - segment.start
+    if not _ends_file(segment, first) and not _is_whole(segment, first, bare_end):
+        return _unreadable(segment, first, bare_end)
     for found in scan_records(segment.view, segment.start, at, bare_end, segment.readable):
         if isinstance(found, Scanned):
             if at > first and at - first + found.size > bytes_max:
@@ -158,6 +178,4 @@ def _read(segments: list[Segment], ask: PieceAsk, bytes_max: int, bare_end: int)
                 break
         elif found.reason is None and found.offset > at:  # a blank; of a rest too small for one nothing is there
             return Piece(PieceState.WHOLE, bytes(segment.view[first : at + BLANK_SIZE_MIN]), segment.end)
-        elif found.reason is not None and at == first:
-            return _unreadable(segment, first, bare_end)
     return Piece(PieceState.WHOLE, bytes(segment.view[first:at]), segment.start + at)

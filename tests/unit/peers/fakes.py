@@ -12,7 +12,7 @@ from logherd.peers.frames import FrameReader, make_frame
 from logherd.peers.hello import Hello, encode_hello
 from logherd.peers.links import PeerLinks
 from logherd.peers.options import LinkOptions, PeerView
-from logherd.peers.pieces import Asked
+from logherd.peers.pieces import Give
 from logherd.replication.messages import ClusterId, Envelope, Heartbeat, ReplicaId
 from logherd.telemetry.log import FieldValue, Log
 
@@ -76,12 +76,12 @@ class Node:
 
     async def start(
         self, peers: Mapping[str, tuple[str, int]], *,
-        on_asked: Callable[[Asked], tuple[bytes, bytes] | None] = lambda _: None,
+        on_asked: Give | None = None,
     ) -> None:  # fmt: skip
         self.links = PeerLinks(
             lambda: self.hello, peers, on_envelopes=self._on_envelopes, on_linked=self._on_linked,
-            on_hello=self._on_hello, on_unlinked=self._on_unlinked, on_asked=on_asked, options=self.options,
-            log=self.log,
+            on_hello=self._on_hello, on_unlinked=self._on_unlinked, options=self.options, log=self.log,
+            **({} if on_asked is None else {"on_asked": on_asked}),
         )  # fmt: skip
         await self.links.listen_on(self.listening)
         self.links.start(self.guard)

@@ -8,6 +8,7 @@ import pytest
 from logherd.peers.errors import CodecError, PeerError
 from logherd.peers.frames import make_frame
 from logherd.peers.hello import encode_hello
+from logherd.peers.link import Stage
 from logherd.peers.pieces import (
     Asked,
     Given,
@@ -38,9 +39,12 @@ class Giver(Node):
         super().__init__(hello_of("a"))
         self.asked: list[Asked] = []
         self.gives = gives
+        self.may_give = asyncio.Event()
+        self.may_give.set()
 
-    def give(self, asked: Asked) -> tuple[bytes, bytes] | None:
+    async def give(self, asked: Asked) -> tuple[bytes, bytes] | None:
         self.asked.append(asked)
+        await self.may_give.wait()
         if not self.gives:
             return None
         size = asked.ask.end - asked.ask.start
@@ -140,3 +144,84 @@ async def test_who_has_no_links_gives_pieces_and_hears_nothing_else() -> None:
         peer.close()
         server.close()
         giver.listening.close()
+
+
+async def test_one_piece_is_read_at_a_time_and_whoever_has_gone_waits_for_none() -> None:
+    node = Giver()
+    node.may_give.clear()
+    await node.start({}, on_asked=node.give)
+    try:
+        asks = [
+            Asked(cluster="c/g", broker=str(number), ask=PieceAsk(start=100, end=100 + number)) for number in (1, 2, 3)
+        ]
+        wires = []
+        for number, asked in enumerate(asks, 1):
+            wires.append(await Wire.dial(node.address))
+            wires[-1].send(make_frame(encode_ask(asked)))
+            while sum(link.stage is Stage.ASKING for link in node.links._links) < number:
+                await asyncio.sleep(0)
+        assert node.asked == asks[:1]
+        wires[1].close()
+        await node.until(lambda: len(node.links._links) == 2)
+        node.may_give.set()
+        for wire, size in ((wires[0], 1), (wires[2], 3)):
+            assert len(decode_piece(await wire.payload())[1]) == size
+        assert node.asked == [asks[0], asks[2]]
+        assert not node.links._work.asks
+        for wire in wires:
+            wire.close()
+    finally:
+        await node.stop()
+
+
+@pytest.mark.parametrize(
+    "more", [encode_ask(ASKED), encode_hello(hello_of("b", to="a")), b"\x03", b"\x05", b"\x07\x00\x02{}"]
+)
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_whoever_asks_waits_for_the_answer_before_it_says_more(more: bytes, at_once: bool) -> None:
+    node = Giver()
+    node.may_give.clear()
+    await node.start({"b": ("127.0.0.1", 1)}, on_asked=node.give)
+    try:
+        wire = await Wire.dial(node.address)
+        if at_once:
+            wire.send(make_frame(encode_ask(ASKED)) + make_frame(more))
+        else:
+            wire.send(make_frame(encode_ask(ASKED)))
+            await node.until(lambda: bool(node.asked))
+            wire.send(make_frame(more))
+        assert await wire.ended()
+        node.may_give.set()
+        await node.until(lambda: not node.links._links)
+        assert node.hellos == []
+    finally:
+        await node.stop()
+
+
+async def test_a_disk_that_takes_longer_than_a_hello_ends_no_connection() -> None:
+    node = Giver()
+    node.may_give.clear()
+    await node.start({}, on_asked=node.give)
+    try:
+        wire = await Wire.dial(node.address)
+        wire.send(make_frame(encode_ask(ASKED)))
+        await node.until(lambda: bool(node.asked))
+        (link,) = node.links._links
+        link.sweep(node.links.now() + 3600)
+        node.may_give.set()
+        assert len(decode_piece(await wire.payload())[1]) == 200
+        link.sweep(link.clocks.opened + node.options.hello_ms / 1000)
+        assert await wire.ended()
+    finally:
+        await node.stop()
+
+
+async def test_a_broker_that_stops_while_a_piece_is_read_stops() -> None:
+    node = Giver()
+    node.may_give.clear()
+    await node.start({}, on_asked=node.give)
+    wire = await Wire.dial(node.address)
+    wire.send(make_frame(encode_ask(ASKED)))
+    await node.until(lambda: bool(node.asked))
+    await node.stop()
+    assert await wire.ended()

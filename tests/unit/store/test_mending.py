@@ -8,18 +8,20 @@ from typing import cast
 
 import pytest
 
-from logherd.store import MessageStore, RawRefused, StoreDamaged, begin_later
+from logherd.model.record import BLANK_MAGIC
+from logherd.store import MessageStore, RawRefused, StoreDamaged, begin_later, pieces
 from logherd.store.damage_note import forget_damage, note_damage, noted_damage
 from logherd.store.files import File
 from logherd.store.files_os import OsFiles
 from logherd.store.mending import Neighbour, mend, survey
 from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.store.pieces import Kept, PieceAsk, PieceState, read_piece
+from logherd.store.readable import Readable
 from logherd.store.scrub import Scrub
 from logherd.store.tools import verify
 from sim.disk import SimulatedCrash
 from unit.store.helpers import ROOT as STORE
-from unit.store.helpers import SimClock, SimDisk, append
+from unit.store.helpers import SimClock, SimDisk, append, flush
 
 OPTIONS = StoreOptions(
     replicated=True,
@@ -275,6 +277,53 @@ def test_who_cannot_help_knows_it_without_reading_all_of_a_large_file(tmp_path: 
             ask = PieceAsk(start=place, end=place + 1)
             assert read_piece(files, str(tmp_path), ask, kept, bytes_max=100).state is PieceState.DIFFERS
             assert files.count < 3 << 20 < place
+
+
+def test_a_sound_log_is_not_damaged_where_another_log_has_a_record_and_this_one_ends_a_file(
+    pair: tuple[SimDisk, SimDisk],
+) -> None:
+    whole = pair[1]
+    (blank,) = (
+        at for at in range(16384, 32768 - 8)
+        if log_of(whole)[SECOND][at - 16384 + 4 : at - 16384 + 8] == BLANK_MAGIC.to_bytes(4)
+    )  # fmt: skip
+    for end in (blank + 90, 32768, 40_000):
+        other = Neighbour(blank, end, 0)
+        ask = PieceAsk(start=16384, end=16385, before=other)
+        assert read_piece(whole, ROOT, ask, kept(whole), bytes_max=1000).state is PieceState.DIFFERS
+    assert read_piece(whole, ROOT, PieceAsk(start=blank, end=blank + 1), kept(whole), bytes_max=1000).end == 32768
+
+
+@pytest.mark.parametrize(
+    ("length", "beside"), [(1, False), (12_000, False), (90, True), (0, True), (-20_000, True), (14_000, True)]
+)
+def test_whatever_is_asked_only_a_part_of_a_sound_log_is_read(
+    monkeypatch: pytest.MonkeyPatch, length: int, beside: bool
+) -> None:
+    """A length that tells no more than how much to read is not believed: neither the asker's, nor one in a body."""
+    disk = SimDisk()
+    options = replace(OPTIONS, log=replace(OPTIONS.log, segment_bytes=1 << 16))
+    store = MessageStore.open(STORE, options, disk, clock=SimClock())
+    for number in range(190):
+        append(store, "A", body=(12_000).to_bytes(4) * 50 if number == 100 else b"%05d" % number * 40)
+        flush(store)
+    store.close()
+    place = log_of(disk)[f"{ROOT}/commitlog/{0:020d}"].index((12_000).to_bytes(4) * 2)
+    for name, size in (("_RECORD_BYTES_MAX", 1_000), ("_SEARCH_BYTES", 1_000)):
+        monkeypatch.setattr(pieces, name, size)
+    touched, ensure = list[int](), Readable.ensure
+
+    def noted(self: Readable, at: int, end: int) -> int:
+        touched.extend((at, end))
+        return ensure(self, at, end)
+
+    monkeypatch.setattr(Readable, "ensure", noted)
+    ask = PieceAsk(start=place, end=place + length)
+    if beside:
+        ask = PieceAsk(start=0, end=1, after=Neighbour(place, place + length, 7))
+    piece = read_piece(disk, ROOT, ask, Kept(0, store.committed_position), bytes_max=1_000)
+    assert piece.state is PieceState.DIFFERS
+    assert max(touched, default=0) - min(touched, default=0) < 3_000
 
 
 def test_what_is_not_committed_is_no_damage_whatever_is_said_to_lie_there(pair: tuple[SimDisk, SimDisk]) -> None:

@@ -1,5 +1,6 @@
 """What this replica gives to others that mend damage: pieces of what is committed here, as they lie in the files."""
 
+import asyncio
 from collections.abc import Callable
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ __all__ = ["PIECE_BYTES", "Giving"]
 _log = Log("logherd.group")
 
 PIECE_BYTES = 256 << 10
-"""At once, so that nobody else waits long for the loop."""
+"""At once, so that nobody else who asks waits long."""
 
 
 class Giving:
@@ -37,18 +38,19 @@ class Giving:
         self.damages = Damages(files, root, mode)
         self._told: set[tuple[str, int]] = set()
 
-    def give(self, asked: Asked) -> tuple[bytes, bytes] | None:
-        """Head and data of the answer; None if it is none of ours, or cannot be read."""
+    async def give(self, asked: Asked) -> tuple[bytes, bytes] | None:
+        """Head and data of the answer; None if it is none of ours, or cannot be read. A thread reads: whoever asks may
+        ask for what is not cached, and what is compared with it may be as long as a record."""
         machine, store, ask = self._mode.machine, self._store, asked.ask
         if asked.cluster != machine.cluster.name:
             return None
         kept = Kept(store.min_position, store.committed_position)
         try:
-            piece = read_piece(self._files, self._root, ask, kept, bytes_max=PIECE_BYTES)
+            piece = await asyncio.to_thread(read_piece, self._files, self._root, ask, kept, bytes_max=PIECE_BYTES)
         except (StoreDamaged, OSError) as error:
             _log.warning("a piece of the log cannot be read", for_broker=asked.broker, position=ask.start, reason=error)
             return None
-        if piece.state is PieceState.DAMAGED:
+        if piece.state is PieceState.DAMAGED and piece.at >= store.min_position:  # not deleted meanwhile
             self.damages.found(store.damaged(piece.at, f"met when broker {asked.broker} asked for it"))
         elif piece.state is PieceState.WHOLE and (asked.broker, ask.end) not in self._told:
             self._told = {(asked.broker, ask.end)}

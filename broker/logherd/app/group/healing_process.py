@@ -72,6 +72,8 @@ class Healing:
         self._guard = TaskGuard(on_end=self._ended)
         self._lock: Lock | None = None
         self._giving: asyncio.Server | None = None
+        self._reading = asyncio.Lock()
+        """However many ask, one piece is read at a time: the healing needs threads, too."""
         links = LinkOptions()
         self._sources = [
             PieceSource(
@@ -162,13 +164,16 @@ class Healing:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await serve_pieces(reader, writer, self._give, seconds=_ANSWER_SECONDS)
 
-    def _give(self, asked: Asked) -> tuple[bytes, bytes] | None:
+    async def _give(self, asked: Asked) -> tuple[bytes, bytes] | None:
         found = self._healer.found
         if found is None or asked.cluster != str(self._group):
             return None
         kept = Kept(found.log_start, found.committed)
         try:
-            piece = read_piece(OsFiles(), self._options.data_dir, asked.ask, kept, bytes_max=PIECE_BYTES)
+            async with self._reading:
+                piece = await asyncio.to_thread(
+                    read_piece, OsFiles(), self._options.data_dir, asked.ask, kept, bytes_max=PIECE_BYTES
+                )
         except (StoreDamaged, OSError):
             return None
         return encode_piece(Given(state=piece.state, end=piece.end)), piece.data

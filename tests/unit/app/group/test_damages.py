@@ -177,7 +177,7 @@ def test_whatever_met_the_damage_the_next_process_heals() -> None:
     assert failure_of(again) is again
 
 
-def test_what_is_asked_for_is_given_and_damage_met_by_that_is_noted(tmp_path: Path) -> None:
+async def test_what_is_asked_for_is_given_and_damage_met_by_that_is_noted(tmp_path: Path) -> None:
     root = filled(tmp_path)
     spoil(root, SEGMENT + 700)
     (root / "damage.json").unlink()
@@ -186,16 +186,16 @@ def test_what_is_asked_for_is_given_and_damage_met_by_that_is_noted(tmp_path: Pa
         lead = Lead(machine=Machine(Epoch(2)))
         giving = Giving(FILES, str(root), store, cast("Mode", lead), base=lambda: ORIGIN)
 
-        def said(start: int, end: int, cluster: str = str(GROUP)) -> tuple[PieceState, bool, int] | None:
+        async def said(start: int, end: int, cluster: str = str(GROUP)) -> tuple[PieceState, bool, int] | None:
             ask = PieceAsk(start=start, end=end)
-            answer = giving.give(Asked(cluster=cluster, broker="2", ask=ask))
+            answer = await giving.give(Asked(cluster=cluster, broker="2", ask=ask))
             if answer is None:
                 return None
             given, data = decode_piece(b"".join(answer))
             return given.state, given.leads, len(data)
 
-        assert said(0, 100, "another/group") is None
-        first = said(0, 100)
+        assert await said(0, 100, "another/group") is None
+        first = await said(0, 100)
         assert first is not None
         assert first[:2] == (PieceState.WHOLE, True)
         assert first[2] >= 100
@@ -205,23 +205,23 @@ def test_what_is_asked_for_is_given_and_damage_met_by_that_is_noted(tmp_path: Pa
         batch.write_and_flush()
         store.flushed(batch)
         assert store.committed_position < store.flushed_position
-        assert said(store.committed_position - 10, store.committed_position + 1) == (PieceState.NOT_YET, True, 0)
+        assert await said(store.committed_position - 10, store.committed_position + 1) == (PieceState.NOT_YET, True, 0)
         assert giving.damages.count == 0
         (spoilt,) = survey(FILES, str(root)).damages
-        assert said(spoilt.start, spoilt.start + 1) == (PieceState.DAMAGED, True, 0)
+        assert await said(spoilt.start, spoilt.start + 1) == (PieceState.DAMAGED, True, 0)
         assert giving.damages.count == 1
     finally:
         store.close()
 
 
-def test_whoever_asks_for_what_is_deleted_hears_where_the_log_begins(tmp_path: Path) -> None:
+async def test_whoever_asks_for_what_is_deleted_hears_where_the_log_begins(tmp_path: Path) -> None:
     root = filled(tmp_path)
     begin_later(FILES, str(root), position=2 * SEGMENT, epoch=2)
     store = open_store(root)
     try:
         base = Point(Epoch(2), Position(store.min_position))
         giving = Giving(FILES, str(root), store, cast("Mode", Lead(machine=Machine(None))), base=lambda: base)
-        answer = giving.give(Asked(cluster=str(GROUP), broker="2", ask=PieceAsk(start=SEGMENT, end=SEGMENT + 1)))
+        answer = await giving.give(Asked(cluster=str(GROUP), broker="2", ask=PieceAsk(start=SEGMENT, end=SEGMENT + 1)))
         assert answer is not None
         given, _ = decode_piece(b"".join(answer))
         assert (given.state, given.start, given.epoch, given.leads) == (PieceState.GONE, 2 * SEGMENT, 2, False)
