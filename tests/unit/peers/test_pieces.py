@@ -208,8 +208,11 @@ async def test_a_disk_that_takes_longer_than_a_hello_ends_no_connection() -> Non
         await node.until(lambda: bool(node.asked))
         (link,) = node.links._links
         link.sweep(node.links.now() + 3600)
+        link.clocks.opened -= 3600
         node.may_give.set()
         assert len(decode_piece(await wire.payload())[1]) == 200
+        link.sweep(node.links.now())
+        assert link.stage is Stage.GREETING, "the next question may take as long as a hello"
         link.sweep(link.clocks.opened + node.options.hello_ms / 1000)
         assert await wire.ended()
     finally:
