@@ -88,8 +88,9 @@ class SlaveFeed:
         self.refusal = reason
         return SlaveOutput((), reason)
 
-    def step(self, received: bytes, now: int) -> SlaveOutput:
-        """`received` may be empty: the log may have grown, or time passed."""
+    def step(self, received: bytes, now: int, *, room: bool = True) -> SlaveOutput:
+        """`received` may be empty: the log may have grown, or time passed. `room`: whether the connection takes more;
+        what a slave acknowledges says nothing of what it has read."""
         if self.refusal:
             return _NOTHING
         if received:
@@ -103,7 +104,7 @@ class SlaveFeed:
                 return self.refuse(refusal)
         elif now - self._heard > self._options.silence_ms:
             return self.refuse(f"the slave said nothing for {now - self._heard} ms")
-        return self._give(now)
+        return self._give(now) if room else _NOTHING
 
     def _hear(self, positions: list[int]) -> str:
         """Why what the slave reports cannot be, or ""."""

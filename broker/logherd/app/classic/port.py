@@ -101,10 +101,12 @@ class _Slave(asyncio.Protocol):
         self._feed = SlaveFeed(port.log(), port.options, port.now_ms())
         self._transport: asyncio.Transport | None = None
         self._admitted = False
+        self._congested = False
         self._remote = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=self._port.options.window_bytes)
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         self._remote = f"{host}:{port}"
         guard = self._port.guard
@@ -122,6 +124,13 @@ class _Slave(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.step(data)
 
+    def pause_writing(self) -> None:
+        self._congested = True
+
+    def resume_writing(self) -> None:
+        self._congested = False
+        self.step()
+
     def connection_lost(self, exc: Exception | None) -> None:
         if self in self._port.slaves:
             _log.info("slave left", remote=self._remote, cause=exc, acknowledged=self._feed.acknowledged)
@@ -131,7 +140,7 @@ class _Slave(asyncio.Protocol):
     def step(self, data: bytes = b"") -> None:
         """Something has arrived, or there is more to give, or time has passed."""
         if self._transport is not None:
-            self._carry_out(self._feed.step(data, self._port.now_ms()))
+            self._carry_out(self._feed.step(data, self._port.now_ms(), room=not self._congested))
 
     def view(self) -> SlaveView:
         return SlaveView(self._remote, self._admitted, self._feed.sent, self._feed.acknowledged)

@@ -466,3 +466,30 @@ def test_a_slave_that_hangs_keeps_its_place_no_longer_than_it_may_be_silent(monk
             await until(lambda: not port.views())
 
     asyncio.run(run())
+
+
+class Endless(Zeros):
+    """There is always more."""
+
+    committed_position = 1 << 40
+
+
+def test_a_slave_that_acknowledges_what_it_does_not_read_is_given_no_more_meanwhile() -> None:
+    async def run() -> None:
+        options = SlaveOptions(window_bytes=1 << 20)
+        async with connected(Endless(), Verdict(None), options=options) as (port, reader):
+            await until(lambda: any(view.sent for view in port.views()))
+            (slave,) = port.slaves
+            for _ in range(64):
+                slave.data_received(encode_report(port.views()[0].sent or 0))
+            assert slave._transport is not None
+            assert slave._transport.get_write_buffer_size() <= 2 << 20
+            given = port.views()[0].sent or 0
+            left = given + (1 << 20)
+            while left > 0:  # once it reads it is given all that it has acknowledged, and a window
+                got = await reader.read(1 << 20)
+                assert got
+                left -= len(got)
+            assert (port.views()[0].sent or 0) > given
+
+    asyncio.run(run())
