@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -21,7 +22,7 @@ from logherd.peers.pieces import (
 )
 from logherd.store.mending import Neighbour
 from logherd.store.pieces import PieceAsk, PieceState
-from unit.peers.fakes import Node, Wire, hello_of
+from unit.peers.fakes import QUICK, Node, Wire, hello_of
 
 ASKED = Asked(
     cluster="c/g", broker="2", ask=PieceAsk(start=100, end=300, before=Neighbour(start=0, end=100, checksum=7))
@@ -36,7 +37,7 @@ class Giver(Node):
     """A node that gives what is asked for: as many bytes as the range is long."""
 
     def __init__(self, *, gives: bool = True) -> None:
-        super().__init__(hello_of("a"))
+        super().__init__(hello_of("a"), options=replace(QUICK, hello_ms=60_000))
         self.asked: list[Asked] = []
         self.gives = gives
         self.may_give = asyncio.Event()
@@ -215,6 +216,25 @@ async def test_a_disk_that_takes_longer_than_a_hello_ends_no_connection() -> Non
         assert link.stage is Stage.GREETING, "the next question may take as long as a hello"
         link.sweep(link.clocks.opened + node.options.hello_ms / 1000)
         assert await wire.ended()
+    finally:
+        await node.stop()
+
+
+async def test_whoever_asks_and_does_not_read_is_cut_off() -> None:
+    node = Giver()
+    await node.start({}, on_asked=node.give)
+    try:
+        wire = await Wire.dial(node.address)
+        await node.until(lambda: bool(node.links._links))
+        (link,) = node.links._links
+        asked = Asked(cluster="c/g", broker="2", ask=PieceAsk(start=0, end=1 << 20))
+        while link.stage is not Stage.ENDED:
+            wire.send(make_frame(encode_ask(asked)))
+            wanted = len(node.asked) + 1
+            await node.until(lambda: len(node.asked) == wanted and link.stage is not Stage.ASKING)  # noqa: B023
+        assert link.reason == "it does not read what it has asked for"
+        assert len(node.asked) < 20
+        wire.close()
     finally:
         await node.stop()
 
