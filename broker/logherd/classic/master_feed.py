@@ -168,6 +168,8 @@ class MasterFeed:
     def _compare(self, data: bytes) -> None:
         """Raises: ClassicError if the part of `data` that lies below our end is not what is here."""
         position, rest = self._next, memoryview(data)[: max(self._end - self._next, 0)]
+        if rest and position < self._log.min_position:
+            raise ClassicError(f"what lies at position {position} was deleted here before it was compared")
         while rest:
             if position < self._padding_end:
                 skipped = min(self._padding_end - position, len(rest))

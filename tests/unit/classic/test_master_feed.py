@@ -115,6 +115,21 @@ def test_one_byte_in_the_overlap_is_enough() -> None:
     assert f"at position {own.end - 700} " in output.fault
 
 
+def test_what_retention_deletes_during_the_comparison_is_asked_for_no_more() -> None:
+    """The next connection begins where the log does by then."""
+    master = MemoryLog().fill(60)
+    behind = next(bound for bound in master.bounds[1:] if bound % SEGMENT == 0)
+    own = master.cut(next(bound for bound in master.bounds if bound > behind))
+    feed = MasterFeed(own, OPTIONS, 0)
+    data = sent(master, asked(feed.begin(0)))
+    feed.step(data[:300], 1)
+    own.data, own.min_position = own.data[behind:], behind
+    output = feed.step(data[300:], 2)
+    assert "was deleted here before it was compared" in output.fault
+    assert (output.runs, output.diverged) == ((), False)
+    assert asked(MasterFeed(own, OPTIONS, 3).begin(3)) == behind
+
+
 def test_what_lies_behind_a_blank_record_is_not_compared_and_not_taken() -> None:
     master = MemoryLog(padding=b"\x07").fill(70, size=333)
     own = MemoryLog()
