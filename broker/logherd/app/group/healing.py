@@ -167,6 +167,8 @@ class Healer:
             except RawRefused as error:
                 progress.said[source.name] = str(error)
                 _log.warning("what a peer gave was refused", peer=source.name, reason=error)
+                self._sources.remove(source)
+                self._sources.append(source)  # another one may have what belongs there
                 await asyncio.sleep(_ROUND_SECONDS)
                 continue
             progress.fetched_bytes += len(data)

@@ -161,6 +161,17 @@ async def test_it_asks_until_somebody_has_the_range_and_stays_the_store_that_it_
     assert away.asked < 5, "who has given something is asked first"
 
 
+async def test_whose_bytes_are_refused_is_asked_last(pair: tuple[Path, Path]) -> None:
+    damaged, whole = pair
+    spoil(damaged, SEGMENT + 700)
+    spoil(damaged, 2 * SEGMENT + 10, 3000)
+    bad, good = Peer("1", whole), Peer("3", whole)
+    bad.spoils = 1_000_000
+    await heal(damaged, bad, good)
+    assert content(damaged) == content(whole)
+    assert bad.asked == 1
+
+
 async def test_it_waits_and_tells_why_while_nobody_has_it(pair: tuple[Path, Path]) -> None:
     damaged, whole = pair
     spoil(damaged, SEGMENT + 700)
