@@ -4,6 +4,7 @@ from zlib import crc32
 
 import pytest
 
+from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
 from logherd.replication.durable import DurableEnd
@@ -76,6 +77,49 @@ def test_what_is_committed_here_is_not_compared_again() -> None:
     assert mine.flush() == [AppendAck(1, theirs.end, theirs.end)]
 
 
+def test_what_an_earlier_receiver_wrote_is_acknowledged_once_it_is_flushed_and_only_then() -> None:
+    """A new connection finds it here: the leader asks, and nothing more need come to it."""
+    theirs = even_log(1, 1)
+    mine = Follower(MemoryLog())
+    mine.take(append(theirs, 0))
+    mine.receiver = Receiver(mine.log, mine.durable, Position(0), generation=1)
+    question = Append(2, Span(theirs.epochs.point_at(theirs.end), theirs.end, (), b""), Position(0))
+    assert mine.take(question) == [AppendAck(2, theirs.end, Position(0))]
+    assert mine.take(append(theirs, 0, generation=2)) == [AppendAck(2, theirs.end, Position(0))]
+    assert list(mine.receiver.step(Flushed(), 0).answers) == [AppendAck(2, theirs.end, Position(0))]
+    assert mine.flush() == [AppendAck(2, theirs.end, theirs.end)]
+    assert mine.flush() == [], "all of it was said"
+
+
+def test_what_is_flushed_before_it_is_asked_for_is_not_owed() -> None:
+    theirs = even_log(1, 1)
+    mine = Follower(even_log(1, 1))
+    assert mine.take(append(theirs, 0)) == [AppendAck(1, theirs.end, theirs.end)]
+    assert mine.flush() == []
+
+
+def test_what_overlaps_and_goes_on_cuts_nothing() -> None:
+    mine, theirs = Follower(even_log(1, 1)), even_log(1, 1, 1)
+    out = mine.receiver.step(FromLeader(append(theirs, SIZE)), 0)
+    assert (out.cut, out.grown) == (None, 2 * SIZE)
+
+
+@pytest.mark.parametrize("asked", [1, 2, 3])
+def test_a_leader_that_lacks_what_is_committed_here_is_none(asked: int) -> None:
+    """At the commit, above the begin of what is kept, and there."""
+    mine = Follower(even_log(1, 1, 1), commit=3 * SIZE)
+    mine.log.keep_image(Image("i", Point(Epoch(1), Position(SIZE)), mine.log.seal_at(Position(SIZE)), 0, 0, b""), b"")
+    mine.log.compact(Position(SIZE))
+    place = Position(asked * SIZE)
+    with pytest.raises(InvariantError, match="receiver 3: a leader holds what is committed"):
+        mine.take(Append(1, Span(Point(Epoch(2), place), place, (), b""), Position(0)))
+
+
+def test_nothing_is_taken_for_compared_that_is_not_here() -> None:
+    with pytest.raises(InvariantError, match="receiver 1"):
+        Receiver(even_log(1), DurableEnd(SIZE), Position(0), verified=Position(SIZE + 1))
+
+
 def test_a_commit_position_is_believed_up_to_what_is_compared_and_never_falls() -> None:
     mine, theirs = Follower(even_log(1, 1, 1)), even_log(1, 1, 2)
     mine.take(Heartbeat(1, Position(3 * SIZE)))
@@ -127,6 +171,7 @@ def test_an_image_that_the_log_continues_leaves_durable_what_was() -> None:
 def test_a_chunk_is_taken_at_its_place_only() -> None:
     data = b"0123456789"
     mine, wanted = Follower(even_log(1)), image(even_log(2, 2), 2 * SIZE, data)
+    assert not mine.receiver.step(FromLeader(CopyChunk(1, wanted, 0, b"")), 0).wrote, "a question"
     assert mine.take(CopyChunk(1, wanted, 4, data[4:])) == [CopyAck(1, wanted.identity, 0)]
     assert mine.take(CopyChunk(1, wanted, 0, data[:4])) == [CopyAck(1, wanted.identity, 4)]
     assert mine.take(CopyChunk(1, wanted, 0, data[:4])) == [CopyAck(1, wanted.identity, 4)]
