@@ -176,6 +176,38 @@ def test_what_no_master_sends_ends_the_connection(data: bytes, told: str) -> Non
     assert feed.step(b"x", 2) == FollowOutput()
 
 
+@pytest.mark.parametrize("stage", ["comparing", "following"])
+@pytest.mark.parametrize(
+    ("by", "size"),
+    [(-1, 10), (1, 10), (-1, 0), (1, 0), (0, -1), (0, -(1 << 31)), (0, (64 << 20) + 1), (0, (1 << 31) - 1)],
+)
+def test_a_master_that_goes_back_or_on_by_itself_is_left(stage: str, by: int, size: int) -> None:
+    master = MemoryLog().fill(60)
+    own = master.cut(master.bounds[-20])
+    feed = MasterFeed(own, OPTIONS, 0)
+    data = sent(master, asked(feed.begin(0)))
+    take(own, feed.step(data[: 400 if stage == "comparing" else 3_200], 1).runs)
+    assert feed.compared == (stage == "following")
+    cut, feed = own.end, MasterFeed(own, OPTIONS, 0)
+    position = asked(feed.begin(0))
+    if stage == "following":
+        part = bytes(own.data[position:])
+        feed.step(encode_head(position, len(part)) + part, 1)
+        position += len(part)
+    output = feed.step((position + by).to_bytes(8, signed=True) + size.to_bytes(4, signed=True) + b"\0" * 10, 2)
+    assert output.fault
+    assert (output.runs, output.diverged, own.end) == ((), False, cut)
+
+
+@pytest.mark.parametrize("position", [-1, -(1 << 63), (1 << 63) - 1])
+def test_positions_that_no_log_has_end_the_connection(position: int) -> None:
+    feed = MasterFeed(MemoryLog(), OPTIONS, 0)
+    feed.begin(0)
+    for data in (position.to_bytes(8, signed=True), (0).to_bytes(4)):
+        output = feed.step(data, 1)
+    assert output.fault
+
+
 def test_a_record_that_would_cross_the_end_of_a_file_names_the_setting() -> None:
     own = MemoryLog().fill(1, size=1500).fill(1, size=1500)
     one = record(own.end, b"b" * 1000)

@@ -124,6 +124,48 @@ def test_a_slave_that_reports_what_it_was_not_sent_is_sent_away() -> None:
     assert slave.feed.step(b"", 2) == SlaveOutput()
 
 
+@pytest.mark.parametrize(
+    "reports", [(-1,), (-(1 << 63),), (0, -1), ((1 << 63) - 1,), (0, (1 << 63) - 1), (0, 5), (5, 0, 6), (-1, 0)]
+)
+def test_positions_that_no_slave_can_have_end_the_connection_and_bring_nothing(reports: tuple[int, ...]) -> None:
+    """However many come in one read: the first says where it stands, and nothing was sent yet."""
+    feed = pair(MemoryLog().fill(60)).feed
+    output = feed.step(b"".join(each.to_bytes(8, signed=True) for each in reports), 0)
+    assert output.data == ()
+    assert output.refusal
+    assert feed.step(encode_report(0), 1) == SlaveOutput()
+
+
+def test_a_slave_that_speaks_is_not_silent() -> None:
+    slave = pair(MemoryLog())
+    for now in range(0, 1_000, 200):
+        assert not slave.report(now).refusal
+        assert not slave.feed.step(b"", now + 200).refusal
+    assert "said nothing for 201 ms" in slave.feed.step(b"", now + 201).refusal
+
+
+def test_a_slave_that_goes_back_is_given_nothing_twice() -> None:
+    log = MemoryLog().fill(60)
+    slave = pair(log)
+    follow(slave, log)
+    slave.report()
+    sent = slave.feed.sent
+    assert slave.feed.step(encode_report(100), 1) == SlaveOutput()
+    assert (slave.feed.sent, slave.feed.acknowledged) == (sent, sent)
+
+
+def test_nothing_is_given_while_the_connection_takes_no_more_and_all_of_it_later() -> None:
+    log = MemoryLog().fill(60)
+    slave = pair(log)
+    slave.report()
+    held = slave.feed.sent
+    assert slave.feed.step(encode_report(slave.end), 1, room=False) == SlaveOutput()
+    assert (slave.feed.sent, slave.feed.acknowledged) == (held, held)
+    slave.take(slave.feed.step(b"", 2))
+    follow(slave, log)
+    assert slave.data == log.data
+
+
 def test_a_silent_slave_is_sent_away_and_an_idle_one_hears_heartbeats() -> None:
     log = MemoryLog().fill(3)
     slave = pair(log)
