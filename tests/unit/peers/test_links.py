@@ -9,9 +9,11 @@ import pytest
 from msgspec import structs
 
 from logherd.model.names import Epoch, Position
+from logherd.peers import links as links_module
 from logherd.peers.codec import encode_envelope
 from logherd.peers.frames import make_frame
 from logherd.peers.hello import decode_hello
+from logherd.peers.link import Link
 from logherd.peers.links import PeerLinks
 from logherd.raft.messages import Doubtful
 from logherd.replication.epochs import Point, Run
@@ -347,6 +349,38 @@ async def test_a_stop_ends_everything_and_nothing_is_handed_on_after_it() -> Non
         assert not b.links.send(beat("b", "a"))
         assert all(task.done() for task in b.links._work.tasks)
         await a.until(lambda: not a.view("b").connected)
+
+
+async def test_whoever_comes_while_it_stops_is_not_taken() -> None:
+    node = Node(hello_of("a"))
+    await node.start({"b": ("127.0.0.1", 1)})
+    known = set(node.links._links)
+    node.links._work.stopping = True
+    link = Link(node.links, dialled=None)
+    assert not node.links.made(link)
+    link.hello = hello_of("b", to="a")
+    node.links.greeted(link, first=True)
+    assert (node.links._links, node.hellos, node.view("b").identity) == (known, [], None)
+    await node.stop()
+
+
+async def test_a_stop_closes_what_is_linked_and_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links_module, "_STOP_SECONDS", 60)
+    async with nodes(hello_of("a"), hello_of("b"), options=replace(QUICK, idle_ms=60_000)) as (a, b):
+        await a.until(lambda: bool(a.linked) and bool(b.linked))
+        async with asyncio.timeout(10):
+            await a.links.stop()
+
+
+async def test_the_names_that_strangers_give_themselves_take_little_memory() -> None:
+    node = Node(hello_of("a"))
+    await node.start({"b": ("127.0.0.1", 1)})
+    for number in range(1_000):
+        stranger = Link(node.links, dialled=None)
+        stranger.claimed, stranger.reason = f"x{number}.0000000000000001", "no node is called so"
+        node.links.ended(stranger)
+    assert len(node.links._strangers) == 64
+    await node.stop()
 
 
 async def test_a_stop_does_not_wait_for_a_peer_that_does_not_read() -> None:

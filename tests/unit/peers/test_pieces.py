@@ -76,7 +76,7 @@ async def test_one_connection_serves_many_questions_and_no_hello_is_missed() -> 
             )  # fmt: skip
         assert len(node.asked) == 3
         peer.close()
-        await asyncio.sleep(0)
+        await node.until(lambda: not node.links._links)
         assert node.log.reasons("peer does not link") == []
     finally:
         peer.close()
