@@ -60,7 +60,7 @@ async def giving(root: Path) -> AsyncIterator[int]:
     """A peer that has all of it; its port."""
     found = survey(FILES, str(root / "data"))
 
-    def give(asked: Asked) -> tuple[bytes, bytes] | None:
+    async def give(asked: Asked) -> tuple[bytes, bytes] | None:
         assert (asked.cluster, asked.broker) == (str(GROUP), "2")
         kept = Kept(found.log_start, found.committed)
         piece = read_piece(FILES, str(root / "data"), asked.ask, kept, bytes_max=1000)
