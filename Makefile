@@ -76,7 +76,7 @@ spark: $(SPARK_READY) ## A real Spark reads and writes through a real broker; in
 
 CHAOS_SECONDS ?= 3600
 CHAOS_SEED ?= $(shell date +%s)
-chaos: $(READY) ## Broker groups under every kind of fault for CHAOS_SECONDS, an hour unless you say (ARGS=--guarded, "--mode raft")
+chaos: $(READY) ## Broker groups under every kind of fault for CHAOS_SECONDS, an hour unless you say (ARGS=--guarded, "--mode raft", "--beside CHECKOUT")
 	@tools/need go ip nft
 	@PYTHONPATH=.:broker:tests $(BIN)/python -u -m system.chaos --seconds $(CHAOS_SECONDS) --seed $(CHAOS_SEED) $(ARGS)
 

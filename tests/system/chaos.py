@@ -1,9 +1,10 @@
 """Chaos for as long as one likes: chapter after chapter, each with a fresh group, a seed of its own and drawn rounds.
 
-    python -m system.chaos --seconds 3600 [--seed N] [--mode NAME] [--guarded]
+    python -m system.chaos --seconds 3600 [--seed N] [--mode NAME] [--guarded] [--beside CHECKOUT]
 
 The seed of a chapter repeats its mode, rounds and targets, not the moments at which processes run. What failed stays in
-the directory that is printed. The exit code is 1 if a chapter failed, or none was begun.
+the directory that is printed. The exit code is 1 if a chapter failed, or none was begun. With --beside each chapter
+goes to that release and back, one process after the other, under faults.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from system.broker_groups import STORE
 from system.group_chaos import FOLLOWER_READS, SHAPES, chapter
 from system.group_modes import CONTROLLER, MODES, RAFT, STATIC, STATIC_ALONE, STATIC_SOME, GroupMode
 from system.group_pressure import why_no_pressure
+from system.group_releases import release_plan, release_shapes
 from system.netns import why_unavailable
 
 _ROUNDS = 24
@@ -48,14 +50,18 @@ def _plan(seed: int, *, without: frozenset[str]) -> list[str]:
     return plan
 
 
-def _one(seed: int, mode: GroupMode, *, guarded: bool) -> bool:
+def _one(seed: int, mode: GroupMode, *, guarded: bool, beside: Path | None) -> bool:
     directory = Path(tempfile.mkdtemp(prefix=f"logherd-chaos-{seed}-"))
     try:
         variants = _VARIANTS if mode.led_by_controllers else _VARIANTS_ELSEWHERE
         settings = variants[seed % len(variants)]
         without = frozenset(mode.without) | (_LOSES_UNFLUSHED if "flush" in settings else frozenset())
         print(f"chapter {seed}, mode {mode.name}, {dict(settings) or 'defaults'}", flush=True)
-        chapter(directory, _plan(seed, without=without), seed=seed, guarded=guarded, settings=settings, mode=mode)
+        plan, shapes = _plan(seed, without=without), SHAPES
+        if beside is not None:
+            plan = [shape for shape in release_plan() if shape not in without]
+            shapes = {**SHAPES, **release_shapes(beside)}
+        chapter(directory, plan, seed=seed, guarded=guarded, settings=settings, mode=mode, shapes=shapes)
     except Exception:
         traceback.print_exc()
         print(f"chapter {seed} failed; its logs and histories are in {directory}", flush=True)
@@ -74,7 +80,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1000, help="of the first chapter")
     parser.add_argument("--mode", choices=MODES, help="of every chapter; default: drawn by its seed")
     parser.add_argument("--guarded", action="store_true", help="brokers run under their guardians")
+    parser.add_argument("--beside", type=Path, metavar="CHECKOUT", help="of another release, which is run beside")
     asked = parser.parse_args()
+    if asked.beside is not None and not (asked.beside / "broker" / "logherd").is_dir():
+        parser.error(f"--beside {asked.beside}: no checkout of LogHerd, which has broker/logherd")
     missing = why_unavailable() or why_no_pressure()
     if missing:
         print(f"not possible here: {missing}", file=sys.stderr)
@@ -85,7 +94,7 @@ def main() -> int:
     try:
         while time.monotonic() < over:
             mode = MODES[asked.mode] if asked.mode else _MODES[seed % len(_MODES)]
-            if not _one(seed, mode, guarded=asked.guarded):
+            if not _one(seed, mode, guarded=asked.guarded, beside=asked.beside):
                 failed.append(seed)
             seed += 1
     except KeyboardInterrupt:

@@ -52,7 +52,7 @@ _HELD_MORE = 8
 
 def chapter(
     directory: Path, plan: Sequence[str], *, seed: int, guarded: bool = False,
-    settings: Mapping[str, object] | None = None, mode: GroupMode = CONTROLLER,
+    settings: Mapping[str, object] | None = None, mode: GroupMode = CONTROLLER, shapes: Mapping[str, Shape] = SHAPES,
 ) -> None:  # fmt: skip
     """Carry out rounds of these shapes in this order. Blocks.
 
@@ -66,7 +66,7 @@ def chapter(
         with GroupLoad(bench.network, strong=not follower_reads) as load:
             load.wait_for(Outcome.OK, 4 * OFFSETS_MIN * QUEUES)
             with OffsetLoad(bench.network, directory) as offsets:
-                log = run_group_rounds(bench, load, SHAPES, plan)
+                log = run_group_rounds(bench, load, shapes, plan)
                 if follower_reads:  # brokers count for one life only, and the last round may have ended all of them
                     eventually(lambda: _read_by_followers(bench) > 0, "no follower answers a pull", _READ_SECONDS)
         history = drained(bench.network, load.history())

@@ -27,7 +27,12 @@ class WallClock:
     @property
     def under(self) -> tuple[str, ...]:
         """What a command is started by to have this clock."""
-        path = os.pathsep.join(filter(None, (str(_FOLDER), os.environ.get("PYTHONPATH"))))
+        return self.under_release(None)
+
+    def under_release(self, checkout: Path | None) -> tuple[str, ...]:
+        """The same for a command of another release."""
+        release = "" if checkout is None else str(checkout / "broker")
+        path = os.pathsep.join(filter(None, (str(_FOLDER), release, os.environ.get("PYTHONPATH"))))
         return ("env", f"{VARIABLE}={self._path}", f"PYTHONPATH={path}")
 
     def move(self, seconds: int) -> None:
