@@ -3,8 +3,6 @@
 Back-pressure is what must come of it, not a death: whoever reads nothing is read no more.
 """
 
-import contextlib
-import os
 import select
 import socket
 from collections.abc import Mapping
@@ -14,6 +12,7 @@ from logherd.wire.codec import encode_frame
 from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
 from system.broker_groups import BROKER_PORT
+from system.control_groups import ControlGroup
 from system.controllers import CLIENTS
 from system.faults import prove_within
 from system.group_load import QUEUES, TOPIC
@@ -40,32 +39,24 @@ class _LittleMemory:
     def __init__(self, pid: int, whose: str) -> None:
         self.name = f"{whose} gets {_BYTES >> 20} MiB more of memory"
         self._pid = pid
-        self._folder = MEMORY / f"logherd-{os.getpid()}-{whose}"
+        self._group = ControlGroup(MEMORY, whose, {"memory.limit_in_bytes": str(_BYTES)})
 
     def inject(self) -> None:
-        self._folder.mkdir()
-        (self._folder / "memory.limit_in_bytes").write_text(str(_BYTES))
-        (self._folder / "cgroup.procs").write_text(str(self._pid))
+        self._group.enter(self._pid)
 
     def taken(self) -> int:
         """The most that it took at once."""
-        return int((self._folder / "memory.max_usage_in_bytes").read_text())
+        return int(self._group.read("memory.max_usage_in_bytes"))
 
     def prove(self) -> None:
-        assert str(self._pid) in (self._folder / "cgroup.procs").read_text().split(), self.name
+        assert str(self._pid) in self._group.read("cgroup.procs").split(), self.name
         prove_within(20, f"{self.name}, and takes some", lambda: self.taken() > 0)
 
     def heal(self) -> None:
-        if not self._folder.exists():
-            return
-        for pid in (self._folder / "cgroup.procs").read_text().split():
-            with contextlib.suppress(ProcessLookupError):
-                (MEMORY / "cgroup.procs").write_text(pid)
-        prove_within(10, f"{self._folder.name} is empty", lambda: not (self._folder / "tasks").read_text())
-        self._folder.rmdir()
+        self._group.leave()
 
     def prove_healed(self) -> None:
-        assert not self._folder.exists()
+        self._group.prove_left()
         assert Path(f"/proc/{self._pid}").exists(), f"{self.name}: it has died of it"
 
 

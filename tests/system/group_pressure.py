@@ -15,6 +15,7 @@ from pathlib import Path
 from logherd.wire.codes import RequestCode
 from system.blocking import BlockingClient, NoAnswerError
 from system.broker_groups import BROKER_PORT
+from system.control_groups import ControlGroup
 from system.controllers import CLIENTS
 from system.disks import LoopDisk
 from system.faults import prove_within
@@ -80,33 +81,26 @@ class _LittleProcessor:
     def __init__(self, pid: int, whose: str, *, share: float) -> None:
         self.name = f"{whose} has {share:.0%} of a processor"
         self._pid = pid
-        self._share = share
-        self._folder = _PROCESSORS / f"logherd-{os.getpid()}-{whose}"
+        quota = str(int(share * _PERIOD_US))
+        self._group = ControlGroup(
+            _PROCESSORS, whose, {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": quota}
+        )
 
     def inject(self) -> None:
-        self._folder.mkdir()
-        (self._folder / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
-        (self._folder / "cpu.cfs_quota_us").write_text(str(int(self._share * _PERIOD_US)))
-        (self._folder / "cgroup.procs").write_text(str(self._pid))
+        self._group.enter(self._pid)
 
     def prove(self) -> None:
         prove_within(20, self.name, lambda: self._throttled() > 0)
 
     def _throttled(self) -> int:
-        lines = (self._folder / "cpu.stat").read_text().splitlines()
+        lines = self._group.read("cpu.stat").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("nr_throttled"))
 
     def heal(self) -> None:
-        if not self._folder.exists():
-            return
-        for pid in (self._folder / "cgroup.procs").read_text().split():
-            with contextlib.suppress(ProcessLookupError):
-                (_PROCESSORS / "cgroup.procs").write_text(pid)
-        prove_within(10, f"{self._folder.name} is empty", lambda: not (self._folder / "tasks").read_text())
-        self._folder.rmdir()
+        self._group.leave()
 
     def prove_healed(self) -> None:
-        assert not self._folder.exists()
+        self._group.prove_left()
 
 
 class _FewDescriptors:

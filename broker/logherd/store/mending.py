@@ -13,7 +13,6 @@ to a verified record; so whatever a crash leaves of a write, each record is as i
 cannot read is damage like any other: the write over it lets the disk store it elsewhere (readable.write_over).
 """
 
-import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -22,12 +21,12 @@ import msgspec
 from logherd.kit.checksum import crc32
 from logherd.model.record import BLANK_SIZE_MIN, RecordError
 from logherd.store.checkpoint import CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
-from logherd.store.errors import RawRefused, StoreDamaged, StoreFull
+from logherd.store.errors import RawRefused, StoreDamaged
 from logherd.store.files import Files
 from logherd.store.raw import decode_run
 from logherd.store.readable import is_unreadable, write_over
 from logherd.store.scan import ScanEnd, Scanned, scan_records
-from logherd.store.segment import Segment, segment_name
+from logherd.store.segment import Segment, allocate_segment, segment_name
 from logherd.store.tail import find_record_from
 from logherd.store.verify import open_segments
 
@@ -86,24 +85,11 @@ def restore_files(files: Files, root: str) -> list[str]:
         size = min([usual, *(start - at for start in there if start > at)])
         if at not in there or there[at].size < size:
             path = f"{directory}/{segment_name(at)}"
-            _allocate(files, path, size)
+            allocate_segment(files, path, size, create=True)
             files.sync_dir(directory)
             made.append(path)
         at += max(size, there[at].size if at in there else 0)
     return made
-
-
-def _allocate(files: Files, path: str, size: int) -> None:
-    file = files.open(path, create=True)
-    try:
-        file.allocate(size)
-        file.flush()
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise StoreFull(f"no space for {path}: {error.strerror}") from error
-    finally:
-        file.close()
 
 
 def survey(files: Files, root: str, *, progress: Callable[[int, int], None] = lambda _done, _all: None) -> Survey:

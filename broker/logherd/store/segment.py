@@ -6,10 +6,13 @@ well. Both are coherent on Linux (one page cache). What the disk may have lost i
 mapping (`readable`).
 """
 
+import errno
+
+from logherd.store.errors import StoreFull
 from logherd.store.files import Directory, File, Files
 from logherd.store.readable import Readable
 
-__all__ = ["SEGMENT_NAME_DIGITS", "Segment", "segment_name", "segment_start"]
+__all__ = ["SEGMENT_NAME_DIGITS", "Segment", "allocate_segment", "segment_name", "segment_start"]
 
 SEGMENT_NAME_DIGITS = 20
 
@@ -22,6 +25,23 @@ def segment_name(start: int) -> str:
 def segment_start(name: str) -> int | None:
     """The inverse; None if this is not a segment's name."""
     return int(name) if len(name) == SEGMENT_NAME_DIGITS and name.isascii() and name.isdigit() else None
+
+
+def allocate_segment(files: Files, path: str, size: int, *, create: bool = False) -> None:
+    """Give a file of a closed store all its blocks, and flush it; its name is not made durable. Blocks.
+
+    Raises: StoreFull if there is no room for it; OSError.
+    """
+    file = files.open(path, create=create)
+    try:
+        file.allocate(size)
+        file.flush()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise StoreFull(f"no room for the rest of {path}, {size} bytes in all: {error.strerror}") from error
+    finally:
+        file.close()
 
 
 class Segment:

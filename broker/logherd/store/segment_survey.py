@@ -1,13 +1,12 @@
 """The files of the commit log when a store is opened: which to keep, complete or delete, or why to refuse."""
 
-import errno
 from dataclasses import dataclass
 
 from logherd.store.checkpoint import CHECKPOINT_SIZE, Checkpoint
 from logherd.store.errors import StoreDamaged, StoreFull
 from logherd.store.files import Files
 from logherd.store.recovery_rows import SEGMENT_ROWS, Fact, Length, Place, Row, SegmentAction, choose
-from logherd.store.segment import Segment, segment_start
+from logherd.store.segment import Segment, allocate_segment, segment_start
 
 __all__ = ["SegmentSurvey", "carry_out", "survey_segments"]
 
@@ -99,27 +98,21 @@ def carry_out(
             continue
         if decided.row.action in (SegmentAction.COMPLETE, SegmentAction.LENGTHEN):
             needed = replicated or decided.row.action is SegmentAction.COMPLETE
-            if _allocate(files, decided.path, max(size, segment_bytes), needed=needed):
+            if _lengthen(files, decided.path, max(size, segment_bytes), needed=needed):
                 size = max(size, segment_bytes)
             files.sync_dir(directory)
         segments.append(Segment(files, directory, decided.start, size))
     return segments
 
 
-def _allocate(files: Files, path: str, size: int, *, needed: bool) -> bool:
+def _lengthen(files: Files, path: str, size: int, *, needed: bool) -> bool:
     """Whether the file is so long now. Raises StoreFull if it is not and that is needed; OSError."""
-    file = files.open(path)
     try:
-        file.allocate(size)
-        file.flush()
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
+        allocate_segment(files, path, size)
+    except StoreFull:
         if needed:
-            raise StoreFull(f"no room for the rest of {path}, {size} bytes in all: {error.strerror}") from error
+            raise
         return False
-    finally:
-        file.close()
     return True
 
 
