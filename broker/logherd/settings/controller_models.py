@@ -18,6 +18,7 @@ from logherd.settings.quantities import (
     EndpointText,
     Milliseconds,
     PathText,
+    Whole,
     split_endpoint,
 )
 
@@ -81,7 +82,7 @@ class ControllerSettings(Group):
         le=60_000,
         description="Time for which one heartbeat allows a broker to lead; the same at all controllers and brokers.",
     )
-    clock_drift_percent: int = Field(
+    clock_drift_percent: Whole = Field(
         default=2,
         ge=1,
         le=25,
@@ -90,7 +91,7 @@ class ControllerSettings(Group):
     election: ElectionSettings = Field(
         default_factory=ElectionSettings, description="How soon another controller leads."
     )
-    snapshot_records: int = Field(
+    snapshot_records: Whole = Field(
         default=100_000, ge=10, le=10_000_000, description="A snapshot is made after so many applied records."
     )
     snapshot_bytes: Bytes = Field(

@@ -10,7 +10,15 @@ from pydantic import Field, model_validator
 
 from logherd.settings.base import Group
 from logherd.settings.guardian import GuardianSettings
-from logherd.settings.quantities import EVERY_INTERFACE, Bytes, EndpointText, Milliseconds, PathText, split_endpoint
+from logherd.settings.quantities import (
+    EVERY_INTERFACE,
+    Bytes,
+    EndpointText,
+    Milliseconds,
+    PathText,
+    Whole,
+    split_endpoint,
+)
 from logherd.settings.replication import ReplicationSettings
 
 __all__ = [
@@ -72,11 +80,13 @@ class StoreSettings(Group):
         description="Size of one commit log file; a multiple of 4 KiB.",
         multiple_of=4096,
     )
-    queue_file_entries: int = Field(
+    queue_file_entries: Whole = Field(
         default=300_000, ge=1000, le=10_000_000, description="Entries in one consume queue file."
     )
-    index_slots: int = Field(default=5_000_000, ge=16, le=50_000_000, description="Hash slots of one key index file.")
-    index_entries: int = Field(default=20_000_000, ge=64, le=200_000_000, description="Entries of one key index file.")
+    index_slots: Whole = Field(default=5_000_000, ge=16, le=50_000_000, description="Hash slots of one key index file.")
+    index_entries: Whole = Field(
+        default=20_000_000, ge=64, le=200_000_000, description="Entries of one key index file."
+    )
     message_bytes_max: Bytes = Field(
         default=4 * _MIB,
         alias="messageSizeMax",
@@ -98,7 +108,7 @@ class StoreSettings(Group):
         le=60_000,
         description="With `flush: async`, how often written data is flushed: the most time that a power cut can lose.",
     )
-    reserved_percent: int = Field(
+    reserved_percent: Whole = Field(
         default=10,
         ge=0,
         le=50,
@@ -119,7 +129,7 @@ class TopicSettings(Group):
 
     auto_create: bool = Field(default=True, description="Make a topic on its first send.")
     auto_create_groups: bool = Field(default=True, description="Make a consumer group on its first heartbeat or pull.")
-    default_queues: int = Field(
+    default_queues: Whole = Field(
         default=8,
         ge=1,
         le=1024,
@@ -140,12 +150,12 @@ class LimitSettings(Group):
     header_bytes: Bytes = Field(
         default=256 * _KIB, alias="headerSize", ge=4 * _KIB, description="Largest frame header."
     )
-    connections: int = Field(default=5000, ge=1, le=100_000, description="Open client connections in total.")
-    connections_per_address: int = Field(
+    connections: Whole = Field(default=5000, ge=1, le=100_000, description="Open client connections in total.")
+    connections_per_address: Whole = Field(
         default=200, ge=1, le=100_000, description="Open connections from one address."
     )
-    requests_per_connection: int = Field(default=256, ge=1, description="Requests in work on one connection.")
-    parked_pulls_per_connection: int = Field(default=4096, ge=1, description="Waiting pulls on one connection.")
+    requests_per_connection: Whole = Field(default=256, ge=1, description="Requests in work on one connection.")
+    parked_pulls_per_connection: Whole = Field(default=4096, ge=1, description="Waiting pulls on one connection.")
     request_bytes_per_connection: Bytes = Field(
         default=32 * _MIB, alias="requestSizePerConnection", ge=_MIB, description="Bytes in work before reading stops."
     )
@@ -195,7 +205,7 @@ class BrokerSettings(Group):
     cluster_name: str = Field(
         default="DefaultCluster", pattern=NAME, description="Name of the cluster that the group is in."
     )
-    broker_id: int = Field(
+    broker_id: Whole = Field(
         default=0,
         ge=0,
         le=999,

@@ -9,8 +9,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
 
 __all__ = [
-    "EVERY_INTERFACE", "Bytes", "DialledText", "EndpointText", "Milliseconds", "PathText", "parse_bytes",
-    "parse_milliseconds", "split_endpoint",
+    "EVERY_INTERFACE", "Bytes", "DialledText", "EndpointText", "Milliseconds", "PathText", "Whole",
+    "parse_bytes", "parse_milliseconds", "split_endpoint",
 ]  # fmt: skip
 
 EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- refused as an advertised address, not bound
@@ -73,8 +73,16 @@ def _endpoint_parts(text: str) -> dict[str, str | int]:
     return {"host": host, "port": port}
 
 
+def _refuse_flag(value: object) -> object:
+    if isinstance(value, bool):  # an int to Python, and 1 or 0 where somebody has mistaken the setting
+        raise ValueError("write a whole number")  # noqa: TRY004 -- pydantic catches these
+    return value
+
+
 _TEXT = {"type": "string"}
 
+Whole = Annotated[int, BeforeValidator(_refuse_flag)]
+"""A number without a unit."""
 Bytes = Annotated[int, BeforeValidator(parse_bytes), WithJsonSchema({**_TEXT, "format": "size"})]
 Milliseconds = Annotated[int, BeforeValidator(parse_milliseconds), WithJsonSchema({**_TEXT, "format": "duration"})]
 EndpointText = Annotated[

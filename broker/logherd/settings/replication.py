@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, mo
 from logherd.settings.base import Group
 from logherd.settings.classic import ClassicHaSettings
 from logherd.settings.election import ElectionSettings
-from logherd.settings.quantities import Bytes, EndpointText, Milliseconds, split_endpoint
+from logherd.settings.quantities import Bytes, EndpointText, Milliseconds, Whole, split_endpoint
 
 __all__ = ["ReplicationSettings", "RolesSettings", "VotingSettings"]
 
@@ -23,7 +23,7 @@ def _check_real_port(text: str) -> str:
 _Dialled = Annotated[EndpointText, AfterValidator(_check_real_port)]
 
 
-_BrokerId = Annotated[int, Field(ge=1, le=999)]
+_BrokerId = Annotated[Whole, Field(ge=1, le=999)]
 
 
 def _listed(value: object) -> object:
@@ -59,7 +59,7 @@ class RolesSettings(Group):
     synchronous: tuple[_BrokerId, ...] = Field(
         default=(), max_length=15, description="Followers that a send waits for. The others copy without being awaited."
     )
-    copies: int | None = Field(
+    copies: Whole | None = Field(
         default=None,
         ge=1,
         le=16,
@@ -116,7 +116,7 @@ class ReplicationSettings(FollowerReadSettings):
         default="127.0.0.1:10912", description="Address for the other replicas of the group."
     )
     peers: Annotated[
-        dict[Annotated[int, Field(ge=1, le=999)], _Dialled],
+        dict[_BrokerId, _Dialled],
         PlainSerializer(
             lambda peers: {str(key): dict(zip(("host", "port"), split_endpoint(each), strict=True))
                            for key, each in peers.items()}
@@ -134,8 +134,8 @@ class ReplicationSettings(FollowerReadSettings):
         "mode controller whoever keeps it tells the leading controller to which epoch's leader it leads (POST "
         "`/groups/{cluster}/{name}/endpoint`); where nobody has said so for a lease, routes tell `advertised`.",
     )
-    replicas: int = Field(default=3, ge=1, le=16, description="Replicas of a new group; later the controllers know.")
-    min_in_sync: int = Field(
+    replicas: Whole = Field(default=3, ge=1, le=16, description="Replicas of a new group; later the controllers know.")
+    min_in_sync: Whole = Field(
         default=2,
         ge=1,
         le=16,
@@ -151,7 +151,7 @@ class ReplicationSettings(FollowerReadSettings):
         default=500, alias="heartbeat", ge=100, le=10_000, description="How often the controllers hear of this broker."
     )
     learner: bool = Field(default=False, description="Follow without ever joining the in-sync set or leading.")
-    priority: int = Field(
+    priority: Whole = Field(
         default=0, ge=0, le=999, description="Of equally long logs the one with the smallest number leads."
     )
 

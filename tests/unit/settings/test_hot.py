@@ -82,6 +82,7 @@ def test_a_value_is_written_as_in_the_file_or_as_rocketmq_writes_it(options: Bro
         ({"store.retention.age": "1ms"}, "store.retention.age: 1 is not right: input should be greater than"),
         ({"fileReservedTime": "x"}, "fileReservedTime: 'x' is not right"),
         ({"log.level": "loud"}, "log.level: 'loud' is not right: input should be 'debug', 'info'"),
+        ({"store.reservedPercent": True}, "store.reservedPercent: True is not right: write a whole number"),
         ({"store.reservedPercent": 51, "log.level": "debug"}, "store.reservedPercent: 51 is not right"),
         (
             {"fileReservedTime": 1, "store.retention.age": "1h"},
