@@ -92,6 +92,8 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
         loop.add_signal_handler(number, end)
     try:
         lent = inherit()
+        if lent.keeper.guardian is not None:
+            _outlast_what_is_forwarded(loop)
         server = await start(lent, stop.set)
     except (LogHerdError, OSError) as error:
         # Log lines cut long values, and what to do about it stands at the end of the reason.
@@ -120,6 +122,16 @@ async def _main(kind: str, start: Start, ready_file: Path | None) -> int:
             return EXIT_STARTS_AGAIN if ends else _EXEC
         return EXIT_STORE_FAILED
     return EXIT_OK if told else EXIT_CANNOT_START
+
+
+def _outlast_what_is_forwarded(loop: asyncio.AbstractEventLoop) -> None:
+    """A guardian forwards these; whoever means a reload by one would have a failover."""
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        loop.add_signal_handler(number, _ignored, number)
+
+
+def _ignored(number: signal.Signals) -> None:
+    _log.warning("signal ignored: a stop is SIGTERM, and the next process reads the settings again", signal=number.name)
 
 
 def _tell(kind: str, addresses: dict[str, str], lent: Lent, ready_file: Path | None) -> bool:

@@ -100,3 +100,45 @@ def test_a_process_that_a_signal_ends_says_where_it_was(tmp_path: Path) -> None:
     assert ended.returncode == -signal.SIGBUS
     assert "Bus error" in ended.stderr
     assert "in start" in ended.stderr
+
+
+_HEARS_SIGNALS = """
+import signal, sys
+from logherd.app import foreground
+from logherd.app.guarded.keeper import Unguarded
+from logherd.app.guarded.lent import Lent
+from logherd.settings.options import LogOptions
+
+class Guarded(Unguarded):
+    def __init__(self):
+        super().__init__()
+        self.guardian = 1
+
+class Server:
+    def addresses(self):
+        return {"address": "a:1"}
+    def check(self):
+        pass
+    async def stop(self):
+        pass
+
+async def start(lent, failed):
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
+        signal.raise_signal(number)
+    return Server()
+
+if sys.argv[1] == "guarded":
+    foreground.inherit = lambda: Lent(keeper=Guarded())
+sys.exit(foreground.run_server("broker", start, LogOptions(level="info", format="text"), ready_file=None))
+"""
+
+
+@pytest.mark.parametrize(("whose", "code"), [("guarded", 0), ("alone", -signal.SIGHUP)])
+def test_what_a_guardian_forwards_beside_a_stop_ends_nobody(whose: str, code: int) -> None:
+    """Alone it does what it does to every process: a terminal that is closed takes along what runs in it."""
+    command = [sys.executable, "-c", _HEARS_SIGNALS, whose]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(command, env=env, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert ended.returncode == code
+    told = [name for name in ("SIGHUP", "SIGUSR1", "SIGUSR2") if f"signal={name}" in ended.stderr]
+    assert told == (["SIGHUP", "SIGUSR1", "SIGUSR2"] if whose == "guarded" else [])
