@@ -1,13 +1,14 @@
 """The way in: command line, sockets, and then the loop until the end."""
 
 import os
+import resource
 import selectors
 import socket
 import sys
 from collections.abc import Sequence
 
 from logherd_guardian.brood import Brood
-from logherd_guardian.door import Allowance, Door
+from logherd_guardian.door import SPARES, Allowance, Door
 from logherd_guardian.options import USAGE, Lent, Options, UsageError, parse_options
 from logherd_guardian.relay import BUFFER_BYTES
 from logherd_guardian.reports import Reports
@@ -21,6 +22,10 @@ __all__ = ["main"]
 _EXIT_USAGE = 2
 _EXIT_CANNOT_START = 3
 _BACKLOG = 4096
+_OWN_DESCRIPTORS = 48
+"""Standard streams, event loop, wake-up pipe, a child's page and the one before, looking up of names; and some to
+spare: without one for the page there is no next child."""
+_DESCRIPTORS_OF_RELAY = 2
 
 
 def main() -> None:
@@ -50,7 +55,7 @@ def _assembled(options: Options) -> Shell:
     selector = selectors.DefaultSelector()
     brood = Brood(None if options.waiting is None else Waiting(*options.waiting))
     resolver = Resolver(selector, brood)
-    allowance = Allowance(options.connections_max, options.linger_ms)
+    allowance = Allowance(_places(options), options.linger_ms)
     buffer = memoryview(bytearray(BUFFER_BYTES))
 
     def door(lent: Lent) -> Door:
@@ -63,6 +68,19 @@ def _assembled(options: Options) -> Shell:
     resolver.learn((*options.controllers, *(peer for lent in options.lent for peer in lent.peers)))
     reports = Reports(options.controllers, selector, resolver)
     return Shell(options, doors, reports, selector=selector, brood=brood, environment=os.environ)
+
+
+def _places(options: Options) -> int:
+    """Connections that may be passed on at one time: what is asked for, or less if descriptors would be wanting."""
+    granted = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if granted == resource.RLIM_INFINITY:
+        return options.connections_max
+    own = _OWN_DESCRIPTORS + len(options.controllers) + (1 + SPARES) * len(options.lent)
+    places = max(0, granted - own) // _DESCRIPTORS_OF_RELAY
+    if places >= options.connections_max:
+        return options.connections_max
+    say(f"passes on at most {places} connections, not {options.connections_max}: it may open {granted} descriptors")
+    return places
 
 
 def _bound(lent: Lent) -> socket.socket:

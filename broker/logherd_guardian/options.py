@@ -15,7 +15,7 @@ usage: logherd-guardian --listen [NAME=]HOST:PORT ... [options] -- COMMAND [ARGU
   --state-file FILE           keep the child's page here, in a memory file system, instead of nowhere to be seen
   --stop-seconds N            from a stop to SIGKILL (30)
   --restart-ms-max N          longest wait before COMMAND is started again; more if it cannot start (10000)
-  --connections-max N         connections passed on at one time (256)
+  --connections-max N         connections passed on at one time (256); fewer if descriptors are scarce
   --linger-seconds N          how long they may last once COMMAND serves again (60)
   --log-format text|json      how what happens is told on stderr, a line each (text)
   --waiting PID:FD            a child of this process that waits at this socket to be COMMAND's first life
