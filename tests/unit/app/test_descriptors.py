@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from logherd.app.controllers.controller import shares_of
 from logherd.app.descriptors import TooFewDescriptors, grant_descriptors, relays_for, share_descriptors, shares_for
 from logherd.app.guarded.relay import WAITING_MAX
-from logherd.settings.load import load_broker_options
+from logherd.settings.load import load_broker_options, load_controller_options
 from logherd.settings.options import BrokerOptions, Endpoint
 from logherd.store.index_set import INDEX_FILES_OPEN_MAX
 
@@ -107,3 +108,20 @@ def test_connections_that_a_guardian_holds_over_are_kept_from_clients(
     assert 0 < without.broker_connections - shares.broker_connections <= WAITING_MAX
     used = 24 + WAITING_MAX + 2 * 20 + 2 * shares.cached_files + shares.broker_connections + shares.name_connections
     assert used <= 1280
+
+
+@pytest.mark.parametrize(("snapshot", "files"), [("64MiB", 64), ("1GiB", 260), ("4GiB", 1028)])
+def test_a_controllers_clients_leave_what_its_log_needs_before_the_second_snapshot(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, snapshot: str, files: int
+) -> None:
+    path = tmp_path / "controller.json"
+    member = {"name": "c-0", "peer": "127.0.0.1:1", "address": "127.0.0.1:2"}
+    path.write_text(json.dumps({
+        "nodeName": "c-0", "controllers": [member], "dataDir": str(tmp_path), "snapshotBytes": snapshot,
+    }))  # fmt: skip
+    options = load_controller_options(path)
+    Granted(monkeypatch, 4096, 4096)
+    assert shares_of(options) == share_descriptors(4096, segments=files, connections=5000)
+    Granted(monkeypatch, 2 * files, 2 * files)
+    with pytest.raises(TooFewDescriptors, match=f"with {files} log files"):
+        shares_of(options)

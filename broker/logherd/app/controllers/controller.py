@@ -20,7 +20,7 @@ from logherd.app.controllers.member import Member
 from logherd.app.controllers.port import DeskPort
 from logherd.app.controllers.reports import Reports
 from logherd.app.controllers.site import ControllerSite
-from logherd.app.descriptors import grant_descriptors, relays_for, share_descriptors
+from logherd.app.descriptors import DescriptorShares, grant_descriptors, relays_for, share_descriptors
 from logherd.app.guarded.lent import NAMES, REMOTING, Lent
 from logherd.app.guarded.relay import open_relay
 from logherd.app.live_settings import LiveSettings
@@ -32,16 +32,30 @@ from logherd.app.option_values import net_limits, relimit
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.settings import OfficeOptions
 from logherd.net.server import Server
+from logherd.raftlog.options import RaftLogOptions
 from logherd.settings.options import ControllerOptions, Endpoint
 from logherd.telemetry.metrics import Readings
 
-__all__ = ["Controller"]
+__all__ = ["Controller", "shares_of"]
 
 STOP_SECONDS = 5.0
 _HAND_OVER_SECONDS = 1.0
 _TICK_SECONDS = 0.05
-_LOG_FILES = 64
-"""Descriptors for the log's own files."""
+_LOG_FILES_MIN = 64
+
+
+def shares_of(options: ControllerOptions) -> DescriptorShares:
+    """The shares of a controller with these settings, which say how long its log gets. Raises the limit.
+
+    Raises: TooFewDescriptors.
+    """
+    log = RaftLogOptions()
+    # What is before a snapshot goes only when the next one is made, so that a log gets twice as long.
+    segments = 2 * (options.snapshot_bytes // log.segment_bytes + 1) + log.spare_segments
+    return share_descriptors(
+        grant_descriptors(), segments=max(_LOG_FILES_MIN, segments), connections=options.limits.connections,
+        relays=relays_for(options.guardian),
+    )  # fmt: skip
 
 
 class Controller:
@@ -126,10 +140,7 @@ class Controller:
     async def _serve(self, listening: socket.socket, peers: socket.socket, names: socket.socket | None = None) -> None:
         options, clock = self._options, SystemClock()
         bound = self._reports.bound
-        shares = share_descriptors(
-            grant_descriptors(), segments=_LOG_FILES, connections=options.limits.connections,
-            relays=relays_for(options.guardian),
-        )  # fmt: skip
+        shares = shares_of(options)
         bound["peer"] = str(await self._member.start(peers, self._guard))
         port = self._port
         self._decisions.hooks.append(port.applied)
