@@ -150,8 +150,8 @@ class QueueTable:
     def lowest_offset(self, queue: QueueLog, low: int) -> int:
         """The first offset from `low` on whose record is still in the log; max_offset if none is.
 
-        A unit that was never written is damage here. It counts as kept, so that a reader meets it instead of being led
-        past it.
+        A unit that was never written, or that names no place, is damage here. It counts as kept, so that a reader meets
+        it instead of being led past it.
         """
         if low >= queue.max_offset or self._is_kept(queue, low):
             return low
@@ -172,4 +172,4 @@ class QueueTable:
         if len(data) < UNIT_SIZE:  # its file was deleted with the records
             return False
         position, size, _ = UNIT.unpack(data)
-        return size in _NOT_WRITTEN_SIZES or position >= self.min_position
+        return size in _NOT_WRITTEN_SIZES or not 0 <= position < self.min_position

@@ -1,5 +1,6 @@
 """Bits that flip in the log of an open store, in what it wrote itself, are told by whoever reads, and never served."""
 
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -175,8 +176,12 @@ def test_a_message_with_a_damaged_time_is_not_left_out_of_what_a_key_finds(keyed
         keyed.record_at(positions[4])
 
 
-def test_units_that_were_never_written_are_met_and_not_passed_over_where_retention_has_moved_the_begin(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    "unit", [bytes(20), struct.pack(">qiq", -1, 200, 0), struct.pack(">qiq", -(1 << 63), 200, 0)],
+    ids=["never written", "-1", "least"],
+)  # fmt: skip
+def test_units_that_name_no_place_are_met_and_not_passed_over_where_retention_has_moved_the_begin(
+    tmp_path: Path, unit: bytes
 ) -> None:
     options = small_options(derived={"tail_units_max": 0}, retention={"bytes_max": 1})
     store = MessageStore.open(tmp_path, options, OsFiles(), clock=SimClock())
@@ -189,7 +194,7 @@ def test_units_that_were_never_written_are_met_and_not_passed_over_where_retenti
     path = tmp_path / "consumequeue" / "T" / "0" / f"{first // 16 * 320:020d}"
     with path.open("r+b") as file:
         file.seek(first % 16 * 20)
-        file.write(bytes(20))
+        file.write(unit)
     assert store.apply_retention(0, store._log.segments[1].start)
     assert queue.min_offset == first
     with pytest.raises(StoreDamaged, match=f"the unit of message {first} is wrong"):
