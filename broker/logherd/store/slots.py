@@ -7,6 +7,7 @@ The checksum covers the bytes before it and the value. Every write is flushed be
 the slot that is not the newest: a torn write costs a value that was never called durable.
 """
 
+import errno
 from dataclasses import dataclass
 from struct import Struct
 
@@ -79,14 +80,14 @@ class SlotPair:
     def open(cls, files: Files, path: str) -> "SlotPair":
         """Read the newest whole slot.
 
-        Raises: ReplicaDamaged if the file is missing or neither slot is whole, StoreVersionError.
+        Raises: ReplicaDamaged if the file is missing or neither slot is whole, StoreVersionError, OSError.
         """
         if files.size(path) is None:
             raise ReplicaDamaged(path, 0, "the file with term and vote is missing")
         file = files.open(path)
         try:
-            found = [_decode(file.read(at, SLOT_BYTES), path) for at in (0, SLOT_BYTES)]
-        except StoreVersionError:
+            found = [_decode(_read(file, at), path) for at in (0, SLOT_BYTES)]
+        except (StoreVersionError, OSError):
             file.close()
             raise
         newest = max((slot for slot in found if slot is not None), key=lambda slot: slot.counter, default=None)
@@ -114,12 +115,25 @@ class SlotPair:
         self._write(self._newest)
 
     def _write(self, slot: _Slot) -> None:
-        self._file.write(_place(slot.counter), (encode_value_slot(slot.counter, slot.value),))
+        data = encode_value_slot(slot.counter, slot.value)
+        if self.damaged:  # of a block that the disk has lost no part can be written, only all of it
+            data = data.ljust(SLOT_BYTES, b"\0")
+        self._file.write(_place(slot.counter), (data,))
         self._file.flush()
 
     def close(self) -> None:
         """Close the file; nothing is pending."""
         self._file.close()
+
+
+def _read(file: File, at: int) -> bytes:
+    """A slot as the disk has it; nothing if it has lost it. Raises: OSError."""
+    try:
+        return file.read(at, SLOT_BYTES)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return b""
 
 
 def _place(counter: int) -> int:

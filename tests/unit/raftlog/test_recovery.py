@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from random import Random
 from typing import Any
 from zlib import crc32
@@ -27,6 +28,7 @@ from logherd.store.format_file import FormatState
 from logherd.store.recovery_rows import choose
 from logherd.store.slots import SLOT_BYTES, encode_value_slot
 from sim.disk import SimDisk, SimulatedCrash
+from unit.store.bad_disk import BadFiles
 
 ROOT = "/raft"
 OPTIONS = RaftLogOptions(segment_bytes=1024, record_bytes_max=512, window_bytes=512, spare_segments=1, reserve_bytes=0)
@@ -253,6 +255,32 @@ def test_one_bad_slot_costs_nothing_that_was_promised_and_two_refuse_the_start()
     assert "/raft/promises" in refused(disk)
     disk.unlink(f"{ROOT}/promises")
     assert "/raft/promises" in refused(disk)
+
+
+def test_a_slot_that_the_disk_has_lost_is_one_bad_slot_and_is_written_again(tmp_path: Path) -> None:
+    files, root = BadFiles(), str(tmp_path)
+    log = RaftLog.open(files, root, OPTIONS)
+    log.keep_hard_state(HARD)
+    log.keep_image(FOUNDING, b"")
+    flush(log)
+    log.close()
+    data = (tmp_path / "promises").read_bytes()
+    newest = max((0, SLOT_BYTES), key=lambda at: int.from_bytes(data[at + 12 : at + 20]))
+    files.lose(f"{root}/promises", SLOT_BYTES - newest)
+    found = RaftLog.open(files, root, OPTIONS)
+    assert found.hard_state() == replace(HARD, doubtful=True)
+    assert found.recovered.doubtful
+    found.keep_hard_state(replace(HARD, term=Epoch(5), doubtful=True))
+    flush(found)
+    found.close()
+    assert not files.lost
+    found = RaftLog.open(files, root, OPTIONS)
+    assert (found.hard_state() or HARD).term == 5
+    found.close()
+    for at in (0, SLOT_BYTES):
+        files.lose(f"{root}/promises", at)
+    with pytest.raises(ReplicaDamaged, match="/promises"):
+        RaftLog.open(files, root, OPTIONS)
 
 
 def test_a_promise_that_may_be_in_the_cache_only_is_made_durable_before_the_one_before_it_is_given_up() -> None:
