@@ -211,9 +211,12 @@ class _SimLock:
     def __init__(self, disk: "SimDisk", path: str) -> None:
         self._disk = disk
         self._path = path
+        self._held = True
 
     def release(self) -> None:
-        self._disk.locks.discard(self._path)
+        if self._held:
+            self._disk.locks.discard(self._path)
+        self._held = False
 
 
 class _SimDirectory:

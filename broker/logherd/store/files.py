@@ -66,7 +66,7 @@ class Directory(Protocol):
 
 
 class Lock(Protocol):
-    """A held lock; `release` may be called once."""
+    """A held lock; a second `release` does nothing."""
 
     def release(self) -> None: ...
 

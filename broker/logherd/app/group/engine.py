@@ -277,6 +277,8 @@ class GroupEngine:
                     begin_anew(_FILES, self._kept.file, again)
             except (StoreError, OSError) as error:
                 self._failure = BrokerFailed(f"{type(error).__name__}: {error}")
+        elif ended:
+            self.store.abandon()
 
     # ---- duties ---------------------------------------------------------------------------------------------------
 

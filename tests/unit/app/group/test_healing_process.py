@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from logherd.aiokit.tasks import TaskGuard
 from logherd.app import process
 from logherd.app.broker import Broker
 from logherd.app.group import healing
+from logherd.app.group.engine import GroupEngine
 from logherd.app.group.healing_process import Healed, Healing, must_heal
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.guarded.lent import Lent
@@ -134,6 +136,23 @@ async def test_damage_that_a_full_disk_lets_nobody_note_is_healed_all_the_same(
     monkeypatch.setattr(damage_note, "replace_file", full)
     async with giving(whole) as port:
         settings = options(damaged, port)
+        await healed(lambda ended: process._start(settings, Lent(), ended))
+    assert content(damaged) == content(whole)
+
+
+async def test_damage_that_is_met_once_the_store_is_open_is_healed_by_this_process_too(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged, whole = pair
+    begin = GroupEngine.begin
+
+    async def meets(engine: GroupEngine, guard: TaskGuard) -> None:
+        await begin(engine, guard)
+        raise spoil(damaged)
+
+    monkeypatch.setattr(GroupEngine, "begin", meets)
+    async with giving(whole) as port:
+        settings = replace(options(damaged, port), listen=HERE)
         await healed(lambda ended: process._start(settings, Lent(), ended))
     assert content(damaged) == content(whole)
 
