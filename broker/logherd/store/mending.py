@@ -1,6 +1,7 @@
 """Damage inside a replica's log: found by reading all of it, mended with the bytes that another replica holds there.
 
-    restore_files(files, root)                             a file that is gone or short is one of zeros, so damage
+    restore_files(files, root)                             a file that is gone or short is one of zeros, so damage;
+                                                           one that reaches into the next ends where that begins
     found = survey(files, root)                            which ranges are no records, and what stands around them
     for each damage below found.committed:
         piece = what another replica holds from there on   checked by it against `before` and `after`
@@ -15,6 +16,7 @@ cannot read is damage like any other: the write over it lets the disk store it e
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 
@@ -71,11 +73,12 @@ class Survey:
 
 
 def restore_files(files: Files, root: str) -> list[str]:
-    """Make the files of the log that are missing or too short what they should be, with zeros; durable. Their names.
+    """Make the files of the log that are missing, too short or too long what they should be, with zeros; durable. Their
+    names. What is cut off is no part of the log that the survey after this reads, and whatever that lacks is damage.
 
     Raises: StoreDamaged if no file is left, for then a volume may be missing; StoreFull, OSError.
     """
-    checkpoint, directory, made = replica_checkpoint(files, root), f"{root}/commitlog", list[str]()
+    checkpoint, directory, made = replica_checkpoint(files, root), f"{root}/commitlog", _cut(files, root)
     there = {each.start: each for each in open_segments(files, root) if each.end > checkpoint.log_start}
     if not there:
         raise StoreDamaged(directory, 0, "no file of the log is there", root)
@@ -90,6 +93,23 @@ def restore_files(files: Files, root: str) -> list[str]:
             made.append(path)
         at += max(size, there[at].size if at in there else 0)
     return made
+
+
+def _cut(files: Files, root: str) -> list[str]:
+    """Cut a file that reaches into the next one to the length of the others. Where that would make it another length
+    it is the next one that does not belong there, which a person has to see."""
+    segments = open_segments(files, root)
+    for each, following in pairwise(segments):
+        size = following.start - each.start
+        if each.size > size == max(other.size for other in segments if other is not each):
+            file = files.open(each.path)
+            try:
+                file.truncate(size)
+                file.flush()
+            finally:
+                file.close()
+            return [each.path]
+    return []
 
 
 def survey(files: Files, root: str, *, progress: Callable[[int, int], None] = lambda _done, _all: None) -> Survey:

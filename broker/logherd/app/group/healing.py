@@ -124,7 +124,7 @@ class Healer:
 
     async def _mend_all(self) -> None:
         for path in await asyncio.to_thread(restore_files, self._files, self._root):
-            _log.warning("a file of the log was missing or short; what was in it is fetched", file=path)
+            _log.warning("a file of the log was missing, short or too long; what is lacking is fetched", file=path)
         while True:
             self.progress.doing = "reading"
             found = self.found = await asyncio.to_thread(

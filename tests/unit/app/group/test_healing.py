@@ -21,7 +21,7 @@ from logherd.store import MessageStore, StoreDamaged, begin_later
 from logherd.store.checkpoint import SLOT_OFFSETS, encode_slot
 from logherd.store.damage_note import note_damage, noted_damage
 from logherd.store.files_os import OsFiles
-from logherd.store.mending import replica_checkpoint, survey
+from logherd.store.mending import replica_checkpoint, restore_files, survey
 from logherd.store.pieces import Kept, PieceState, read_piece
 from unit.app.group.stand import GROUP, OPTIONS
 from unit.store.bad_disk import BLOCK, BadFiles, survives
@@ -449,6 +449,30 @@ async def test_a_file_that_is_gone_or_short_is_fetched(pair: tuple[Path, Path], 
     assert content(damaged) == content(whole)
     assert identity(damaged).store_id == before
     assert 0 < made.progress.fetched_bytes <= SEGMENT
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("more", [bytes(100), b"x" * 5000, b"y" * (SEGMENT + 1)], ids=["zeros", "a part", "all"])
+async def test_a_file_that_reaches_into_the_next_is_cut_where_that_begins(
+    pair: tuple[Path, Path], number: int, more: bytes
+) -> None:
+    damaged, whole = pair
+    before = identity(damaged).store_id
+    path = sorted((damaged / "commitlog").iterdir())[number]
+    path.write_bytes(path.read_bytes() + more)
+    made = await heal(damaged, Peer("1", whole))
+    assert content(damaged) == content(whole)
+    assert identity(damaged).store_id == before
+    assert made.progress.fetched_bytes == 0
+
+
+def test_a_strange_file_between_two_of_the_log_cuts_none_of_them(pair: tuple[Path, Path]) -> None:
+    damaged, _ = pair
+    strange = damaged / "commitlog" / f"{SEGMENT + 100:020d}"
+    strange.write_bytes(b"x" * 100)
+    sizes = {path: path.stat().st_size for path in (damaged / "commitlog").iterdir()}
+    restore_files(FILES, str(damaged))
+    assert {path: path.stat().st_size for path in sizes} == sizes
 
 
 async def test_a_log_without_any_file_means_a_new_beginning(pair: tuple[Path, Path]) -> None:
