@@ -228,7 +228,8 @@ class Broker:
     async def _serve(self, listening: socket.socket, address: str, connections: int) -> None:
         if isinstance(self._engine, Engine):
             await self._engine.begin(self._options)
-        limits = net_limits(self._options.limits, connections=connections)
+        largest = self._options.store.message_bytes_max
+        limits = net_limits(self._options.limits, connections=connections, body_bytes_max=largest)
         if connections < self._options.limits.connections:
             _log.warning(
                 "fewer connections than the settings allow: the system grants too few descriptors",
@@ -275,7 +276,8 @@ class Broker:
     # ---- while it runs
 
     def _relimit(self, options: BrokerOptions) -> None:
-        relimit((self._server, *self._names.servers.values()), options.limits)
+        servers, largest = (self._server, *self._names.servers.values()), options.store.message_bytes_max
+        relimit(servers, options.limits, body_bytes_max=largest)
 
     def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
         answers = self._forwarding.answers

@@ -80,9 +80,11 @@ def pull_options(options: BrokerOptions) -> PullOptions:
     return PullOptions(auto_create_groups=options.topics.auto_create_groups)
 
 
-def net_limits(limits: LimitOptions, *, connections: int) -> NetLimits:
-    """`connections` is what the process has descriptors for, at most what the settings allow. What the settings leave
-    open goes by the memory that the process can have; to find that out blocks for a few reads."""
+def net_limits(limits: LimitOptions, *, connections: int, body_bytes_max: int = 0) -> NetLimits:
+    """`connections` is what the process has descriptors for, at most what the settings allow. A client may leave one
+    answer unread whatever they say, also with the largest message, whose body has `body_bytes_max`: else it could never
+    read that. What the settings leave open goes by the memory that the process can have; to find that out blocks for a
+    few reads."""
     buffers = buffers_for(granted_memory()) if limits.buffered_bytes is None else limits.buffered_bytes
     return NetLimits(
         admission=AdmissionLimits(connections, limits.connections_per_address),
@@ -96,7 +98,7 @@ def net_limits(limits: LimitOptions, *, connections: int) -> NetLimits:
             parked_max=limits.parked_pulls_per_connection,
             request_bytes_max=limits.request_bytes_per_connection,
             unsent_bytes_soft=min(FlowLimits().unsent_bytes_soft, buffers // _SLOW_CLIENTS),
-            unsent_bytes_max=limits.unsent_bytes_per_connection,
+            unsent_bytes_max=max(limits.unsent_bytes_per_connection, body_bytes_max + _RECORD_OVERHEAD),
             total_bytes_max=buffers,
         ),
         wire=WireLimits(
@@ -107,11 +109,11 @@ def net_limits(limits: LimitOptions, *, connections: int) -> NetLimits:
     )
 
 
-def relimit(servers: Iterable[Server | None], limits: LimitOptions) -> None:
+def relimit(servers: Iterable[Server | None], limits: LimitOptions, *, body_bytes_max: int = 0) -> None:
     """Let those that listen go by these limits from now on, each with the number of connections that it was given."""
     for server in servers:
         if server is not None:
-            server.relimit(net_limits(limits, connections=server.connections_max))
+            server.relimit(net_limits(limits, connections=server.connections_max, body_bytes_max=body_bytes_max))
 
 
 def host_of(ip: str, port: int) -> bytes:

@@ -163,7 +163,7 @@ class LimitSettings(Group):
         default=32 * _MIB,
         alias="unsentSizePerConnection",
         ge=_MIB,
-        description="Unread answers before the peer is disconnected.",
+        description="Unread answers before the peer is disconnected; at a broker at least the largest message.",
     )
     buffered_bytes: Bytes | None = Field(
         default=None,

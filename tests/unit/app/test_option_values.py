@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from logherd.app import option_values
+from logherd.app.broker import Broker
 from logherd.app.option_values import net_limits
 from logherd.settings.load import load_broker_options
 
@@ -25,3 +26,26 @@ def test_what_is_kept_for_clients_goes_by_the_memory_unless_the_settings_say_it(
     monkeypatch.setattr(option_values, "granted_memory", lambda: granted)
     flow = net_limits(load_broker_options(path).limits, connections=10).flow
     assert (flow.total_bytes_max, flow.unsent_bytes_soft) == (total, unread)
+
+
+@pytest.mark.parametrize(("said", "unsent", "largest"), [
+    ("1MiB", 4 * MIB + 131_072, "4MiB"), ("1MiB", MIB, "512KiB"), ("32MiB", 32 * MIB, "4MiB"),
+])  # fmt: skip
+async def test_a_client_may_always_leave_one_answer_with_the_largest_message_unread(
+    tmp_path: Path, said: str, unsent: int, largest: str
+) -> None:
+    """Sent at once it fills what the system takes, and the rest lies here: nobody who reads slowly could get it."""
+    path, anywhere = tmp_path / "broker.json", "127.0.0.1:0"
+    path.write_text(json.dumps({
+        "brokerGroup": "g", "dataDir": str(tmp_path / "data"), "listen": anywhere, "adminListen": anywhere,
+        "limits": {"unsentSizePerConnection": said}, "nameService": {"listen": anywhere},
+        "store": {"segmentSize": "8MiB", "messageSizeMax": largest, "indexSlots": 16, "indexEntries": 64},
+    }))  # fmt: skip
+    broker = await Broker.start(load_broker_options(path), on_failure=lambda: None)
+    try:
+        assert broker._server is not None
+        assert broker._server._hub.limits.flow.unsent_bytes_max == unsent
+        broker._relimit(broker._options)
+        assert broker._server._hub.limits.flow.unsent_bytes_max == unsent
+    finally:
+        await broker.stop()

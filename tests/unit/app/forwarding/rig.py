@@ -118,12 +118,14 @@ async def _start(number: int, directory: Path, limits: dict[str, object]) -> Nod
 
 
 def _options(number: int, directory: Path, limits: dict[str, object]) -> BrokerOptions:
+    # One answer with the largest message may lie unread, whatever is said.
+    largest = {"messageSizeMax": "896KiB"} if "unsentSizePerConnection" in limits else {}
     directory.mkdir()
     path = directory / "broker.json"
     path.write_text(json.dumps({
         "brokerGroup": "g", "clusterName": "C", "listen": "127.0.0.1:0",
         "adminListen": "127.0.0.1:0", "dataDir": str(directory / "data"), "flush": "async",
-        "store": {"segmentSize": "8MiB", "indexSlots": 16, "indexEntries": 64, "reservedPercent": 0},
+        "store": {"segmentSize": "8MiB", "indexSlots": 16, "indexEntries": 64, "reservedPercent": 0, **largest},
         "nameService": {"mode": "embedded", "listen": "127.0.0.1:0"}, "limits": limits,
     }))  # fmt: skip
     # A configuration knows one broker in a group so far.
