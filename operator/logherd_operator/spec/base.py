@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
 __all__ = [
+    "NO_FLAG",
     "Cron",
     "DnsLabel",
     "DnsName",
@@ -21,6 +22,7 @@ __all__ = [
     "Quantity",
     "ShortDnsLabel",
     "StringMap",
+    "Whole",
 ]
 
 
@@ -72,6 +74,12 @@ class OfPod:
         return dict(self._schema)
 
 
+def _refuse_flag(value: object) -> object:
+    if isinstance(value, bool):  # an int to Python: `replicas: true` would be one
+        raise ValueError("write a whole number")  # noqa: TRY004 -- pydantic catches these
+    return value
+
+
 _LABEL_END = "[a-z0-9-]*[a-z0-9]"
 _LABEL = f"[a-z0-9]({_LABEL_END})?"
 _HOST = "[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
@@ -89,6 +97,8 @@ DnsName = Annotated[str, Matching("[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "lower-case 
 Endpoint = Annotated[str, Matching(rf"{_HOST}:{_PORT}", "host:port with a port from 1 to 65535")]
 Quantity = Annotated[str, Matching(_QUANTITY, "an amount such as 20Gi or 500m")]
 Cron = Annotated[str, Matching(rf"{_CRON_FIELD}( {_CRON_FIELD}){{4}}", "five cron fields such as 0 3 * * 6")]
+NO_FLAG = BeforeValidator(_refuse_flag)
+Whole = Annotated[int, NO_FLAG]
 StringMap = dict[str, str]
 Fragment = Annotated[dict[str, Any], OfPod({})]
 """A piece of a pod that Kubernetes itself validates; we only refuse what would weaken the pod."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from logherd_operator.spec.base import Cron, DnsName, Matching, Model
+from logherd_operator.spec.base import Cron, DnsName, Matching, Model, Whole
 
 __all__ = ["Advertised", "Disruption", "Monitoring", "Spark", "SparkTemplate", "Update", "Window"]
 
@@ -23,15 +23,15 @@ class Window(Model):
     """A time in which updates may run."""
 
     cron: Cron = Field(description="When it opens: minute, hour, day, month, weekday.")
-    duration_minutes: int = Field(ge=1, le=10_080, description="How long it stays open.")
+    duration_minutes: Whole = Field(ge=1, le=10_080, description="How long it stays open.")
 
 
 class Update(Model):
     """Rolling updates."""
 
     strategy: Literal["Automatic", "Supervised", "Manual"] = Field(default="Automatic", description="Who starts one.")
-    pod_ready_timeout_seconds: int = Field(default=900, ge=60, le=86_400, description="Time for one pod.")
-    soak_seconds: int = Field(default=10, ge=0, le=3600, description="Rest after each pod.")
+    pod_ready_timeout_seconds: Whole = Field(default=900, ge=60, le=86_400, description="Time for one pod.")
+    soak_seconds: Whole = Field(default=10, ge=0, le=3600, description="Rest after each pod.")
     windows: tuple[Window, ...] = Field(default=(), max_length=20, description="None: always.")
     adopt_new_template: Literal["OnNextUpdate", "Automatic"] = Field(
         default="OnNextUpdate", description="When an operator's new pod template is used."
@@ -48,7 +48,7 @@ class Disruption(Model):
 class Monitoring(Model):
     """Metrics."""
 
-    port: int = Field(
+    port: Whole = Field(
         default=5557,
         ge=1024,
         le=65_535,

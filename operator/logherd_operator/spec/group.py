@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from logherd_operator.spec.access import Auth, NetworkPolicy, Tls
-from logherd_operator.spec.base import DnsLabel, DnsName, Model, Named, ShortDnsLabel, StringMap
+from logherd_operator.spec.base import DnsLabel, DnsName, Model, Named, ShortDnsLabel, StringMap, Whole
 from logherd_operator.spec.changes import Advertised, Disruption, Monitoring, Spark, Update
 from logherd_operator.spec.machine import Resources, Runtime, Storage
 from logherd_operator.spec.pods import Placement, PodTemplate
@@ -67,8 +67,8 @@ class ReplicatingFields(Model):
     """How the data is replicated and found."""
 
     cluster_name: DnsLabel | None = Field(default=None, description="Cluster of the group; none: the group's name.")
-    compatibility_level: int = Field(default=1, ge=1, le=1, description="Format level; it only rises.")
-    replicas: int = Field(default=3, ge=1, le=7, description="Number of brokers.")
+    compatibility_level: Whole = Field(default=1, ge=1, le=1, description="Format level; it only rises.")
+    replicas: Whole = Field(default=3, ge=1, le=7, description="Number of brokers.")
     replication: Replication = Field(default_factory=Replication, description="When a message is committed.")
     failover: Failover = Field(default_factory=Failover, description="How fast a lost leader is noticed.")
     controllers: Controllers = Field(
@@ -85,8 +85,8 @@ class BrokerGroupSpec(RunningFields, ReplicatingFields):
     tls: Tls = Field(default_factory=Tls, description="Encryption.")
     auth: Auth = Field(default_factory=Auth, description="Authentication.")
     network_policy: NetworkPolicy = Field(default_factory=NetworkPolicy, description="Which pods may connect.")
-    termination_grace_period_seconds: int = Field(default=120, ge=1, le=3600, description="Time to stop.")
-    switchover_timeout_seconds: int = Field(default=30, ge=5, le=120, description="Time to hand over leadership.")
+    termination_grace_period_seconds: Whole = Field(default=120, ge=1, le=3600, description="Time to stop.")
+    switchover_timeout_seconds: Whole = Field(default=30, ge=5, le=120, description="Time to hand over leadership.")
     disruption: Disruption = Field(default_factory=Disruption, description="Protection against evictions.")
     monitoring: Monitoring = Field(default_factory=Monitoring, description="Metrics.")
     update: Update = Field(default_factory=Update, description="Rolling updates.")

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from logherd_operator.spec.base import Model, Quantity
+from logherd_operator.spec.base import Model, Quantity, Whole
 
 __all__ = ["ControllerStorage", "ResourceList", "Resources", "Retention", "Runtime", "Storage", "quantity_value"]
 
@@ -40,7 +40,7 @@ class Storage(Model):
     size: Quantity = Field(default="20Gi", description="Size of the volume; it can grow and never shrinks.")
     storage_class_name: str | None = Field(default=None, description="None: the cluster's default class.")
     retention: Retention = Field(default_factory=Retention, description="What happens with unused volumes.")
-    reserved_percent: int = Field(default=10, ge=2, le=50, description="Writes are refused below this free share.")
+    reserved_percent: Whole = Field(default=10, ge=2, le=50, description="Writes are refused below this free share.")
 
 
 class ResourceList(Model):
@@ -69,7 +69,7 @@ class Resources(Model):
 class Runtime(Model):
     """How a broker uses what it has."""
 
-    memory_percent: int = Field(
+    memory_percent: Whole = Field(
         default=60,
         ge=20,
         le=80,

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from logherd_operator.spec.base import DnsLabel, Endpoint, Model
+from logherd_operator.spec.base import NO_FLAG, DnsLabel, Endpoint, Model, Whole
 from logherd_operator.spec.machine import ControllerStorage, ResourceList, Resources
 
 __all__ = ["ControllerRef", "Controllers", "EmbeddedControllers", "Failover", "NameService", "Replication", "Roles"]
@@ -14,7 +14,7 @@ _CONTROLLER_RESOURCES = Resources(
 )
 
 
-_BrokerId = Annotated[int, Field(ge=1, le=7)]
+_BrokerId = Annotated[int, Field(ge=1, le=7), NO_FLAG]
 
 
 class Roles(Model):
@@ -24,7 +24,7 @@ class Roles(Model):
     synchronous: tuple[_BrokerId, ...] | None = Field(
         default=None, max_length=6, description="Followers that a send waits for; none given: all with which it begins."
     )
-    copies: int | None = Field(
+    copies: Annotated[int | None, NO_FLAG] = Field(
         default=None, ge=1, le=7, description="Disks that hold a message before it is answered; none: all of them."
     )
 
@@ -50,14 +50,14 @@ class Replication(Model):
         description="Who makes a leader: the controllers; the brokers, by votes; you, by hand. It stays.",
     )
     static: Roles | None = Field(default=None, description="Mode Static: the roles at the group's begin. They stay.")
-    min_in_sync_replicas: int | None = Field(
+    min_in_sync_replicas: Annotated[int | None, NO_FLAG] = Field(
         default=None, ge=1, le=7,
         description="Mode Controller: fewest durable copies of a committed message; none: min(2, replicas).",
     )  # fmt: skip
     flush: Literal["Sync", "Async"] = Field(
         default="Sync", description="Async: a crash of the machine may lose answered messages."
     )
-    lag_timeout_ms: int = Field(
+    lag_timeout_ms: Whole = Field(
         default=1500, ge=400, le=60_000, description="Silence after which a follower leaves the set."
     )
     unclean_election: bool = Field(
@@ -78,14 +78,16 @@ class Replication(Model):
 class Failover(Model):
     """How fast a lost leader is noticed."""
 
-    heartbeat_interval_ms: int = Field(default=1000, ge=200, le=5000, description="Time between a leader's renewals.")
-    lease_ms: int = Field(default=3000, ge=600, le=60_000, description="Time for which one renewal allows to lead.")
+    heartbeat_interval_ms: Whole = Field(default=1000, ge=200, le=5000, description="Time between a leader's renewals.")
+    lease_ms: Whole = Field(default=3000, ge=600, le=60_000, description="Time for which one renewal allows to lead.")
 
 
 class EmbeddedControllers(Model):
     """Controllers that belong to this group."""
 
-    replicas: Literal[1, 3, 5] = Field(default=3, description="Number of controllers; a majority must live.")
+    replicas: Annotated[Literal[1, 3, 5], NO_FLAG] = Field(
+        default=3, description="Number of controllers; a majority must live."
+    )
     resources: Resources = Field(default=_CONTROLLER_RESOURCES, description="What each controller asks for.")
     storage: ControllerStorage = Field(default_factory=ControllerStorage, description="The volume of each.")
 
