@@ -47,6 +47,8 @@ _NOT_NOW = frozenset({
     ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY,
 })  # fmt: skip
 ERROR_PAUSE_SECONDS = 1.0
+AGAIN_PAUSE_SECONDS = 0.02
+"""After "pull again", which is no fault; as stock consumers pause."""
 COMMIT_SECONDS = 10.0
 
 
@@ -224,6 +226,9 @@ class Consumer:
                 except (NetError, ClientError, WireError) as error:
                     setting = " (body_bytes_max)" if isinstance(error, BodyTooLarge) else ""
                     self.faults[queue] = f"offset {offset}: {error}{setting}"
+                    if isinstance(error, Refused) and error.code == ResponseCode.FLOW_CONTROL:
+                        await asyncio.sleep(AGAIN_PAUSE_SECONDS)
+                        continue
                     _log.warning("pull failed", queue=_shown(queue), offset=offset, error=error)
                     self._link.routes.doubt(queue.topic)
                     await asyncio.sleep(ERROR_PAUSE_SECONDS)

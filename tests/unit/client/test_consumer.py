@@ -326,3 +326,22 @@ async def test_a_consumer_whose_broker_lives_reads_on_while_no_name_server_answe
                 session.abort()
             stored(broker, 1)
             assert len(await read(consumer, 1)) == 1
+
+
+async def test_a_consumer_that_is_told_to_pull_again_does_so_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_module, "ERROR_PAUSE_SECONDS", 60.0)
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        stored(broker, 2)
+        answer, told = broker._answers[RequestCode.PULL_MESSAGE], 0
+
+        def again(session: NetSession, frame: Frame) -> Frame | None:
+            nonlocal told
+            told += 1
+            if told <= 2:
+                return Frame(ResponseCode.FLOW_CONTROL, frame.opaque, flag=Flag.RESPONSE, remark="pull again")
+            return answer(session, frame)
+
+        broker._answers[RequestCode.PULL_MESSAGE] = again
+        await consumer.assign("T")
+        assert await read(consumer, 2) == [b"0", b"1"]
+        assert not consumer.faults
