@@ -144,6 +144,7 @@ class Producer:
         avoid: str | None = None
         while attempts < self._options.attempts_max and loop.time() < deadline:
             attempts += 1
+            connection: Connection | None = None
             try:
                 async with asyncio.timeout_at(deadline):
                     route = await self._link.routes.get(parcel.topic, may_create=True, fresh=attempts > 1)
@@ -160,8 +161,8 @@ class Producer:
                 last = error
                 if error.code not in _RETRIABLE:
                     raise SendFailed(parcel.topic, attempts=attempts, unknown=unknown, last=error) from error
-                # "System error" is what a broker says when it does not know either.
-                unknown = unknown or error.code == ResponseCode.SYSTEM_ERROR
+                # "System error" is what a broker says when it does not know either, and a young name service.
+                unknown = unknown or (connection is not None and error.code == ResponseCode.SYSTEM_ERROR)
             except NetError as error:
                 last = error
                 certain = isinstance(error, ConnectFailed) or (isinstance(error, ConnectionLost) and not error.written)

@@ -6,6 +6,7 @@ import zlib
 import pytest
 
 from logherd.client import link, peers
+from logherd.client import routes as routes_module
 from logherd.client.consumer import Consumer
 from logherd.client.errors import NoRoute, Refused, SendFailed, Unreachable, Unsendable
 from logherd.client.producer import Outgoing, Producer, ProducerOptions
@@ -105,6 +106,15 @@ async def test_three_refusals_fail_and_only_a_system_error_leaves_it_unknown(cod
             await producer.send("T", Outgoing(b"x"))
         assert (caught.value.attempts, caught.value.unknown) == (3, unknown)
         assert isinstance(caught.value.__cause__, Refused)
+
+
+async def test_what_only_a_name_service_refused_was_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes_module, "JUST_STARTED_SECONDS", 0.0)
+    async with running() as broker, Producer([broker.address]) as producer:
+        broker.just_started = 1_000_000
+        with pytest.raises(SendFailed, match="it was not stored") as caught:
+            await producer.send("T", Outgoing(b"x"))
+        assert (caught.value.unknown, broker.sends) == (False, [])
 
 
 @pytest.mark.parametrize("code", [13, 29, 3, 215])
