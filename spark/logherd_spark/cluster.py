@@ -28,6 +28,8 @@ _TRY_AGAIN = frozenset({
     ResponseCode.FLOW_CONTROL, ResponseCode.FORWARDING_REFUSED,
 })  # fmt: skip
 
+_ELSEWHERE_SECONDS = 1.0
+
 
 class QueueRef(NamedTuple):
     """One queue of a topic. `group` is the broker group (RocketMQ's brokerName)."""
@@ -159,17 +161,17 @@ class Cluster:
 
     def _ask_route(self, topic: str) -> Route:
         """Raises: ConnectionLost, TopicMissing."""
-        request = Frame(
-            RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext=encode_header(RouteHeader(topic=topic, strict_json=True))
-        )
         connection = self._name_server()
         try:
-            answer = connection.ask(request, seconds=self.patience.request_seconds)
+            answer = connection.ask(_route_question(topic), seconds=self.patience.request_seconds)
         except ConnectionLost:
             self._next_name_server()
             raise
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-            raise TopicMissing(f"topic {topic} does not exist: {connection.address} does not know it")
+            found = self._ask_elsewhere(topic, connection.address)
+            if found is None:
+                raise TopicMissing(f"topic {topic} does not exist: {connection.address} does not know it")
+            answer = found
         if answer.code != 0:
             self._next_name_server()
             raise ConnectionLost(f"{connection.address} answered {answer.code}: {answer.remark}")
@@ -177,6 +179,21 @@ class Cluster:
             return _route_of(topic, decode_body(TopicRoute, answer.body))
         except BodyError as error:
             raise ConnectionLost(f"{connection.address} gave no route: {error}") from None
+
+    def _ask_elsewhere(self, topic: str, asked: str) -> Frame | None:
+        """A broker may have told one name server and not another. Blocks: 1 s or two for each that is lost."""
+        for address in self._names:
+            if address == asked:
+                continue
+            try:
+                connection = Connection(address, seconds=_ELSEWHERE_SECONDS)
+                answer = connection.ask(_route_question(topic), seconds=_ELSEWHERE_SECONDS)
+            except ConnectionLost:
+                continue
+            connection.close()
+            if answer.code == 0:
+                return answer
+        return None
 
     def _name_server(self) -> Connection:
         last: ConnectionLost | None = None
@@ -197,6 +214,10 @@ class Cluster:
             self._name_connection.close()
             self._name_connection = None
         self._names.append(self._names.pop(0))
+
+
+def _route_question(topic: str) -> Frame:
+    return Frame(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext=encode_header(RouteHeader(topic=topic, strict_json=True)))
 
 
 def _route_of(topic: str, data: TopicRoute) -> Route:

@@ -1,15 +1,19 @@
 """What a client makes of a name service that knows less for a while than it did."""
 
 from collections.abc import Iterator
-from typing import cast
+from typing import ClassVar, cast
 
 import pyarrow as pa
 import pytest
 
+from logherd.wire.bodies import encode_body
+from logherd.wire.bodies.routes import BrokerData, TopicRoute
+from logherd.wire.codes import ResponseCode
 from logherd.wire.frame import Frame
+from logherd_spark import cluster as cluster_module
 from logherd_spark.bounds import queues_of, resolve
 from logherd_spark.cluster import Cluster, QueueRef, Route
-from logherd_spark.connection import Connection
+from logherd_spark.connection import Connection, ConnectionLost
 from logherd_spark.errors import OptionRefused, TopicMissing
 from logherd_spark.options import read_options, write_options
 from logherd_spark.patience import Patience
@@ -58,6 +62,39 @@ def test_the_option_that_leaves_out_a_queue_is_named(option: str, said: str) -> 
     options = read_options(given, streaming=False)
     with pytest.raises(OptionRefused, match=said):
         resolve(Forgetful(ROUTE), list(QUEUES), options.start, "startingOffsets")
+
+
+class NameServer:
+    """A connection to a name server; `told` are those that know the topic, `gone` those that answer nothing."""
+
+    told: ClassVar[set[str]] = set()
+    gone: ClassVar[set[str]] = set()
+
+    def __init__(self, address: str, *, seconds: float) -> None:
+        del seconds
+        self.address = address
+        if address in self.gone:
+            raise ConnectionLost(f"{address} cannot be reached")
+
+    def ask(self, request: Frame, *, seconds: float) -> Frame:
+        del request, seconds
+        if self.address not in self.told:
+            return Frame(ResponseCode.TOPIC_NOT_EXIST, 0)
+        broker = BrokerData(cluster="c", broker_name="a", addresses={0: "host:1"})
+        return Frame(0, 0, body=encode_body(TopicRoute(brokers=[broker])))
+
+    def close(self) -> None: ...
+
+
+def test_a_topic_that_one_name_server_does_not_know_is_asked_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of name servers of RocketMQ, of which each knows what its brokers could tell it."""
+    monkeypatch.setattr(cluster_module, "Connection", NameServer)
+    monkeypatch.setattr(NameServer, "told", {"told:3"})
+    monkeypatch.setattr(NameServer, "gone", {"gone:2"})
+    cluster = Cluster(("untold:1", "gone:2", "told:3"), Patience(1.0, 0.0))
+    assert cluster.route("Events").brokers == {"a": ("host:1",)}
+    with pytest.raises(TopicMissing, match="untold:1 does not know it"):
+        Cluster(("untold:1", "gone:2"), Patience(1.0, 0.0)).route("Events")
 
 
 class Taken:

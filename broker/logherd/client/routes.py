@@ -64,6 +64,10 @@ def _route_of(topic: str, data: TopicRoute, *, queues_max: int | None = None) ->
     return Route(topic, tuple(writable), tuple(readable), addresses)
 
 
+def _route_question(topic: str) -> Frame:
+    return Frame(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext=encode_header(RouteHeader(topic=topic, strict_json=True)))
+
+
 class NameService:
     """Asks one of several name servers, staying with the one that answered last."""
 
@@ -97,26 +101,37 @@ class NameService:
             self._addresses.append(self._addresses.pop(0))
 
     async def route(self, topic: str) -> TopicRoute | None:
-        """The route of a topic as the name service has it; None for an unknown topic.
+        """The route of a topic as the name service has it; None for a topic that none of its servers knows.
 
-        One that has just started says "try again" for up to a lease, because brokers may not have told it yet: that is
-        waited for, and meanwhile the others are asked, too. Raises: Refused, Unreachable.
+        A broker may have told one of them and not another: where one does not know the topic, the others are asked, for
+        1 s together. One that has just started says "try again" for up to a lease, because brokers may not have told it
+        yet: that is waited for, and meanwhile the others are asked, too. Raises: Refused, Unreachable.
         """
         loop = asyncio.get_running_loop()
-        header = encode_header(RouteHeader(topic=topic, strict_json=True))
         deadline = loop.time() + JUST_STARTED_SECONDS
         while True:
             try:
-                answer = await self.ask(Frame(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext=header))
+                answer = await self.ask(_route_question(topic))
             except Refused as error:
                 if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                    return None
+                    return await self._route_elsewhere(topic, error.peer)
                 if error.code != ResponseCode.SYSTEM_ERROR or loop.time() >= deadline:
                     raise
                 self._put_last(error.peer)
                 await asyncio.sleep(_ASK_AGAIN_SECONDS)
             else:
                 return decode_body(TopicRoute, answer.body)
+
+    async def _route_elsewhere(self, topic: str, asked: str) -> TopicRoute | None:
+        async def ask(address: str) -> Frame | None:
+            try:
+                async with asyncio.timeout(NEXT_SECONDS):
+                    return await self._peers.ask(address, _route_question(topic))
+            except (NetError, Refused, TimeoutError):
+                return None
+
+        answers = await asyncio.gather(*(ask(each) for each in self._addresses if each != asked))
+        return next((decode_body(TopicRoute, answer.body) for answer in answers if answer is not None), None)
 
     async def clusters(self) -> ClusterInfo:
         """All broker groups by cluster, with their addresses."""

@@ -7,13 +7,14 @@ import pytest
 
 from logherd.client import peers as peers_module
 from logherd.client import routes as routes_module
-from logherd.client.errors import NoRoute, Unreachable
+from logherd.client.errors import NoRoute, Refused, Unreachable
 from logherd.client.peers import Peers
 from logherd.client.routes import DEFAULT_TOPIC, NameService, Route, Routes
 from logherd.net.connection import Connection
 from logherd.net.errors import ConnectFailed
 from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.routes import BrokerData, QueueData, TopicList, TopicRoute
+from logherd.wire.codes import ResponseCode
 from logherd.wire.frame import Frame
 
 
@@ -66,6 +67,34 @@ async def test_a_connection_that_is_made_while_the_client_closes_is_not_left_ope
     with pytest.raises(ConnectFailed, match="the client is closed"):
         await getting
     assert closed.is_set()
+
+
+class OneUntold(Peers):
+    """No broker has told the first name service of any topic; a hung one answers nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: set[str] = set()
+
+    async def ask(self, address: str, request: Frame, *, seconds: float = 3.0) -> Frame:
+        if address == "hung:2":
+            await asyncio.Event().wait()
+        if request.ext["topic"] not in self.known or address == "untold:1":
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, "no topic route info", address)
+        return Frame(0, 0, body=encode_body(TopicRoute()))
+
+
+async def test_a_topic_that_one_name_service_does_not_know_is_asked_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(routes_module, "NEXT_SECONDS", 0.02)
+    peers = OneUntold()
+    names = NameService(peers, ["untold:1", "hung:2", "told:3"])
+    assert await names.route("t") is None
+    peers.known.add("t")
+    assert await names.route("t") is not None
+    alone = NameService(peers, ["untold:1"])
+    assert await alone.route("t") is None
 
 
 class Names(NameService):
