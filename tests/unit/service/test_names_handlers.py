@@ -144,7 +144,12 @@ def test_a_client_in_a_zone_gets_the_brokers_of_its_zone() -> None:
         assert isinstance(zoned, dict)
         assert [b["brokerName"] for b in zoned["brokerDatas"]] == ["b"]
         assert [q["brokerName"] for q in zoned["queueDatas"]] == ["b"]
-        for others in ({}, {"__ZONE_NAME": "west"}):
+        for mode in ("TRUE", "tRuE"):
+            zoned = decoded(names.route("T", __ZONE_MODE=mode, __ZONE_NAME="west"))
+            assert isinstance(zoned, dict)
+            assert [b["brokerName"] for b in zoned["brokerDatas"]] == ["b"]
+        no_modes = [{"__ZONE_NAME": "west", "__ZONE_MODE": text} for text in ("false", "", "1", "yes")]
+        for others in ({}, {"__ZONE_NAME": "west"}, *no_modes):
             everything = decoded(names.route("T", **others))
             assert isinstance(everything, dict)
             assert len(everything["brokerDatas"]) == 2

@@ -75,7 +75,7 @@ class TopicNames:
             self._encoded_revision = self._routes.revision
             self._encoded.clear()
         body = self._encoded.get(header.topic)
-        zone = header.zone_name if header.zone_mode else None
+        zone = header.zone_name if (header.zone_mode or "").lower() == "true" else None
         if body is None or zone:
             route = self._routes.route(header.topic)
             if route is None:

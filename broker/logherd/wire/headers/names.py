@@ -30,11 +30,11 @@ __all__ = [
 
 
 class RouteHeader(Header, frozen=True, kw_only=True):
-    """105."""
+    """105. Zones are asked for where `zone_mode` is "true" in any case; anything else means no, as in RocketMQ."""
 
     topic: str
     strict_json: bool | None = field(name="acceptStandardJsonOnly", default=None)
-    zone_mode: bool | None = field(name="__ZONE_MODE", default=None)
+    zone_mode: str | None = field(name="__ZONE_MODE", default=None)
     zone_name: str | None = field(name="__ZONE_NAME", default=None)
 
 
