@@ -1,5 +1,7 @@
 """The route table: who may register, what a route says, and when brokers and topics vanish."""
 
+from dataclasses import replace
+
 import pytest
 
 from logherd.model.topic import Permission, TopicConfig
@@ -109,6 +111,22 @@ def test_a_registration_that_arrives_late_over_an_old_connection_ends_nothing_wi
     assert routes.session_closed(7, 1) == []
     assert routes.route("T") is not None
     assert routes.session_closed(8, 2) == [LEADER]
+
+
+def test_a_registration_that_arrives_late_over_an_old_connection_takes_no_new_topic_out_of_routes() -> None:
+    routes = table()
+    old = replace(registration(version=TableVersion(counter=4), session=7, complete=True), epoch=3)
+    new = replace(registration(LEADER, ("T", "U", "New"), version=TableVersion(counter=5), complete=True), epoch=3)
+    routes.register(replace(new, session_id=8), 0)
+    routes.register(old, 1)
+    assert routes.topics() == ["T", "U", "New"]
+    assert routes.version_of("C", LEADER.address) == TableVersion(counter=5)
+    routes.register(replace(old, session_id=9), 2)  # over the newest one it counts: 5 may have been false
+    assert routes.topics() == ["T", "U"]
+    routes.register(new, 3)
+    assert routes.topics() == ["T", "U", "New"]
+    routes.register(replace(old, epoch=4), 4)
+    assert routes.topics() == ["T", "U"]
 
 
 def test_a_connection_that_is_left_counts_from_when_the_broker_spoke_over_it() -> None:

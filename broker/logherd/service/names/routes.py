@@ -150,10 +150,13 @@ class RouteTable:
         entry.acting_master, entry.zone = registration.acting_master, registration.zone
         if before != (entry.addresses, entry.acting_master, entry.zone):
             self.revision += 1
-        if broker.broker_id == LEADER_ID:
+        version = registration.version
+        if known is not None and _is_late(known, registration):
+            version = known.version
+        elif broker.broker_id == LEADER_ID:
             self._put_topics(broker.name, registration.topics, complete=registration.complete)
         self._live[broker.cluster, broker.address] = _Live(
-            broker, now_ms, registration.expiry_ms, registration.version, _sessions(known, registration, now_ms),
+            broker, now_ms, registration.expiry_ms, version, _sessions(known, registration, now_ms),
             registration.ha_address, registration.epoch,
         )  # fmt: skip
         if registration.epoch is not None:
@@ -392,6 +395,15 @@ class RouteTable:
             return Registered()
         live = self._live.get((entry.cluster, leader))
         return Registered(leader, live.ha_address if live else "")
+
+
+def _is_late(known: _Live, registration: Registration) -> bool:
+    """Whether it tells of topics as they were before others that its leadership has told over a later connection. A
+    broker without an epoch may have begun anew."""
+    if registration.epoch is None or (known.broker, known.epoch) != (registration.broker, registration.epoch):
+        return False
+    over_older = registration.session_id is not None and registration.session_id < max(known.sessions, default=0)
+    return over_older and registration.version.counter < known.version.counter
 
 
 def _sessions(known: _Live | None, registration: Registration, now_ms: int) -> dict[int, int]:
