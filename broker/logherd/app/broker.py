@@ -297,7 +297,7 @@ class Broker:
             await asyncio.sleep(_TICK_SECONDS)
             passes += 1
             services.pull.tick()
-            services.progress.tick()
+            services.slices.tick()
             services.heartbeats.tell_again()
             self._forwarding.tick(self._server)
             if passes % 10 == 0:

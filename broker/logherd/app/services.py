@@ -17,6 +17,7 @@ from logherd.service.admin.progress import ProgressAdmin
 from logherd.service.admin.runtime import DiskSpace, RuntimeSource
 from logherd.service.admin.settings import broker_settings
 from logherd.service.admin.slaves import SlaveAdmin
+from logherd.service.admin.slices import Slices
 from logherd.service.admin.state import StateAdmin
 from logherd.service.admin.topics import TopicAdmin
 from logherd.service.clients.connections import Connections
@@ -84,7 +85,7 @@ class Services:
             options=HeartbeatsOptions(auto_create_groups=options.topics.auto_create_groups),
         )
         self.locks = Locks(metadata, clock, follows=self.registry.follows)
-        self.progress = ProgressAdmin(metadata, store, self.registry, self.stats, identity=place.identity, clock=clock)
+        self.slices = Slices()
         self.pull = PullHandler(
             store,
             metadata,
@@ -173,6 +174,9 @@ class Services:
             store, metadata, self.targets, clock=clock, counter=self.stats, stamper=self._stamper,
             send=self._send_options, options=WriterOptions(),
         )  # fmt: skip
+        progress = ProgressAdmin(
+            metadata, store, registry, self.stats, identity=identity, clock=clock, slices=self.slices
+        )  # fmt: skip
         families = (
             offsets.handlers(),
             replies.handlers(),
@@ -182,9 +186,9 @@ class Services:
             Relays(registry, metadata, broker_name=identity.name, record_at=store.record_at).handlers(),
             self.locks.handlers(),
             Queries(store, registry).handlers(),
-            TopicAdmin(metadata, store, registry, self.stats, identity=identity).handlers(),
+            TopicAdmin(metadata, store, registry, self.stats, identity=identity, slices=self.slices).handlers(),
             GroupAdmin(metadata, self.stats).handlers(),
-            self.progress.handlers(),
+            progress.handlers(),
             SlaveAdmin(_delay_progress(self._live.options)).handlers(),
             self._state().handlers(),
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from logherd.model.topic import GroupConfig, TopicConfig
-from logherd.service.admin import progress
+from logherd.service.admin import slices
 from logherd.service.admin.progress import ProgressAdmin
 from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile, Subscription
 from logherd.service.routing import Role
@@ -31,10 +31,12 @@ class Admin(SmallBroker):
         super().__init__(directory)
         self.registry = ClientRegistry()
         self.stats = BrokerStats(now_ms=0, wall_ms=self.clock.wall)
-        self.admin = ProgressAdmin(
-            self.metadata, self.store, self.registry, self.stats, identity=IDENTITY, clock=self.clock
+        self.slices = slices.Slices()
+        admin = ProgressAdmin(
+            self.metadata, self.store, self.registry, self.stats, identity=IDENTITY, clock=self.clock,
+            slices=self.slices,
         )  # fmt: skip
-        self.desk = Desk(Role.BROKER, self.clock, self.admin.handlers())
+        self.desk = Desk(Role.BROKER, self.clock, admin.handlers())
         self.metadata.topics.put(TopicConfig("T", 2, 1))
         self.metadata.groups.put(GroupConfig("g"))
         for _ in range(3):
@@ -116,19 +118,19 @@ def test_progress_of_very_many_queues_is_looked_up_bit_by_bit(
         admin.metadata.groups.put(GroupConfig(group))
         admin.metadata.offsets.commit(group, "T", 0, 1)
     whole = admin.desk.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
-    monkeypatch.setattr(progress, "QUEUES_AT_ONCE", 1)
+    monkeypatch.setattr(slices, "QUEUES_AT_ONCE", 1)
     first, gone, last = FakeSession(1), FakeSession(2), FakeSession(3)
     for session in (first, gone, last):
         assert admin.desk.park(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}, session=session) is None
     gone.closed = True
     for _ in range(2):
-        admin.admin.tick()
+        admin.slices.tick()
         assert first.replies == []
     for _ in range(4):
         assert last.replies == []
-        admin.admin.tick()
-    admin.admin.tick()
-    admin.admin.tick()
+        admin.slices.tick()
+    admin.slices.tick()
+    admin.slices.tick()
     assert [[reply.body for reply in session.replies] for session in (first, gone, last)] == [
         [whole.body], [b""], [whole.body],
     ]  # fmt: skip
@@ -142,13 +144,13 @@ def test_of_one_group_in_very_many_queues_the_rest_is_looked_up_later_too(
         admin.metadata.topics.put(TopicConfig(name, 1, 1))
     header = ConsumeStatsHeader(consumer_group="g", topics="T;U;V")
     whole = admin.desk.ask(RequestCode.GET_CONSUME_STATS, header)
-    monkeypatch.setattr(progress, "QUEUES_AT_ONCE", 1)
+    monkeypatch.setattr(slices, "QUEUES_AT_ONCE", 1)
     session = FakeSession()
     assert admin.desk.park(RequestCode.GET_CONSUME_STATS, header, session=session) is None
     for _ in range(3):
         assert session.replies == []
-        admin.admin.tick()
-    admin.admin.tick()
+        admin.slices.tick()
+    admin.slices.tick()
     assert [reply.body for reply in session.replies] == [whole.body]
 
 
@@ -164,23 +166,23 @@ def test_of_one_topic_with_very_many_queues_the_rest_is_looked_up_later(
 ) -> None:
     admin.metadata.topics.put(TopicConfig("U", 250, 250))
     whole = admin.desk.ask(code, header)
-    monkeypatch.setattr(progress, "QUEUES_AT_ONCE", 100)
+    monkeypatch.setattr(slices, "QUEUES_AT_ONCE", 100)
     session = FakeSession()
     assert admin.desk.park(code, header, session=session) is None
-    admin.admin.tick()
+    admin.slices.tick()
     assert session.replies == []
-    admin.admin.tick()
+    admin.slices.tick()
     assert [reply.body for reply in session.replies] == [whole.body]
 
 
 def test_so_many_may_wait_for_the_progress_of_very_many_queues_and_hear_what_failed(
     admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(progress, "QUEUES_AT_ONCE", 1)
+    monkeypatch.setattr(slices, "QUEUES_AT_ONCE", 1)
     admin.metadata.groups.put(GroupConfig("h"))
     admin.metadata.offsets.commit("h", "T", 0, 1)
     session = FakeSession()
-    for _ in range(progress.WAITING_MAX):
+    for _ in range(slices.WAITING_MAX):
         assert admin.desk.park(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}, session=session) is None
     refused = admin.desk.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
     assert refused.code == ResponseCode.SYSTEM_BUSY
@@ -189,7 +191,7 @@ def test_so_many_may_wait_for_the_progress_of_very_many_queues_and_hear_what_fai
         raise OSError("no descriptor is left")
 
     monkeypatch.setattr(MessageStore, "store_timestamp", unreadable)
-    admin.admin.tick()
+    admin.slices.tick()
     told = [(reply.code, reply.remark) for reply in session.replies]
     assert told == [(ResponseCode.SYSTEM_ERROR, "no descriptor is left")]
 

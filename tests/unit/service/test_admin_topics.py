@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from logherd.model.topic import GroupConfig, TopicConfig
+from logherd.service.admin import slices
 from logherd.service.admin.groups import GroupAdmin
 from logherd.service.admin.topics import TopicAdmin
 from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile, Subscription
@@ -32,7 +33,10 @@ class Admin(SmallBroker):
         super().__init__(directory)
         self.registry = ClientRegistry()
         self.stats = BrokerStats(now_ms=0, wall_ms=self.clock.wall)
-        topics = TopicAdmin(self.metadata, self.store, self.registry, self.stats, identity=IDENTITY)
+        self.slices = slices.Slices()
+        topics = TopicAdmin(
+            self.metadata, self.store, self.registry, self.stats, identity=IDENTITY, slices=self.slices
+        )  # fmt: skip
         groups = GroupAdmin(self.metadata, self.stats)
         self.desk = Desk(Role.BROKER, self.clock, topics.handlers(), groups.handlers())
 
@@ -220,6 +224,21 @@ def test_topic_figures_name_every_queue(admin: Admin) -> None:
         },
     }  # fmt: skip
     assert told["topicPutTps"] == 0.0
+
+
+def test_of_a_topic_with_very_many_queues_the_rest_is_looked_up_later(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nothing else would be done meanwhile, and a leader would lose its lease."""
+    admin.create(read_queues=250, write_queues=250)
+    whole = admin.desk.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "T"})
+    monkeypatch.setattr(slices, "QUEUES_AT_ONCE", 100)
+    session = FakeSession()
+    assert admin.desk.park(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "T"}, session=session) is None
+    admin.slices.tick()
+    assert session.replies == []
+    admin.slices.tick()
+    assert [reply.body for reply in session.replies] == [whole.body]
 
 
 def test_who_consumes_a_topic_is_known_from_connections_and_offsets(admin: Admin) -> None:

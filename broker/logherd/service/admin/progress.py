@@ -3,23 +3,22 @@
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/AdminBrokerProcessor.java
 """
 
-from collections import deque
 from collections.abc import Generator, Iterable
-from typing import Final, NamedTuple
 
 from logherd.kit.clock import Clock
 from logherd.model.topic import TopicConfig
 from logherd.service.admin.queue_figures import QueueFigures
+from logherd.service.admin.slices import Look, Slices
 from logherd.service.clients.connections import subscription_data
 from logherd.service.clients.registry import ClientRegistry
 from logherd.service.errors import RequestError
 from logherd.service.group_names import check_group_name
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
-from logherd.service.ports import PARKED, Answer, Handler, Reply, Request, Session
+from logherd.service.ports import Answer, Handler, Request, Session
 from logherd.service.requests import after, body_reply, header_of
 from logherd.service.stats import BrokerStats
-from logherd.store import MessageStore, StoreError
+from logherd.store import MessageStore
 from logherd.wire.bodies import MessageQueue, queue_key
 from logherd.wire.bodies.connections import GroupSubscription
 from logherd.wire.bodies.progress import (
@@ -44,23 +43,13 @@ __all__ = ["ProgressAdmin"]
 
 _NEVER = (1 << 63) - 1
 
-QUEUES_AT_ONCE: Final = 1_000
-"""Looked up in one go, which takes some 50 ms: the loop waits, and a leader has to renew its lease every second."""
-WAITING_MAX: Final = 16
-
-
-class _Waiting(NamedTuple):
-    request: Request
-    session: Session
-    look: Generator[int, None, Reply]
-
 
 class ProgressAdmin:
     """Consumer offsets beside the ends of their queues."""
 
     def __init__(
         self, metadata: Metadata, store: MessageStore, registry: ClientRegistry, stats: BrokerStats, *,
-        identity: BrokerIdentity, clock: Clock,
+        identity: BrokerIdentity, clock: Clock, slices: Slices,
     ) -> None:  # fmt: skip
         self._metadata = metadata
         self._figures = QueueFigures(store)
@@ -68,7 +57,7 @@ class ProgressAdmin:
         self._stats = stats
         self._identity = identity
         self._clock = clock
-        self._waiting: deque[_Waiting] = deque()
+        self._slices = slices
 
     def handlers(self) -> dict[RequestCode, Handler]:
         return {
@@ -83,16 +72,16 @@ class ProgressAdmin:
 
     def group_progress(self, request: Request, session: Session) -> Answer:
         """208. Topics that are named are told in any case, others only while the group subscribes to them. Where they
-        have many queues, only the first are looked up at once, and the rest by `tick`."""
+        have many queues, only the first are looked up at once, and the rest by `Slices.tick`."""
         header = header_of(request, ConsumeStatsHeader)
         group = header.consumer_group
         named = list(dict.fromkeys(filter(None, (header.topics or "").split(";"))))
         if not named:
             topics = [header.topic] if header.topic else list(self._metadata.offsets.for_group(group))
             named = [topic for topic in topics if self._is_consumed(group, topic)]
-        return self._told(request, session, self._look_at(group, self._existing(named)))
+        return self._slices.begin(request, session, self._look_at(group, self._existing(named)))
 
-    def _look_at(self, group: str, topics: list[TopicConfig]) -> Generator[int, None, Reply]:
+    def _look_at(self, group: str, topics: list[TopicConfig]) -> Look:
         """What 208 answers; gives after each queue how many were looked up."""
         queues: dict[str, QueueProgress] = {}
         rates: list[float] = []
@@ -102,34 +91,12 @@ class ProgressAdmin:
             rates.append(part.rate)
         return body_reply(ConsumeStats(queues=queues, rate=sum(rates)))
 
-    def tick(self) -> None:
-        """Go on with the answers that take long, one after the other. Call it every 100 ms or so."""
-        if not self._waiting:
-            return
-        request, session, look = self._waiting[0]
-        try:
-            reply = Reply(ResponseCode.SYSTEM_ERROR) if session.closed else _look_on(look)
-        except (StoreError, OSError) as error:
-            reply = Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
-        if reply is not None:
-            self._waiting.popleft()
-            session.reply(request, reply)
-
     def broker_progress(self, request: Request, session: Session) -> Answer:
-        """317. Where groups have many queues, only the first are looked up at once, and the rest by `tick`."""
+        """317. Where groups have many queues, only the first are looked up at once, and the rest by `Slices.tick`."""
         look = self._look(ordered_only=header_of(request, BrokerConsumeStatsHeader).order)
-        return self._told(request, session, look)
+        return self._slices.begin(request, session, look)
 
-    def _told(self, request: Request, session: Session, look: Generator[int, None, Reply]) -> Answer:
-        reply = _look_on(look)
-        if reply is not None:
-            return reply
-        if len(self._waiting) >= WAITING_MAX:
-            raise RequestError(ResponseCode.SYSTEM_BUSY, f"{WAITING_MAX} such requests are being answered; try later")
-        self._waiting.append(_Waiting(request, session, look))
-        return PARKED
-
-    def _look(self, *, ordered_only: bool) -> Generator[int, None, Reply]:
+    def _look(self, *, ordered_only: bool) -> Look:
         """What 317 answers; gives after each queue how many were looked up."""
         stats, lag = [], 0
         for group in self._metadata.groups:
@@ -143,14 +110,14 @@ class ProgressAdmin:
         return body_reply(BrokerConsumeStats(broker_address=self._identity.address, stats=stats, lag_total=lag))
 
     def time_spans(self, request: Request, session: Session) -> Answer:
-        """303. Where the topic has many queues, only the first are looked up at once, and the rest by `tick`."""
+        """303. Where the topic has many queues, only the first are looked up at once, and the rest by `Slices.tick`."""
         header = header_of(request, GroupTopicHeader)
         topic = self._metadata.topics.get(header.topic)
         if topic is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
-        return self._told(request, session, self._look_at_times(header.group, topic))
+        return self._slices.begin(request, session, self._look_at_times(header.group, topic))
 
-    def _look_at_times(self, group: str, topic: TopicConfig) -> Generator[int, None, Reply]:
+    def _look_at_times(self, group: str, topic: TopicConfig) -> Look:
         """What 303 answers; gives after each queue how many were looked up."""
         spans = []
         for queue_id in range(topic.write_queues):
@@ -235,15 +202,3 @@ class ProgressAdmin:
             consume_timestamp=figures.stored_at(topic, queue_id, offset - 1) if offset > 0 else oldest,
             delay_ms=self._clock.now_ms() - waiting_since if waiting_since else 0,
         )  # fmt: skip
-
-
-def _look_on(look: Generator[int, None, Reply]) -> Reply | None:
-    """Look up the next queues; the answer if those were the last."""
-    queues = 0
-    try:
-        while queues < QUEUES_AT_ONCE:
-            queues += next(look)
-    except StopIteration as ended:
-        reply: Reply = ended.value
-        return reply
-    return None

@@ -12,6 +12,7 @@ from msgspec import field
 from logherd.model.topic import TopicConfig
 from logherd.service.admin.attributes import TopicAttributeError, alter_attributes, parse_modifications
 from logherd.service.admin.queue_figures import QueueFigures
+from logherd.service.admin.slices import Look, Slices
 from logherd.service.clients.registry import ClientRegistry
 from logherd.service.errors import RequestError
 from logherd.service.identity import BrokerIdentity
@@ -47,7 +48,7 @@ class TopicAdmin:
 
     def __init__(
         self, metadata: Metadata, store: MessageStore, registry: ClientRegistry, stats: BrokerStats, *,
-        identity: BrokerIdentity,
+        identity: BrokerIdentity, slices: Slices,
     ) -> None:  # fmt: skip
         self._metadata = metadata
         self._store = store
@@ -55,6 +56,7 @@ class TopicAdmin:
         self._registry = registry
         self._stats = stats
         self._identity = identity
+        self._slices = slices
         metadata.on_topic_change.append(self._topic_changed)
         self._own = {identity.cluster, identity.name, reply_topic(identity.cluster)}
 
@@ -161,18 +163,24 @@ class TopicAdmin:
         """305."""
         return body_reply(TopicList(topics=[t.name for t in self._metadata.topics if self._is_system(t.name)]))
 
-    def figures(self, request: Request, _session: Session) -> Answer:
-        """202: the ends of every queue and when its newest message was stored."""
+    def figures(self, request: Request, session: Session) -> Answer:
+        """202: the ends of every queue and when its newest message was stored. Of many queues only the first are looked
+        up at once, and the rest by `Slices.tick`."""
         name = header_of(request, TopicHeader).topic
         topic = self._metadata.topics.get(name)
         if topic is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, _NO_TOPIC.format(name))
+        return self._slices.begin(request, session, self._look_at(topic))
+
+    def _look_at(self, topic: TopicConfig) -> Look:
+        """What 202 answers."""
         queues = {}
         for queue_id in range(topic.queues):
             least, most = self._figures.range(topic.name, queue_id)
             updated = self._figures.stored_at(topic.name, queue_id, most - 1)
             key = queue_key(topic.name, self._identity.name, queue_id)
             queues[key] = QueueRange(min_offset=least, max_offset=most, updated_ms=updated)
+            yield 1
         return body_reply(_TopicStats(queues=queues, put_rate=self._stats.put_rate(topic.name)))
 
     def consumers(self, request: Request, _session: Session) -> Answer:
