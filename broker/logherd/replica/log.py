@@ -28,6 +28,7 @@ __all__ = ["LogStartGone", "ReplicaStore"]
 
 _U32X2 = Struct(">II")
 _READ_BYTES = 1 << 20
+_UNREADABLE_MAX = 1_000
 _ANYWHERE = 1 << 62
 """Where a segment ends of which that does not matter yet."""
 
@@ -105,8 +106,16 @@ class ReplicaStore:
             raise UnreadableError(f"the log is damaged behind position {after}")
         try:
             data, read_to = _without_blank(self.store, after, bytes_max)
+        except RecordError as error:  # in memory: whoever has named the place has another log
+            raise UnreadableError(str(error)) from error
         except StoreDamaged as error:
+            if after >= self.store.flushed_position:
+                raise UnreadableError(str(error)) from error
+            if len(self._unreadable) >= _UNREADABLE_MAX:
+                self._unreadable.clear()
             self._unreadable.add(after)
+            if self.store.lies_in_record(after):
+                raise UnreadableError(f"no record begins at position {after}, one lies across it") from error
             self.on_damage(error, after)
             raise UnreadableError(str(error)) from error
         except OSError as error:
@@ -154,6 +163,7 @@ class ReplicaStore:
         history = self.epochs
         self.store.truncate(at)
         self._history, self._begun, self._last_read = history.truncated(at), None, None
+        self._unreadable = {each for each in self._unreadable if each < at}  # other records will lie behind
 
     def image(self) -> Image | None:
         """Where the log begins, if its start is gone: a follower that has nothing of it begins there too."""
@@ -255,6 +265,8 @@ def _without_blank(store: MessageStore, after: int, bytes_max: int) -> tuple[mem
     """Records from a position on, and their end, which is in front of a blank; one that begins here stands before the
     first record of the next segment."""
     data, end = store.read_raw(after, bytes_max)
+    if end == after:
+        raise RecordError(f"no record begins at position {after}")
     view = data if isinstance(data, memoryview) else memoryview(bytes(data))
     size = _blank_size(view, end - after)
     if not size:
@@ -271,6 +283,8 @@ def _without_blank(store: MessageStore, after: int, bytes_max: int) -> tuple[mem
 def _blank_size(data: memoryview, length: int) -> int:
     """The length of the blank record with which a range of the log ends, of which the head alone is there; 0 if with
     none."""
+    if len(data) < BLANK_SIZE_MIN:  # no record is there
+        return 0
     size, magic = _U32X2.unpack_from(data, len(data) - BLANK_SIZE_MIN)
     return size if magic == BLANK_MAGIC and len(data) - BLANK_SIZE_MIN + size == length else 0
 

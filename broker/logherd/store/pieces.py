@@ -18,7 +18,7 @@ from logherd.store.scan import Scanned, find_record, read_whole, scan_records
 from logherd.store.segment import Segment
 from logherd.store.verify import open_segments
 
-__all__ = ["Kept", "Piece", "PieceAsk", "PieceState", "read_piece"]
+__all__ = ["Kept", "Piece", "PieceAsk", "PieceState", "lies_in_record", "read_piece"]
 
 _U32X2 = Struct(">II")
 _RECORD_BYTES_MAX = 16 << 20
@@ -119,6 +119,14 @@ def _unreadable(segment: Segment, place: int, bare_end: int) -> Piece:
             return Piece(PieceState.DAMAGED, at=segment.start + place)
         back *= _WIDER
     return Piece(PieceState.DIFFERS)
+
+
+def lies_in_record(segment: Segment, position: int, bare_end: int) -> bool:
+    """Whether a whole record, or the blank one, lies across a position, as far as 1 MiB before it tells."""
+    place = position - segment.start
+    if _ends_file(segment, place) or _is_whole(segment, place, bare_end):
+        return False
+    return _lies_across(segment, max(place - _SEARCH_BYTES, 0), place, bare_end)
 
 
 def _lies_across(segment: Segment, first: int, place: int, bare_end: int) -> bool:

@@ -24,6 +24,7 @@ from logherd.store.files import Buffer, Files
 from logherd.store.log import Extent
 from logherd.store.options import StoreOptions
 from logherd.store.outline import Outline, Outlines
+from logherd.store.pieces import lies_in_record
 from logherd.store.read import ReadResult
 from logherd.store.reader import QueueReader
 from logherd.store.recovery import Recovered, Recovery, recover
@@ -281,6 +282,12 @@ class MessageStore:
         Raises: StoreDamaged for a record from before this process that is not as it was written.
         """
         return self._reader.read_raw(after, bytes_max)
+
+    def lies_in_record(self, position: int) -> bool:
+        """Whether a whole record is found to lie across a position that is flushed, so that none begins there and
+        nothing is damaged. Looks at 1 MiB before it."""
+        segment = self._log.segment_of(position)
+        return segment is not None and lies_in_record(segment, position, self._log.bare_end)
 
     @property
     def outlines(self) -> Outlines | None:

@@ -1,6 +1,7 @@
 """The contract of replication.log.ReplicaLog, on a message store; and which flush covers what."""
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -408,6 +409,48 @@ def test_what_is_damaged_is_not_shipped_and_told_once(tmp_path: Path) -> None:
             log.read(ends[3], 1)
     assert told == [(str(path), ends[3], ends[3])]
     assert log.read(ends[4], 1).end == ends[5]
+    log.store.close()
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+@pytest.mark.parametrize("bytes_max", [1, 1000, 100_000])
+def test_a_place_inside_a_record_ends_no_leader_and_is_no_damage(flushed: bool, bytes_max: int) -> None:
+    """As a follower names it that is damaged itself. What it gets then, it refuses."""
+    disk = SimDisk()
+    log = open_log(disk)
+    ends = fill(log, *(1 for _ in range(60)))
+    assert log.end > SEGMENT
+    if flushed:
+        flush(log)
+        log.store.close()
+        log = open_log(disk, [(1, 0)])
+    told: list[StoreDamaged] = []
+    log.on_damage = lambda error, after: told.append(error)
+    assert ends[-1] > SEGMENT
+    for end in (*ends, Position(SEGMENT)):
+        for before in (1, 7, 8, 9, 60, 150):
+            with suppress(UnreadableError):
+                log.read(Position(end - before), bytes_max)
+    assert not told
+    assert log.read(Position(0), 1).end == ends[0]
+    log.store.close()
+
+
+def test_where_no_record_began_another_one_is_read_when_the_log_was_cut_and_goes_on() -> None:
+    disk = SimDisk()
+    log = open_log(disk)
+    ends = fill(log, *(1 for _ in range(60)))
+    flush(log)
+    log.store.close()
+    log = open_log(disk, [(1, 0)])
+    place = Position(ends[41] - 50)
+    with pytest.raises(UnreadableError, match="one lies across"):
+        log.read(place, 1)
+    log.truncate(ends[40])
+    body = b"x" * (len(b"41" * 200) - 50)
+    for _ in range(2):
+        log.store.append(log.store.queue("T", 0), body, b"", born_timestamp=1, born_host=HOST, store_timestamp=1)
+    assert log.read(place, 1).end == log.end
     log.store.close()
 
 
