@@ -15,7 +15,7 @@ class OffsetRules:
 
     1. No offset lies beyond what consumers can have seen, the committed end of the queue.
     2. A smaller offset comes from the newest session of its client, or one that it uses beside that, or as a reset.
-    3. While a reset waits to be told to the consumer, commits are dropped: they count from where it was before.
+    3. While a reset waits to be heard by the consumer, commits are dropped: they count from where it was before.
     """
 
     def __init__(self, store: MessageStore, metadata: Metadata, registry: ClientRegistry) -> None:

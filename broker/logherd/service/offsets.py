@@ -158,8 +158,8 @@ class OffsetsHandler:
     def reset(self, request: Request, session: Session) -> Answer:
         """222. Sets the group's offsets of one queue or all, by time or to a given one (timestamp -1: the end).
 
-        Consumers need not be connected: the next pull of each queue is answered "moved" with the new offset, and what
-        they commit until then is dropped.
+        Consumers need not be connected: the next pull of each queue is answered "moved" with the new offset, until one
+        asks from there or three were told, and what they commit until then is dropped.
         """
         header = header_of(request, ResetOffsetHeader)
         group = self._group(header.group)

@@ -328,7 +328,7 @@ def test_a_pull_over_an_old_connection_of_its_client_takes_no_offset_back(rig: R
     assert rig.metadata.offsets.get("billing", "orders", 0) == 1
 
 
-def test_a_reset_moves_the_next_pull_once_and_durably(rig: Rig) -> None:
+def test_a_reset_moves_the_next_pull_durably(rig: Rig) -> None:
     send(rig, "A", "A", "A")
     rig.metadata.offsets.reset("billing", "orders", {0: 1})
     answer = rig.request(PULL, pull_header(3))

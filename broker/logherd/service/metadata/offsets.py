@@ -3,7 +3,7 @@
 Invariants:
   1. What `get` returns is in the log or in the pending batch, never elsewhere.
   2. A pending batch holds, per queue, only the newest offset of this pass.
-  3. A pending reset's queue takes no commit until the consumer was told (`take_reset`).
+  3. A pending reset's queue takes no commit until the consumer was told and has heard it, or was told often enough.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,6 +15,7 @@ from logherd.service.metadata.journal import Journal
 __all__ = ["Offsets"]
 
 _RECORD_BYTES = 64 << 10
+_TOLD_MAX = 3
 _ROW_BYTES, _QUEUE_BYTES = 16, 24  # beside its names; and of an offset with its queue, about
 
 _Queues = dict[int, int]
@@ -29,6 +30,7 @@ class Offsets:
         self._table: _Table = {}
         self._resets: _Table = {}
         self._pending: dict[tuple[str, str], _Queues] = {}
+        self._told: dict[tuple[str, str, int], int] = {}
         self.position = 0
         """End of the newest offset record: an answer that tells an offset waits for it. See `flush`."""
 
@@ -133,8 +135,24 @@ class Offsets:
             return None
         return self._resets.get(group, {}).get(topic, {}).get(queue_id)
 
+    def tell_reset(self, group: str, topic: str, queue_id: int, asked: int) -> bool:
+        """Whether the consumer that asks for what is at the offset `asked` is to be told of its pending reset.
+
+        An answer that tells it may be lost, and a commit then undo the reset. So it is told again until it asks from
+        there, but no more than three times: not everyone goes where he is told. Then the reset is no longer pending.
+        Raises MetadataRefusedError.
+        """
+        key = group, topic, queue_id
+        told = self._told.get(key, 0)
+        heard = told > 0 and asked == self._resets[group][topic][queue_id]
+        if heard or told + 1 >= _TOLD_MAX:
+            self.take_reset(group, topic, queue_id)
+        else:
+            self._told[key] = told + 1
+        return not heard
+
     def take_reset(self, group: str, topic: str, queue_id: int) -> int:
-        """The consumer is being told: the reset is no longer pending. Raises MetadataRefusedError."""
+        """The consumer knows: the reset is no longer pending. Raises MetadataRefusedError."""
         self._journal.check()
         offset = self._resets[group][topic][queue_id]
         change = ResetsTold([(group, topic, [queue_id, offset])])
@@ -150,6 +168,7 @@ class Offsets:
 
     def forget_topic(self, topic: str) -> None:
         """Drop the topic's offsets and resets of all groups."""
+        self._told.clear()  # who was told of another one is told anew
         for table in (self._table, self._resets):
             for group in [group for group, topics in table.items() if topic in topics]:
                 del table[group][topic]
@@ -162,13 +181,14 @@ class Offsets:
         """Drop the group's offsets and resets in all topics."""
         self._table.pop(group, None)
         self._resets.pop(group, None)
+        self._told.clear()
         for key in [key for key in self._pending if key[0] == group]:
             del self._pending[key]
 
     def become(self, other: "Offsets") -> None:
         """Hold what another holds; what is pending here is forgotten."""
         self._table, self._resets = other.tables
-        self._pending = {}
+        self._pending, self._told = {}, {}
         self.position = other.position
 
     @property
@@ -184,9 +204,11 @@ class Offsets:
         """Take a change that is in the log already."""
         _set(self._table, change.rows)
         _set(self._resets, change.rows)
+        self._forget_told(change.rows)
 
     def apply_told(self, change: ResetsTold) -> None:
         """Take a change that is in the log already."""
+        self._forget_told(change.rows)
         for group, topic, numbers in change.rows:
             topics = self._resets.get(group, {})
             queues = topics.get(topic, {})
@@ -196,6 +218,11 @@ class Offsets:
                 topics.pop(topic, None)
             if not topics:
                 self._resets.pop(group, None)
+
+    def _forget_told(self, rows: list[OffsetRow]) -> None:
+        for group, topic, numbers in rows if self._told else ():
+            for queue_id in numbers[::2]:
+                self._told.pop((group, topic, queue_id), None)
 
 
 def _rows(offsets: Mapping[tuple[str, str], Mapping[int, int]]) -> list[OffsetRow]:

@@ -118,7 +118,7 @@ class PullHandler:
         if header.sys_flag & PullFlag.COMMIT_OFFSET:
             self._commit(header, session)
         queue = self._store.queue(topic.name, queue_id)
-        moved = self._moved_by_reset(group, queue)
+        moved = self._moved_by_reset(group, queue, header.queue_offset)
         if moved is not None:
             return moved
         result = self.read(queue, header, tag_codes)
@@ -173,15 +173,14 @@ class PullHandler:
                 header.consumer_group, header.topic, header.queue_id, offset=header.commit_offset, session=session
             )
 
-    def _moved_by_reset(self, group: str, queue: QueueLog) -> ReplyAfter | None:
+    def _moved_by_reset(self, group: str, queue: QueueLog, asked: int) -> ReplyAfter | None:
         offsets = self._metadata.offsets
         pending = offsets.pending_reset(group, queue.topic, queue.queue_id)
-        if pending is None:
+        if pending is None or not offsets.tell_reset(group, queue.topic, queue.queue_id, asked):
             return None
         # The consumer begins anew there, so the reset itself must be durable before it hears of it.
-        position = offsets.take_reset(group, queue.topic, queue.queue_id)
         ext = pull_ends(pending, queue.min_offset, queue.max_offset)
-        return ReplyAfter(position, Reply(ResponseCode.PULL_OFFSET_MOVED, ext, remark=_RESET))
+        return ReplyAfter(self._metadata.flush_pending(), Reply(ResponseCode.PULL_OFFSET_MOVED, ext, remark=_RESET))
 
     def _count(self, header: PullMessageHeader) -> int:
         # The pull consumer of the Go client asks for 0 messages; it gets one at a time, as from RocketMQ.
