@@ -254,11 +254,13 @@ class Consumer:
             messages = decode_messages(answer.body, bytes_max=self._options.body_bytes_max)
             weight = max(len(answer.body), sum(len(each.body) for each in messages))
             await self._ahead.put((queue, messages, next_offset), weight)
-        elif answer.code != ResponseCode.PULL_OFFSET_MOVED:
-            if next_offset > offset:  # over messages with other tags, which are done with what was read before them
-                await self._ahead.put((queue, [], next_offset), 1)
-        else:
+        elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
             _log.warning("offset moved by the broker", queue=_shown(queue), old=offset, new=next_offset)
+            self._consumed.pop(queue, None)  # of where it was nothing is to be committed any more
+            self._reached.pop(queue, None)
+            await self._ahead.put((queue, [], next_offset), 1)
+        elif next_offset > offset:  # over messages with other tags, which are done with what was read before them
+            await self._ahead.put((queue, [], next_offset), 1)
         return next_offset
 
     async def _store_offset(self, queue: MessageQueue, ext: dict[str, str]) -> None:

@@ -345,3 +345,28 @@ async def test_a_consumer_that_is_told_to_pull_again_does_so_at_once(monkeypatch
         await consumer.assign("T")
         assert await read(consumer, 2) == [b"0", b"1"]
         assert not consumer.faults
+
+
+async def test_a_commit_after_a_reset_does_not_undo_it() -> None:
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        stored(broker, 5)
+        answer, pulled = broker._answers[RequestCode.PULL_MESSAGE], list[int]()
+
+        def reset(session: NetSession, frame: Frame) -> Frame | None:
+            pulled.append(decode_header(PullMessageHeader, frame.ext).queue_offset)
+            if pulled != [0, 5]:
+                return answer(session, frame)
+            moved = PullMessageResponse(next_begin_offset=2, min_offset=0, max_offset=5)
+            return Frame(ResponseCode.PULL_OFFSET_MOVED, frame.opaque, flag=Flag.RESPONSE, ext=encode_header(moved))
+
+        broker._answers[RequestCode.PULL_MESSAGE] = reset
+        await consumer.assign("T")
+        assert len(await read(consumer, 5)) == 5
+        async with asyncio.timeout(5):
+            while 2 not in pulled:
+                await asyncio.sleep(0)
+        await consumer.commit()
+        assert broker.offsets == {}
+        assert await read(consumer, 1) == [b"2"]
+        await consumer.commit()
+        assert broker.offsets == {("g", "T", 0): 3}
