@@ -12,6 +12,7 @@ from logherd.service.admin.state import StateAdmin
 from logherd.service.errors import RequestError
 from logherd.service.routing import Role
 from logherd.service.stats import BrokerStats
+from logherd.store import MessageStore, StoreDamaged
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.headers import encode_header
 from unit.service.asking import Desk, decoded
@@ -129,6 +130,20 @@ def test_runtime_figures_come_from_the_store(admin: Admin) -> None:
     assert table["commitLogMaxOffset"] == str(admin.store.end_position)
     assert table["earliestMessageTimeStamp"] == str(admin.clock.wall)
     assert table["commitLogDiskRatio"] == "0.75"
+
+
+def test_figures_are_told_although_the_oldest_record_is_damaged(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays the oldest until retention takes it, and messages behind it go in and out meanwhile."""
+    admin.put("T")
+
+    def damaged(_store: MessageStore, _position: int) -> memoryview | None:
+        raise StoreDamaged("commitlog/0", 0, "the record checksum differs", ".")
+
+    monkeypatch.setattr(MessageStore, "record_at", damaged)
+    told = decoded(admin.desk.ask(RequestCode.GET_BROKER_RUNTIME_INFO))
+    assert isinstance(told, dict)
+    assert told["table"]["earliestMessageTimeStamp"] == "-1"
+    assert told["table"]["commitLogMaxOffset"] == str(admin.store.end_position)
 
 
 def test_statistics_exist_once_they_counted(admin: Admin) -> None:

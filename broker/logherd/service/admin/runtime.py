@@ -15,7 +15,7 @@ from logherd.kit.clock import Clock
 from logherd.model.record import RecordError, decode_record
 from logherd.service.replica_view import ReplicationView
 from logherd.service.stats import BrokerStats
-from logherd.store import MessageStore
+from logherd.store import MessageStore, StoreDamaged
 from logherd.wire.frame import VERSION
 
 __all__ = ["REPLICATION_KEY", "DiskSpace", "RuntimeSource", "format_bytes", "format_runtime", "runtime_table"]
@@ -82,11 +82,12 @@ def _store_figures(source: RuntimeSource) -> dict[str, str]:
 
 
 def _earliest_timestamp(store: MessageStore) -> int:
-    """Store time of the oldest record kept, ms since 1970 UTC; -1 while there is none, as RocketMQ says it."""
-    record = store.record_at(store.min_position)
+    """Store time of the oldest record kept, ms since 1970 UTC; -1 while there is none, as RocketMQ says it, or it is
+    damaged: that is no reason to hold back all the other figures."""
     try:
+        record = store.record_at(store.min_position)
         return -1 if record is None else decode_record(record, verify=False).store_timestamp
-    except RecordError:
+    except (RecordError, StoreDamaged):
         return -1
 
 
