@@ -8,10 +8,13 @@ from msgspec import Struct, ValidationError, convert, json
 from logherd.cli.controllers import ControllersError
 from logherd.cli.groups import role_of
 from logherd.service.admin.runtime import REPLICATION_KEY
-from logherd.service.controllers.documents import BrokerShape, GroupPage
+from logherd.service.controllers.documents import NOTHING_PENDING, BrokerShape, GroupPage
 from logherd.service.replica_view import FollowerView, ReplicationView
 
 __all__ = ["BrokerLine", "GroupState", "ask_leader", "of_brokers", "of_page"]
+
+
+_CHANGING = "A change of the in-sync set is pending."
 
 
 class _Shape(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -118,7 +121,13 @@ def _proposed(view: ReplicationView | None) -> str | None:
 
 
 def _why(group: GroupPage, view: ReplicationView | None) -> str:
-    return group.why if view is None or view.closed is None else f"{group.why} No writes are taken: {view.closed}."
+    """The controllers know nothing of what the leader has only proposed to them, and not why it takes no writes."""
+    if view is None or (view.closed is None and view.pending is None):
+        return group.why
+    said = [] if group.why == NOTHING_PENDING else [group.why]
+    if view.closed is not None:
+        said.append(f"No writes are taken: {view.closed}.")
+    return " ".join(said) or _CHANGING
 
 
 def of_brokers(documents: Sequence[Mapping[str, Any]]) -> list[GroupState]:
@@ -176,7 +185,7 @@ def _why_of(view: ReplicationView | None, *, alone: bool) -> str:
         return "The broker is alone in its group." if alone else "No leader is among the brokers that were asked."
     if view.closed is not None:
         return f"No writes are taken: {view.closed}."
-    return "Nothing is pending." if view.pending is None else "A change of the in-sync set is pending."
+    return NOTHING_PENDING if view.pending is None else _CHANGING
 
 
 def _lines(pages: Sequence[Mapping[str, Any]], view: ReplicationView | None) -> list[BrokerLine]:

@@ -55,6 +55,8 @@ class Quorum:
     """So many questions after an election it is not yet carried out; then a new epoch begins."""
     elected: dict[str, int] = field(default_factory=dict)
     transfer: TransferShape | None = None
+    why: str = "Broker 3 has exited."
+    min_in_sync: int = 2
     addresses: dict[int, str] = field(default_factory=dict)
     """Of brokers, if they are not made up."""
     admins: dict[str, str] = field(default_factory=dict)
@@ -117,8 +119,8 @@ class Quorum:
             position=0, confirmed=confirmed, live=True, cluster=cluster, name=name, epoch=self.epochs[key], version=1,
             founded=True, leader=self.master(master),
             in_sync=(1, 2), eligible=(), learners=(4,), committed=PointShape(epoch=7, position=9), brokers=brokers,
-            rules=RulesShape(replicas=3, min_in_sync=2, preferred=None), transfer=self.transfer,
-            why="Broker 3 has exited.",
+            rules=RulesShape(replicas=3, min_in_sync=self.min_in_sync, preferred=None), transfer=self.transfer,
+            why=self.why,
         )  # fmt: skip
 
     def master(self, number: int) -> MasterShape | None:

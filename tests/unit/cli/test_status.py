@@ -100,6 +100,24 @@ def test_a_hand_over_that_is_under_way_is_told(terminal: Terminal, quorum: Quoru
     assert "  pending: leadership goes to broker 2\n" in terminal.printed
 
 
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"pending": True}, "A change of the in-sync set is pending."),
+        ({"closed": "the disk's reserve is touched"}, "No writes are taken: the disk's reserve is touched."),
+        ({}, "Nothing is pending."),
+    ],
+)
+def test_what_only_the_leader_knows_is_not_told_beside_its_contrary(
+    terminal: Terminal, quorum: Quorum, more: dict[str, Any], why: str
+) -> None:
+    quorum.why = "Nothing is pending."
+    with serving_broker(view(**more)) as address:
+        quorum.addresses[1] = address
+        terminal.run("status", "orders", "--admin", quorum.admins["c-1"])
+    assert terminal.printed.splitlines()[-1] == f"  {why}"
+
+
 def test_of_many_groups_the_list_is_shown(terminal: Terminal, quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_GROUPS_MAX", 2)
     assert terminal.run("status", "--admin", quorum.admins["c-1"]) == 0

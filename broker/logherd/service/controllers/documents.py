@@ -8,6 +8,7 @@ from msgspec import Struct
 from logherd.replication.epochs import Point
 
 __all__ = [
+    "NOTHING_PENDING",
     "BrokerShape",
     "ConfigPage",
     "Document",
@@ -29,6 +30,9 @@ __all__ = [
     "error",
     "point_shape",
 ]  # fmt: skip
+
+NOTHING_PENDING = "Nothing is pending."
+"""Why a group is as it is, where there is nothing to say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from logherd.controller.office import Office
 from logherd.controller.values import BrokerId, Group, Replica
 from logherd.controller.verdicts import Refusal
 from logherd.replication.epochs import ORIGIN
+from logherd.service.controllers.documents import NOTHING_PENDING
 
 __all__ = ["why"]
 
@@ -59,7 +60,7 @@ def _led(group: Group, office: Office, now: int) -> str:
     preferred = group.rules.preferred
     if preferred is not None and preferred != master.broker_id:
         return f"Broker {preferred} is preferred and does not lead."
-    return "Nothing is pending."
+    return NOTHING_PENDING
 
 
 def _unserved(group: Group, master: Replica, office: Office, now: int) -> str:
