@@ -16,6 +16,7 @@ from logherd.cli.controllers import AdminOption, Controllers, ControllersError
 
 if TYPE_CHECKING:
     from logherd.cli.group_states import GroupState
+    from logherd.service.controllers.documents import GroupSummary
 
 __all__ = ["status"]
 
@@ -102,12 +103,17 @@ def _show_groups(controllers: Controllers, group: str | None, output: Output) ->
                  ids(each.in_sync), each.why) for each in found
             ]  # fmt: skip
             show_table(output, found, _SHORT_HEAD, rows, notes=["name a group to see its brokers"])
-            return exits.OK if all(each.leader is not None and each.leader.serving for each in found) else exits.FAILED
+            return exits.OK if all(map(_seems_to_serve, found)) else exits.FAILED
         paths = [path_of(controllers, f"{each.cluster}/{each.name}") for each in found]
     pages = [controllers.read(path, GroupPage) for path in paths]
     return _show_states(
         [of_page(page, None if page.leader is None else ask_leader(page.leader.address)) for page in pages], output
     )
+
+
+def _seems_to_serve(group: "GroupSummary") -> bool:
+    """As far as the controllers know; so many leaders are not asked."""
+    return group.leader is not None and group.leader.serving is True and len(group.in_sync) >= group.min_in_sync
 
 
 def _show_states(states: "list[GroupState]", output: Output) -> int:

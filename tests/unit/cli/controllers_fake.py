@@ -132,7 +132,7 @@ class Quorum:
         found = [
             GroupSummary(
                 cluster=page.cluster, name=page.name, epoch=page.epoch, leader=page.leader, in_sync=page.in_sync,
-                brokers=4, alive=3, why=page.why,
+                min_in_sync=page.rules.min_in_sync, brokers=4, alive=3, why=page.why,
             )
             for page in map(self.group, keys[: self.page_size])
         ]  # fmt: skip

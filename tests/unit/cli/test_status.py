@@ -129,6 +129,15 @@ def test_of_many_groups_the_list_is_shown(terminal: Terminal, quorum: Quorum, mo
     assert terminal.run("status", "--admin", quorum.admins["c-1"]) == 1
 
 
+def test_of_many_groups_one_whose_writes_wait_for_others_fails(
+    terminal: Terminal, quorum: Quorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quorum.min_in_sync = 3
+    assert terminal.run("status", "--admin", quorum.admins["c-1"]) == 1
+    monkeypatch.setattr(command, "_GROUPS_MAX", 2)
+    assert terminal.run("status", "--admin", quorum.admins["c-1"]) == 1
+
+
 def test_brokers_speak_for_themselves(terminal: Terminal) -> None:
     with (
         serving_broker(status=page(1, "leader", view())) as first,

@@ -200,11 +200,14 @@ class GroupPage(_Shape, frozen=True, kw_only=True):
 
 
 class GroupSummary(_Shape, frozen=True, kw_only=True):
+    """One group in a list. Earlier controllers do not tell `min_in_sync`."""
+
     cluster: str
     name: str
     epoch: int
     leader: MasterShape | None
     in_sync: Sequence[int]
+    min_in_sync: int = 1
     brokers: int
     alive: int | None
     why: str

@@ -41,7 +41,7 @@ def group_summary(group: Group, office: Office | None, now: int, progress: Progr
         alive = sum(office.alive(group, each.broker_id, now) for each in group.replicas)
     return GroupSummary(
         cluster=group.key.cluster, name=group.key.name, epoch=group.epoch, leader=_master(group, office, now),
-        in_sync=group.sync.members, brokers=len(group.replicas), alive=alive,
+        in_sync=group.sync.members, min_in_sync=group.rules.min_in_sync, brokers=len(group.replicas), alive=alive,
         why=why(group, office, now, disk_full=progress.disk_full),
     )  # fmt: skip
 

@@ -194,6 +194,7 @@ def test_groups_come_in_pages_in_order(desk: Desk, http: HttpCaller) -> None:
     assert len(http.get("/groups?limit=1")[1]["groups"]) == 1
     found = http.get("/groups")[1]["groups"][2]
     assert (found["leader"]["brokerId"], found["inSync"], found["brokers"], found["alive"]) == (1, [1, 2, 3], 3, 3)
+    assert found["minInSync"] == 2
 
 
 def test_config_shows_what_is_set_and_what_may_be(desk: Desk, http: HttpCaller) -> None:
