@@ -16,7 +16,7 @@ from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import boot_ms
 from logherd.app.engine import BrokerFailed
 from logherd.app.group.about import About, decode_about, encode_about
-from logherd.app.group.lately import Lately
+from logherd.app.group.lately import Lately, Pace
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.timing import voting_options
@@ -51,6 +51,10 @@ class _Noted:
     committed: Lately = field(default_factory=Lately)
     wanted: MembersWanted | None = None
     patience: Patience = field(default_factory=lambda: Patience({}))
+    paces: dict[ReplicaId, Pace] = field(default_factory=dict)
+    """Of the others, while this replica leads."""
+    changing_at: int | None = None
+    """When a change of members that is under way was met."""
 
 
 class ByVotes:
@@ -247,12 +251,25 @@ class ByVotes:
             noted.patience = patience
             self._host.step(patience)
         noted.committed.note(boot_ms(), core.commit)
+        self._watch(core, boot_ms())
         if not core.raft.ground.quarantined:
             self._file.wait_less(core.raft.ground.options.election_ms)
         wanted = self._members_wanted(core)
         if wanted != noted.wanted and wanted.voters:
             noted.wanted = wanted
             self._host.step(wanted)
+
+    def _watch(self, core: VotingCore, now: int) -> None:
+        """Note what is told of the others and of a change: the machine itself counts in bytes only."""
+        leading, noted = core.raft.leading, self._noted
+        if leading is None:
+            noted.paces, noted.changing_at = {}, None
+            return
+        others = [each for each in core.raft.ground.members.current.members if each != self._identity]
+        noted.paces = {each: noted.paces.get(each) or Pace() for each in others}
+        for each, pace in noted.paces.items():
+            pace.keep(leading.shipper.match(each), self._log.end, now)
+        noted.changing_at = (noted.changing_at or now) if leading.changing else None
 
     def _members_wanted(self, core: VotingCore) -> MembersWanted:
         """Of each configured broker the store that it has now; of one that was not heard the store that is known."""
@@ -303,19 +320,20 @@ class ByVotes:
                 continue
             recent = heard is not None and heard >= patient_from
             follows = recent and flushed >= needed and ground.members.current.is_voter(member)
-            step_at = heard if flushed >= self._log.end else None
+            pace = self._noted.paces.get(member)
+            step_at = heard if flushed >= self._log.end else pace.in_step_at if pace is not None else None
             found.append(FollowerState(broker_id, follows, flushed if flushed != NOWHERE else None, step_at))
         return found
 
     def pending(self, now: int) -> PendingView | None:
-        """Of a change that is on its way the voters, and why; since when is not known."""
-        del now
+        """Of a change that is on its way the voters, and why."""
         core = self.core
         leading = core.raft.leading if core is not None else None
         if core is None or leading is None or not leading.changing or self._noted.wanted is None:
             return None
-        wanted = [int(name_of(each)) for each in self._noted.wanted.voters]
-        return PendingView(members=sorted(wanted), why="members change one store for another", age_ms=0)
+        wanted, since = [int(name_of(each)) for each in self._noted.wanted.voters], self._noted.changing_at
+        age_ms = max(0, now - since) if since is not None else 0
+        return PendingView(members=sorted(wanted), why="members change one store for another", age_ms=age_ms)
 
 
 def _broker(replica: ReplicaId) -> BrokerId | None:

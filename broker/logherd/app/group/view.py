@@ -72,7 +72,7 @@ class GroupView:
     def _follower(self, each: FollowerState, now: int) -> FollowerView:
         end, flushed = Position(self._engine.store.end_position), each.flushed
         lag_bytes = None if flushed is None else max(0, end - flushed)
-        lag_ms = None if each.in_step_at is None else 0 if not lag_bytes else max(0, now - each.in_step_at)
+        lag_ms = None if each.in_step_at is None else 0 if lag_bytes == 0 else max(0, now - each.in_step_at)
         return FollowerView(
             broker_id=each.broker_id,
             connected=any(peer.connected for peer in self._engine.peers() if peer.name == str(each.broker_id)),

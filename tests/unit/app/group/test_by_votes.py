@@ -267,3 +267,39 @@ def test_a_follower_that_is_a_moment_behind_all_the_time_is_in_sync(monkeypatch:
         led.mode.tick()
         led.acknowledge(1, led.write())
     assert led.in_sync() == [1], "which is no moment any more"
+
+
+def test_since_when_a_follower_lacks_something_is_known_while_it_lacks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of one that is away; and under load one that is a moment behind is no longer behind than that."""
+    led, began = Led(Stand("raft")), boot_ms()
+
+    def tick(second: int) -> dict[int, int | None]:
+        monkeypatch.setattr("logherd.app.group.by_votes.boot_ms", lambda: began + 1_000 * second)
+        led.mode.tick()
+        return {each.broker_id: each.in_step_at for each in led.mode.followers()}
+
+    assert tick(0) == {1: None, 3: None}, "of neither anything is known"
+    ends = [led.write()]
+    led.acknowledge(1, ends[-1])
+    led.acknowledge(3, ends[-1])
+    assert None not in tick(1).values()
+    for second in range(2, 6):
+        ends.append(led.write())
+        led.acknowledge(1, ends[-2])
+        seen = tick(second)
+    assert seen == {1: began + 4_000, 3: began + 1_000}
+
+
+def test_a_change_of_members_tells_for_how_long_it_has_been_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    led, began = Led(Stand("raft")), boot_ms()
+    led.acknowledge(1, led.write())
+    led.mode.retime(options_of("raft", raft={"founders": [1, 2, 3], "members": [1, 2]}))
+    led.step(led.stand.steps[-1])
+    led.step(Tick())
+    ages = []
+    for second in (1, 3):
+        monkeypatch.setattr("logherd.app.group.by_votes.boot_ms", lambda at=began + 1_000 * second: at)
+        led.mode.tick()
+        pending = led.mode.pending(began + 1_000 * second)
+        ages.append(pending.age_ms if pending is not None else None)
+    assert ages == [0, 2_000]

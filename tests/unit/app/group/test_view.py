@@ -5,28 +5,39 @@ from typing import Any, cast
 
 import pytest
 
+from logherd.app.clock import boot_ms
+from logherd.app.group.mode import FollowerState
 from logherd.app.group.view import GroupView
+from logherd.controller.values import BrokerId
 from logherd.group.output import Closed
-from logherd.model.names import Epoch
+from logherd.model.names import Epoch, Position
 from logherd.service.forwarding.roles import Nobody
-from logherd.service.replica_view import InSyncView, RequestsView
+from logherd.service.replica_view import InSyncView, ReplicationView, RequestsView
 
 
 def view_of(closed: Closed | None, *, leads: bool, shut: str = "", obstacle: str = "") -> str | None:
     """`closed` of the page, as the machine has it."""
+    return whole_view(closed, leads=leads, shut=shut, obstacle=obstacle).closed
+
+
+def whole_view(
+    closed: Closed | None, *followers: FollowerState, leads: bool, shut: str = "", obstacle: str = ""
+) -> ReplicationView:
     epoch = Epoch(3)
     machine = SimpleNamespace(
         leads=epoch if leads else None, epoch=epoch, closed=lambda _now: closed, serving=lambda _now: None
     )
     mode = SimpleNamespace(
         name="static", machine=machine, lease=None, leader=None, seat=None, pending=lambda _now: None,
-        members=lambda: InSyncView(members=(), version=1, min_in_sync=1), followers=lambda: (), obstacle=obstacle,
+        members=lambda: InSyncView(members=(), version=1, min_in_sync=1), followers=lambda: followers,
+        obstacle=obstacle,
     )  # fmt: skip
     engine = SimpleNamespace(
         mode=mode, standing=SimpleNamespace(shut=shut), leadership=SimpleNamespace(current=Nobody()),
-        store=SimpleNamespace(end_position=1, flushed_position=1, committed_position=0),
+        store=SimpleNamespace(min_position=0, end_position=100, flushed_position=100, committed_position=0),
+        peers=lambda: (),
     )  # fmt: skip
-    return GroupView(cast("Any", engine), lambda: RequestsView(forwarded=0, held=0)).view().closed
+    return GroupView(cast("Any", engine), lambda: RequestsView(forwarded=0, held=0)).view()
 
 
 @pytest.mark.parametrize("closed", [Closed.NOT_SERVING, Closed.TOO_FEW, None])
@@ -43,3 +54,17 @@ def test_who_is_to_lead_and_lacks_what_was_acknowledged_says_so() -> None:
 def test_who_may_not_lead_by_its_settings_says_so() -> None:
     assert view_of(Closed.NOT_SERVING, leads=False, obstacle="others are set elsewhere") == "others are set elsewhere"
     assert view_of(None, leads=True, obstacle="too few") is None, "a leader says so once sends are refused"
+
+
+@pytest.mark.parametrize(
+    ("flushed", "lag_bytes", "behind"), [(100, 0, False), (99, 1, True), (None, None, True)],
+)  # fmt: skip
+def test_who_has_everything_has_no_lag_and_who_has_lost_it_is_not_taken_for_one(
+    flushed: int | None, lag_bytes: int | None, *, behind: bool
+) -> None:
+    known = None if flushed is None else Position(flushed)
+    state = FollowerState(BrokerId(2), in_sync=False, flushed=known, in_step_at=boot_ms() - 60_000)
+    (follower,) = whole_view(None, state, leads=True).followers
+    assert follower.lag_bytes == lag_bytes
+    assert follower.lag_ms is not None
+    assert (follower.lag_ms >= 60_000) is behind
