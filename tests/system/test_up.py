@@ -20,10 +20,11 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(900)]
 
 KEYS = [
     "group", "nameServer", "leader", "inSync", "brokers", "controllers", "generation", "keeper", "doing", "held",
-    "fault", "why",
+    "fault", "pending", "why",
 ]  # fmt: skip
 BROKER_KEYS = [
     "brokerId", "role", "address", "pid", "guardian", "ready", "endPosition", "committedPosition", "hot", "why",
+    "lagBytes", "lagMs",
 ]  # fmt: skip
 CONTROLLER_KEYS = ["id", "role", "address", "pid", "guardian", "term", "why"]
 

@@ -13,6 +13,7 @@ from logherd_operator.local.state import GroupState, PlaceState
 __all__ = ["document_of", "notes_of", "observe", "serves", "table_of", "to_text"]
 
 Document = dict[str, Any]
+_HEAD = ("process", "role", "address", "pid", "ready", "end", "committed", "lag bytes", "lag s")
 
 
 def observe(folder: Folder, state: GroupState) -> Document:
@@ -22,15 +23,20 @@ def observe(folder: Folder, state: GroupState) -> Document:
 
 def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
     """Shape: group, nameServer, leader {brokerId, address, pid, epoch} or None, inSync [ids], brokers [{brokerId, role,
-    address, pid, guardian, ready, endPosition, committedPosition, hot, why}], controllers [{id, role, address, pid,
-    guardian, term, why}], generation, keeper (pid or None), doing {type, state, message} or None, held [{code, message,
-    unblocks}], fault (of the file) or None, why nobody leads or messages are refused or None. Who cannot be asked has
-    the role "unknown"; who does not live has no pid.
+    address, pid, guardian, ready, endPosition, committedPosition, lagBytes, lagMs, hot, why}], controllers [{id, role,
+    address, pid, guardian, term, why}], generation, keeper (pid or None), doing {type, state, message} or None, held
+    [{code, message, unblocks}], fault (of the file) or None, pending (a change of the in-sync set) or None, why nobody
+    leads or messages are refused or None. Who cannot be asked has the role "unknown"; who does not live has no pid.
     """
     state = look.state
     pages = dict(zip(state.places, look.pages, strict=True))
     at = Addresses(state.host, state.ports)
-    brokers = [_broker(place, page, look, at) for place, page in pages.items() if place.component == "broker"]
+    leader = _leader(pages)
+    said = _replication(pages, leader)
+    brokers = [
+        {**_broker(place, page, look, at), **_lag(place.ordinal + 1, leader, said)}
+        for place, page in pages.items() if place.component == "broker"
+    ]  # fmt: skip
     controllers = [_controller(place, page, look, at) for place, page in pages.items() if place.component != "broker"]
     keeper = state.keeper
     kept = keeper is not None and is_alive(keeper.pid, keeper.ticks)
@@ -38,7 +44,7 @@ def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
     return {
         "group": state.group,
         "nameServer": ";".join(state.name_servers),
-        "leader": _leader(pages),
+        "leader": leader,
         "inSync": _in_sync(look, pages),
         "brokers": brokers,
         "controllers": controllers,
@@ -47,6 +53,7 @@ def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
         "doing": told.get("doing"),
         "held": told.get("held") or [],
         "fault": told.get("fault"),
+        "pending": _pending(said),
         "why": why_not_served(look.observed) or None,
     }
 
@@ -70,6 +77,36 @@ def _may_lead(page: Mapping[str, Any]) -> bool:
     """Where no controllers elect it, a leader counts only if it serves."""
     said = page.get("replication") or {}
     return said.get("mode") not in ("raft", "static") or bool(said.get("serving"))
+
+
+def _replication(pages: Mapping[PlaceState, Page], leader: Document | None) -> Mapping[str, Any]:
+    """The group as its leader sees it; empty if there is none, or it is alone. May be of another version's form."""
+    for page in pages.values() if leader is not None else ():
+        told = page.status or {}
+        said = told.get("replication")
+        if leader and told.get("role") == "leader" and told.get("brokerId") == leader["brokerId"]:
+            return said if isinstance(said, Mapping) else {}
+    return {}
+
+
+def _lag(broker_id: int, leader: Document | None, said: Mapping[str, Any]) -> Document:
+    """What of the leader's log a broker has not flushed, and since when it has not had everything."""
+    if leader is not None and leader["brokerId"] == broker_id:
+        return {"lagBytes": 0, "lagMs": 0}
+    followers = said.get("followers")
+    for each in followers if isinstance(followers, list) else ():
+        if isinstance(each, Mapping) and each.get("brokerId") == broker_id:
+            return {name: value if isinstance(value := each.get(name), int) else None for name in ("lagBytes", "lagMs")}
+    return {"lagBytes": None, "lagMs": None}
+
+
+def _pending(said: Mapping[str, Any]) -> str | None:
+    pending = said.get("pending")
+    members = pending.get("members") if isinstance(pending, Mapping) else None
+    if not isinstance(pending, Mapping) or not isinstance(members, list):
+        return None
+    ids = ", ".join(map(str, members)) or "none"
+    return f"in-sync set {ids} proposed {pending.get('ageMs')} ms ago: {pending.get('why')}"
 
 
 def _in_sync(look: Look, pages: Mapping[PlaceState, Page]) -> list[int]:
@@ -136,6 +173,8 @@ def to_text(document: Document) -> str:
     ]
     if document["why"]:
         head.append(f"why          {document['why']}")
+    if document["pending"]:
+        head.append(f"pending      {document['pending']}")
     if document["doing"] is not None:
         head.append(f"doing        {document['doing']['message']}")
     head += [f"held         {each['message']}; it takes: {each['unblocks']}" for each in document["held"]]
@@ -148,12 +187,13 @@ def to_text(document: Document) -> str:
 
 def table_of(document: Document) -> list[tuple[str, ...]]:
     """A head and one row for each place."""
-    rows: list[tuple[str, ...]] = [("process", "role", "address", "pid", "ready", "end", "committed")]
+    rows: list[tuple[str, ...]] = [_HEAD]
     for each in document["controllers"]:
         ready = "yes" if each["role"] in ("leader", "follower") else "no"
-        rows.append(_row(f"controller {each['id']}", each["role"], each["address"], each["pid"], ready, None, None))
+        rows.append(_row(f"controller {each['id']}", each["role"], each["address"], each["pid"], ready, *[None] * 4))
     for each in document["brokers"]:
-        positions = (each["endPosition"], each["committedPosition"])
+        seconds = None if each["lagMs"] is None else f"{each['lagMs'] / 1000:.1f}"
+        positions = (each["endPosition"], each["committedPosition"], each["lagBytes"], seconds)
         ready = "yes" if each["ready"] else "no"
         rows.append(_row(f"broker {each['brokerId']}", each["role"], each["address"], each["pid"], ready, *positions))
     return rows

@@ -11,7 +11,7 @@ from logherd_operator.local.addresses import Ports
 from logherd_operator.local.keeping import Turn
 from logherd_operator.local.look import Look, Page
 from logherd_operator.local.state import GroupState, PlaceState, Process
-from logherd_operator.local.status import document_of, serves, to_text
+from logherd_operator.local.status import document_of, serves, table_of, to_text
 from logherd_operator.local.watching import LiveTable
 from logherd_operator.observed.observed import Observed
 from logherd_operator.plan.outcome import Plan
@@ -68,6 +68,52 @@ def test_a_group_whose_leader_refuses_messages_does_not_serve(seen: Look) -> Non
     for refusing in (full, few):
         assert not serves(document_of(replace(well, observed=refusing), None))
     assert not serves(document_of(seen, None))
+
+
+def test_lag_and_what_is_pending_are_told_as_the_leader_knows_them(seen: Look) -> None:
+    pending = {"members": [1, 2], "why": "broker 3 does not keep up or asks to leave", "ageMs": 12}
+    followers = [
+        {"brokerId": 2, "connected": True, "inSync": True, "flushed": 4_800, "lagBytes": 200, "lagMs": 40},
+        {"brokerId": 3, "connected": False, "inSync": True, "flushed": 1_000, "lagBytes": 4_000, "lagMs": 61_234},
+    ]
+    status = {"role": "leader", "brokerId": 1, "address": "127.0.0.1:21000", "pid": 7, "epoch": 7, "endPosition": 5_000}
+    replication = {"mode": "controller", "followers": followers, "pending": pending}
+    leads = Page(None, {**status, "replication": replication})
+    led = replace(seen, observed=look(), pages=(leads, *seen.pages[1:]))
+    document = document_of(led, None)
+    assert [(each["lagBytes"], each["lagMs"]) for each in document["brokers"]] == [(0, 0), (200, 40), (4_000, 61_234)]
+    assert document["pending"] == (
+        "in-sync set 1, 2 proposed 12 ms ago: broker 3 does not keep up or asks to leave"
+    )  # fmt: skip
+    text = to_text(document).splitlines()
+    assert f"pending      {document['pending']}" in text
+    assert [row[-2:] for row in table_of(document)] == [
+        ("lag bytes", "lag s"), ("0", "0.0"), ("200", "0.0"), ("4000", "61.2"),
+    ]  # fmt: skip
+
+
+def test_who_is_not_led_has_no_known_lag(seen: Look) -> None:
+    document = document_of(seen, None)
+    assert {(each["lagBytes"], each["lagMs"]) for each in document["brokers"]} == {(None, None)}
+    assert document["pending"] is None
+    follower = Page(None, {"role": "follower", "brokerId": 2, "replication": {"followers": [], "pending": None}})
+    alone = Page(None, {"role": "leader", "brokerId": 1, "epoch": 7, "replication": None})
+    led = document_of(replace(seen, observed=look(), pages=(alone, follower, seen.pages[2])), None)
+    assert [(each["lagBytes"], each["lagMs"]) for each in led["brokers"]] == [(0, 0), (None, None), (None, None)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [], {}, {"followers": {}, "pending": []}, {"followers": [1, {}], "pending": {}},
+        {"followers": [{"brokerId": 2, "lagBytes": "200", "lagMs": [4]}], "pending": {"members": 2}},
+    ],
+)  # fmt: skip
+def test_a_leader_of_another_version_leaves_the_lag_unknown(seen: Look, said: object) -> None:
+    leads = Page(None, {"role": "leader", "brokerId": 1, "epoch": 7, "replication": said})
+    document = document_of(replace(seen, observed=look(), pages=(leads, *seen.pages[1:])), None)
+    assert [(each["lagBytes"], each["lagMs"]) for each in document["brokers"]] == [(0, 0), (None, None), (None, None)]
+    assert document["pending"] is None
 
 
 def test_the_reason_stands_below_the_table_of_a_terminal(seen: Look, monkeypatch: pytest.MonkeyPatch) -> None:
