@@ -4,6 +4,7 @@ The controllers are asked, and each group's leader for what only it knows; or br
 named, the group that `logherd up` runs from this folder.
 """
 
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -55,7 +56,7 @@ def status_command(
         raise typer.BadParameter("--data is for a group on this machine, which is not asked through controllers")
     if data is None and named:
         option = "--controllers" if listed else "--admin"
-        raise typer.Exit(_show_asked(Controllers(named, option=option), group, output))
+        raise typer.Exit(_show_asked(named, Controllers(named, option=option), group, output))
     if group is not None:
         raise typer.BadParameter("to look at one of several groups name their controllers with --controllers")
     raise typer.Exit(_show_local(data, output))
@@ -72,10 +73,11 @@ def _show_local(data: Path | None, output: Output) -> int:
     return code if isinstance(code, int) else exits.OK
 
 
-def _show_asked(controllers: Controllers, group: str | None, output: Output) -> int:
+def _show_asked(named: Sequence[str], controllers: Controllers, group: str | None, output: Output) -> int:
     from logherd.cli.group_states import of_brokers
 
-    found = [page for page in controllers.statuses() if page is not None]
+    pages = dict(zip(named, controllers.statuses(), strict=True))
+    found = [page for page in pages.values() if page is not None]
     brokers = [page for page in found if "brokerId" in page]
     if brokers and len(brokers) == len(found):
         states = of_brokers(brokers)
@@ -85,7 +87,7 @@ def _show_asked(controllers: Controllers, group: str | None, output: Output) -> 
                 raise ControllersError(f"none of the brokers that answer is of a group {group}")
     else:
         return _show_groups(controllers, group, output)
-    return _show_states(states, output)
+    return _show_states(states, output, [each for each, page in pages.items() if page is None])
 
 
 def _show_groups(controllers: Controllers, group: str | None, output: Output) -> int:
@@ -116,7 +118,8 @@ def _seems_to_serve(group: "GroupSummary") -> bool:
     return group.leader is not None and group.leader.serving is True and len(group.in_sync) >= group.min_in_sync
 
 
-def _show_states(states: "list[GroupState]", output: Output) -> int:
+def _show_states(states: "list[GroupState]", output: Output, unanswered: Sequence[str] = ()) -> int:
+    """`unanswered`: brokers that were to speak for themselves; of a group that is only them nothing is known."""
     rows = [
         (
             f"{each.cluster}/{each.name}", broker.broker_id, broker.role, broker.address or "-", cell(broker.alive),
@@ -125,7 +128,8 @@ def _show_states(states: "list[GroupState]", output: Output) -> int:
         for each in states for broker in each.brokers
     ]  # fmt: skip
     notes = [line for each in states for line in _sentences(each)] or ["no groups"]
-    show_table(output, {"groups": states}, _HEAD, rows, notes=notes)
+    notes += [f"{each} does not answer" for each in unanswered]
+    show_table(output, {"groups": states, "unanswered": unanswered}, _HEAD, rows, notes=notes)
     return exits.OK if all(each.serves for each in states) else exits.FAILED
 
 

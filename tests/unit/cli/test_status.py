@@ -154,6 +154,17 @@ def test_brokers_speak_for_themselves(terminal: Terminal) -> None:
         assert "No leader is among the brokers that were asked." in terminal.printed
 
 
+def test_a_broker_that_was_named_and_does_not_answer_is_told(terminal: Terminal, nowhere: str) -> None:
+    """It may be all that there is of a group; nobody else would tell of it."""
+    with serving_broker(status=page(1, "leader", None)) as address:
+        assert terminal.run("status", "--admin", address, "--admin", nowhere) == 0
+        assert terminal.printed.splitlines()[-1] == f"{nowhere} does not answer"
+        assert terminal.run("status", "--admin", address, "--admin", nowhere, "-o", "json") == 0
+        assert json.loads(terminal.printed)["unanswered"] == [nowhere]
+        assert terminal.run("status", "--admin", address, "-o", "json") == 0
+        assert json.loads(terminal.printed)["unanswered"] == []
+
+
 def test_a_broker_that_heals_is_told_with_how_far_it_is(terminal: Terminal) -> None:
     healing = {
         "doing": "waiting", "readBytes": 9, "logBytes": 9, "damagedRanges": 1, "damagedBytes": 60_000,
