@@ -57,6 +57,8 @@ class Quorum:
     transfer: TransferShape | None = None
     why: str = "Broker 3 has exited."
     min_in_sync: int = 2
+    older: int | None = None
+    """A broker whose log ends in an earlier epoch."""
     addresses: dict[int, str] = field(default_factory=dict)
     """Of brokers, if they are not made up."""
     admins: dict[str, str] = field(default_factory=dict)
@@ -110,7 +112,8 @@ class Quorum:
         brokers = [
             BrokerShape(
                 broker_id=number, address=f"b{number}:10911", store_id="s", registration=number, alive=number != 3,
-                learner=number == 4, exited=number == 3, end=PointShape(epoch=7, position=number * 10),
+                learner=number == 4, exited=number == 3,
+                end=PointShape(epoch=6 if number == self.older else 7, position=number * 10),
                 heard_ms=None if number == 3 else 40,
             )
             for number in (1, 2, 3, 4)

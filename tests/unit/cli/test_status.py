@@ -75,6 +75,15 @@ def test_all_groups_are_shown_as_one_document(terminal: Terminal, quorum: Quorum
     }  # fmt: skip
 
 
+def test_of_a_log_that_may_still_be_cut_no_lag_is_counted_by_heartbeats(
+    terminal: Terminal, quorum: Quorum, nowhere: str
+) -> None:
+    quorum.addresses[1], quorum.older = nowhere, 2
+    terminal.run("status", "orders", "--admin", quorum.admins["c-1"], "-o", "json")
+    (group,) = json.loads(terminal.printed)["groups"]
+    assert [each["lagBytes"] for each in group["brokers"]] == [0, None, 0, 0]
+
+
 def test_a_leader_of_another_epoch_is_not_believed(terminal: Terminal, quorum: Quorum) -> None:
     with serving_broker(view(epoch=6)) as address:
         quorum.addresses[1] = address
@@ -178,6 +187,13 @@ def test_a_broker_that_heals_is_told_with_how_far_it_is(terminal: Terminal) -> N
     assert "(broker 1: not known to be committed here)" in terminal.printed
     assert "Broker 2 has met damage in its store: commitlog/0 at byte 7" in terminal.printed
     assert "in sync 1,2" in terminal.printed
+
+
+def test_a_broker_that_heals_alone_is_not_in_sync(terminal: Terminal) -> None:
+    healing = {"doing": "reading", "damagedBytes": 0, "fetchedBytes": 0, "said": {}}
+    with serving_broker(status=page(1, "healing", None, healing=healing)) as address:
+        assert terminal.run("status", "--admin", address) == 1
+    assert "no leader, in sync none, at least 1" in terminal.printed
 
 
 def test_a_broker_that_refuses_messages_says_why(terminal: Terminal) -> None:

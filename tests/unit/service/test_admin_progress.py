@@ -8,6 +8,7 @@ import pytest
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.admin import slices
 from logherd.service.admin.progress import ProgressAdmin
+from logherd.service.admin.queue_figures import QueueFigures, Range
 from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile, Subscription
 from logherd.service.routing import Role
 from logherd.service.stats import BrokerStats
@@ -218,6 +219,17 @@ def test_time_spans_of_a_group_that_has_not_begun_start_at_the_oldest_message(ad
     assert (span["consumeTimeStamp"], span["delayTime"]) == (START, 3000)
 
 
+def test_a_group_behind_what_is_kept_waits_for_the_oldest_message(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """What it has missed is there no more, and nobody knows its time."""
+    monkeypatch.setattr(QueueFigures, "range", lambda *_: Range(1, 3))
+    told = decoded(admin.desk.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, GroupTopicHeader(group="new", topic="T")))
+    assert isinstance(told, dict)
+    (span,) = told["consumeTimeSpanSet"]
+    assert (span["minTimeStamp"], span["delayTime"]) == (START + 1000, 2000)
+
+
 def test_topics_and_subscription_of_a_group(admin: Admin) -> None:
     assert decoded(admin.desk.ask(RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": "g"})) == {
         "topicList": ["T"], "brokerAddr": "127.0.0.1:10911",
@@ -240,6 +252,8 @@ def test_correction_offsets_are_the_least_of_all_groups(admin: Admin) -> None:
     assert decoded(admin.desk.ask(ask, header)) == {"correctionOffsets": {"0": 1, "1": 7}}
     header = CorrectionOffsetHeader(compare_group="g", topic="T", filter_groups="g,x")
     assert decoded(admin.desk.ask(ask, header)) == {"correctionOffsets": {"0": 1, "1": 7}}
+    header = CorrectionOffsetHeader(compare_group="h", topic="T")
+    assert decoded(admin.desk.ask(ask, header)) == {"correctionOffsets": {"0": 1, "1": 7}}, "it is the least itself"
     header = CorrectionOffsetHeader(compare_group="h", topic="T", filter_groups="h")
     assert decoded(admin.desk.ask(ask, header)) == {"correctionOffsets": {"0": (1 << 63) - 1, "1": (1 << 63) - 1}}
 
@@ -256,6 +270,9 @@ def test_a_topic_that_the_source_left_is_not_cloned_while_it_is_online(admin: Ad
     header = CloneOffsetsHeader(source_group="g", destination_group="copy")
     assert admin.desk.ask(RequestCode.CLONE_GROUP_OFFSET, header).code == 0
     assert admin.metadata.offsets.get("copy", "T", 0) is None
+    header = CloneOffsetsHeader(source_group="g", destination_group="copy", offline=True)
+    assert admin.desk.ask(RequestCode.CLONE_GROUP_OFFSET, header).code == 0
+    assert admin.metadata.offsets.get("copy", "T", 0) == 2
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "x" * 256])
