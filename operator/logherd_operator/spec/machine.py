@@ -1,5 +1,6 @@
 """What the brokers and controllers get of a machine: storage, processors, memory."""
 
+import re
 from decimal import Decimal
 from typing import Literal
 
@@ -10,15 +11,25 @@ from logherd_operator.spec.base import Model, Quantity, Whole
 __all__ = ["ControllerStorage", "ResourceList", "Resources", "Retention", "Runtime", "Storage", "quantity_value"]
 
 _FACTORS: dict[str, Decimal | int] = {
-    "": 1, "m": Decimal("0.001"), "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
-    "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50,
+    "": 1, "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "k": 10**3, "M": 10**6, "G": 10**9,
+    "T": 10**12, "P": 10**15, "E": 10**18, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50,
+    "Ei": 1 << 60,
 }  # fmt: skip
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def quantity_value(quantity: str) -> Decimal:
-    """The number that a Kubernetes quantity stands for, in bytes, cores or pieces."""
-    digits = quantity.rstrip("mkKMGTPi")
-    return Decimal(digits) * Decimal(_FACTORS[quantity[len(digits) :]])
+    """The number that a Kubernetes quantity stands for, in bytes, cores or pieces.
+
+    The API server takes more of them than our schema does, and a claim's are others' to write. Raises: ValueError.
+
+    Source: kubernetes/apimachinery: pkg/api/resource/quantity.go
+    """
+    number = _NUMBER.match(quantity)
+    factor = _FACTORS.get(quantity[number.end() :]) if number is not None else None
+    if number is None or factor is None:
+        raise ValueError(f"{quantity!r} is no quantity")
+    return Decimal(number[0]) * Decimal(factor)
 
 
 class Retention(Model):

@@ -115,6 +115,23 @@ def test_volumes_are_read_with_what_they_wait_for() -> None:
     assert (lost.volume.lost, lost.volume.capacity) == (True, 0)
 
 
+@pytest.mark.parametrize(
+    ("size", "count"), [("1E", 10**18), ("2Ei", 2 << 60), ("21e9", 21 * 10**9), ("5000000000000n", 5000), ("7u", 0)]
+)
+def test_a_volume_may_have_any_size_that_the_api_server_takes(size: str, count: int) -> None:
+    (slot,) = slots_of("orders-broker", [], [claim(capacity={"storage": size})])
+    assert slot.volume is not None
+    assert slot.volume.capacity == count
+
+
+@pytest.mark.parametrize("said", [{"lastTransitionTime": None}, {}])
+def test_a_volume_that_waits_for_nobody_knows_how_long_is_read(said: dict[str, None]) -> None:
+    waiting = {"type": "FileSystemResizePending", "status": "True", **said}
+    (slot,) = slots_of("orders-broker", [], [claim(conditions=[waiting])])
+    assert slot.volume is not None
+    assert slot.volume.resize_waits_since is None
+
+
 def test_orders_are_annotations_for_this_generation() -> None:
     notes = {
         "logherd.dev/restart-at": CREATED, "logherd.dev/accept-risk": "NotAllInSync@7, BelowMinInSync@6",

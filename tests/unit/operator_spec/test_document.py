@@ -125,10 +125,19 @@ def test_a_group_cannot_be_changed_in_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quantity", "value"), [("500m", "0.5"), ("1Gi", 1 << 30), ("1.5G", 1_500_000_000), ("7", 7), ("2Ki", 2048)]
-)
+    ("quantity", "value"),
+    [("500m", "0.5"), ("1Gi", 1 << 30), ("1.5G", 1_500_000_000), ("7", 7), ("2Ki", 2048), ("3E", 3 * 10**18),
+     ("2Ei", 2 << 60), ("5e9", 5 * 10**9), ("1E3", 1000), ("12e-1", "1.2"), ("70u", "0.00007"), ("9n", "9e-9"),
+     ("+.5k", 500), ("1.Ki", 1024)],
+)  # fmt: skip
 def test_quantities_are_numbers(quantity: str, value: str | int) -> None:
     assert float(quantity_value(quantity)) == float(value)
+
+
+@pytest.mark.parametrize("text", ["", "Gi", "1GiB", "1 Gi", "1K", "--1", "."])
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no quantity"):
+        quantity_value(text)
 
 
 @pytest.mark.parametrize(
