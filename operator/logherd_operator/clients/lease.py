@@ -4,13 +4,13 @@ Times of others are never compared with ours: a lease that has not changed for i
 Kubernetes' own elector in Python reads before each renewal, which doubles what an idle operator asks for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from logherd_operator.clients.api import Api, collection_of
-from logherd_operator.clients.errors import ClusterError, Conflict
+from logherd_operator.clients.errors import ClusterError, Conflict, NotFound
 
 __all__ = ["Lease", "LeasePlace", "Pace"]
 
@@ -60,7 +60,7 @@ class Lease:
         asked = self._clock()
         try:
             won = await self._write()
-        except Conflict:
+        except (Conflict, NotFound):  # another's write, or somebody deleted it
             self._seen, won = None, False
         except ClusterError:
             won = False
@@ -90,7 +90,7 @@ class Lease:
         """False if it is not ours, or another version by now. Raises: as `Api.call`."""
         if not self._is_ours(lease):
             return False
-        document = {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
+        document = {**lease, "spec": {**_spec(lease), "holderIdentity": "", "leaseDurationSeconds": 1}}
         try:
             await self._api.call("PUT", self._path, document)
         except Conflict:
@@ -98,7 +98,7 @@ class Lease:
         return True
 
     def _is_ours(self, lease: dict[str, Any]) -> bool:
-        return bool(lease["spec"].get("holderIdentity") == self._place.identity)
+        return bool(_spec(lease).get("holderIdentity") == self._place.identity)
 
     @property
     def _path(self) -> str:
@@ -127,17 +127,21 @@ class Lease:
             return True
         if self._seen is None or found["metadata"]["resourceVersion"] != self._seen["metadata"]["resourceVersion"]:
             self._note(found)
-        spec = found["spec"]
+        spec = _spec(found)
         duration = float(spec.get("leaseDurationSeconds") or self.pace.duration)
         holder = spec.get("holderIdentity") or ""
-        return holder in ("", self._place.identity) or self._clock() - self._seen_at >= duration
+        if holder in ("", self._place.identity):
+            return True
+        # Somebody deleted ours, or took it by force: they act from now on, whatever time we had left.
+        self._held_at = None
+        return self._clock() - self._seen_at >= duration
 
     def _note(self, lease: dict[str, Any]) -> None:
         self._seen, self._seen_at = lease, self._clock()
 
     def _document(self) -> dict[str, Any]:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        before = self._seen["spec"] if self._seen is not None else {}
+        before = _spec(self._seen) if self._seen is not None else {}
         ours = before.get("holderIdentity") == self._place.identity
         spec = {
             "holderIdentity": self._place.identity,
@@ -150,3 +154,8 @@ class Lease:
         if self._seen is not None:
             metadata["resourceVersion"] = self._seen["metadata"]["resourceVersion"]
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+def _spec(lease: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What it says, which may be nothing."""
+    return lease.get("spec") or {}

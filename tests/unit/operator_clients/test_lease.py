@@ -145,10 +145,53 @@ async def test_what_somebody_else_was_seen_to_hold_is_not_touched() -> None:
     lease = await holding(line)
     line.taken_by("op-1")
     assert [await lease.seek(), await lease.seek()] == [False, False]
-    assert lease.held, "its time is not over yet"
+    assert not lease.held, "they act now"
     before = line.server.find(PATH)
     await lease.release()
     assert line.server.find(PATH) == before
+
+
+@pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": {}}], ids=["none", "null", "empty"])
+async def test_a_lease_that_says_nothing_is_free(spec: dict[str, Any]) -> None:
+    """As one that a person made by hand, or a tool that only labels it."""
+    line = Line()
+    body = {
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": "shop", "name": "logherd-operator"}, **spec,
+    }  # fmt: skip
+    line.server.handle("POST", PATH.rpartition("/")[0], body, "application/json")
+    lease = candidate(line)
+    assert await lease.seek()
+    assert (line.holder, lease.held) == ("op-0", True)
+
+
+async def test_a_lease_that_loses_what_it_says_while_it_is_held_is_taken_anew() -> None:
+    line = Line()
+    lease = await holding(line)
+    found = line.server.find(PATH)
+    assert found is not None
+    line.server.put(PATH, {name: each for name, each in found.items() if name != "spec"})
+    assert [await lease.seek(), await lease.seek()] == [False, True]
+    assert line.holder == "op-0"
+
+
+async def test_a_lease_that_somebody_deletes_while_it_is_held_is_made_again() -> None:
+    line = Line()
+    lease = await holding(line)
+    line.server.drop(PATH)
+    assert True in [await lease.seek(), await lease.seek()]
+    assert line.holder == "op-0"
+
+
+async def test_who_sees_that_another_holds_a_lease_that_was_made_anew_stops_acting() -> None:
+    """Deleted by hand, it is made by whoever asks first, and nobody waits out what the last holder was granted."""
+    line = Line()
+    lease = await holding(line)
+    line.server.drop(PATH)
+    other = Lease(Api(line), LeasePlace("shop", "logherd-operator", "op-1"), lambda: 100.0)
+    assert await other.seek()
+    assert [await lease.seek(), await lease.seek()] == [False, False]
+    assert (lease.held, other.held, line.holder) == (False, True, "op-1")
 
 
 async def test_a_candidate_that_never_asked_for_it_asks_for_nothing_at_the_end() -> None:
