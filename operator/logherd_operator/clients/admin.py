@@ -52,7 +52,7 @@ class AdminPort:
             async with self._session.request(method, url, json=body, headers=headers, timeout=timeout) as answer:
                 document = json.loads(await _body(answer.content))
                 return Reply(answer.status, document) if isinstance(document, dict) else None
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, RecursionError):
             return None
 
 

@@ -98,12 +98,20 @@ class ClusterTransport:
             text = await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(f"{method} {path}: {type(error).__name__}: {error}") from error
-        return Reply(answer.status, _document(text))
+        found = _object(text)
+        if found is None and answer.status < 300:
+            # Of somebody in between: who asked would take it for the object, and look for its name and version.
+            raise Unreachable(f"{method} {path}: the answer is no object: {_beginning(text)}")
+        return Reply(answer.status, {"message": _beginning(text)} if found is None else found)
 
 
-def _document(text: bytes) -> dict[str, Any]:
+def _object(text: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
-    except ValueError:
-        return {"message": text[:200].decode(errors="replace")}
-    return found if isinstance(found, dict) else {"message": "the answer is no object"}
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _beginning(text: bytes) -> str:
+    return text[:200].decode(errors="replace")

@@ -43,6 +43,8 @@ async def test_a_page_that_comes_in_pieces_is_whole(first: int) -> None:
     assert await asked(page[:first], page[first:]) == Reply(200, PAGE)
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"no JSON", b'{"a": 1', b'{"a": "' + b"w" * (1 << 20) + b'"}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"no JSON", b'{"a": 1', b'{"a": "' + b"w" * (1 << 20) + b'"}', b'{"a":' * 100_000]
+)
 async def test_what_is_no_page_is_no_answer(body: bytes) -> None:
     assert await asked(body) is None
