@@ -14,7 +14,8 @@ _TRIES_MAX = 3
 
 
 def switch_from(situation: Situation, group: Group, leader: Slot, kind: OperationType) -> Iterator[Step]:
-    """Order it once for each target and epoch, up to three targets; then say that it failed. Always ends the plan."""
+    """Order it once for each target and epoch, up to three targets; then say that it failed, and after a long rest
+    begin again. Always ends the plan."""
     if group.transfer is not None:
         yield Wait(operation=_operation(kind, "Switch", f"broker {group.transfer} is taking over", leader))
         return
@@ -54,8 +55,16 @@ def _targets(situation: Situation, group: Group, leader: Slot) -> list[int]:
 
 
 def _tried(situation: Situation, group: Group) -> list[int]:
+    """In this epoch. Nobody, once it has long been said that they failed: an order may never have arrived, or what
+    stood against it is over, and who has one follower has nobody else to ask."""
     prefix = f"switch:{group.epoch}:"
-    return sorted(int(fact.removeprefix(prefix)) for fact in situation.since if fact.startswith(prefix))
+    found = sorted(fact for fact in situation.since if fact.startswith(prefix))
+    rest = _patience(situation) + situation.pace.stalled
+    if found and min(situation.lasting(fact) for fact in found) >= rest:
+        for fact in found:
+            del situation.since[fact]
+        return []
+    return sorted(int(fact.removeprefix(prefix)) for fact in found)
 
 
 def _fact(group: Group, target: int) -> str:

@@ -224,6 +224,28 @@ def test_a_failed_hand_over_is_tried_with_another_target_and_then_given_up() -> 
     assert [type(action) for action in by_hand.actions] == [Switchover]
 
 
+def test_a_hand_over_that_failed_is_tried_again_when_much_time_has_passed() -> None:
+    """The order may never have arrived, and with one follower there is no other target in this epoch."""
+    observed = with_broker(look(2), broker(0, stands=instance(0, revision=OLD)))
+    failed = decide(replace(observed, since={**observed.since, "switch:7:2": NOW - 629}), replicas=2)
+    assert (failed.actions, failed.codes) == ((), {Code.SWITCHOVER_FAILED})
+    again = decide(replace(observed, since={**failed.since, "switch:7:2": NOW - 630}), replicas=2)
+    (switch,) = again.actions
+    assert isinstance(switch, Switchover)
+    assert (switch.target, switch.expected_epoch) == (2, 7)
+    assert (again.since["switch:7:2"], again.codes) == (NOW, set())
+
+
+def test_all_targets_are_tried_again_together_so_that_a_failure_is_always_told_first() -> None:
+    observed = stale(0)
+    before = {**observed.since, "switch:7:2": NOW - 10_000, "switch:7:3": NOW - 31}
+    failed = decide(replace(observed, since=before))
+    assert (failed.actions, failed.codes) == ((), {Code.SWITCHOVER_FAILED})
+    again = decide(replace(observed, since={**before, "switch:7:3": NOW - 630}))
+    assert [each for each in again.since if each.startswith("switch:")] == ["switch:7:2"]
+    assert again.since["switch:7:2"] == NOW
+
+
 def test_only_who_serves_and_lives_is_asked_to_take_over() -> None:
     """A leader that has to go, and whoever else is in sync."""
     dead = group(replicas=(replica(1), replica(2, alive=False), replica(3)))
