@@ -84,5 +84,6 @@ class Runtime(Model):
         default=60,
         ge=20,
         le=80,
-        description="Not yet: other values are refused. Share of the memory limit for buffers.",
+        description="Not yet: other values are refused, and nothing goes by this one. What is kept for clients has a "
+        "quarter of the memory limit, 256Mi at most.",
     )
