@@ -22,6 +22,7 @@ _PYTHON = "/opt/logherd/bin/python3"
 _MAIN = f"local://{JOB_DIR}/job.py"
 _CLIENT = {"logherd.dev/client": "true"}
 _POD_DISKS = ("file:", "local:")
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ def job_files(job: SparkJob) -> dict[str, str]:
     facts = {"account": job.account, "name": job.name, "namespace": job.namespace, "image": job.image}
     return {
         "job.py": job.script,
-        "spark-defaults.conf": "".join(f"{name} {value}\n" for name, value in properties.items()),
+        "spark-defaults.conf": "".join(f"{name} {_escaped(value)}\n" for name, value in properties.items()),
         "driver-pod.yaml": _text(_pod(driver_template(job))),
         "executor-pod.yaml": _text(_pod(executor_template(job))),
         "rbac.yaml": _text(*access(job.account, job.namespace)),
@@ -71,6 +72,12 @@ def job_files(job: SparkJob) -> dict[str, str]:
         "sparkapplication-apache.yaml": _text(apache_application(job)),
         "client-mode.md": CLIENT_MODE.format(**facts, directory=JOB_DIR),
     }
+
+
+def _escaped(value: str) -> str:
+    """As java.util.Properties reads it back: it takes a backslash away, and what may stand between name and value."""
+    text = value.translate(_ESCAPES)
+    return f"\\{text}" if text.startswith((" ", "=", ":")) else text
 
 
 def _check_checkpoint(place: str) -> None:

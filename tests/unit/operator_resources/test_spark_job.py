@@ -59,6 +59,17 @@ def test_properties_that_were_asked_for_win(way: str) -> None:
     assert f"{name} 8\n" not in files["data"]["spark-defaults.conf"]
 
 
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [(r"(?i)secret|\d+", r"(?i)secret|\\d+"), ("=a", r"\=a"), (":a", r"\:a"), (" a b", r"\ a b"), ("a\nb", r"a\nb"),
+     ("-Da=b -Dc=d:e", "-Da=b -Dc=d:e"), ("#a", "#a"), ("a\r\tb", r"a\r\tb"), ("", "")],
+)  # fmt: skip
+def test_a_property_is_read_back_as_it_was_asked_for(value: str, line: str) -> None:
+    """By java.util.Properties, for which a backslash begins something, and what separates a value is not part of it."""
+    text = job_files(replace(JOB, conf={"spark.redaction.regex": value}))["spark-defaults.conf"]
+    assert f"spark.redaction.regex {line}\n" in text
+
+
 def test_an_api_server_knows_every_field_of_the_files() -> None:
     documents = [
         document for name, text in job_files(JOB).items() if name.endswith(".yaml")
