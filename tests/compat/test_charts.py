@@ -129,6 +129,26 @@ def test_the_chart_s_test_asks_the_name_servers_that_the_group_has(
     assert yaml.safe_load(done.stdout)["spec"]["containers"][0]["command"][-1] == name_servers
 
 
+def test_the_chart_s_test_may_fetch_the_image_that_the_brokers_may(helm_program: Path) -> None:
+    asked = ["--set", "spec.image=r.example/logherd:1,spec.imagePullSecrets[0].name=pull"]
+    done = helm(helm_program, "template", "orders", GROUP, "-s", "templates/tests/send.yaml", *asked)
+    assert done.returncode == 0, done.stderr
+    spec = yaml.safe_load(done.stdout)["spec"]
+    assert (spec["containers"][0]["image"], spec["imagePullSecrets"]) == ("r.example/logherd:1", [{"name": "pull"}])
+
+
+def test_who_edits_groups_may_scale_them_with_kubectl(helm_program: Path) -> None:
+    """Which asks for the `scale` subresource and nothing else."""
+    verbs: dict[str, list[str]] = {}
+    for each in yaml.safe_load_all(render(helm_program, "operator")):
+        if each["kind"] == "ClusterRole":
+            (rule,) = each["rules"]
+            verbs[each["metadata"]["name"].rpartition("-")[2]] = rule["verbs"]
+            assert rule["resources"] == ["brokergroups", "brokergroups/scale"]
+    assert "get" in verbs["view"]
+    assert {"patch", "update"} <= set(verbs["edit"])
+
+
 NOTES = """apiVersion: v1
 kind: ConfigMap
 data:
