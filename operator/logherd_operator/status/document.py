@@ -1,5 +1,6 @@
 """The status of a BrokerGroup as a document, made from a look and a plan. Equal looks give equal documents."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,7 @@ _MIB = 1 << 20
 _LAG_LOW, _LAG_HIGH = 16 * _MIB, 256 * _MIB
 _BROKERS_MAX, _MESSAGE_MAX = 16, 4096
 """What the definition takes: of a status with more the API server takes nothing, and nothing is done then."""
+_CLOCK = re.compile(r"\b[0-9]+ ms\b")
 _ROLES = {"leader": "Leader", "follower": "Follower", "learner": "Learner"}
 _PHASES = {
     "Provision": "Provisioning", "Update": "Updating", "ScaleUp": "Scaling", "ScaleDown": "Scaling",
@@ -47,10 +49,10 @@ def status_document(look: Look, before: Mapping[str, Any], *, name: str, generat
         ),
         **_disruptions(look),
         **_leader(look, before, name, now),
-        "brokers": [_broker(look, each, name) for each in running[:_BROKERS_MAX]],
+        "brokers": [_broker(look, each, name, before) for each in running[:_BROKERS_MAX]],
         **_operation(look, name, before, now),
         "blocked": [
-            {"code": each.code.value, "message": each.message[:_MESSAGE_MAX],
+            {"code": each.code.value, "message": _words(each.message),
              "since": _time(plan.since[f"blocked:{each.code}"]), "unblocks": each.unblocks[:_MESSAGE_MAX]}
             for each in plan.blocked
         ],
@@ -115,17 +117,19 @@ def _leader(look: Look, before: Mapping[str, Any], name: str, now: float) -> Doc
     }  # fmt: skip
 
 
-def _broker(look: Look, slot: Slot, name: str) -> Document:
+def _broker(look: Look, slot: Slot, name: str, before: Mapping[str, Any]) -> Document:
     group, instance = look.observed.group, slot.instance
     replica = group.replica(slot.broker_id) if group is not None else None
     leads = group is not None and group.leader == slot.broker_id
     role = "leader" if leads else "unknown" if replica is None else "learner" if replica.learner else "follower"
+    pod = f"{name}-broker-{slot.ordinal}"
+    told = next((each.get("lag") for each in before.get("brokers") or () if each.get("pod") == pod), None)
     entry: Document = {
-        "pod": f"{name}-broker-{slot.ordinal}",
+        "pod": pod,
         "brokerId": slot.broker_id,
         "role": _ROLES.get(role, "Unknown"),
         "inSync": group is not None and slot.broker_id in group.in_sync,
-        "lag": "Unknown" if replica is None else _lag(replica.lag),
+        "lag": "Unknown" if replica is None else _lag(replica.lag, told),
         "ready": slot.ready,
     }
     optional = {
@@ -138,15 +142,18 @@ def _broker(look: Look, slot: Slot, name: str) -> Document:
     return entry | {key: value for key, value in optional.items() if value}
 
 
-def _lag(behind: int) -> str:
-    return "High" if behind >= _LAG_HIGH else "Low" if behind >= _LAG_LOW else "None"
+def _lag(behind: int, told: str | None) -> str:
+    """It goes back at half, so that who is around a bound is not told anew at each look (OP-19)."""
+    high = _LAG_HIGH // 2 if told == "High" else _LAG_HIGH
+    low = _LAG_LOW // 2 if told in ("Low", "High") else _LAG_LOW
+    return "High" if behind >= high else "Low" if behind >= low else "None"
 
 
 def _operation(look: Look, name: str, before: Mapping[str, Any], now: float) -> Document:
     operation = look.plan.operation
     if operation is None:
         return {}
-    message = operation.message[:_MESSAGE_MAX]
+    message = _words(operation.message)
     entry: Document = {"type": operation.type.value, "state": operation.state, "message": message}
     if operation.ordinal is not None:
         entry["pod"] = f"{name}-{operation.component}-{operation.ordinal}"
@@ -163,9 +170,14 @@ def _condition(kind: str, found: Finding, before: Mapping[str, Any], generation:
     old = next((each for each in before.get("conditions", ()) if each.get("type") == kind), empty)
     changed = old.get("status") != found.status or "lastTransitionTime" not in old
     return {
-        "type": kind, "status": found.status, "reason": found.reason, "message": found.message[:_MESSAGE_MAX],
+        "type": kind, "status": found.status, "reason": found.reason, "message": _words(found.message),
         "lastTransitionTime": _time(now) if changed else old["lastTransitionTime"], "observedGeneration": generation,
     }  # fmt: skip
+
+
+def _words(said: str) -> str:
+    """As much as the definition takes; without the controllers' clocks, which are others at each look."""
+    return _CLOCK.sub("a while", said)[:_MESSAGE_MAX]
 
 
 def _time(seconds: float) -> str:

@@ -115,6 +115,33 @@ def test_what_is_not_well_has_its_reason(observed: Observed, condition: str, exp
     assert said(observed, condition) == expected
 
 
+def test_a_clock_that_runs_in_the_controllers_words_changes_no_status() -> None:
+    """Each change would be written, and would wake whoever looks, for as long as a lease may run."""
+
+    def shown(rest_ms: int, before: dict[str, Any]) -> dict[str, Any]:
+        why = f"The lease of broker 1 may run for {rest_ms} ms more; nobody is elected before."
+        waits = with_broker(look(group=group(leader=None, serving=False, why=why)), STALE.brokers[2])
+        return status_document(looked(waits), before, name="orders", generation=1, now=NOW)
+
+    first = shown(2700, {})
+    assert "NoLeader" in {each["code"] for each in first["blocked"]}
+    assert "broker 1 may run for a while more" in str(first["conditions"])
+    assert shown(1700, first) == first
+
+
+@pytest.mark.parametrize(
+    ("said", "mib", "shown"),
+    [(None, 15, "None"), (None, 16, "Low"), ("Low", 9, "Low"), ("Low", 7, "None"), ("Low", 255, "Low"),
+     ("Low", 256, "High"), ("High", 129, "High"), ("High", 127, "Low"), ("High", 7, "None"), ("Unknown", 15, "None")],
+)  # fmt: skip
+def test_a_follower_around_a_bound_is_not_told_anew_at_each_look(said: str | None, mib: int, shown: str) -> None:
+    """What is behind falls back at half of what it was told at (OP-19)."""
+    behind = look(group=group(replicas=(replica(1), replica(2), replica(3, lag=mib << 20))))
+    before = {"brokers": [{"pod": "orders-broker-2", "lag": said}]} if said else {}
+    document = status_document(looked(behind), before, name="orders", generation=1, now=NOW)
+    assert [each["lag"] for each in document["brokers"]] == ["None", "None", shown]
+
+
 def test_what_refuses_messages_is_told_without_numbers_that_change() -> None:
     found = findings(looked(FULL))["Available"].message
     assert found == ("broker 1 leads and takes no messages: the disk of /d has ... MiB free, and messages need ... MiB")
