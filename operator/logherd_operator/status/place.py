@@ -1,5 +1,6 @@
 """What a group's status says of where it is and what it is made from."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ def place_document(site: Site, observed: Observed, pins: Mapping[Component, Pinn
     reports = [each.report for each in observed.brokers if each.report is not None and each.report.version]
     versions: dict[str, Any] = {
         "operator": site.operator_version, "image": site.image, "compatibilityLevel": spec.compatibility_level,
-        **({"broker": min(each.version for each in reports)} if reports else {}),
+        **({"broker": min((each.version for each in reports), key=_age)} if reports else {}),
     }  # fmt: skip
     found: dict[str, Any] = {
         "endpoints": {"bootstrap": names, **leader},
@@ -43,3 +44,8 @@ def place_document(site: Site, observed: Observed, pins: Mapping[Component, Pinn
             **({"leader": quorum.leader} if quorum is not None and quorum.leader is not None else {}),
         }  # fmt: skip
     return found
+
+
+def _age(version: str) -> tuple[list[int], str]:
+    """By numbers: 0.10.0 is newer than 0.9.0."""
+    return [int(each[:9]) for each in re.findall(r"[0-9]+", version)], version
