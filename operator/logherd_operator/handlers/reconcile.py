@@ -2,7 +2,6 @@
 whatever woke it (OP-11), and each step may be cut off: the next look goes on from what is so.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from logherd_operator.plan.pace import Pace
 from logherd_operator.plan.planner import plan as make_plan
 from logherd_operator.resources.group_objects import OPERATOR_PEER
 from logherd_operator.resources.site import Site
-from logherd_operator.spec.document import parse_runnable
+from logherd_operator.spec.document import runnable_group
 from logherd_operator.spec.errors import SpecError
 from logherd_operator.spec.group import BrokerGroup
 from logherd_operator.status.conditions import Look
@@ -147,7 +146,7 @@ class Reconciler:
                 "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
                 "spec": group.get("spec", {}),
             }  # fmt: skip
-            memory.parsed = Parsed(generation, parse_runnable(json.dumps(plain), source=f"generation {generation}"))
+            memory.parsed = Parsed(generation, runnable_group(plain, source=f"generation {generation}"))
             memory.refused.clear()
         return memory.parsed.group
 

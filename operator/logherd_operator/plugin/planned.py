@@ -1,6 +1,5 @@
 """What the operator would do next, worked out here from the same look and by the same planner."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from logherd_operator.plan.outcome import Plan
 from logherd_operator.plan.planner import plan
 from logherd_operator.plugin.cluster import PodPages, Read, group_path
 from logherd_operator.resources.site import Site
-from logherd_operator.spec.document import parse_runnable
+from logherd_operator.spec.document import runnable_group
 from logherd_operator.spec.group import BrokerGroup
 
 __all__ = ["look_for", "plan_document", "plan_for", "plan_text"]
@@ -99,4 +98,4 @@ def _parsed(group: Document) -> BrokerGroup:
         "apiVersion": group["apiVersion"], "kind": group["kind"],
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]}, "spec": group.get("spec", {}),
     }  # fmt: skip
-    return parse_runnable(json.dumps(plain), source=f"{metadata['namespace']}/{metadata['name']}")
+    return runnable_group(plain, source=f"{metadata['namespace']}/{metadata['name']}")

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
-from logherd_operator.spec.document import parse_group, parse_runnable
+from logherd_operator.spec.document import parse_group, parse_runnable, runnable_group
 from logherd_operator.spec.errors import SpecError
-from logherd_operator.spec.group import FORBIDDEN_CONFIG, BrokerGroup
+from logherd_operator.spec.group import API_VERSION, FORBIDDEN_CONFIG, BrokerGroup
 from logherd_operator.spec.machine import quantity_value
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -163,3 +164,23 @@ def test_what_nobody_would_do_is_refused_and_not_ignored(spec: str, expected: st
 def test_the_api_servers_defaults_of_what_is_not_supported_are_no_fault() -> None:
     spec = "{tls: {mode: Disabled}, monitoring: {port: 5557}, runtime: {memoryPercent: 60}}"
     assert parse_runnable(f"{HEAD}spec: {spec}\n", source="group.yaml").spec.replicas == 3
+
+
+def test_an_object_of_the_api_servers_is_read_without_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One user's large object would hold up everybody's."""
+    affinity = {"x": [{"a": n} for n in range(100_000)]}
+    spec = {"replicas": 5, "placement": {"affinity": affinity}}
+    document = {"apiVersion": API_VERSION, "kind": "BrokerGroup", "metadata": {"name": "orders"}, "spec": spec}
+    monkeypatch.delattr(yaml, "load")
+    found = runnable_group(document, source="generation 3").spec
+    assert (found.replicas, found.placement.affinity) == (5, affinity)
+
+
+@pytest.mark.parametrize("spec", ["{replica: 3}", "{tls: {mode: Required, secretName: a}}", "{replicas: 9}"])
+def test_an_object_is_refused_in_the_words_for_a_text(spec: str) -> None:
+    text = f"{HEAD}spec: {spec}\n"
+    with pytest.raises(SpecError) as of_text:
+        parse_runnable(text, source="orders")
+    with pytest.raises(SpecError) as of_object:
+        runnable_group(yaml.safe_load(text), source="orders")
+    assert str(of_object.value) == str(of_text.value)
