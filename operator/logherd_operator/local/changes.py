@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.given import read_given
@@ -96,7 +97,7 @@ def _roles(spec: BrokerGroupSpec) -> object:
 def check_settings(files: Files, folder: Folder, *, source: str) -> None:
     """Would a broker start with these settings? Asked of the program itself, before anything running is touched.
 
-    Raises: SpecError with what it says.
+    Raises: SpecError with what it says; LocalError if it could not be asked now.
     """
     document: dict[str, Any] = files.render(PlaceState(component="broker", ordinal=0, revision=""))
     path = folder.path / "wanted.json"
@@ -108,5 +109,7 @@ def check_settings(files: Files, folder: Folder, *, source: str) -> None:
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise SpecError(f"{source}: the settings could not be checked in {_CHECK_SECONDS} s") from error
+    except OSError as error:  # as without room for another process, or a descriptor for its pipes
+        raise LocalError(f"{source}: no process to check it in: {error.strerror}") from error
     if done.returncode != 0:
         raise SpecError(f"{source}: a broker would not start with this\n{done.stderr.strip()}")

@@ -26,6 +26,7 @@ from logherd_operator.local.signals import LetGo, finishing, undivided
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.local.support import kubernetes_only
 from logherd_operator.local.watching import Watching
+from logherd_operator.spec.errors import OperatorError
 from logherd_operator.spec.group import BrokerGroup
 
 __all__ = ["Ahead", "UpOptions", "bring_up", "keep_on"]
@@ -111,7 +112,7 @@ def keep_on(folder: Folder, lock: IO[str], say: Callable[[str], None]) -> int:
     with lock:
         places = Places(folder, state)
         # What is in force is what was accepted; what was saved since then is judged in the first turn.
-        keeping = Keeping(_accepted(folder), GroupFile(path, seen=False), places, folder, say)
+        keeping = Keeping(_accepted(folder), GroupFile(path, seen=False), places, folder, watching.say)
         return _stay(keeping, places, folder, watching, [])
 
 
@@ -302,13 +303,13 @@ def _stay(keeping: Keeping, places: Places, folder: Folder, watching: Watching, 
 
 
 def _keep(keeping: Keeping, watching: Watching) -> None:
-    """Turn until a signal. What this machine is in the way of, as with a full disk, is tried again: whoever ended here
-    would leave the group to nobody."""
+    """Turn until a signal. What this machine is in the way of, as with a full disk or without descriptors, is tried
+    again: whoever ended here would leave the group to nobody."""
     told = ""
     while True:
         try:
             turn = keeping.turn()
-        except LocalError as error:
+        except (OperatorError, OSError) as error:
             if str(error) != told:
                 told = str(error)
                 watching.say(f"{told}; this is tried again")

@@ -1,5 +1,6 @@
-"""A change of the file while the disk is full: it is neither lost nor half in force."""
+"""A change of the file while the disk is full, or memory: it is neither lost nor half in force."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,21 @@ def test_a_change_that_could_not_be_kept_is_read_again(
     remembered = folder.read()
     assert remembered is not None
     assert remembered.generation > 1
+
+
+def test_a_change_that_no_process_could_check_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, folder = tmp_path / "group.yaml", Folder(tmp_path)
+    path.write_text(TEXT % 1)
+    state = GroupState(group="orders", host="127.0.0.1", ports=PORTS, file=str(path), brokers=0, controllers=0)
+    keeping = Keeping(read_group(path), GroupFile(path), Places(folder, state), folder, lambda line: None)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr("subprocess.run", refuse)
+    path.write_text(TEXT % 3 + "\n")
+    assert keeping._file.saved()
+    with pytest.raises(LocalError, match=r"group\.yaml: no process to check it in: Cannot allocate memory"):
+        keeping._read_again()
+    assert keeping._file.saved()
+    assert keeping.fault is None, "nothing is wrong with it"

@@ -1,9 +1,10 @@
 """Ctrl-C at any moment: no process is left that nobody knows of."""
 
+import errno
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from logherd_operator.local.signals import LetGo, stopping_signals
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.local.watching import Watching
 from logherd_operator.spec.document import parse_group
+from logherd_operator.spec.errors import SpecError
 
 PORTS = Ports(name_service=20_000, broker=21_000, admin=21_002)
 TEXT = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: orders}\nspec: {replicas: 1}\n"
@@ -56,17 +58,33 @@ class Interrupted:
         raise KeyboardInterrupt
 
 
-class Full:
-    """A keeping that cannot write for a while, and then hears of Ctrl-C."""
+class Hindered:
+    """A keeping in whose way this machine is for a while, and that then hears of Ctrl-C."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception) -> None:
         self.turns = 0
+        self._error = error
 
     def turn(self) -> Turn:
         self.turns += 1
         if self.turns > 3:
             raise KeyboardInterrupt
-        raise LocalError("group.json: cannot be written: No space left on device")
+        raise self._error
+
+
+class Talker:
+    """A keeping that says something, and then hears of Ctrl-C."""
+
+    turns = 0
+
+    def __init__(self, *given: object) -> None:
+        self._say = cast("Callable[[str], None]", given[-1])
+
+    def turn(self) -> Turn:
+        Talker.turns += 1
+        if Talker.turns == 1:
+            self._say("Broker 1 takes no messages: the disk is full.")
+        raise KeyboardInterrupt
 
 
 class Sleepers:
@@ -133,8 +151,19 @@ def test_a_second_ctrl_c_keeps_no_group_from_being_stopped(tmp_path: Path, guard
     assert not is_alive(guardian.pid, guardian.ticks)
 
 
-def test_a_full_disk_is_told_once_and_the_group_kept(
-    tmp_path: Path, guardian: Process, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (LocalError("group.json: cannot be written: No space left on device"),
+         "group.json: cannot be written: No space left on device"),
+        (OSError(errno.EMFILE, "Too many open files", "/proc/7/stat"),
+         "[Errno 24] Too many open files: '/proc/7/stat'"),
+        (SpecError("group.yaml: a broker would not start with this"), "group.yaml: a broker would not start with this"),
+    ],
+    ids=["full", "descriptors", "settings"],
+)  # fmt: skip
+def test_what_is_in_the_way_is_told_once_and_the_group_kept(
+    tmp_path: Path, guardian: Process, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
 ) -> None:
     """Whoever ended here would leave processes that nobody keeps."""
     monkeypatch.setattr(up.time, "sleep", lambda seconds: None)
@@ -143,11 +172,28 @@ def test_a_full_disk_is_told_once_and_the_group_kept(
     folder = Folder(tmp_path)
     places = Places(folder, replace(state, places=(standing(guardian),)))
     with stopping_signals():
-        assert up._stay(cast("Keeping", Full()), places, folder, Watching(said.append), []) == 0
+        assert up._stay(cast("Keeping", Hindered(error)), places, folder, Watching(said.append), []) == 0
     assert not is_alive(guardian.pid, guardian.ticks)
-    assert [each for each in said if "No space left" in each] == [
-        "group.json: cannot be written: No space left on device; this is tried again"
-    ]
+    assert [each for each in said if "tried again" in each] == [f"{told}; this is tried again"]
+
+
+def test_a_keeper_whose_log_cannot_be_written_keeps_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has to say of a full disk goes to a file of that disk."""
+    monkeypatch.setattr(up, "Keeping", Talker)
+    monkeypatch.setattr(Talker, "turns", 0)
+    monkeypatch.setattr(up.time, "sleep", lambda seconds: None)
+    folder = Folder(tmp_path)
+    folder.write(GroupState(group="orders", host="127.0.0.1", ports=PORTS, file="group.yaml"))
+    folder.write_document("spec.json", parse_group(TEXT, source="test").model_dump(mode="json", by_alias=True))
+    lock = folder.lock()
+    assert lock is not None
+
+    def full(line: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", line)
+
+    with stopping_signals():
+        assert up.keep_on(folder, lock, full) == 0
+    assert Talker.turns == 1
 
 
 def test_a_second_ctrl_c_keeps_nobody_from_giving_up(
