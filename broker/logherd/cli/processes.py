@@ -99,7 +99,7 @@ def import_processes() -> None:
 
 def plain_command(kind: str, config: str, overrides: Sequence[str], ready_file: str | None) -> list[str]:
     """The command line of such a process without a guardian."""
-    command = [sys.executable, "-m", "logherd", kind, "--config", config]
+    command = [sys.executable, "-P", "-m", "logherd", kind, "--config", config]
     for override in overrides:
         command += ["--set", override]
     if ready_file is not None:
@@ -132,7 +132,7 @@ def guardian_command(
     if waiting is not None:
         arguments += ["--waiting", waiting]
     command = plain_command(kind, config, overrides, ready_file)
-    return [sys.executable, "-m", "logherd_guardian", *arguments, "--", *command]
+    return [sys.executable, "-P", "-m", "logherd_guardian", *arguments, "--", *command]
 
 
 def _become_guardian(kind: str, config: str, overrides: list[str], ready_file: str | None) -> int:

@@ -30,7 +30,7 @@ class CheckAside:
 
     def __init__(self, kind: "Kind", path: Path, overrides: Sequence[str] = ()) -> None:
         self._kept = recall_checked(kind, path, overrides)
-        self._command = [sys.executable, "-m", "logherd.settings", kind, str(path), *overrides]
+        self._command = [sys.executable, "-P", "-m", "logherd.settings", kind, str(path), *overrides]
         self._process = self._start() if self._kept is None else None
 
     def _start(self) -> "subprocess.Popen[bytes]":
@@ -82,7 +82,7 @@ def change_aside(kind: "Kind", options: _Checked, wanted: Mapping[str, object], 
         if not str(value).isascii() and not _is_text(str(value)):
             raise SettingsError(f"{name}: is no text, as with half of a pair of \\uXXXX")
     asked = msgspec.json.encode({"options": options, "wanted": dict(wanted)})
-    command = [sys.executable, "-m", "logherd.settings", "--change", kind]
+    command = [sys.executable, "-P", "-m", "logherd.settings", "--change", kind]
     try:
         done = subprocess.run(
             command, input=asked, capture_output=True, env=_environment(), timeout=seconds, check=False

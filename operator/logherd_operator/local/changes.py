@@ -104,7 +104,7 @@ def check_settings(files: Files, folder: Folder, *, source: str) -> None:
     folder.write_text(path, json.dumps(document))
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "logherd.settings", "broker", str(path)], capture_output=True,
+            [sys.executable, "-P", "-m", "logherd.settings", "broker", str(path)], capture_output=True,
             text=True, check=False, timeout=_CHECK_SECONDS,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:

@@ -27,8 +27,8 @@ class Checking:
         # In a session of its own: the terminal's Ctrl-C is for us.
         try:
             return subprocess.Popen(
-                [sys.executable, "-m", "logherd.settings", "--keep"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE, start_new_session=True,
+                [sys.executable, "-P", "-m", "logherd.settings", "--keep"], stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
             )  # fmt: skip
         except OSError:  # then each process checks for itself, and says what is wrong
             return None

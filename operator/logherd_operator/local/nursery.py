@@ -47,7 +47,7 @@ class Nursery:
         # In a session of its own: the terminal's Ctrl-C is for us.
         with suppress(OSError):
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "logherd.cli.nursery", "-" * _ROOM], stdin=subprocess.PIPE,
+                [sys.executable, "-P", "-m", "logherd.cli.nursery", "-" * _ROOM], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
 

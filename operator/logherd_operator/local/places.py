@@ -187,7 +187,7 @@ class Places:
         with undivided():  # whom nobody remembers, nobody stops
             process = self._forked(place, config, ready, log) or start_process(
                 [
-                    sys.executable, "-m", "logherd", place.component, "--guarded", "--config", str(config),
+                    sys.executable, "-P", "-m", "logherd", place.component, "--guarded", "--config", str(config),
                     "--ready-file", str(ready),
                 ],
                 output=log,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from logherd_operator.local.checking import Checking
 from logherd_operator.local.nursery import Adopted, Nursery
 
 pytestmark = pytest.mark.timeout(120)
@@ -65,3 +66,13 @@ def test_a_nursery_that_has_died_leaves_all_to_another_way(nursery: Nursery, tmp
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert nursery.fork(order(tmp_path)) is None
     assert nursery.fork(order(tmp_path)) is None
+
+
+def test_what_lies_in_the_folder_of_the_moment_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody's own `random.py` beside the group's file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "random.py").write_text("raise SystemExit('somebody else')\n")
+    (tmp_path / "a.json").write_text("{}")
+    with Nursery() as made, Checking() as checking:
+        assert checking.check([("broker", tmp_path / "a.json")]) != ""
+        assert made.await_ready()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from logherd.app.guarded.command import broker_guardian, controller_guardian
-from logherd.cli.processes import guardian_command
+from logherd.cli.processes import guardian_command, plain_command
 from logherd.settings.aside import CheckAside
 from logherd.settings.errors import SettingsError
 from logherd_guardian.options import Lent, Options, parse_options
@@ -74,6 +74,19 @@ def test_a_broker_that_takes_no_clients_has_no_guardian(tmp_path: Path) -> None:
     config = str(written(tmp_path, settings))
     with pytest.raises(SettingsError, match=r"replication\.classicHa\.master is not right with --guarded"):
         guardian_command("broker", config, (), None)
+
+
+def test_nothing_of_the_folder_of_the_moment_is_imported(tmp_path: Path) -> None:
+    """As of a `random.py` that somebody has there: not by the guardian, its process or the check of the settings."""
+    (tmp_path / "random.py").write_text("raise SystemExit('somebody else')\n")
+    config = str(written(tmp_path, {"brokerGroup": "bg", "flush": "b"}))
+    done = subprocess.run(plain_command("broker", config, (), None), cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode, b"the configuration is wrong" in done.stderr) == (2, True)
+    right = str(written(tmp_path, {"brokerGroup": "bg", "dataDir": "d"}))
+    command = guardian_command("broker", right, (), None)
+    assert command[:4] == [sys.executable, "-P", "-m", "logherd_guardian"]
+    after = command.index("--") + 1
+    assert command[after : after + 4] == [sys.executable, "-P", "-m", "logherd"]
 
 
 def test_a_guardian_writes_its_lines_as_its_process_does(tmp_path: Path) -> None:
