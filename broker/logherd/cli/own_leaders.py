@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, ValidationError, convert
+
 from logherd.cli.controllers import Controllers, ControllersError
 from logherd.service.replica_orders import HandingOver, RolesPage
 
@@ -17,14 +19,30 @@ Document = dict[str, Any]
 _LOOK_SECONDS = 0.1
 
 
+class _Replication(Struct, frozen=True):
+    mode: str
+    epoch: int
+
+
+class _Told(Struct, frozen=True, rename="camel"):
+    """What is needed of a status page."""
+
+    cluster: str
+    group: str
+    broker_id: int
+    epoch: int
+    replication: _Replication
+
+
 def brokers_of(admins: Sequence[str], group: str) -> dict[str, Document]:
-    """Of those addresses the brokers of this group (NAME, or CLUSTER/NAME) that answer, if it leads itself."""
+    """Of those addresses the brokers of this group (NAME, or CLUSTER/NAME) that answer, if it leads itself. Raises:
+    ControllersError if one says less than is needed."""
     found: dict[str, Document] = {}
     for admin, page in zip(admins, Controllers(admins).statuses(), strict=True):
-        if page is None or (page.get("replication") or {}).get("mode") not in ("raft", "static"):
+        if page is None or _replication(page).get("mode") not in ("raft", "static"):
             continue
         if group in (page.get("group"), f"{page.get('cluster')}/{page.get('group')}"):
-            found[admin] = page
+            found[admin] = _whole(page)
     return found
 
 
@@ -102,6 +120,22 @@ def _promote(brokers: Mapping[str, Document], to: int | None, token_file: Path |
 
 
 def _serving(admins: Sequence[str]) -> dict[str, Document]:
-    """What those say of themselves who lead and serve, by admin address."""
+    """What those say of themselves who lead and serve, by admin address. Raises: ControllersError, as `brokers_of`."""
     pages = zip(admins, Controllers(admins).statuses(), strict=True)
-    return {admin: page for admin, page in pages if page is not None and (page.get("replication") or {}).get("serving")}
+    return {
+        admin: _whole(page) for admin, page in pages if page is not None and _replication(page).get("serving")
+    }  # fmt: skip
+
+
+def _replication(page: Document) -> Document:
+    said = page.get("replication")
+    return said if isinstance(said, dict) else {}
+
+
+def _whole(page: Document) -> Document:
+    """The page, if all stands in it that is asked for here."""
+    try:
+        convert(page, _Told)
+    except ValidationError as error:
+        raise ControllersError(f"a broker of another version answers in another form: {error}") from error
+    return page

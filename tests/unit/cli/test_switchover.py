@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from logherd.cli import controllers, own_leaders
 from logherd.cli import switchover as command
+from unit.cli.broker_fake import serving_broker
 from unit.cli.controllers_fake import Quorum
 from unit.cli.terminal import Terminal
 
@@ -124,3 +126,30 @@ def test_brokers_that_were_named_are_not_taken_for_all_that_there_are(monkeypatc
     said = r"none of a:1, b:1 leads after epoch 4 within 0 s; look at all brokers before repeating"
     with pytest.raises(controllers.ControllersError, match=said):
         own_leaders.await_service(["a:1", "b:1"], 4, 0)
+
+
+@pytest.mark.parametrize("missing", ["brokerId", "epoch", "group", "replication.epoch"])
+def test_a_page_of_another_version_is_one_sentence(missing: str, tmp_path: Path, terminal: Terminal) -> None:
+    page: dict[str, Any] = {
+        "cluster": "C", "group": "orders", "brokerId": 1, "epoch": 4,
+        "replication": {"mode": "raft", "epoch": 4, "serving": True},
+    }  # fmt: skip
+    whose, _, key = missing.rpartition(".")
+    del (page[whose] if whose else page)[key]
+    secret = tmp_path / "token"
+    secret.write_text("s")
+    with serving_broker(status=page) as admin:
+        for command in (("switchover", "orders"), ("replica", "hand-over")):
+            code = terminal.run(*command, "--to", "2", "--admin", admin, "--token-file", str(secret))
+            assert code == 1
+            if command[0] != "switchover" or missing != "group":  # without its group it is of no group
+                assert "logherd: a broker of another version answers in another form: " in terminal.said
+                assert f"`{key}`" in terminal.said
+
+
+@pytest.mark.parametrize("said", [["raft"], "raft", 1])
+def test_what_is_no_replication_is_of_no_group_that_leads_itself(said: object) -> None:
+    with serving_broker(status={"group": "orders", "replication": said}) as admin:
+        assert own_leaders.brokers_of([admin], "orders") == {}
+        with pytest.raises(controllers.ControllersError, match="leads and serves"):
+            own_leaders.leader_of([admin])
