@@ -1,6 +1,7 @@
 """What a group on this machine is doing: one document for scripts, whose keys stay, and a text for people."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from logherd_operator.local.addresses import Addresses
@@ -66,16 +67,20 @@ def serves(document: Document) -> bool:
 def _leader(pages: Mapping[PlaceState, Page]) -> Document | None:
     """The broker that says that it leads, and of several the one in the latest epoch."""
     told = [page.status for page in pages.values() if page.status is not None and page.status.get("role") == "leader"]
-    leading = [each for each in told if "brokerId" in each and _may_lead(each)]
+    leading = [
+        each for each in told if "brokerId" in each and isinstance(each.get("epoch", 0), int) and _may_lead(each)
+    ]
     if not leading:
         return None
-    leader = max(leading, key=lambda each: int(each.get("epoch") or 0))
+    leader = max(leading, key=lambda each: int(each.get("epoch", 0)))
     return {key: leader.get(key) for key in ("brokerId", "address", "pid", "epoch")}
 
 
 def _may_lead(page: Mapping[str, Any]) -> bool:
     """Where no controllers elect it, a leader counts only if it serves."""
-    said = page.get("replication") or {}
+    said = page.get("replication")
+    if not isinstance(said, Mapping):
+        return True
     return said.get("mode") not in ("raft", "static") or bool(said.get("serving"))
 
 
@@ -116,7 +121,8 @@ def _in_sync(look: Look, pages: Mapping[PlaceState, Page]) -> list[int]:
         return list(group.in_sync)
     for page in pages.values():
         if page.status is not None and page.status.get("role") == "leader" and page.status.get("replication"):
-            return [int(each) for each in page.status["replication"]["inSync"]["members"]]
+            with suppress(KeyError, TypeError, ValueError):  # another version may say it in another form
+                return [int(each) for each in page.status["replication"]["inSync"]["members"]]
     return []
 
 

@@ -127,3 +127,23 @@ def test_the_reason_stands_below_the_table_of_a_terminal(seen: Look, monkeypatch
     shown = " ".join(terminal.getvalue().split())
     assert WHY in shown
     assert f"broker 2: it takes no messages: {FULL}" in shown
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"replication": ["raft"]}, {"replication": {"mode": "controller"}}, {"epoch": "late"}, {"epoch": []},
+        {"replication": {"inSync": {"members": "all"}}}, {"replication": {"inSync": None}},
+    ],
+)  # fmt: skip
+def test_a_leader_of_another_version_ends_nobody_who_looks(seen: Look, odd: dict[str, object]) -> None:
+    """The table of a keeper in the foreground least of all."""
+    leads = {
+        "role": "leader", "brokerId": 1, "epoch": 3, "endPosition": 9, "committedPosition": 9, "pid": 1,
+    }  # fmt: skip
+    nobody = replace(seen.observed, group=None)
+    pages = (Page(Process(1, 0), {**leads, **odd}), *seen.pages[1:])
+    document = document_of(replace(seen, observed=nobody, pages=pages), None)
+    assert document["inSync"] == []
+    assert (document["leader"] is None) == ("epoch" in odd)
+    assert to_text(document)
