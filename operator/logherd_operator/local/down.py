@@ -24,6 +24,9 @@ def bring_down(folder: Folder, state: GroupState, *, seconds: float) -> Iterator
     """
     _part_from_keeper(state)
     lock = folder.lock()
+    if lock is None:  # whom we asked may just have left another one that keeps the group
+        _part_from_keeper(folder.read() or state)
+        lock = folder.lock()
     if lock is None:
         raise LocalError(f"{folder.path}: another logherd up or down is at work here; try again")
     with lock:

@@ -5,7 +5,8 @@ who does.
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -74,7 +75,7 @@ def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watchi
     folder = Folder(data or DEFAULT_PARENT / group.metadata.name)
     folder.prepare()
     lock = _locked(folder)
-    with lock:
+    with lock, _parting(group.metadata.name, watching):
         folder.make_token()
         places = Places(folder, _begin(group, file, folder, options), ahead.checking, ahead.nursery)
         keeping = Keeping(group, group_file, places, folder, watching.say)
@@ -84,7 +85,7 @@ def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watchi
             ahead.close()
             greeting = _greeting(places.state, folder, _notes(group, turn), named=data is not None)
         except LetGo:
-            return _let_go(places.state.group, watching)
+            raise
         except BaseException:
             with finishing():
                 watching.close()
@@ -97,6 +98,7 @@ def bring_up(file: Path, data: Path | None, options: UpOptions, watching: Watchi
                 watching.say(line)
             return 0
         return _stay(keeping, places, folder, watching, greeting)
+    return 0
 
 
 def keep_on(folder: Folder, lock: IO[str], say: Callable[[str], None]) -> int:
@@ -109,11 +111,23 @@ def keep_on(folder: Folder, lock: IO[str], say: Callable[[str], None]) -> int:
         raise LocalError(f"{folder.path}: no group was started in this folder")
     path = Path(state.file)
     watching = Watching(say)
-    with lock:
+    with lock, _parting(state.group, watching):
         places = Places(folder, state)
         # What is in force is what was accepted; what was saved since then is judged in the first turn.
         keeping = Keeping(_accepted(folder), GroupFile(path, seen=False), places, folder, watching.say)
         return _stay(keeping, places, folder, watching, [])
+    return 0
+
+
+@contextmanager
+def _parting(group: str, watching: Watching) -> Iterator[None]:
+    """Whenever `logherd down` takes over, leave the group as it is then."""
+    try:
+        yield
+    except LetGo:
+        with finishing():
+            watching.close()
+            watching.say(f"{group}: logherd down stops it")
 
 
 def _locked(folder: Folder) -> IO[str]:
@@ -280,7 +294,7 @@ def _greeting(state: GroupState, folder: Folder, notes: list[str], *, named: boo
 
 
 def _stay(keeping: Keeping, places: Places, folder: Folder, watching: Watching, greeting: list[str]) -> int:
-    """Keep the group until an interrupt; then stop it."""
+    """Keep the group until an interrupt; then stop it. Raises: LetGo."""
     try:
         # Whoever reads the greeting may interrupt before we wait: from here on an interrupt means "stop the group".
         for line in greeting:
@@ -288,8 +302,6 @@ def _stay(keeping: Keeping, places: Places, folder: Folder, watching: Watching, 
         if greeting:
             watching.say("Ctrl-C stops it.")
         _keep(keeping, watching)
-    except LetGo:
-        return _let_go(places.state.group, watching)
     except KeyboardInterrupt:
         pass
     killed = False
@@ -318,9 +330,3 @@ def _keep(keeping: Keeping, watching: Watching) -> None:
         told = ""
         watching.show(turn)
         time.sleep(turn.again_seconds)
-
-
-def _let_go(group: str, watching: Watching) -> int:
-    watching.close()
-    watching.say(f"{group}: logherd down stops it")
-    return 0

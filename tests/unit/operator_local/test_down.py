@@ -1,6 +1,7 @@
 """`logherd down` and the keeper: it is asked, then killed, and not waited for without end."""
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,25 @@ def test_a_keeper_that_the_kernel_does_not_let_end_is_named(tmp_path: Path, monk
     with pytest.raises(LocalError, match=r"pid 77.*does not end.*nothing was stopped"):
         list(down.bring_down(Folder(tmp_path), STATE, seconds=0))
     assert keeper.now < 11
+
+
+def test_a_keeper_that_the_asked_one_has_left_is_parted_from_the_group_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where `logherd up --detach` is just done."""
+    folder, asked = Folder(tmp_path), list[Process]()
+    lock = folder.lock()
+    assert lock is not None
+    folder.write(replace(STATE, keeper=Process(88, 6)))
+
+    def part(pid: int, ticks: int, number: int) -> bool:
+        asked.append(Process(pid, ticks))
+        assert number == signal.SIGUSR1
+        if pid == 88:
+            lock.close()
+        return True
+
+    monkeypatch.setattr(down, "signal_process", part)
+    monkeypatch.setattr(down, "is_alive", lambda *_: False)
+    assert list(down.bring_down(folder, STATE, seconds=0)) == []
+    assert asked == [Process(77, 5), Process(88, 6)]

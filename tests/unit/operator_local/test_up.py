@@ -230,3 +230,26 @@ def test_ctrl_c_while_a_keeper_is_left_does_not_hide_who_that_is(
     remembered = folder.read()
     assert remembered is not None
     assert remembered.keeper == guardian
+
+
+@pytest.mark.parametrize("moment", ["Keeping", "_until_it_serves", "start_process"])
+def test_down_may_take_over_at_any_moment_of_up(
+    tmp_path: Path, guardian: Process, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Before the first turn, while it starts, or when it has just left a keeper."""
+
+    def asked(*_: object, **__: object) -> Adopted:
+        signal.raise_signal(signal.SIGUSR1)
+        return Adopted(guardian.pid)
+
+    monkeypatch.setattr(up, "_until_it_serves", lambda *_: None)
+    monkeypatch.setattr(up, "_notes", lambda *_: [])
+    monkeypatch.setattr(up, moment, asked)
+    (tmp_path / "group.yaml").write_text(TEXT)
+    options = up.UpOptions(host="127.0.0.1", ports=ANY, detach=True, wait_seconds=1)
+    said = list[str]()
+    with stopping_signals(), Checking() as checking, Nursery() as nursery:
+        ahead = up.Ahead(checking, nursery)
+        assert up.bring_up(tmp_path / "group.yaml", tmp_path / "data", options, Watching(said.append), ahead) == 0
+    assert said == ["orders: logherd down stops it"]
+    assert is_alive(guardian.pid, guardian.ticks), "it is nobody's to stop but down's"
