@@ -21,6 +21,8 @@ _STEP = 10
 _RANDOM_FIRST = 12_000
 _RANDOM_LAST = 32_000
 _TRIES = 200
+_ROOM = 1000
+"""So many ports below the kernel's a group's three blocks want, or they hardly find a place."""
 _CONTROLLERS_MAX = 5
 _ADMIN_AFTER_BROKER = 2
 
@@ -82,8 +84,8 @@ class Addresses:
 def choose_ports(host: str, wanted: Ports) -> Ports:
     """Replace zeros by numbers from which on everything is free at this moment.
 
-    They lie below those that the kernel gives to outgoing connections: one of those may be taken at any time, also the
-    port of a broker that is restarting or does not run yet. Raises: LocalError if there is no room.
+    They lie below those that the kernel gives to outgoing connections, if it leaves any: one of those may be taken at
+    any time, also the port of a broker that is restarting or does not run yet. Raises: LocalError if there is no room.
     """
     names, brokers, admins = _blocks(_CONTROLLERS_MAX, 4), _blocks(PLACES_MAX, 4), _blocks(PLACES_MAX, 1)
     given = ((wanted.name_service, names), (wanted.broker, brokers), (wanted.admin, admins))
@@ -101,7 +103,9 @@ def _blocks(count: int, ports: int) -> list[int]:
 
 def _find(host: str, offsets: list[int], own: set[int]) -> int:
     """Where all of these are free, and not among the group's own, to which they are added."""
-    last = min(_RANDOM_LAST, _ephemeral_first()) - max(offsets) - 1
+    ephemeral, room = _ephemeral_first(), max(offsets) + 1
+    # Where the kernel gives away all of them, any that is free has to do.
+    last = (ephemeral if _RANDOM_FIRST + room + _ROOM < ephemeral < _RANDOM_LAST else _RANDOM_LAST) - room
     for _ in range(_TRIES):
         first = random.randrange(_RANDOM_FIRST, last, _STEP)  # noqa: S311 -- spreads, keeps no secret
         ports = {first + each for each in offsets}

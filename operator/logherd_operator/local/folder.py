@@ -10,6 +10,7 @@ DIR/broker-N/ ...        the store of broker N, from 1 on; controller-N/ the log
 DIR/broker-N.json        its rendered configuration; .ready its real addresses and pid; .log its output
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -62,7 +63,7 @@ class Folder:
 
     def make_token(self) -> None:
         """Make the secret, if there is none. For who has the lock. Raises LocalError if that is not possible."""
-        if not self.token_file.exists():
+        if not self.token_file.exists() or not self.token():  # a loss of power leaves empty what was not flushed
             fresh = self.token_file.with_suffix(".new")
             self._guarded(fresh, lambda: fresh.unlink(missing_ok=True))
             self._guarded(fresh, lambda: fresh.touch(mode=0o600))
@@ -138,7 +139,7 @@ class Folder:
         Whoever inherits the descriptor holds the lock, too. Raises: LocalError.
         """
         try:
-            file = (self.path / "group.lock").open("w")
+            file = self._lock_file()
         except OSError as error:
             raise LocalError(f"{self.path}: cannot be locked: {error.strerror}") from error
         try:
@@ -147,6 +148,15 @@ class Folder:
             file.close()
             return None
         return file
+
+    def _lock_file(self) -> IO[str]:
+        path = self.path / "group.lock"
+        try:
+            return path.open("w")
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            return path.open()  # what runs on a disk that the kernel made read-only is to be stopped all the same
 
 
 def find_folder(data: Path | None) -> tuple[Folder, GroupState]:

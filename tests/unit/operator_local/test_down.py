@@ -1,8 +1,11 @@
 """`logherd down` and the keeper: it is asked, then killed, and not waited for without end."""
 
+import errno
 import signal
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +13,9 @@ from logherd_operator.local import down
 from logherd_operator.local.addresses import Ports
 from logherd_operator.local.errors import LocalError
 from logherd_operator.local.folder import Folder
-from logherd_operator.local.state import GroupState, Process
+from logherd_operator.local.places import Ended
+from logherd_operator.local.processes import started_ticks
+from logherd_operator.local.state import GroupState, PlaceState, Process
 
 PORTS = Ports(name_service=20_000, broker=21_000, admin=21_002)
 STATE = GroupState(group="orders", host="127.0.0.1", ports=PORTS, file="f", keeper=Process(77, 5))
@@ -39,6 +44,10 @@ class Keeper:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+
+
+def unwritten(_: Folder, path: Path, text: str) -> None:
+    raise LocalError(f"{path}: cannot be written: {len(text)} bytes")
 
 
 def meet(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,3 +91,28 @@ def test_a_keeper_that_the_asked_one_has_left_is_parted_from_the_group_too(
     monkeypatch.setattr(down, "is_alive", lambda *_: False)
     assert list(down.bring_down(folder, STATE, seconds=0)) == []
     assert asked == [Process(77, 5), Process(88, 6)]
+
+
+def test_what_runs_on_a_disk_that_became_read_only_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the kernel makes it after an error of the disk."""
+    folder, opened = Folder(tmp_path), Path.open
+    with subprocess.Popen(["sleep", "600"]) as sleeper:
+        guardian = Process(sleeper.pid, started_ticks(sleeper.pid) or 0)
+        place = PlaceState(component="controller", ordinal=0, revision="r", guardian=guardian)
+        folder.write(replace(STATE, keeper=None, places=(place,)))
+        (tmp_path / "group.lock").touch()
+
+        def refuse(path: Path, mode: str = "r", *rest: Any, **more: Any) -> Any:
+            if mode != "r" and mode != "rb":
+                raise OSError(errno.EROFS, "Read-only file system", str(path))
+            return opened(path, mode, *rest, **more)
+
+        monkeypatch.setattr(Path, "open", refuse)
+        monkeypatch.setattr(Folder, "write_text", unwritten)
+        ended = list[Ended]()
+        try:
+            with pytest.raises(LocalError, match="cannot be written"):
+                ended.extend(down.bring_down(folder, replace(STATE, keeper=None), seconds=30))
+        finally:
+            sleeper.kill()
+    assert sleeper.returncode == -signal.SIGTERM

@@ -102,6 +102,17 @@ def test_any_port_means_one_that_outgoing_connections_are_not_given() -> None:
     assert choose_ports("127.0.0.1", Ports(name_service=7, broker=0, admin=9)).admin == 9
 
 
+@pytest.mark.parametrize("first", [1024, 12_000, 12_070, 32_768])
+def test_any_port_is_found_where_outgoing_connections_are_given_all(
+    monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """As on servers with many clients: `net.ipv4.ip_local_port_range = 1024 65535`."""
+    monkeypatch.setattr("logherd_operator.local.addresses._ephemeral_first", lambda: first)
+    chosen = choose_ports("127.0.0.1", Ports(name_service=0, broker=0, admin=0))
+    assert 12_000 <= chosen.broker < 32_000
+    assert 12_000 <= chosen.name_service < 32_000
+
+
 @pytest.mark.parametrize(
     ("wanted", "chosen"),
     [
@@ -306,6 +317,17 @@ def test_of_two_that_begin_at_once_one_makes_the_secret(tmp_path: Path, monkeypa
         folder.make_token()
     assert others in ([], [folder.token()])
     assert folder.token_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_that_a_loss_of_power_emptied_is_made_again(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.token_file.write_text("")
+    folder.make_token()
+    made = folder.token()
+    assert made
+    assert folder.token_file.stat().st_mode & 0o777 == 0o600
+    folder.make_token()
+    assert folder.token() == made
 
 
 @pytest.mark.parametrize("leaving", [True, False])
