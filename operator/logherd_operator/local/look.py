@@ -20,10 +20,11 @@ from logherd_operator.observed.observed import Observed, Platform
 from logherd_operator.observed.quorum import Group, Quorum
 from logherd_operator.observed.slots import Component, Instance, Slot, Volume
 
-__all__ = ["Look", "Page", "child_of", "look_at"]
+__all__ = ["TOLD_SECONDS", "Look", "Page", "child_of", "look_at"]
 
 Document = Mapping[str, Any]
-_STOP_SECONDS = 60.0
+TOLD_SECONDS = 60.0
+"""From the word that a process is to end so that another one begins to its kill, by the keeper."""
 _HTTP_OK, _HTTP_NOT_FOUND = 200, 404
 
 
@@ -165,9 +166,10 @@ def _instance(place: PlaceState, page: Page, folder: Folder) -> Instance | None:
         code = "" if place.ended is None else f" with code {place.ended}"
         said = last_words(log, place.log_begin)
         return replace(instance, failing=said or f"its guardian has ended{code} and said nothing")
-    told = place.told is not None and is_alive(place.told.pid, place.told.ticks)
-    if place.leaving or told:
-        return replace(instance, leaves_by=time.time() + _STOP_SECONDS)
+    if place.leaving:
+        return replace(instance, leaves_by=time.time() + TOLD_SECONDS)
+    if place.told is not None and is_alive(place.told.pid, place.told.ticks):
+        return replace(instance, leaves_by=place.started_at + TOLD_SECONDS)
     if page.status is not None:
         return replace(instance, ready=bool(page.status.get("ready")))
     return replace(instance, failing="" if child else cannot_start(log, place.log_begin))

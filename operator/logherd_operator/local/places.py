@@ -15,7 +15,7 @@ from logherd_operator.local.checking import Checking
 from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import STOP_SECONDS, Files
 from logherd_operator.local.folder import Folder
-from logherd_operator.local.look import child_of
+from logherd_operator.local.look import TOLD_SECONDS, child_of
 from logherd_operator.local.nursery import Adopted, Nursery
 from logherd_operator.local.processes import is_alive, signal_process, start_process, started_ticks
 from logherd_operator.local.signals import undivided
@@ -58,6 +58,7 @@ class Places:
         self._nursery = nursery
         self._own: dict[int, subprocess.Popen[bytes] | Adopted] = {}
         self._asked = set[Process]()
+        self._told_at = dict[Process, float]()
         self._unwritten = False
         self._ending = False
 
@@ -130,14 +131,15 @@ class Places:
 
     def tend(self, files: Files) -> Iterator[str]:
         """Start what does not run and should; forget what has gone and was to go. Yields a sentence for each start
-        that is not a first one. Raises: SpecError if none of the first ones would start as the file says."""
+        that is not a first one, and for each kill. Raises: SpecError if none of the first ones would start as the file
+        says."""
         self.remember(self.state)
         self._reap()
         self._check_first_starts(files)
         for place in self.state.places:
             guardian = place.guardian
             if guardian is not None and is_alive(guardian.pid, guardian.ticks):
-                self._end_again(place)
+                yield from self._end_again(place)
                 continue
             if place.leaving:
                 self.remember(self.state.without(place))
@@ -147,14 +149,20 @@ class Places:
             self._nursery.close()  # what starts later may be another version, and somebody else's
             self._nursery = None
 
-    def _end_again(self, place: PlaceState) -> None:
+    def _end_again(self, place: PlaceState) -> Iterator[str]:
         """That somebody is to end is noted first: the signal may never have been sent. For a child another one changes
-        nothing; a guardian that hears two leaves at once."""
+        nothing; a guardian that hears two leaves at once. A child that hangs is killed, as a pod would be: its guardian
+        was told nothing, and waits for it. Yields a sentence then."""
         if place.leaving:
             if place.guardian not in self._asked:
                 self._stop_guardian(place)
-        elif place.told is not None:
-            signal_process(place.told.pid, place.told.ticks, signal.SIGTERM)
+        elif (told := place.told) is not None:
+            now = time.monotonic()
+            hangs = now - self._told_at.setdefault(told, now) > TOLD_SECONDS
+            if not signal_process(told.pid, told.ticks, signal.SIGKILL if hangs else signal.SIGTERM):
+                del self._told_at[told]
+            elif hangs:
+                yield f"{place.name}: its process (pid {told.pid}) did not stop in {TOLD_SECONDS:.0f} s and is killed"
 
     def _check_first_starts(self, files: Files) -> None:
         """Have the settings of several places checked together: each process would do that for itself, at length."""

@@ -346,6 +346,44 @@ def test_who_is_to_end_is_told_so_though_the_one_who_noted_it_could_not(
     assert is_alive(sleeper.pid, sleeper.ticks)
 
 
+@pytest.fixture
+def deaf() -> Iterator[subprocess.Popen[bytes]]:
+    """It does not hear SIGTERM."""
+    command = ["sh", "-c", "trap '' TERM; echo deaf; exec sleep 600"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_process_that_hangs_when_another_is_to_begin_is_killed(
+    tmp_path: Path, sleeper: Process, deaf: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its guardian was told nothing, and a restart of the group would wait for it for ever."""
+    now = 1000.0
+    monkeypatch.setattr("logherd_operator.local.places.time.monotonic", lambda: now)
+    told = Process(deaf.pid, started_ticks(deaf.pid) or 0)
+    place = PlaceState(component="broker", ordinal=0, revision="r", guardian=sleeper, told=told, started_at=5000.0)
+    state, folder = replace(STATE, brokers=1, places=(place,)), Folder(tmp_path)
+    (slot,) = look_at(state, folder).observed.brokers
+    assert slot.instance is not None
+    assert slot.instance.leaves_by == 5060.0, "or nobody would ever hear that it is overdue"
+    places = Places(folder, state)
+    assert list(places.tend(files(tmp_path))) == []
+    now = 1060.0
+    assert list(places.tend(files(tmp_path))) == []
+    assert deaf.poll() is None
+    now = 1060.5
+    said = f"broker 1: its process (pid {told.pid}) did not stop in 60 s and is killed"
+    assert list(places.tend(files(tmp_path))) == [said]
+    os.waitid(os.P_PID, told.pid, os.WEXITED | os.WNOWAIT)
+    assert list(places.tend(files(tmp_path))) == []
+    assert deaf.wait() == -signal.SIGKILL
+
+
 def test_a_clock_that_was_set_back_keeps_no_place_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone, begun = Process(1 << 22, 7), list[str]()
 
