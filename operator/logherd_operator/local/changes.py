@@ -3,6 +3,7 @@ machine can do what it says.
 """
 
 import json
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,10 @@ class GroupFile:
         try:
             found = self.path.stat()
         except OSError:
+            return None
+        if not stat.S_ISREG(
+            found.st_mode
+        ):  # what a pipe or a terminal said is gone, and who reads again may wait for ever
             return None
         return found.st_ino, found.st_mtime_ns, found.st_size
 

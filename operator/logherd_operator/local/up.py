@@ -3,6 +3,7 @@ who does.
 """
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -279,7 +280,7 @@ def _notes(group: BrokerGroup, turn: Turn) -> list[str]:
 
 
 def _greeting(state: GroupState, folder: Folder, notes: list[str], *, named: bool) -> list[str]:
-    option = f" --data {folder.path}" if named else ""
+    option = f" --data {shlex.quote(str(folder.path))}" if named else ""
     brokers = f"{state.brokers} broker{'' if state.brokers == 1 else 's'}"
     controllers = f"{state.controllers} controller{'' if state.controllers == 1 else 's'}"
     lines = [

@@ -1,6 +1,7 @@
 """A change of the file while the disk is full, or memory: it is neither lost nor half in force."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,13 @@ def test_a_change_that_no_process_could_check_is_read_again(tmp_path: Path, monk
         keeping._read_again()
     assert keeping._file.saved()
     assert keeping.fault is None, "nothing is wrong with it"
+
+
+def test_what_was_no_file_is_not_read_again(tmp_path: Path) -> None:
+    """As with `-f <(...)` or /dev/stdin, whose times change with every reader and writer."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    assert not GroupFile(path, seen=False).saved()
+    path.unlink()
+    path.write_text(TEXT % 1)
+    assert GroupFile(path, seen=False).saved()

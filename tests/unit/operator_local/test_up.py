@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -253,3 +254,10 @@ def test_down_may_take_over_at_any_moment_of_up(
         assert up.bring_up(tmp_path / "group.yaml", tmp_path / "data", options, Watching(said.append), ahead) == 0
     assert said == ["orders: logherd down stops it"]
     assert is_alive(guardian.pid, guardian.ticks), "it is nobody's to stop but down's"
+
+
+def test_what_is_said_to_be_typed_can_be_typed(tmp_path: Path) -> None:
+    state = GroupState(group="orders", host="127.0.0.1", ports=PORTS, file="group.yaml", name_servers=("a:1",))
+    lines = up._greeting(state, Folder(tmp_path / "my data"), [], named=True)
+    typed = [line for line in lines if "--data" in line]
+    assert [shlex.split(line)[-1] for line in typed] == [str(tmp_path / "my data")] * 2
