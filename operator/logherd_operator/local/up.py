@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -114,6 +114,10 @@ def keep_on(folder: Folder, lock: IO[str], say: Callable[[str], None]) -> int:
     watching = Watching(say)
     with lock, _parting(state.group, watching):
         places = Places(folder, state)
+        with suppress(
+            LocalError
+        ):  # who left us may not have had the room to write down who we are; the turns try again
+            places.remember(replace(state, keeper=_own_mark()))
         # What is in force is what was accepted; what was saved since then is judged in the first turn.
         keeping = Keeping(_accepted(folder), GroupFile(path, seen=False), places, folder, watching.say)
         return _stay(keeping, places, folder, watching, [])

@@ -261,3 +261,37 @@ def test_what_is_said_to_be_typed_can_be_typed(tmp_path: Path) -> None:
     lines = up._greeting(state, Folder(tmp_path / "my data"), [], named=True)
     typed = [line for line in lines if "--data" in line]
     assert [shlex.split(line)[-1] for line in typed] == [str(tmp_path / "my data")] * 2
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_keeper_is_known_though_who_left_it_could_not_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    """`logherd down` could not part it from the group, whose lock it has."""
+    folder, written, seen = Folder(tmp_path), Folder.write, list[Process | None]()
+
+    class Looking(Talker):
+        def __init__(self, group: object, file: object, places: Places, *rest: object) -> None:
+            super().__init__(group, file, places, *rest)
+            self._places = places
+
+        def turn(self) -> Turn:
+            monkeypatch.setattr(Folder, "write", written)
+            self._places.remember(self._places.state)  # as a turn begins
+            remembered = folder.read()
+            seen.append(remembered.keeper if remembered is not None else None)
+            raise KeyboardInterrupt
+
+    def refuse(_: Folder, state: GroupState) -> None:
+        raise LocalError(f"{state.group}: no space")
+
+    folder.write(GroupState(group="orders", host="127.0.0.1", ports=PORTS, file="f", keeper=Process(1 << 22, 7)))
+    folder.write_document("spec.json", parse_group(TEXT, source="test").model_dump(mode="json", by_alias=True))
+    lock = folder.lock()
+    assert lock is not None
+    monkeypatch.setattr(up, "Keeping", Looking)
+    if full:
+        monkeypatch.setattr(Folder, "write", refuse)
+    with stopping_signals():
+        assert up.keep_on(folder, lock, lambda line: None) == 0
+    assert seen == [Process(os.getpid(), started_ticks(os.getpid()) or 0)]
