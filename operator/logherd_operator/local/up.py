@@ -173,7 +173,7 @@ def _begin(group: BrokerGroup, file: Path, folder: Folder, options: UpOptions) -
         known = replace(known, places=ended)
     state = known or GroupState(group=name, host=host, ports=ports, file=str(file))
     state = replace(
-        state, host=host, ports=ports, file=str(file.resolve()), cluster=spec.cluster_name or name,
+        state, host=host, ports=ports, file=str(file.absolute()), cluster=spec.cluster_name or name,
         name_servers=name_servers(group, addresses, controllers), keeper=_own_mark(),
         began=replace(state.began, mode=spec.replication.mode),
     )  # fmt: skip

@@ -15,6 +15,7 @@ import pytest
 
 from logherd_operator.local import up
 from logherd_operator.local.addresses import Addresses, Ports
+from logherd_operator.local.changes import GroupFile
 from logherd_operator.local.checking import Checking
 from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import Files
@@ -295,3 +296,19 @@ def test_a_keeper_is_known_though_who_left_it_could_not_write(
     with stopping_signals():
         assert up.keep_on(folder, lock, lambda line: None) == 0
     assert seen == [Process(os.getpid(), started_ticks(os.getpid()) or 0)]
+
+
+def test_a_keeper_that_is_left_watches_the_link_that_was_named(tmp_path: Path) -> None:
+    """Not what it leads to now: `ln -sf` is a change, as it is in the foreground."""
+    (tmp_path / "first.yaml").write_text(TEXT)
+    link, folder = tmp_path / "group.yaml", Folder(tmp_path / "data")
+    link.symlink_to("first.yaml")
+    folder.prepare()
+    options = up.UpOptions(host="127.0.0.1", ports=ANY, detach=True, wait_seconds=1)
+    state = up._begin(parse_group(TEXT, source="test"), link, folder, options)
+    file = GroupFile(Path(state.file))
+    assert not file.saved()
+    (tmp_path / "second.yaml").write_text(TEXT + "# again\n")
+    link.unlink()
+    link.symlink_to("second.yaml")
+    assert file.saved()
