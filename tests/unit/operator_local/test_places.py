@@ -346,6 +346,25 @@ def test_who_is_to_end_is_told_so_though_the_one_who_noted_it_could_not(
     assert is_alive(sleeper.pid, sleeper.ticks)
 
 
+def test_a_guardian_that_is_to_leave_is_told_once(
+    tmp_path: Path, sleeper: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that hears it twice kills its process at once."""
+    told = list[tuple[int, int]]()
+
+    def note(pid: int, ticks: int, number: int) -> bool:
+        told.append((pid, number))
+        return is_alive(pid, ticks)
+
+    monkeypatch.setattr("logherd_operator.local.places.signal_process", note)
+    place = PlaceState(component="broker", ordinal=2, revision="r", guardian=sleeper)
+    places = Places(Folder(tmp_path), replace(STATE, brokers=3, places=(place,)))
+    places.take_away(place, 2)
+    for _ in range(3):
+        list(places.tend(files(tmp_path)))
+    assert told == [(sleeper.pid, signal.SIGTERM)]
+
+
 @pytest.fixture
 def deaf() -> Iterator[subprocess.Popen[bytes]]:
     """It does not hear SIGTERM."""

@@ -312,3 +312,35 @@ def test_a_keeper_that_is_left_watches_the_link_that_was_named(tmp_path: Path) -
     link.unlink()
     link.symlink_to("second.yaml")
     assert file.saved()
+
+
+def test_what_ran_before_goes_on_where_up_fails(
+    tmp_path: Path, guardian: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a keeper was killed, and the next one is not given the time that the group takes now."""
+
+    def fail(*_: object) -> Turn:
+        raise LocalError("no client is answered after 1 s")
+
+    monkeypatch.setattr(up, "_until_it_serves", fail)
+    (tmp_path / "group.yaml").write_text(TEXT)
+    folder = Folder(tmp_path / "data")
+    folder.prepare()
+    known = GroupState(group="orders", host="127.0.0.1", ports=PORTS, file="f", brokers=1, controllers=1)
+    folder.write(replace(known, places=(standing(guardian),)))
+    options = up.UpOptions(host="127.0.0.1", ports=ANY, detach=False, wait_seconds=1)
+    with Checking() as checking, Nursery() as nursery, pytest.raises(LocalError, match="no client"):
+        up.bring_up(
+            tmp_path / "group.yaml", folder.path, options, Watching(lambda line: None), up.Ahead(checking, nursery)
+        )
+    assert is_alive(guardian.pid, guardian.ticks)
+
+
+def test_a_signal_that_is_ignored_as_by_nohup_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopping_signals():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
