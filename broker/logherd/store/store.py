@@ -496,6 +496,5 @@ class MessageStore:
             self._lock.release()
 
     def abandon(self) -> None:
-        """Let go of the lock alone, without a byte written, for whoever heals this store. The writer thread has ended,
-        and nothing is called any more."""
+        """Let go of the lock alone, for whoever heals this store. The writer thread has ended; nothing follows."""
         self._lock.release()
