@@ -1,10 +1,11 @@
 """Which process of each other broker follows this leader, how far it has flushed, and whether it keeps up."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.ground import Ground
+from logherd.group.pace import Pace
 from logherd.group.seat import Process, replica_of
 from logherd.model.names import Position
 from logherd.replication.epochs import NOWHERE
@@ -17,26 +18,18 @@ __all__ = ["Attendance", "Follower"]
 
 @dataclass(slots=True)
 class Follower:
-    """One follower's latest process. `leaving_at`: when it said last that the set should do without it.
-
-    `in_step_at`: when it last had everything that was here then; None: not yet. It is found by a target, the end of the
-    log at some moment: when that has been reached, it was in step at that moment.
-    """
+    """A follower's latest process. `leaving_at`: when it said last that the set should do without it. `pace` is looked
+    at whenever it is heard of."""
 
     process: Process
     replica: ReplicaId
     leaving_at: int | None = None
-    in_step_at: int | None = None
-    target: tuple[Position, int] | None = None
+    pace: Pace = field(default_factory=Pace)
 
-    def keep_pace(self, flushed: Position, end: Position, now: int) -> None:
-        """Something was heard of it at `now`: it has flushed so far, while the log ends there."""
-        if flushed >= end:
-            self.in_step_at, self.target = now, None
-        elif self.target is None:
-            self.target = (end, now)
-        elif flushed >= self.target[0]:
-            self.in_step_at, self.target = self.target[1], (end, now)
+    @property
+    def in_step_at(self) -> int | None:
+        """See Pace."""
+        return self.pace.in_step_at
 
 
 class Attendance:
@@ -100,7 +93,7 @@ class Attendance:
 
     def heard(self, each: Follower) -> None:
         """It has answered."""
-        each.keep_pace(self._ship.match(each.replica), self._ground.log.end, self._ground.clock.now)
+        each.pace.keep(self._ship.match(each.replica), self._ground.log.end, self._ground.clock.now)
 
     def flushed_by(self, broker_id: BrokerId, process: Registration) -> Position:
         """How far a member has flushed; nothing, if that was acknowledged by an earlier process than this."""

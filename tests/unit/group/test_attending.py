@@ -53,7 +53,7 @@ def test_who_was_never_in_step_lags_however_often_it_answers() -> None:
     follower = attendance.of(broker_id)
     assert follower is not None
     assert not attendance.lagging(broker_id)
-    follower.in_step_at = None
+    follower.pace.in_step_at = None
     assert attendance.hears(broker_id)
     assert attendance.lagging(broker_id)
 

@@ -249,5 +249,5 @@ def test_who_never_has_the_very_newest_record_is_in_step_as_of_when_it_reached_w
         (50, 60, 160, 150),
         (60, 70, 170, 160),
     ):
-        follower.keep_pace(Position(flushed), Position(end), now)
+        follower.pace.keep(Position(flushed), Position(end), now)
         assert follower.in_step_at == since, (flushed, end, now)

@@ -165,10 +165,7 @@ class Gate:
         if answered is None:
             return False
         reply, commit = answered
-        size = sum(map(len, reply.body)) if isinstance(reply.body, list) else 0
-        if size and not session.has_room(size):
-            reply = unread(size)
-        session.reply(Request(frame, None, 0), reply)
+        session.reply(Request(frame, None, 0), _as_far_as_read(session, reply))
         if commit is not None:
             self._carry_out(self._forwarder.take(session, commit, now_ms=now_ms))
         return True
@@ -329,14 +326,20 @@ class Gate:
 
 
 def _relay(effect: Relay) -> None:
-    """Give the leader's answer to the client. The leader looks at how fast its own clients read, and we read on for
-    others: what this one can ask for again must not pile up until its connection is given up."""
+    """Give the leader's answer to the client."""
     errand, answer = effect.errand, effect.answer
-    session, size = _session(errand), len(answer.body)
-    reply = Reply(answer.code, answer.ext, answer.body, remark=answer.remark)
-    if size and errand.handling.kind is Kind.PULL and not session.has_room(size):
-        reply = unread(size)
+    session, reply = _session(errand), Reply(answer.code, answer.ext, answer.body, remark=answer.remark)
+    if errand.handling.kind is Kind.PULL:
+        reply = _as_far_as_read(session, reply)
     session.reply(Request(errand.frame, None, 0), reply)
+
+
+def _as_far_as_read(session: NetSession, reply: Reply) -> Reply:
+    """The answer to a pull, or that there is no room for it. The leader looks at how fast its own clients read, and we
+    read on for others: what this one can ask for again must not pile up until its connection is given up."""
+    body = reply.body
+    size = len(body) if isinstance(body, bytes) else sum(map(len, body))
+    return reply if not size or session.has_room(size) else unread(size)
 
 
 def _session(errand: Errand) -> NetSession:

@@ -16,7 +16,7 @@ from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import boot_ms
 from logherd.app.engine import BrokerFailed
 from logherd.app.group.about import About, decode_about, encode_about
-from logherd.app.group.lately import Lately, Pace
+from logherd.app.group.lately import Lately
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.timing import voting_options
@@ -25,6 +25,7 @@ from logherd.controller.values import BrokerId
 from logherd.group.inputs import Linked, MembersWanted, Patience, Rebuild
 from logherd.group.machine import GroupMachine
 from logherd.group.output import Ask, Event
+from logherd.group.pace import Pace
 from logherd.group.seat import Seat, cluster_of, process_of, voter_of
 from logherd.group.voting_core import VotingCore
 from logherd.kit.errors import ensure
