@@ -50,8 +50,7 @@ class Read:
 class History:
     """A whole run. `final` is the drain of every queue after the last fault: (min offset, entries from there).
 
-    `deletes`: whether retention may have taken the beginning of a queue. `ahead`: whether some reads may have shown
-    what was committed before the leader told of it.
+    `deletes`: whether retention may have taken the beginning of a queue.
     """
 
     sends: list[Send] = field(default_factory=list)
@@ -59,4 +58,3 @@ class History:
     final: dict[Queue, tuple[int, list[tuple[int, str]]]] = field(default_factory=dict)
     drained: bool = False
     deletes: bool = False
-    ahead: bool = False

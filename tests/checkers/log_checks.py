@@ -139,9 +139,7 @@ def _real_time_order(history: History) -> Iterator[Violation]:
         if read.max_offset is not None:
             item = (2 * read.max_offset, read.invoked, read.returned, f"read of maximum {read.max_offset}")
             items.setdefault(read.queue, []).append(item)
-        if (
-            read.entries and not history.ahead
-        ):  # so many there were when it returned; whenever it began there may have been fewer
+        if read.entries:  # so many there were when it returned; whenever it began there may have been fewer
             seen = read.entries[-1][0]
             item = (2 * seen + 2, _ALWAYS, read.returned, f"read of offset {seen}")
             items.setdefault(read.queue, []).append(item)

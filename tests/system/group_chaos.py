@@ -72,7 +72,6 @@ def chapter(
         history = drained(bench.network, load.history())
         store = (settings or {}).get("store")
         history.deletes = isinstance(store, Mapping) and "retention" in store
-        history.ahead = follower_reads  # a leader shows whole batches of its own, each follower of its own
         offsets.drain()
         _judge_held(bench, before)
         _judge_replicas(bench)

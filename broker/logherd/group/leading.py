@@ -188,9 +188,11 @@ class Leadership(ABC):
             self.attendance.heard(follower)
 
     def on_read_ask(self, sender: ReplicaId, ask: ReadAsk) -> None:
-        """A follower wants to answer reads: all that this leader has told anybody is committed here."""
-        ground = self._ground
-        ground.send(sender, ReadGrant(ask.number, ground.commit if self.serving(ground.now) else None))
+        """A follower wants to answer reads: what this leader shows is all that it has told anybody. Before its barrier
+        is shown a former one may have told more."""
+        ground, shown = self._ground, min(self._ground.commit, self._ground.log.shown)
+        may = self.serving(ground.now) and self._barrier is not None and shown >= self._barrier
+        ground.send(sender, ReadGrant(ask.number, shown if may else None))
 
     # ---- what follows --------------------------------------------------------------------------------------------
 

@@ -1,10 +1,11 @@
 """When a follower may answer a read itself: what it shows is committed, and was all there was a moment ago.
 
-It asks whoever leads its epoch, and that one answers with what is committed there, if at that moment it may serve. So a
+It asks whoever leads its epoch, and that one answers with what it shows itself, if at that moment it may serve. So a
 follower that is cut off, that follows a leader whose lease is over, or that lacks what others have been told, does not
 know more than it can prove, and answers nothing. What it answers is at most READ_MS old: whatever was told to anybody
-before that is in it. The number of a question is the time of asking, by the clock of who asks; that is what counts, so
-no two clocks are compared, and no answer, however late, makes the state look newer than it is.
+before that is in it; and nothing is in it that the leader does not show yet. The number of a question is the time of
+asking, by the clock of who asks; that is what counts, so no two clocks are compared, and no answer, however late, makes
+the state look newer than it is.
 
 Source: raft-log rule 5.6; controller-ha R8.
 """
@@ -26,7 +27,7 @@ ASK_AGAIN_MS = READ_MS // 4
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The leader's word: what was committed up to `position` when it was asked, or later."""
+    """The leader's word: it shows what is committed up to `position`, and showed no more when it was asked."""
 
     position: Position
     asked_at: int
@@ -39,7 +40,7 @@ class Granted:
 class Reading:
     """A follower's leave to read, within one epoch of one leader; a later epoch begins without.
 
-    Invariant: nothing above `Ground.told` is readable, whatever the leader says.
+    Invariant: nothing above `Ground.told` is readable, nor above what the leader shows.
     """
 
     def __init__(self, ground: Ground) -> None:
@@ -69,6 +70,8 @@ class Reading:
             self._granted = Granted(grant.position, grant.number)
 
     def readable(self, now: int) -> Position | None:
-        """Up to where reads may be answered here."""
-        granted, told = self._granted, self._ground.told
-        return told if granted is not None and not self._over and granted.counts(now, told) else None
+        """Up to where reads may be answered here, by a store that shows all of it."""
+        granted = self._granted
+        if granted is None or self._over or not granted.counts(now, self._ground.told):
+            return None
+        return granted.position

@@ -57,6 +57,11 @@ class VotingLog:
         """See ReplicaLog."""
         return self._log.epochs
 
+    @property
+    def shown(self) -> Position:
+        """See ReplicaLog."""
+        return self._log.shown
+
     def read(self, after: Position, bytes_max: int) -> Span:
         """See ReplicaLog."""
         return self._log.read(after, bytes_max)

@@ -1,7 +1,7 @@
 """`raft` mode: a follower's leave to read, by the core's ReadIndex.
 
-The leader's word is its commit position, confirmed by a majority that was asked after the question had come; see
-reading.py for what it is worth.
+The leader's word is up to where it shows what is committed, confirmed by a majority that was asked after the question
+had come; see reading.py for what it is worth.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _WAITING_MAX = READ_MS // ASK_AGAIN_MS
 class VotedReads:
     """Questions by their request number, each with the term in which it was asked, and the newest answer.
 
-    Invariant: nothing above `told` is readable.
+    Invariant: nothing above `told` is readable, nor above what the leader shows.
     """
 
     def __init__(self, told: Position) -> None:
@@ -65,4 +65,4 @@ class VotedReads:
         if self._granted is None:
             return None
         given_in, granted = self._granted
-        return self.told if given_in == term and granted.counts(now, self.told) else None
+        return granted.position if given_in == term and granted.counts(now, self.told) else None

@@ -303,20 +303,21 @@ class Leader:
         elif read.lease and ground.options.lease_reads and not self._handover.running and self._lease.valid():
             ground.grant_read(read.request, ground.progress.commit)
         else:
-            self._await_round(read.request, None)
+            self._await_round(read.request, None, ground.progress.commit)
 
     def on_read_ask(self, sender: ReplicaId, ask: ReadAsk) -> None:
-        """The same for a follower, which will serve the read itself."""
-        if not self._ready or self._reads.count >= _READS_MAX:
+        """The same for a follower, which will serve the read itself, and nothing that is not shown here."""
+        shown, first = min(self._ground.progress.commit, self._ground.log.shown), self._first
+        if not self._ready or first is None or shown < first or self._reads.count >= _READS_MAX:
             self._ground.send(sender, ReadGrant(ask.number, None))
         else:
-            self._await_round(ask.number, sender)
+            self._await_round(ask.number, sender, shown)
 
-    def _await_round(self, number: int, asker: ReplicaId | None) -> None:
+    def _await_round(self, number: int, asker: ReplicaId | None, position: Position) -> None:
         """Wait for a round that begins from now on; begin one unless one is already on its way for earlier reads."""
         idle = self._reads.needed <= self._lease.quorum_round()
         last = self._ship.rounds.last
-        self._reads.add(WaitingRead(last + 1, self._ground.progress.commit, number, asker))
+        self._reads.add(WaitingRead(last + 1, position, number, asker))
         if idle:
             self._shipped(Beat())
             self._serve_reads()

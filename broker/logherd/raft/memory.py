@@ -39,6 +39,11 @@ class MemoryLog:
         """The epoch table."""
         return self._history
 
+    @property
+    def shown(self) -> Position:
+        """Nothing is kept back."""
+        return self.end
+
     def hard_state(self) -> HardState | None:
         """The newest hard state."""
         return self._hard

@@ -87,6 +87,11 @@ class ReplicaStore:
             self._history = self._history.compacted(Position(extent.min_position), self.end)
         return self._history
 
+    @property
+    def shown(self) -> Position:
+        """The store shows what is committed in whole batches of its own."""
+        return Position(self.store.committed_position)
+
     def begin_epoch(self, epoch: Epoch) -> None:
         """What is appended from now on is of `epoch`, the barrier first."""
         ensure(epoch > self.epochs.last_epoch, "a leader's epoch is new to its log", epoch, self.epochs)

@@ -84,6 +84,10 @@ class ReplicaLog(Protocol):
     def epochs(self) -> EpochHistory:
         """The epoch table, with the base below which nothing is kept."""
 
+    @property
+    def shown(self) -> Position:
+        """Up to where whoever reads here sees what is committed, where that may be less than is; else the end."""
+
     def read(self, after: Position, bytes_max: int) -> Span:
         """At least one whole record after `after`, then as many as fit into bytes_max bytes and one segment.
 

@@ -65,6 +65,35 @@ def test_what_is_not_committed_cannot_be_read(group: Group) -> None:
     assert want(group, follower) == committed
 
 
+def showing(leader: Member, upto: Position, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its store shows no more for now, however much is committed."""
+    monkeypatch.setattr(type(leader.log), "shown", property(lambda _: upto))
+
+
+def test_what_the_leader_does_not_show_yet_cannot_be_read(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, follower = started(group)
+    before = leader.committed
+    showing(leader, before, monkeypatch)
+    leader.append()
+    group.run(200)
+    assert follower.committed > before
+    assert want(group, follower) == before
+    monkeypatch.undo()
+    group.run(READ_MS)
+    assert want(group, follower) == leader.committed
+
+
+def test_before_a_leader_shows_its_barrier_it_gives_no_leave(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who led before may have told more than it shows."""
+    leader, follower = started(group)
+    showing(leader, Position(0), monkeypatch)
+    group.run(READ_MS)
+    assert want(group, follower) is None
+    monkeypatch.undo()
+    group.run(READ_MS)
+    assert want(group, follower) is not None
+
+
 def test_the_leaders_word_counts_for_a_while_only(group: Group) -> None:
     leader, follower = started(group)
     assert want(group, follower) is not None

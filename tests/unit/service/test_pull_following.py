@@ -23,16 +23,16 @@ ME = 3
 
 
 class Follower:
-    """What a follower would do with the store of a rig. `may_read`: whether the leader has just vouched for it."""
+    """What a follower would do with the store of a rig. `upto`: what the leader has just vouched for."""
 
     def __init__(self, directory: Path, *, behind: int = 1 << 30) -> None:
         self.rig = Rig(directory)
         self.rig.metadata.topics.put(TopicConfig("orders", 2, 2))
         self.rig.metadata.groups.put(GroupConfig("billing"))
         send(self.rig, "A", "B", "A", "B")
-        self.may_read = True
+        self.upto: int | None = 1 << 40
         self.pulls = FollowerPulls(
-            self.rig.store, self.rig.metadata, self.rig.pull, readable=lambda: self.may_read,
+            self.rig.store, self.rig.metadata, self.rig.pull, readable=lambda: self.upto,
             clock=self.rig.clock, broker_id=ME, behind=behind,
         )  # fmt: skip
 
@@ -95,8 +95,25 @@ def test_what_is_appended_and_not_committed_is_not_seen(follower: Follower) -> N
 
 
 def test_without_the_leaders_word_everything_goes_to_the_leader(follower: Follower) -> None:
-    follower.may_read = False
+    follower.upto = None
     assert follower.pull(0) is None
+
+
+@pytest.mark.parametrize("subscription", ["*", "A", "nobody's"])
+def test_what_the_leader_does_not_show_yet_is_not_shown_here(follower: Follower, subscription: str) -> None:
+    """It is committed, and a part of what the leader shows at once later: who went back to it would be sent back."""
+    unit = follower.rig.store.unit(follower.rig.store.queue("orders", 0), 2)
+    assert unit is not None
+    follower.upto = unit[0]
+    assert follower.pull(0, subscription=subscription) is None
+    answered = follower.pull(0, subscription=subscription, maxMsgNums=2)
+    if subscription != "*":
+        assert answered is None, "what was passed over is not shown there either"
+        return
+    assert answered is not None
+    header = answered[0].header
+    assert isinstance(header, dict)
+    assert (header["nextBeginOffset"], header["minOffset"], header["maxOffset"]) == ("2", "0", "2")
 
 
 @pytest.mark.parametrize(

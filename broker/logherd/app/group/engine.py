@@ -308,14 +308,14 @@ class GroupEngine:
         """Whether an answer about something committed may leave at this moment (R1)."""
         return self.replica.serving() is not None
 
-    def may_read(self) -> bool:
-        """Whether this follower may answer pulls itself at this moment, from all that its store shows."""
+    def readable(self) -> int | None:
+        """Up to where this follower may answer pulls itself at this moment; None: the leader must."""
         replica = self.replica
         if replica.failure is not None:
-            return False
+            return None
         position = replica.machine.readable(boot_ms())
         replica.step(ReadWanted())
-        return position is not None and self.store.committed_position >= position
+        return position if position is not None and self.store.committed_position >= position else None
 
     def take(self, event: Event) -> bool:
         """See Duties."""

@@ -27,7 +27,7 @@ def follower_pulls(
 
     services.pull.elsewhere = elsewhere
     pulls = FollowerPulls(
-        store, engine.metadata, services.pull, readable=engine.may_read, clock=clock,
+        store, engine.metadata, services.pull, readable=engine.readable, clock=clock,
         broker_id=options.broker_id, behind=replication.follower_reads_behind,
     )  # fmt: skip
     pulls.on_damage = engine.damages.found

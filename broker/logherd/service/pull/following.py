@@ -5,6 +5,7 @@ forbidden: whenever the answer would be anything but messages, or that none of t
 leader answers. It changes nothing: an offset that rides on a pull goes to the leader on its own.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 
 from logherd.kit.clock import Clock
@@ -16,7 +17,7 @@ from logherd.service.metadata import Metadata
 from logherd.service.ports import Reply, Session
 from logherd.service.pull.filters import find_tag_codes
 from logherd.service.pull.handler import PullHandler, pull_ends
-from logherd.store import MessageStore, ReadStatus, StoreDamaged, StoreError
+from logherd.store import MessageStore, QueueLog, ReadResult, ReadStatus, StoreDamaged, StoreError
 from logherd.telemetry.log import Log
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.errors import BodyError, HeaderError
@@ -38,12 +39,12 @@ class FollowerPulls:
     """Loop thread only. It knows the subscriptions of the clients that are connected here, by their heartbeats; whoever
     falls silent is forgotten, as at the leader, also while the connection lives.
 
-    `readable`: whether this follower may answer reads at this moment, up to everything that its store shows.
+    `readable`: up to where this follower may answer reads at this moment, which its store shows; None: not at all.
     `broker_id`, `behind`: whoever is so many bytes before the end is told to stay here, whoever is not, to go back.
     """
 
     def __init__(
-        self, store: MessageStore, metadata: Metadata, pulls: PullHandler, *, readable: Callable[[], bool],
+        self, store: MessageStore, metadata: Metadata, pulls: PullHandler, *, readable: Callable[[], int | None],
         clock: Clock, broker_id: int, behind: int,
     ) -> None:  # fmt: skip
         self._store = store
@@ -103,11 +104,12 @@ class FollowerPulls:
 
     def answer(self, frame: Frame) -> tuple[Reply, Frame | None] | None:
         """The answer, and what the leader is to be told of it; None: the leader must answer this pull."""
-        if not self._readable():
+        upto = self._readable()
+        if upto is None:
             return None
         try:
             header = decode_header(PullMessageHeader, frame.ext)
-            reply = self._answer(header)
+            reply = self._answer(header, upto)
         except (RequestError, HeaderError):
             return None  # it says so itself
         except (StoreError, OSError) as error:  # OSError: no descriptor or no memory for a file of the log
@@ -120,7 +122,7 @@ class FollowerPulls:
         self.served += 1
         return reply, _commit_of(header)
 
-    def _answer(self, header: PullMessageHeader) -> Reply | None:
+    def _answer(self, header: PullMessageHeader, upto: int) -> Reply | None:
         if not self._allowed(header):
             return None
         tag_codes = find_tag_codes(header, self._registry, self._metadata)
@@ -130,7 +132,10 @@ class FollowerPulls:
         result = self._pulls.read(queue, header, tag_codes)
         if result.status not in (ReadStatus.FOUND, ReadStatus.NO_MATCH):
             return None
-        ext = pull_ends(result.next_offset, result.min_offset, result.max_offset)
+        end = self._end(queue, result, upto)
+        if result.next_offset > end:
+            return None  # the leader does not show all of it yet
+        ext = pull_ends(result.next_offset, result.min_offset, end)
         unit = self._store.unit(queue, header.queue_offset)
         if unit is not None and self._store.committed_position - unit[0] >= self._behind:
             ext["suggestWhichBrokerId"] = str(self._broker_id)
@@ -138,6 +143,18 @@ class FollowerPulls:
         if result.status is ReadStatus.FOUND:
             return Reply(ResponseCode.SUCCESS, ext, result.slices, remark=result.status.value)
         return Reply(ResponseCode.PULL_RETRY_IMMEDIATELY, ext, remark=result.status.value)
+
+    def _end(self, queue: QueueLog, result: ReadResult, upto: int) -> int:
+        """The queue's end, of the log up to a position. Few messages lie behind what the leader has vouched for."""
+
+        def is_beyond(offset: int) -> bool:
+            unit = self._store.unit(queue, offset)
+            return unit is None or unit[0] >= upto
+
+        last = result.max_offset - 1
+        if not is_beyond(last):
+            return result.max_offset
+        return bisect_left(range(last), True, lo=result.min_offset, key=is_beyond)  # noqa: FBT003
 
     def _allowed(self, header: PullMessageHeader) -> bool:
         """Whether the leader would let this pull read, as far as is known here."""

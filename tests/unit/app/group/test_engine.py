@@ -343,7 +343,7 @@ async def test_a_leader_whose_store_has_failed_answers_nothing_though_its_lease_
     engine.replica.fail(OSError(errno.EIO, "a flush failed"))
     assert engine.replica.machine.serving(boot_ms()) == Epoch(1), "the machine has not heard of it"
     assert not engine.may_answer()
-    assert not engine.may_read()
+    assert engine.readable() is None
     assert engine.leadership.current == LedByNobody()
     await engine.close(orderly=False, seconds=30)
 
