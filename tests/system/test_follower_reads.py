@@ -1,5 +1,6 @@
 """Followers that answer pulls, as real processes, read by a stock Java client that knows nothing of it."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,11 @@ def consumed(driver: Driver, group: GuardedGroup, name: str) -> list[str]:
     return sorted(each["keys"] for each in seen)
 
 
+def ha_status(driver: Driver, broker: GuardedReplica) -> str:
+    """What `mqadmin haStatus` prints of one broker."""
+    return str(driver.call("mqadmin", command=["haStatus", "-b", f"{broker.host}:{broker.port}"])["out"])
+
+
 def test_a_stock_consumer_is_served_by_followers_and_goes_on_where_it_committed(
     tmp_path: Path, java_classes: str
 ) -> None:
@@ -56,3 +62,8 @@ def test_a_stock_consumer_is_served_by_followers_and_goes_on_where_it_committed(
         second = send(driver, "second")
         assert consumed(driver, group, "c2") == sorted(second), "offsets were not committed at the leader"
         driver.call("producer.stop", name="p")
+        # What the same client's tools print of the group.
+        said = ha_status(driver, leader)
+        assert re.search(r"(?s)#SlaveNum\s+2.*#InSyncSlaveNum\s+2.*broker [123].*broker [123]", said), said
+        said = ha_status(driver, followers[0])
+        assert f"{leader.host}:{leader.port}" in said, said

@@ -10,6 +10,15 @@ from logherd.service.admin.runtime import DiskSpace, RuntimeSource
 from logherd.service.admin.settings import broker_settings
 from logherd.service.admin.state import StateAdmin
 from logherd.service.errors import RequestError
+from logherd.service.replica_view import (
+    FollowerView,
+    InSyncView,
+    LeaderView,
+    PositionsView,
+    ReplicationView,
+    RequestsView,
+    RoleName,
+)
 from logherd.service.routing import Role
 from logherd.service.stats import BrokerStats
 from logherd.store import MessageStore, StoreDamaged
@@ -46,7 +55,10 @@ class Admin(SmallBroker):
             IDENTITY, permitted=(self.sends, self.pulls), on_permission=self.in_routes.append,
             fixed={"listenPort": 10911, "flushDiskType": "SYNC_FLUSH"}, configured=lambda: self.configuration.values,
         )  # fmt: skip
-        runtime = RuntimeSource(self.store, self.stats, self.clock, self.clock.wall, lambda: DiskSpace(1000, 250))
+        self.view: ReplicationView | None = None
+        runtime = RuntimeSource(
+            self.store, self.stats, self.clock, self.clock.wall, lambda: DiskSpace(1000, 250), lambda: self.view
+        )
         state = StateAdmin(settings, runtime, identity=IDENTITY, configure=self.configuration.change)
         self.desk = Desk(Role.BROKER, self.clock, state.handlers())
 
@@ -165,3 +177,41 @@ def test_a_single_leader_has_no_followers(admin: Admin) -> None:
     assert isinstance(told, dict)
     assert (told["master"], told["inSyncSlaveNums"], told["haConnectionInfo"]) == (True, 0, [])
     assert told["masterCommitLogMaxOffset"] == admin.store.end_position
+
+
+def view_of(role: RoleName, end: int) -> ReplicationView:
+    followers = [
+        FollowerView(broker_id=2, connected=True, in_sync=True, flushed=end - 7, lag_bytes=7, lag_ms=1),
+        FollowerView(broker_id=3, connected=True, in_sync=False, flushed=None, lag_bytes=None, lag_ms=None),
+        FollowerView(broker_id=4, connected=False, in_sync=True, flushed=end, lag_bytes=0, lag_ms=0),
+    ]
+    return ReplicationView(
+        mode="controller", role=role, serving=role == "leader", epoch=7, lease_ms=None,
+        leader=None if role == "none" else LeaderView(broker_id=1, address="b1:10911"),
+        in_sync=InSyncView(members=[1, 2, 4], version=1, min_in_sync=2),
+        positions=PositionsView(end=end, flushed=end, committed=end - 3),
+        followers=followers if role == "leader" else (), pending=None, closed=None,
+        requests=RequestsView(forwarded=0, held=0),
+    )  # fmt: skip
+
+
+def test_a_leader_tells_of_the_followers_that_are_connected(admin: Admin) -> None:
+    end = admin.store.end_position
+    admin.view = view_of("leader", end)
+    told = decoded(admin.desk.ask(RequestCode.GET_BROKER_HA_STATUS))
+    assert isinstance(told, dict)
+    assert (told["master"], told["masterCommitLogMaxOffset"], told["inSyncSlaveNums"]) == (True, end, 1)
+    assert [
+        (each["addr"], each["slaveAckOffset"], each["diff"], each["inSync"]) for each in told["haConnectionInfo"]
+    ] == [("broker 2", end - 7, 7, True), ("broker 3", 0, end, False)]
+
+
+@pytest.mark.parametrize(("role", "address"), [("follower", "b1:10911"), ("none", "")])
+def test_whoever_does_not_lead_tells_who_does(admin: Admin, role: RoleName, address: str) -> None:
+    end = admin.store.end_position
+    admin.view = view_of(role, end)
+    told = decoded(admin.desk.ask(RequestCode.GET_BROKER_HA_STATUS))
+    assert isinstance(told, dict)
+    slave = told["haClientRuntimeInfo"]
+    assert (told["master"], told["haConnectionInfo"]) == (False, [])
+    assert (slave["masterAddr"], slave["maxOffset"], slave["activated"]) == (address, end, bool(address))

@@ -11,11 +11,12 @@ from logherd.service.errors import RequestError
 from logherd.service.identity import BrokerIdentity
 from logherd.service.ports import PARKED, Answer, Handler, Reply, Request, Session
 from logherd.service.properties_text import format_properties_text
+from logherd.service.replica_view import FollowerView
 from logherd.service.requests import body_reply, header_of
 from logherd.service.settings_table import Divided, SettingsTable, divide_text
 from logherd.service.stats import Window
 from logherd.wire.bodies import encode_body
-from logherd.wire.bodies.brokers import BrokerStats, HaRuntimeInfo, StatsItem
+from logherd.wire.bodies.brokers import BrokerStats, HaConnection, HaRuntimeInfo, HaSlaveInfo, StatsItem
 from logherd.wire.bodies.configs import DataVersion
 from logherd.wire.bodies.routes import KVTable
 from logherd.wire.codes import RequestCode, ResponseCode
@@ -80,8 +81,31 @@ class StateAdmin:
         return body_reply(BrokerStats(minute=_item(view.minute), hour=_item(view.hour), day=_item(view.day)))
 
     def replication(self, _request: Request, _session: Session) -> Answer:
-        """907: a leader without followers."""
-        return body_reply(HaRuntimeInfo(master=True, max_position=self._runtime.store.end_position))
+        """907: this broker's part in its group. Whoever is alone is a leader without followers."""
+        view, end = self._runtime.replication(), self._runtime.store.end_position
+        if view is None or view.role == "leader":
+            followers = () if view is None else [each for each in view.followers if each.connected]
+            return body_reply(
+                HaRuntimeInfo(
+                    master=True, max_position=end, in_sync_slaves=sum(each.in_sync for each in followers),
+                    connections=[_connection(each, end) for each in followers],
+                )
+            )  # fmt: skip
+        leader = view.leader
+        slave = HaSlaveInfo(
+            master_address=leader.address if leader is not None else "", max_position=end,
+            master_flush_position=view.positions.committed, activated=leader is not None,
+        )  # fmt: skip
+        return body_reply(HaRuntimeInfo(master=False, max_position=view.positions.committed, slave=slave))
+
+
+def _connection(follower: FollowerView, end: int) -> HaConnection:
+    """Until it has answered it has nothing, as far as is known. How fast it is sent to nobody counts."""
+    has = follower.flushed or 0
+    return HaConnection(
+        address=f"broker {follower.broker_id}", acknowledged_position=has, lag=max(0, end - has),
+        in_sync=follower.in_sync, transfer_position=has,
+    )  # fmt: skip
 
 
 def _item(window: Window) -> StatsItem:
