@@ -62,6 +62,16 @@ def test_a_brokers_files_are_taken_over_and_survive_a_restart() -> None:
         assert state.offsets.get("billing", "%RETRY%billing", 0) == 1
 
 
+def test_a_broker_with_very_many_offsets_is_taken_over() -> None:
+    """Java writes queue numbers as bare keys whatever the number of queues."""
+    queues = ",".join(f"{number}:{number + 5}" for number in range(8))
+    table = ",".join(f'"orders{number}@billing":{{{queues}}}' for number in range(2_500))
+    metadata = opened(MemoryLog())
+    adopted = adopt_config(metadata, {"consumerOffset.json": f'{{"offsetTable":{{{table}}}}}'.encode()})
+    assert adopted == Adopted(0, 0, 20_000)
+    assert metadata.offsets.get("billing", "orders2499", 7) == 12
+
+
 def test_missing_files_count_as_empty() -> None:
     metadata = opened(MemoryLog())
     assert adopt_config(metadata, {}) == Adopted(0, 0, 0)

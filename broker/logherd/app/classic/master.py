@@ -4,6 +4,7 @@ metadata that is not in its log.
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/slave/SlaveSynchronize.java
 """
 
+import asyncio
 from typing import NamedTuple
 
 from logherd.app.classic.inquiry import SEGMENT_SETTING, JavaSettings, ask_settings
@@ -83,5 +84,6 @@ class Master:
             if not answer.body:
                 raise ValueError(f"{self.address} answers {code} with nothing, as if it had no {name}")
             found[name] = bytes(answer.body).decode()
-        check_config({name: text.encode() for name, text in found.items() if name != DELAY})
+        # Many offsets take seconds, in which a slave would say nothing to its master.
+        await asyncio.to_thread(check_config, {name: text.encode() for name, text in found.items() if name != DELAY})
         return found

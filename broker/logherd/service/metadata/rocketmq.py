@@ -129,7 +129,7 @@ def export_config(metadata: Metadata) -> dict[str, bytes]:
 
 def _read(files: Mapping[str, bytes], name: str, table: type[_Table]) -> _Table:
     try:
-        return decode_body(table, files.get(name) or b"{}", bytes_max=_FILE_BYTES_MAX)
+        return decode_body(table, files.get(name) or b"{}", bytes_max=_FILE_BYTES_MAX, tokens_max=_FILE_BYTES_MAX)
     except BodyError as error:
         raise AdoptionError(f"{name}: {error}") from error
 

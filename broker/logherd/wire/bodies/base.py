@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from logherd.wire.bodies.fastjson import normalise
+from logherd.wire.bodies.fastjson import TOKENS_MAX, normalise
 from logherd.wire.errors import BodyError, shorten
 from logherd.wire.frame import Int32
 from logherd.wire.headers.base import Int64
@@ -58,10 +58,13 @@ class MessageQueue(Body, frozen=True, kw_only=True, gc=False):
     topic: _Name
 
 
-def decode_body(cls: type[_BodyType], data: bytes | memoryview, *, bytes_max: int = BODY_BYTES_MAX) -> _BodyType:
+def decode_body(
+    cls: type[_BodyType], data: bytes | memoryview, *, bytes_max: int = BODY_BYTES_MAX, tokens_max: int = TOKENS_MAX
+) -> _BodyType:
     """A typed body from JSON, strict or as fastjson writes it.
 
-    `bytes_max` bounds what a peer may make us build; raise it for peers of one's own group only.
+    `bytes_max` bounds what a peer may make us build; raise it for peers of one's own group only. `tokens_max` bounds
+    the work for what is not strict, microseconds each; raise it only where nobody else waits.
 
     Raises: BodyError if it is too large, no JSON, or not of this shape.
     """
@@ -73,14 +76,14 @@ def decode_body(cls: type[_BodyType], data: bytes | memoryview, *, bytes_max: in
     try:
         decoded: _BodyType = decoder.decode(data)
     except _DECODE_ERRORS as error:
-        decoded = _decode_fastjson(cls, data, error)
+        decoded = _decode_fastjson(cls, data, tokens_max, error)
     return decoded
 
 
-def _decode_fastjson(cls: type[Any], data: bytes | memoryview, first: Exception) -> Any:
+def _decode_fastjson(cls: type[Any], data: bytes | memoryview, tokens_max: int, first: Exception) -> Any:
     # fastjson also takes a number in quotes: the Go client sends `"codeSet":["-123"]`.
     try:
-        return msgspec.json.decode(normalise(data), type=cls, strict=False)
+        return msgspec.json.decode(normalise(data, tokens_max), type=cls, strict=False)
     except (*_DECODE_ERRORS, BodyError) as error:
         start = shorten(bytes(data[:65]))
         raise BodyError(f"the body has not the shape that was expected: {first}; it starts {start}") from error

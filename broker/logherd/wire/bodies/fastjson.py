@@ -99,10 +99,10 @@ class _Normaliser:
             self.out += b","
 
 
-def normalise(body: bytes | memoryview) -> bytes:
+def normalise(body: bytes | memoryview, tokens_max: int = TOKENS_MAX) -> bytes:
     """The same JSON with text keys and without null members.
 
-    Raises: BodyError if the body has too many tokens, is nested too deep or cannot be cut into tokens.
+    Raises: BodyError if the body has more than `tokens_max` tokens, is nested too deep or cannot be cut into tokens.
     """
     state = _Normaliser()
     at, end, tokens = 0, len(body), 0
@@ -114,8 +114,8 @@ def normalise(body: bytes | memoryview) -> bytes:
             break
         at = match.end()
         tokens += 1
-        if tokens > TOKENS_MAX:
-            raise BodyError(f"the body is not strict JSON and has more than {TOKENS_MAX} tokens")
+        if tokens > tokens_max:
+            raise BodyError(f"the body is not strict JSON and has more than {tokens_max} tokens")
         text, mark, scalar = match.groups()
         if mark is None:
             state.scalar(text or scalar, text=text is not None)
