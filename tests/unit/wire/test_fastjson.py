@@ -141,6 +141,28 @@ def test_nulls_of_the_go_client_count_as_absent() -> None:
     assert (heartbeat.client_id, list(heartbeat.producers), list(heartbeat.consumers)) == ("c", [], [])
 
 
+def test_the_heartbeat_of_the_cpp_client_is_read() -> None:
+    """It sends what Java calls enums as their numbers; Python's and other clients are built on it."""
+    heartbeat = decode_body(
+        Heartbeat,
+        b'{"clientID":"c","consumerDataSet":[{"consumeFromWhere":4,"consumeType":1,"groupName":"g","messageModel":0,'
+        b'"subscriptionDataSet":[{"codeSet":[65],"subString":"A","subVersion":"1795237997295","tagsSet":["A"],'
+        b'"topic":"T"}]}],"producerDataSet":[{"groupName":"p"}]}\n',
+    )
+    [consumer] = heartbeat.consumers
+    assert (consumer.consume_type, consumer.message_model) == ("CONSUME_PASSIVELY", "BROADCASTING")
+    assert consumer.consume_from == "CONSUME_FROM_FIRST_OFFSET"
+    [subscription] = consumer.subscriptions
+    assert (subscription.version, list(subscription.codes)) == (1795237997295, [65])
+    assert b'"consumeType":"CONSUME_PASSIVELY"' in encode_body(heartbeat)
+
+
+@pytest.mark.parametrize("number", [-1, 3, 1 << 70])
+def test_a_number_that_stands_for_no_consume_type_is_refused(number: int) -> None:
+    with pytest.raises(BodyError):
+        decode_body(Heartbeat, b'{"clientID":"c","consumerDataSet":[{"groupName":"g","consumeType":%d}]}' % number)
+
+
 def test_defaults_stand_in_for_missing_keys() -> None:
     assert decode_body(QueueProgress, b"{}") == QueueProgress()
 

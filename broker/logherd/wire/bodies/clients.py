@@ -4,9 +4,10 @@ Source: apache/rocketmq: remoting/.../protocol/heartbeat/*.java, remoting/.../pr
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import UNSET, UnsetType, field
+from msgspec.structs import force_setattr
 
 from logherd.wire.bodies.base import Body, Int32, Int64, Many, MessageQueue
 
@@ -23,6 +24,22 @@ __all__ = [
     "ProducerData",
     "Subscription",
 ]
+
+
+if TYPE_CHECKING:
+    Constant = str
+else:
+    Constant = str | int
+"""The name of a constant of a Java enum. Decoded from its number, too, as the C++ client sends it and Java reads it."""
+
+_NUMBERED: Final[Mapping[str, tuple[str, ...]]] = {
+    "consume_type": ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP"),
+    "message_model": ("BROADCASTING", "CLUSTERING"),
+    "consume_from": (
+        "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST", "CONSUME_FROM_MIN_OFFSET",
+        "CONSUME_FROM_MAX_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP",
+    ),
+}  # fmt: skip
 
 
 class Subscription(Body, frozen=True, kw_only=True, gc=False):
@@ -45,11 +62,19 @@ class ConsumerData(Body, frozen=True, kw_only=True, gc=False):
     """`consume_type` CONSUME_ACTIVELY, _PASSIVELY or CONSUME_POP; `message_model` CLUSTERING or BROADCASTING."""
 
     group: str = field(name="groupName")
-    consume_type: str = "CONSUME_PASSIVELY"
-    message_model: str = "CLUSTERING"
-    consume_from: str = field(name="consumeFromWhere", default="CONSUME_FROM_LAST_OFFSET")
+    consume_type: Constant = "CONSUME_PASSIVELY"
+    message_model: Constant = "CLUSTERING"
+    consume_from: Constant = field(name="consumeFromWhere", default="CONSUME_FROM_LAST_OFFSET")
     subscriptions: Annotated[Sequence[Subscription], Many] = field(name="subscriptionDataSet", default_factory=list)
     unit_mode: bool = False
+
+    def __post_init__(self) -> None:
+        for attribute, names in _NUMBERED.items():
+            value: object = getattr(self, attribute)
+            if isinstance(value, int):
+                if not 0 <= value < len(names):
+                    raise ValueError(f"{attribute} is {value}, the last one is {len(names) - 1}")
+                force_setattr(self, attribute, names[value])
 
 
 class Heartbeat(Body, frozen=True, kw_only=True, gc=False):
