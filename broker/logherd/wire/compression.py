@@ -18,6 +18,8 @@ __all__ = ["PLAIN_BYTES_MAX", "compress_body", "decompress_body"]
 
 _ZLIB_LEVEL = 5
 _ZSTD_LEVEL = 3
+_ZSTD_WINDOW_BYTES_MAX = 8 << 20
+_PIECE_BYTES = 64 << 10
 
 
 PLAIN_BYTES_MAX = 4 << 20
@@ -66,9 +68,25 @@ def _unpack_lz4(body: bytes | memoryview, allowed: int) -> tuple[bytes, bool]:
 def _unpack_zstd(body: bytes | memoryview, allowed: int) -> tuple[bytes, bool]:
     # One call without a window needs no more memory than its result; it refuses truncated data itself. The size that a
     # frame declares is what would be allocated.
-    if zstandard.frame_content_size(body) > allowed:
+    declared = zstandard.frame_content_size(body)
+    if declared > allowed:
         raise BodyTooLarge(f"the body of {len(body)} bytes says that it decompresses to more than {allowed} bytes")
-    return zstandard.ZstdDecompressor().decompress(body, max_output_size=allowed), True
+    try:
+        return zstandard.ZstdDecompressor().decompress(body, max_output_size=allowed), True
+    except zstandard.ZstdError:
+        # Java producers declare no size: one that is too large then ends in the same error as one that is cut short.
+        if declared < 0 and _exceeds(body, allowed):
+            raise BodyTooLarge(f"the body of {len(body)} bytes decompresses to more than {allowed} bytes") from None
+        raise
+
+
+def _exceeds(body: bytes | memoryview, allowed: int) -> bool:
+    """Whether more than `allowed` bytes come out of a zstd frame. Keeps a piece of them at a time."""
+    left = allowed
+    with zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX).stream_reader(body) as stream:
+        while left >= 0 and (piece := stream.read(_PIECE_BYTES)):
+            left -= len(piece)
+    return left < 0
 
 
 def compress_body(body: bytes, method: int = SysFlag.COMPRESSION_ZLIB) -> tuple[bytes, int]:

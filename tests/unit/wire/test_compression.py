@@ -1,5 +1,6 @@
 """What was compressed comes back; bombs stop at their limit; damage is refused."""
 
+import random
 import tracemalloc
 import zlib
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from logherd.model.record import SysFlag
 from logherd.wire.compression import PLAIN_BYTES_MAX, compress_body, decompress_body
-from logherd.wire.errors import BodyError
+from logherd.wire.errors import BodyError, BodyTooLarge
 
 METHODS = [SysFlag.COMPRESSION_ZLIB, SysFlag.COMPRESSION_LZ4, SysFlag.COMPRESSION_ZSTD]
 BYTES_MAX = 100_000
@@ -67,6 +68,25 @@ def test_the_size_is_bounded_at_its_exact_value(method: int) -> None:
         assert decompress_body(packed, bits, allowed) == bytes(size)
     with pytest.raises(BodyError):
         decompress_body(packed, bits, size - 1)
+
+
+def undeclared(plain: bytes) -> bytes:
+    """A zstd frame as Java producers make it: they write it without knowing how long it will be."""
+    stream = zstandard.ZstdCompressor().compressobj()
+    return stream.compress(plain) + stream.flush()
+
+
+@pytest.mark.parametrize("plain", [bytes(200_000), random.Random(1).randbytes(200_000)], ids=["zeros", "noise"])
+def test_a_body_that_is_too_large_is_no_damaged_one(plain: bytes) -> None:
+    bodies = [compress_body(plain, method) for method in METHODS]
+    bodies.append((undeclared(plain), SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZSTD))
+    for packed, bits in bodies:
+        assert decompress_body(packed, bits, len(plain)) == plain
+        with pytest.raises(BodyTooLarge, match=f"more than {len(plain) - 1} bytes"):
+            decompress_body(packed, bits, len(plain) - 1)
+        with pytest.raises(BodyError) as damaged:
+            decompress_body(packed[:-1], bits, len(plain))
+        assert not isinstance(damaged.value, BodyTooLarge)
 
 
 @pytest.mark.parametrize("method", METHODS)
