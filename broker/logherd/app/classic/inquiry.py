@@ -62,8 +62,9 @@ class SlaveInquiry:
         self._names = names
         self._segment_bytes = segment_bytes
 
-    async def ask(self) -> str | None:
-        """None: all of them have files like ours, and there is one; "": not known yet; else whose are different."""
+    async def ask(self, connected: int) -> str | None:
+        """None: all of them have files like ours, and there are as many as are connected; "": not known yet; else whose
+        are different."""
         try:
             addresses = await self._slaves()
             for address in addresses:
@@ -75,7 +76,8 @@ class SlaveInquiry:
                     )
         except (ClientError, NetError, BodyError, ValueError):
             return ""  # it stops or starts; it is asked again as long as it is connected
-        return None if addresses else ""
+        # One that was told its master's address may come before it is registered, and then it is none of these.
+        return None if len(addresses) >= connected else ""
 
     async def _slaves(self) -> list[str]:
         """Of the first name service that answers with some."""

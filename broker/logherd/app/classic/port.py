@@ -27,8 +27,8 @@ _log = Log("logherd.classic")
 class Inquiry(Protocol):
     """Finds out whether the group's slaves can take the bytes of this log."""
 
-    async def ask(self) -> str | None:
-        """None: they can; "": not known yet, ask again; else why they cannot."""
+    async def ask(self, connected: int) -> str | None:
+        """None: they can, and so many are known, at least one; "": not known yet, ask again; else why they cannot."""
 
 
 class SlaveView(NamedTuple):
@@ -109,20 +109,21 @@ class _Slave(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self._port.options.window_bytes)
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         self._remote = f"{host}:{port}"
-        guard = self._port.guard
         if not self._port.leads():
             self.end()
             return
-        if guard is None or len(self._port.slaves) >= _SLAVES_MAX:
+        if self._port.guard is None or len(self._port.slaves) >= _SLAVES_MAX:
             self._port.complaints.warning("slave refused", remote=self._remote, reason="too many are connected")
             self.end()
             return
         self._port.slaves.add(self)
         _log.info("slave connected", remote=self._remote)
-        guard.start(f"inquiry {self._remote}", self._inquire(), eternal=False)
 
     def data_received(self, data: bytes) -> None:
+        first = not self.reported
         self.step(data)
+        if first and self.reported and self._port.guard is not None:
+            self._port.guard.start(f"inquiry {self._remote}", self._inquire(), eternal=False)
 
     def pause_writing(self) -> None:
         self._congested = True
@@ -141,6 +142,11 @@ class _Slave(asyncio.Protocol):
         """Something has arrived, or there is more to give, or time has passed."""
         if self._transport is not None:
             self._carry_out(self._feed.step(data, self._port.now_ms(), room=not self._congested))
+
+    @property
+    def reported(self) -> bool:
+        """Whether it has said where its log ends."""
+        return self._feed.sent is not None
 
     def view(self) -> SlaveView:
         return SlaveView(self._remote, self._admitted, self._feed.sent, self._feed.acknowledged)
@@ -162,7 +168,8 @@ class _Slave(asyncio.Protocol):
 
     async def _inquire(self) -> None:
         while self._transport is not None:
-            reason = await self._port.inquiry.ask()
+            # Whoever connects and never says where its log ends is no slave, and holds up none.
+            reason = await self._port.inquiry.ask(sum(slave.reported for slave in self._port.slaves))
             if reason is None:
                 self._admitted = True
                 self._feed.admit()

@@ -334,7 +334,8 @@ class Verdict:
     def __init__(self, said: str | None) -> None:
         self.said = said
 
-    async def ask(self) -> str | None:
+    async def ask(self, connected: int) -> str | None:
+        del connected
         return self.said
 
 
@@ -360,7 +361,8 @@ def test_a_name_service_that_is_down_keeps_no_slave_from_being_admitted() -> Non
         peers = Peers()
         identity = BrokerIdentity(cluster="DefaultCluster", name="g", address="127.0.0.1:1", broker_id=0)
         inquiry = SlaveInquiry(peers, identity, lambda: ["127.0.0.1:1", names.address], SEGMENT)
-        assert await inquiry.ask() is None
+        assert await inquiry.ask(1) is None
+        assert await inquiry.ask(2) == ""
         await peers.close()
         await server.stop(0)
 
