@@ -61,23 +61,29 @@ class SlaveInquiry:
         self._identity = identity
         self._names = names
         self._segment_bytes = segment_bytes
+        self.waits_for = ""
+        """What kept the latest answer from being known."""
 
     async def ask(self, connected: int) -> str | None:
         """None: all of them have files like ours, and there are as many as are connected; "": not known yet; else whose
         are different."""
-        try:
-            addresses = await self._slaves()
-            for address in addresses:
+        addresses = await self._slaves()
+        for address in addresses:
+            try:
                 told = await ask_settings(self._peers, address)
-                if told.segment_bytes != self._segment_bytes:
-                    return (
-                        f"slave {address} has {SEGMENT_SETTING}={told.segment_bytes}, the log's files here have "
-                        f"{self._segment_bytes} bytes: set it to that, and let it begin with an empty store"
-                    )
-        except (ClientError, NetError, BodyError, ValueError):
-            return ""  # it stops or starts; it is asked again as long as it is connected
+            except (ClientError, NetError, BodyError, ValueError) as error:
+                self.waits_for = f"slave {address} does not tell the length of its files: {error}"
+                return ""  # it stops or starts; it is asked again as long as it is connected
+            if told.segment_bytes != self._segment_bytes:
+                return (
+                    f"slave {address} has {SEGMENT_SETTING}={told.segment_bytes}, the log's files here have "
+                    f"{self._segment_bytes} bytes: set it to that, and let it begin with an empty store"
+                )
         # One that was told its master's address may come before it is registered, and then it is none of these.
-        return None if len(addresses) >= connected else ""
+        if len(addresses) >= connected:
+            return None
+        self.waits_for = f"{connected} slaves have reported, the name service knows {len(addresses)} of the group"
+        return ""
 
     async def _slaves(self) -> list[str]:
         """Of the first name service that answers with some."""

@@ -18,6 +18,8 @@ __all__ = ["ClassicPort", "Inquiry", "SlaveView"]
 
 _SLAVES_MAX = 8
 _TICK_SECONDS = 1.0
+_WAITS_MS = 5000
+"""A slave that has waited for so long is told of: it comes and goes without a byte, and says nothing of that itself."""
 _PARTING_SECONDS = 5.0
 """So long a slave that is sent away may take for what it was still given; one that hangs takes it never."""
 
@@ -26,6 +28,9 @@ _log = Log("logherd.classic")
 
 class Inquiry(Protocol):
     """Finds out whether the group's slaves can take the bytes of this log."""
+
+    waits_for: str
+    """With an answer of "": what is not known, in words for whoever looks after this broker."""
 
     async def ask(self, connected: int) -> str | None:
         """None: they can, and so many are known, at least one; "": not known yet, ask again; else why they cannot."""
@@ -167,6 +172,7 @@ class _Slave(asyncio.Protocol):
             asyncio.get_running_loop().call_later(_PARTING_SECONDS, self.end)
 
     async def _inquire(self) -> None:
+        due_ms: int | None = self._port.now_ms() + _WAITS_MS
         while self._transport is not None:
             # Whoever connects and never says where its log ends is no slave, and holds up none.
             reason = await self._port.inquiry.ask(sum(slave.reported for slave in self._port.slaves))
@@ -178,4 +184,8 @@ class _Slave(asyncio.Protocol):
             if reason:
                 self._carry_out(self._feed.refuse(reason))
                 return
+            if due_ms is not None and self._port.now_ms() >= due_ms:
+                due_ms = None
+                waits_for = self._port.inquiry.waits_for
+                self._port.complaints.warning("slave waits", remote=self._remote, reason=waits_for)
             await asyncio.sleep(_TICK_SECONDS)
