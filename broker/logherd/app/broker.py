@@ -89,6 +89,7 @@ class Broker:
         if isinstance(self._engine, GroupEngine):
             self._engine.standing.attach(self._forwarding.answers, self._names)
             self._forwarding.dispatcher.on_damage = self._engine.damages.found
+            self._services.slices.on_damage = self._engine.damages.found
         self._bound: dict[str, str] = {}
         self._services.replication = self._replication()
         self._live.applied_by += [self._services.follow_settings, self._engine.follow_settings, self._relimit]

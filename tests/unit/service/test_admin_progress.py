@@ -12,7 +12,7 @@ from logherd.service.admin.queue_figures import QueueFigures, Range
 from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile, Subscription
 from logherd.service.routing import Role
 from logherd.service.stats import BrokerStats
-from logherd.store import MessageStore
+from logherd.store import MessageStore, StoreDamaged
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.headers.admin import CloneOffsetsHeader, ConsumeStatsHeader, CorrectionOffsetHeader
 from logherd.wire.headers.topics import GroupTopicHeader
@@ -195,6 +195,26 @@ def test_so_many_may_wait_for_the_progress_of_very_many_queues_and_hear_what_fai
     admin.slices.tick()
     told = [(reply.code, reply.remark) for reply in session.replies]
     assert told == [(ResponseCode.SYSTEM_ERROR, "no descriptor is left")]
+
+
+def test_damage_that_is_met_while_the_rest_is_looked_up_is_told(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """So that a replica heals, as where the first queues of a request meet it."""
+    monkeypatch.setattr(slices, "QUEUES_AT_ONCE", 1)
+    admin.metadata.topics.put(TopicConfig("T", 2, 2))
+    damage, told, session = StoreDamaged("file", 20, "it is not whole", "here"), list[StoreDamaged](), FakeSession()
+    admin.slices.on_damage = told.append
+    assert admin.desk.park(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}, session=session) is None
+
+    def damaged(*_: object) -> int:
+        raise damage
+
+    monkeypatch.setattr(MessageStore, "find_queue", damaged)
+    admin.slices.tick()
+    assert ([(reply.code, reply.remark) for reply in session.replies], told) == (
+        [(ResponseCode.SYSTEM_ERROR, str(damage))], [damage],
+    )  # fmt: skip
 
 
 def test_time_spans_tell_how_long_the_next_message_waits(admin: Admin) -> None:

@@ -1,12 +1,12 @@
 """Answers that look up very many queues: some at once, and the rest later, one slice after the other."""
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Final, NamedTuple
 
 from logherd.service.errors import RequestError
 from logherd.service.ports import PARKED, Answer, Reply, Request, Session
-from logherd.store import StoreError
+from logherd.store import StoreDamaged, StoreError
 from logherd.wire.codes import ResponseCode
 
 __all__ = ["QUEUES_AT_ONCE", "WAITING_MAX", "Look", "Slices"]
@@ -30,6 +30,8 @@ class Slices:
 
     def __init__(self) -> None:
         self._waiting: deque[_Waiting] = deque()
+        self.on_damage: Callable[[StoreDamaged], None] = lambda _: None
+        """Hears of damage that a later slice has met; of what the first one meets the dispatcher tells."""
 
     def begin(self, request: Request, session: Session, look: Look) -> Answer:
         """The answer, if few queues are looked up for it; `tick` gives it else. Raises: RequestError 2; as the look."""
@@ -50,6 +52,8 @@ class Slices:
             reply = Reply(ResponseCode.SYSTEM_ERROR) if session.closed else _look_on(look)
         except (StoreError, OSError) as error:
             reply = Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
+            if isinstance(error, StoreDamaged):
+                self.on_damage(error)
         if reply is not None:
             self._waiting.popleft()
             session.reply(request, reply)
