@@ -1,6 +1,6 @@
 """One client's request on its way, the client it belongs to, and what it looks like to the leader."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 
 from logherd.service.forwarding.handling import HANDLING, HOLD_MS, Handling, Kind
 from logherd.service.ports import Session
@@ -48,6 +48,11 @@ class Caller:
         """Let an errand wait, in its place by arrival."""
         insort(self.waiting, errand)
         self.bytes_waiting += errand.size
+
+    def drop(self, errand: "Errand") -> None:
+        """An errand waits no more. It may be any of tens of thousands: those before it may have more time."""
+        del self.waiting[bisect_left(self.waiting, errand)]
+        self.bytes_waiting -= errand.size
 
     def free_for(self, link: int) -> bool:
         """Whether what comes next may go to this leader: nothing that must come before it is still with another."""

@@ -253,8 +253,7 @@ class Forwarder:
         while self._due and self._due[0][0] <= now_ms:
             errand = self._held.get(heappop(self._due)[1])
             if errand is not None:
-                errand.caller.waiting.remove(errand)
-                errand.caller.bytes_waiting -= errand.size
+                errand.caller.drop(errand)
                 self._release(errand)
                 effects += _answer(errand, expired(errand))
                 effects += self._flush(errand.caller, now_ms)  # what stood behind it may need other room

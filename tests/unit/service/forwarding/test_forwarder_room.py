@@ -1,6 +1,7 @@
 """What is held and what is on its way is bounded, and whoever waits for room gets it in turn."""
 
 from collections import Counter, deque
+from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -223,3 +224,27 @@ def test_a_client_with_a_request_now_and_then_gets_room_beside_those_that_fill_i
             carry_out(desk.ask(body=bytes(1024), session=errand.caller.session, now_ms=now_ms))
     assert served[3] > 190
     assert max(served[each] for each in range(3)) < 1.1 * min(served[each] for each in range(3))
+
+
+def test_many_whose_time_is_over_are_found_quickly_among_many_that_wait_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer's pulls wait longer than the sends of the same client, and stand before them."""
+    looks = 0
+
+    def counted(holds: Callable[[Errand, Errand], bool]) -> Callable[[Errand, Errand], bool]:
+        def look(one: Errand, other: Errand) -> bool:
+            nonlocal looks
+            looks += 1
+            return holds(one, other)
+
+        return look
+
+    desk = Desk()
+    for _ in range(500):
+        desk.ask(PULL, ext={"sysFlag": "2", "suspendTimeoutMillis": "15000"})
+    for _ in range(500):
+        desk.ask()
+    monkeypatch.setattr(Errand, "__eq__", counted(lambda one, other: one is other))
+    monkeypatch.setattr(Errand, "__lt__", counted(lambda one, other: one.number < other.number))
+    assert len(desk.forwarder.tick(now_ms=NOW + HOLD_MS)) == 500
+    assert desk.forwarder.held == 500
+    assert looks < 500 * 12
