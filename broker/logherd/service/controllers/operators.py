@@ -72,18 +72,22 @@ def _order(frame: Frame, office: Office, key: GroupKey, broker_id: int, now: int
             return refusal_reply(frame.code, verdict.refusal or Refusal.UNKNOWN_GROUP, verdict.detail)
         if verdict.group.epoch > above:
             return elected_reply(verdict.group)
-        return _await(verdict.group)
+        return _await(verdict.group, BrokerId(broker_id))
 
     return Decide(admitted, then)
 
 
-def _await(group: Group) -> AwaitMaster[Reply]:
-    above = group.epoch
+def _await(group: Group, target: BrokerId | None = None) -> AwaitMaster[Reply]:
+    """With a target: until that one is elected, or another one because somebody died meanwhile."""
+    above, failed = group.epoch, ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
 
     def then(group: Group, now: int) -> Reply:
-        if group.epoch > above and group.master is not None:
-            return elected_reply(group)
-        return elected_reply(group, ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, "nobody was elected yet")
+        if group.epoch <= above or group.master is None:
+            return elected_reply(group, failed, "nobody was elected yet")
+        elected = group.master.broker_id
+        if target not in (None, elected):
+            return elected_reply(group, failed, f"broker {elected} was elected, not {target}")
+        return elected_reply(group)
 
     return AwaitMaster(group.key, above, _WAIT_MS, then)
 
@@ -123,7 +127,8 @@ def clean(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """1011: forget brokers, or a whole group."""
     header = decode_header(CleanBrokerDataHeader, frame.ext)
     texts = [text.strip() for text in (header.broker_ids or "").split(";") if text.strip()]
-    if not all(_NUMBER.fullmatch(text) for text in texts):
+    none = not texts and bool((header.broker_ids or "").strip())  # separators alone: nobody, and not the whole group
+    if none or not all(_NUMBER.fullmatch(text) for text in texts):
         raise RequestError(
             ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA, "brokerControllerIdsToClean lists numbers, as 1;2"
         )

@@ -67,8 +67,13 @@ def _elect(place: Place, key: GroupKey, body: dict[str, Any], asked: int) -> Ste
 
 
 def _elected(place: Place, group: Group, order: ElectOrder, now: int) -> Document:
-    done = group.master is not None and group.epoch > order.expected_epoch
-    return _done(place, group, order, now, status=200 if done else 202)
+    """Who was to hand over, or to take over, may have died meanwhile; the same order again hears the same."""
+    master = group.master
+    if master is None or group.epoch <= order.expected_epoch:
+        return _done(place, group, order, now, status=202)
+    if order.broker_id not in (None, master.broker_id):
+        return _refused(group, Refusal.FENCED_EPOCH, "", order)
+    return _done(place, group, order, now)
 
 
 def _learner(place: Place, key: GroupKey, body: dict[str, Any], *, learner: bool) -> Step[Document]:

@@ -363,6 +363,23 @@ def test_1002_of_a_designated_broker_is_answered_when_the_transfer_is_done(desk:
     assert found.group.addresses == found.addresses == {1: "b1:10911", 2: "b2:10911", 3: "b3:10911"}
 
 
+def test_1002_that_ends_with_another_one_than_was_designated_has_failed_and_says_who_leads(
+    desk: Desk, call: Caller
+) -> None:
+    def another() -> None:
+        desk.release(3)
+        desk.release(1, exited=False)
+        desk.wait(2_000, 2)
+
+    call.while_waiting = another
+    answer = call(C.CONTROLLER_ELECT_MASTER, **electing(3))
+    assert answer.code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+    found = header(answer, MasterResponse)
+    assert isinstance(found, MasterResponse)
+    assert found.master_broker_id == 2
+    assert answer.remark == "broker 2 was elected, not 3"
+
+
 def test_1002_that_is_not_done_in_time_says_so(call: Caller) -> None:
     assert call(C.CONTROLLER_ELECT_MASTER, **electing(3)).code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
 
@@ -438,6 +455,9 @@ def test_1011_forgets_a_dead_broker_out_of_sync_and_refuses_the_rest(desk: Desk,
     assert call(C.CLEAN_BROKER_DATA, **asked, brokerControllerIdsToClean="three").code == invalid
     assert call(C.CLEAN_BROKER_DATA, **asked, brokerControllerIdsToClean="3;three").code == invalid
     assert call(C.CLEAN_BROKER_DATA, **asked, brokerControllerIdsToClean="9" * 5_000).code == invalid
+    for none in (";", " ; ;"):
+        answer = call(C.CLEAN_BROKER_DATA, **{**asked, "isCleanLivingBroker": True}, brokerControllerIdsToClean=none)
+        assert (answer.code, len(desk.group.replicas)) == (invalid, 3)
     desk.alter(1, 1, 2)
     desk.now += 60_000
     assert call(C.CLEAN_BROKER_DATA, **asked, brokerControllerIdsToClean="3;").code == 0

@@ -60,6 +60,12 @@ def hand_over(desk: Desk) -> None:
     desk.wait(50, 2, 3)
 
 
+def hand_over_to_two(desk: Desk) -> None:
+    """The same, when broker 3 is gone."""
+    desk.release(1, exited=False)
+    desk.wait(2_000, 2)
+
+
 # ---- elections -----------------------------------------------------------------------------------------------------
 
 
@@ -111,6 +117,22 @@ def test_a_transfer_that_ends_without_anybody_who_leads_is_not_done(desk: Desk, 
     http.while_waiting = lambda: desk.register(2, life=2, seen=7)
     status, page = http.post(ELECT, brokerId=3, expectedEpoch=1)
     assert (status, page["group"]["epoch"], page["group"]["leader"]) == (202, 7, None)
+
+
+def test_a_transfer_in_which_another_one_is_elected_is_refused_as_its_repetition_would_be(
+    desk: Desk, http: HttpCaller
+) -> None:
+    def another() -> None:
+        desk.release(3)
+        hand_over_to_two(desk)
+
+    http.while_waiting = another
+    order = {"brokerId": 3, "expectedEpoch": 1, "requestId": "op-7"}
+    first, again = http.post(ELECT, **order), http.post(ELECT, **order)
+    assert desk.group.master is not None
+    assert desk.group.master.broker_id == 2
+    assert first == again
+    assert (first[0], first[1]["reason"], first[1]["epoch"]) == (409, "FENCED_EPOCH", 2)
 
 
 def test_elect_of_nobody_in_particular_takes_the_longest_log_that_does_not_lead(desk: Desk, http: HttpCaller) -> None:
