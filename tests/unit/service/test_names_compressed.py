@@ -6,7 +6,13 @@ from struct import pack
 import pytest
 
 from logherd.model.topic import TopicConfig
-from logherd.service.names.compressed import RegistrationBodyError, decode_compressed, encode_compressed, inflate
+from logherd.service.names.compressed import (
+    TOPICS_MAX,
+    RegistrationBodyError,
+    decode_compressed,
+    encode_compressed,
+    inflate,
+)
 from logherd.service.names.routes import TableVersion
 
 
@@ -65,3 +71,10 @@ def test_a_body_may_grow_to_the_limit_and_not_beyond() -> None:
     assert inflate(zlib.compress(bytes(1000)), limit=1000) == bytes(1000)
     with pytest.raises(RegistrationBodyError, match="beyond 999 bytes"):
         inflate(zlib.compress(bytes(1000)), limit=999)
+
+
+def test_more_topics_than_one_registration_may_have_are_not_read() -> None:
+    """The shortest are 14 bytes of what the body may grow to, and each costs the loop some microseconds."""
+    body = VERSION + pack(">i", TOPICS_MAX + 1) + piece(b"T 1 1 6 x") * (TOPICS_MAX + 1) + TAIL
+    with pytest.raises(RegistrationBodyError, match="300001 topics, at most 300000"):
+        decode_compressed(zlib.compress(body, 1))

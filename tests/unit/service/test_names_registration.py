@@ -8,6 +8,7 @@ import pytest
 from logherd.model.topic import TopicConfig
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
+from logherd.service.names.compressed import TOPICS_MAX
 from logherd.service.names.registration import LocalRegistration, OutgoingRequest, Registrar
 from logherd.service.names.routes import EXPIRY_MS, SUCCESSION_MS
 from logherd.wire.bodies import decode_body
@@ -65,6 +66,15 @@ def test_a_broker_that_says_nothing_of_topics_is_known() -> None:
     names = Names()
     assert names.register(body=b"").code == 0
     assert names.routes.brokers()["a"].addresses == {0: "a0:10911"}
+
+
+def test_more_topics_than_one_registration_may_have_are_refused() -> None:
+    names = Names()
+    topics = ",".join(f'"{n:x}":{{"topicName":"{n:x}"}}' for n in range(TOPICS_MAX + 1))
+    answer = names.register(body=f'{{"topicConfigSerializeWrapper":{{"topicConfigTable":{{{topics}}}}}}}'.encode())
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert answer.remark == "the registration has 300001 topics, at most 300000 are taken"
+    assert not names.routes.brokers()
 
 
 @pytest.mark.parametrize(("version", "wrapped"), [(36, False), (37, True)])

@@ -196,6 +196,10 @@ def alter(frame: Frame, office: Office, now: int) -> Step[Reply]:
     body = decode_body(AlteringBody, frame.body)
     if header.registration is None:
         raise RequestError(_INVALID, "a master must send logherdRegistration with its proposal")
+    count = max(len(body.members), len(body.processes))
+    if count > _ID_MAX:  # each is 60 bytes of a command, and whether a master says so is known only when it is applied
+        raise RequestError(_INVALID, f"the set has {count} members; a group has at most {_ID_MAX} brokers")
+    _check_lengths(_TEXT_LENGTH_MAX, logherdRequest=header.request)
     heard = {each.broker_id: each for each in body.processes}
     members = []
     for broker_id in body.members:

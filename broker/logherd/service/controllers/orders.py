@@ -67,12 +67,14 @@ def _elect(place: Place, key: GroupKey, body: dict[str, Any], asked: int) -> Ste
 
 
 def _elected(place: Place, group: Group, order: ElectOrder, now: int) -> Document:
-    """Who was to hand over, or to take over, may have died meanwhile; the same order again hears the same."""
+    """Who was to hand over, or to take over, may have died meanwhile; of the same order again the epoch is another."""
     master = group.master
     if master is None or group.epoch <= order.expected_epoch:
         return _done(place, group, order, now, status=202)
     if order.broker_id not in (None, master.broker_id):
-        return _refused(group, Refusal.FENCED_EPOCH, "", order)
+        said = f"broker {master.broker_id} was elected in epoch {group.epoch}, and not broker {order.broker_id}"
+        expected = order.expected_epoch
+        return error(409, Refusal.FENCED_EPOCH.name, said, expectedEpoch=expected, epoch=group.epoch)
     return _done(place, group, order, now)
 
 

@@ -23,10 +23,15 @@ from logherd.model.topic import TopicConfig
 from logherd.service.names.routes import TableVersion
 from logherd.wire.bodies.base import Int32, QueueCount
 
-__all__ = ["BODY_BYTES_MAX", "RegistrationBodyError", "decode_compressed", "encode_compressed", "inflate"]
+__all__ = [
+    "BODY_BYTES_MAX", "TOPICS_MAX", "RegistrationBodyError", "check_count", "decode_compressed", "encode_compressed",
+    "inflate",
+]  # fmt: skip
 
 BODY_BYTES_MAX: Final = 64 << 20
 """Most bytes that a compressed body may grow to: about 300,000 topics."""
+TOPICS_MAX: Final = 300_000
+"""Of one registration, whatever their names: ten times as many short ones fit a frame, and the loop waits for each."""
 
 _I32 = struct.Struct(">i")
 # RecursionError and UnicodeDecodeError (a ValueError) escape from msgspec's decoder.
@@ -41,6 +46,12 @@ _LEVEL = 1
 
 class RegistrationBodyError(LogHerdError):
     """A registration body that is damaged, too large or not understood; the message says where."""
+
+
+def check_count(topics: int) -> None:
+    """Raises: RegistrationBodyError for more topics than are read."""
+    if topics > TOPICS_MAX:
+        raise RegistrationBodyError(f"the registration has {topics} topics, at most {TOPICS_MAX} are taken")
 
 
 class _Version(msgspec.Struct):
@@ -111,8 +122,9 @@ def decode_compressed(body: bytes) -> tuple[TableVersion, dict[str, TopicConfig]
         version = msgspec.json.decode(cursor.piece(), type=_Version)
     except _DECODE_ERRORS as error:
         raise RegistrationBodyError(f"data version of the registration body is not understood: {error}") from error
-    topics = {}
-    for _ in range(cursor.number()):
+    topics, count = {}, cursor.number()
+    check_count(count)
+    for _ in range(count):
         config = _topic(cursor.piece())
         topics[config.name] = config
     return TableVersion(version.counter, version.state_version, version.timestamp), topics

@@ -19,6 +19,7 @@ from logherd.service.metadata import Metadata, TopicChange
 from logherd.service.names.compressed import (
     BODY_BYTES_MAX,
     RegistrationBodyError,
+    check_count,
     decode_compressed,
     encode_compressed,
 )
@@ -78,15 +79,16 @@ def _decode_topics(
 ) -> tuple[TableVersion, dict[str, TopicConfig]]:
     if not body:
         return TableVersion(), {}
-    if header.compressed:
-        try:
+    try:
+        if header.compressed:
             return decode_compressed(body)
-        except RegistrationBodyError as error:
-            raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from error
-    if version < _VERSION_WITH_WRAPPER:
-        table = decode_body(TopicConfigTable, body, bytes_max=BODY_BYTES_MAX)
-    else:
-        table = decode_body(RegisterBroker, body, bytes_max=BODY_BYTES_MAX).topics
+        if version < _VERSION_WITH_WRAPPER:
+            table = decode_body(TopicConfigTable, body, bytes_max=BODY_BYTES_MAX)
+        else:
+            table = decode_body(RegisterBroker, body, bytes_max=BODY_BYTES_MAX).topics
+        check_count(len(table.topics))
+    except RegistrationBodyError as error:
+        raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from error
     # The key counts, as in RocketMQ; the name inside a configuration is the same in every sender known.
     topics = {name: config.to_model() for name, config in table.topics.items()}
     told = table.version

@@ -332,6 +332,21 @@ def test_1001_is_refused_with_rocketmqs_numbers(
     assert answer.code == code
 
 
+PROCESS = {"brokerId": 1, "registration": 1, "endEpoch": 1, "endPosition": 9}
+
+
+@pytest.mark.parametrize(("said", "more"), [
+    ({"syncStateSet": [1] * 1_000}, {}), ({"logherdMembers": [PROCESS] * 1_000}, {}),
+    ({}, {"logherdRequest": "x" * 1_025}),
+])  # fmt: skip
+def test_1001_with_more_than_a_group_has_is_not_proposed(
+    desk: Desk, call: Caller, said: dict[str, object], more: dict[str, object]
+) -> None:
+    proposed = encode_body({"syncStateSet": [1, 2], "syncStateSetEpoch": 1, **said})
+    answer = call(C.CONTROLLER_ALTER_SYNC_STATE_SET, proposed, **altering(desk, **more))
+    assert (answer.code, call.steps) == (ResponseCode.CONTROLLER_INVALID_REQUEST, [])
+
+
 def test_1001_with_a_member_that_does_not_report_is_refused(desk: Desk, call: Caller) -> None:
     desk.alter(1, 1, 2)
     desk.now += 60_000
