@@ -58,6 +58,8 @@ def _why_not(core: VotingCore, order: shapes.Rebuild, survivors: set[ReplicaId])
     given_up = sorted({_number(each) for each in voters if each not in survivors})
     if core.hears_leader:
         return "a leader is heard here: a group that works is not rebuilt"
+    if unfit := _unfit(given, [each.identity for each in order.survivors]):
+        return unfit
     if given.won({each: each in survivors for each in voters}):
         return "the survivors are a majority, and elect a leader by themselves"
     if sorted(order.give_up) != given_up:
@@ -68,6 +70,16 @@ def _why_not(core: VotingCore, order: shapes.Rebuild, survivors: set[ReplicaId])
         return "this replica's log is empty: it can only copy another one's"
     if order.reset <= ground.hard.cluster.reset or order.epoch <= ground.term:
         return f"this replica knows reset {ground.hard.cluster.reset} and epoch {ground.term}: look again"
+    return ""
+
+
+def _unfit(given: Configuration, survivors: list[str]) -> str:
+    """Who cannot be a survivor of this group, as when an address leads to another broker than was meant."""
+    for each in survivors:
+        if survivors.count(each) > 1:
+            return f"{each} is named twice among the survivors"
+        if each not in given.members:
+            return f"{each} is no member here; members are {', '.join(sorted(given.members))}"
     return ""
 
 

@@ -157,6 +157,25 @@ def test_an_order_that_does_not_fit_is_refused(wrong: dict[str, Any], why: str) 
         assert re.search(why, refused(node, replace(order_for(ring, longer, shorter), **wrong)))
 
 
+def test_a_survivor_that_is_named_twice_is_refused() -> None:
+    """As of two addresses that lead to the same broker: whoever took such an order for good ended."""
+    ring, longer, shorter = five_of_which_two_survive()
+    order = order_for(ring, longer, shorter)
+    twice = replace(order, survivors=(*order.survivors, order.survivors[0]))
+    for node in (longer, shorter):
+        assert f"{order.survivors[0].identity} is named twice" in refused(node, twice)
+
+
+def test_a_survivor_that_belongs_to_another_group_is_refused() -> None:
+    """Its vote would be waited for."""
+    ring, longer, shorter = five_of_which_two_survive()
+    order = order_for(ring, longer, shorter)
+    stranger = Survivor(identity="9.00000000000000ff", epoch=1, position=9)
+    for node in (longer, shorter):
+        why = refused(node, replace(order, survivors=(*order.survivors, stranger)))
+        assert why.startswith("9.00000000000000ff is no member here; members are 1.")
+
+
 def test_an_order_made_for_another_end_of_the_log_is_refused() -> None:
     ring, longer, shorter = five_of_which_two_survive()
     order = order_for(ring, longer, shorter)
