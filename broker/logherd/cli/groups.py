@@ -11,6 +11,7 @@ from urllib.parse import quote
 import msgspec
 import typer
 
+from logherd.cli import exits
 from logherd.cli.arguments import Output, OutputOption, cell, show_table
 from logherd.cli.controllers import AdminOption, Controllers, ControllersError, TokenOption, group_path
 from logherd.service.controllers.documents import BrokerShape, GroupPage, GroupsPage, GroupSummary, MasterShape
@@ -83,13 +84,17 @@ def elect(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether the loss is meant.")] = False,
 ) -> None:
-    """Give a group another leader. A living leader hands over in order, and nothing is lost."""
+    """Give a group another leader. A living leader hands over in order, and nothing is lost. The exit code is 1 if
+    that one does not lead then."""
     if unclean and broker is None:
         raise typer.BadParameter("an unclean election is of one broker: name it with --broker")
     if unclean and not yes:
         _confirm_loss(group, broker)
     body = ({} if broker is None else {"brokerId": broker}) | ({"unclean": True} if unclean else {})
-    _order(group, "elect", body, epoch, Controllers(admin, token_file), output)
+    expected, done = _order(group, "elect", body, epoch, Controllers(admin, token_file), output)
+    leader = done.group.leader
+    meant = leader is not None and broker in (None, leader.broker_id)
+    raise typer.Exit(exits.OK if meant and (done.group.epoch > expected or not done.changed) else exits.FAILED)
 
 
 @groups.command("promote")
@@ -128,11 +133,13 @@ def forget(
 
 def _order(
     group: str, action: str, body: dict[str, Any], epoch: int | None, controllers: Controllers, output: Output
-) -> None:  # fmt: skip
+) -> tuple[int, Done]:  # fmt: skip
+    """Have it done and show what came of it. The result has the epoch in which it was thought of."""
     path = path_of(controllers, group)
     expected = controllers.read(path, GroupPage).epoch if epoch is None else epoch
     done = controllers.change(f"{path}/{action}", {**body, "expectedEpoch": expected}, Done)
     _show(output, done, done.group, () if done.changed else ("nothing changed: it was so already",))
+    return expected, done
 
 
 def _query(after: str = "", *, stale: bool) -> str:

@@ -105,13 +105,11 @@ def test_without_a_quorum_one_may_look_at_what_is_known(terminal: Terminal, quor
 @pytest.mark.parametrize(
     ("arguments", "order", "body"),
     [
-        (["elect", "orders"], "elect", {"expectedEpoch": 7}),
-        (["elect", "orders", "--broker", "2"], "elect", {"brokerId": 2, "expectedEpoch": 7}),
         (["elect", "C/orders", "--epoch", "6"], "elect", {"expectedEpoch": 6}),
         (
-            ["elect", "orders", "--broker", "3", "--unclean", "--yes"],
+            ["elect", "orders", "--broker", "1", "--unclean", "--yes", "--epoch", "6"],
             "elect",
-            {"brokerId": 3, "unclean": True, "expectedEpoch": 7},
+            {"brokerId": 1, "unclean": True, "expectedEpoch": 6},
         ),
         (["promote", "orders", "4"], "promote", {"brokerId": 4, "expectedEpoch": 7}),
         (["demote", "orders", "2"], "demote", {"brokerId": 2, "expectedEpoch": 7}),
@@ -125,6 +123,25 @@ def test_an_order_about_a_group_reaches_the_leader(
     code = terminal.run("groups", *arguments, "--admin", quorum.admins["c-0"], "--token-file", str(token))
     assert (code, terminal.said) == (0, "")
     assert only(quorum) == (f"{order} C/orders", body)
+    assert "C/orders: epoch 7, leader broker 1" in terminal.printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body"),
+    [
+        ([], {"expectedEpoch": 7}),
+        (["--broker", "2"], {"brokerId": 2, "expectedEpoch": 7}),
+        (["--broker", "1"], {"brokerId": 1, "expectedEpoch": 7}),
+        (["--broker", "2", "--epoch", "6"], {"brokerId": 2, "expectedEpoch": 6}),
+    ],
+)
+def test_an_election_after_which_another_one_leads_or_nobody_new_is_no_success(
+    terminal: Terminal, quorum: Quorum, token: Path, arguments: list[str], body: dict[str, Any]
+) -> None:
+    """Broker 1 leads in epoch 7, as before. Of a hand-over that nobody took nothing else is told."""
+    command = ["groups", "elect", "orders", *arguments, "--admin", quorum.admins["c-0"], "--token-file", str(token)]
+    assert (terminal.run(*command), terminal.said) == (1, "")
+    assert only(quorum) == ("elect C/orders", body)
     assert "C/orders: epoch 7, leader broker 1" in terminal.printed
 
 
