@@ -45,10 +45,22 @@ def admit_register(office: Office, command: Register, now: int) -> Command | Ref
     before = found.store_id if found is not None else ""
     if group is not None and before not in ("", command.store_id) and office.may_live(group, command.broker_id, now):
         return Refusal.ID_TAKEN
-    wish = replace(command, replaces=before, committed=office.committed(command.group))
+    seen = _leapt(office, group, command.epoch_seen, now)
+    wish = replace(command, replaces=before, committed=office.committed(command.group), epoch_seen=seen)
     if group is not None and found is not None and _overtaken(office, group, found, wish, now):
         return Refusal.ALIVE
     return wish
+
+
+def _leapt(office: Office, group: Group | None, seen: Epoch, now: int) -> Epoch:
+    """The epoch that a registration brings, so far ahead that none is granted again of which a recovery of the quorum
+    knew nothing; one further where somebody has led, so that the group does not pass for a new one. No leadership ends
+    for it."""
+    above, known = office.options.epochs_above, group.epoch if group is not None else Epoch(0)
+    if group is not None and office.leads(group, now):
+        return seen
+    led = any(0 < epoch < above for epoch in (seen, known))
+    return max(seen, Epoch(above + 1) if led else above)
 
 
 def _overtaken(office: Office, group: Group, found: Replica, wish: Register, now: int) -> bool:
@@ -139,8 +151,10 @@ def _succession(
     office: Office, group: Group, target: Replica, wanted: ElectionRequest, now: int
 ) -> Elect | Refusal:  # fmt: skip
     seen_of = office.seen_in(group, now)
-    if now < office.over_at(group) and (group.epoch > 0 or wanted.unclean):
+    if now < office.over_at(group) and (group.epoch > office.options.epochs_above or wanted.unclean):
         return Refusal.LEASE_RUNS
+    if office.must_leap(group, now):
+        return Refusal.RUNNING
     if not group.founded:
         present = founders(group, seen_of)
         few = len(present) < group.rules.replicas

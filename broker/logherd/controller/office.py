@@ -118,7 +118,7 @@ class Office:
             return Withheld(None, Refusal.UNKNOWN_REPLICA)
         if replica.registration != report.registration or replica.exited:
             return Withheld(None, Refusal.FENCED_PROCESS)
-        if _knows_more(group, report):
+        if _knows_more(group, report) or self.must_leap(group, now):
             return Withheld(None, Refusal.FENCED_EPOCH)
         words, tenure = self._words_for(group), group.tenure
         if tenure is None or tenure.ended or tenure.registration != report.registration:
@@ -193,6 +193,11 @@ class Office:
     def leads(self, group: Group, now: int) -> bool:
         """Whether the master may hold a lease now."""
         return group.master is not None and now < self.over_at(group)
+
+    def must_leap(self, group: Group, now: int) -> bool:
+        """Whether the next epoch of this group may have been granted by controllers that were given up. Who leads goes
+        on; then whoever reports is asked to register, which takes the group over all of those (R20)."""
+        return group.epoch < self._options.epochs_above and not self.leads(group, now)
 
     def serving(self, group: Group, now: int) -> Replica | None:
         """The master, if it has been granted a lease that should still run: whom to send clients to (H17)."""
@@ -297,6 +302,8 @@ class Office:
         moved = self._moved(group, now) or self._resigned(group, now)
         if moved is not None:
             return moved, now + self._options.retry_ms
+        if self.must_leap(group, now):
+            return None, now + self._options.retry_ms
         if not group.founded:
             return self._found(group, now)
         if now < self.over_at(group):
@@ -327,7 +334,7 @@ class Office:
     def _found(self, group: Group, now: int) -> tuple[Command | None, int]:
         """The first election (R12): by everybody who is configured, or by nobody."""
         present = founders(group, self.seen_in(group, now))
-        logs = any(each.end != ORIGIN for each in group.replicas) or group.epoch > 0
+        logs = any(each.end != ORIGIN for each in group.replicas) or group.epoch > self._options.epochs_above
         # Logs without a known leadership: controllers that lost theirs may have granted a lease just now.
         if not present or (logs and now < self.over_at(group)):
             return None, now + (self._options.retry_ms if present else self._options.idle_ms)

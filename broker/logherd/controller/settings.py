@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from logherd.kit.errors import ensure
+from logherd.model.names import Epoch
 
-__all__ = ["LEASE_WAIT", "RECORDED", "TUNABLE", "OfficeOptions"]
+__all__ = ["LEASE_WAIT", "RECORDED", "TUNABLE", "OfficeOptions", "epochs_above"]
 
 _DAY_MS: Final = 86_400_000
 
@@ -20,6 +21,20 @@ TUNABLE: Final[dict[str, tuple[int, int]]] = {
 LEASE_WAIT: Final = "leaseWaitMs"
 RECORDED: Final[dict[str, tuple[int, int]]] = {LEASE_WAIT: (1, _DAY_MS)}
 """The same for what offices record for those that come after them, and nobody sets."""
+
+
+_LEAP: Final = 1 << 18
+_LEAP_MAX: Final = 1 << 29
+
+
+def epochs_above(recoveries: int) -> Epoch:
+    """What every epoch is above that is given after an operator has recovered the quorum so often.
+
+    Controllers that were given up may have granted epochs of which no survivor knows, nor any broker that is here. Up
+    to so many for each recovery, an election every four seconds for twelve days, none of them is granted again. They
+    never leap so far that the numbers run out which a registration may bring.
+    """
+    return Epoch(min(recoveries * _LEAP, _LEAP_MAX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +55,8 @@ class OfficeOptions:
     """How soon a group in which something is under way is looked at again."""
     idle_ms: int = 1_000
     """How soon a group is looked at again in which nobody can do anything; any report hastens it."""
+    epochs_above: Epoch = Epoch(0)  # noqa: RUF009
+    """Nobody is elected in this epoch or an earlier one; see the function of this name."""
 
     def __post_init__(self) -> None:
         ensure(self.retry_ms > 0 and self.fresh_ms > 0, "options: time passes", self)
@@ -54,4 +71,5 @@ class OfficeOptions:
             bootstrap_ms=settings.get("bootstrapMs", self.bootstrap_ms),
             retry_ms=self.retry_ms,
             idle_ms=self.idle_ms,
+            epochs_above=self.epochs_above,
         )

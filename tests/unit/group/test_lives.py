@@ -8,7 +8,7 @@ from logherd.controller.leases import LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.office import Office
 from logherd.controller.reports import Withheld
-from logherd.controller.settings import OfficeOptions
+from logherd.controller.settings import OfficeOptions, epochs_above
 from logherd.controller.values import BrokerId, Registration
 from logherd.controller.verdicts import Refusal
 from logherd.group.attendance import Attendance
@@ -122,10 +122,11 @@ def test_a_process_that_the_controllers_have_forgotten_registers_again_and_does_
     assert stage.registration(leader) != 0
 
 
-def remember(stage: Stage, image: bytes) -> None:
+def remember(stage: Stage, image: bytes, *, recoveries: int = 0) -> None:
     """The quorum is made of a controller that has this state, and no later one."""
+    options = OfficeOptions(gather_ms=200, epochs_above=epochs_above(recoveries))
     stage.desk.machine = Machine.load(image)
-    stage.desk.office = Office(stage.desk.machine, LeaseTerms(), OfficeOptions(gather_ms=200), stage.now)
+    stage.desk.office = Office(stage.desk.machine, LeaseTerms(), options, stage.now)
 
 
 def test_r20_a_group_is_led_again_when_the_controllers_have_forgotten_the_set_that_its_leader_goes_by() -> None:
@@ -149,6 +150,42 @@ def test_r20_a_group_is_led_again_when_the_controllers_have_forgotten_the_set_th
     stage.run(5_000)
     assert (stage.leader, stage.desk.group.epoch) == (again, epoch)
     assert stage.desk.group.registrations == registrations
+
+
+def test_r20_an_epoch_of_which_nobody_knows_who_is_here_when_the_quorum_is_recovered_is_not_led_again() -> None:
+    """Two logs of one epoch that differ would pass for one."""
+    stage = Stage(5)
+    leader = stage.run_until_served()
+    stage.run(1_000)
+    image = stage.desk.machine.save()
+    away = [node for node in stage.nodes.values() if node is not leader][:2]
+    here = [node for node in stage.nodes.values() if node not in away]
+    for node in here:
+        stage.desk.deaf.add(node.id)
+        stage.cut |= {pair for other in away for pair in ((node.id, other.id), (other.id, node.id))}
+    stage.run(6_000)
+    lost = stage.leader
+    assert lost in away
+    assert lost is not None
+    for _ in range(3):
+        lost.append(b"of controllers that are given up")
+    stage.run(1_000)
+    assert (lost.serves, lost.committed) == (Epoch(2), lost.log.end)
+    for node in (leader, *away):
+        stage.kill(node)
+    remember(stage, image, recoveries=1)
+    stage.heal()
+    stage.run(8_000)
+    again = stage.leader
+    assert again is not None
+    for _ in range(5):
+        again.append(b"of the recovered ones")
+    stage.run(1_000)
+    back = [stage.restart(node) for node in away]
+    stage.run(8_000)
+    assert [len(node.heard(MustRebuild)) for node in back] == [1, 1]
+    assert stage.leader is again
+    assert (again.serves or 0) > epochs_above(1)
 
 
 def test_r20_numbers_that_the_controllers_have_forgotten_and_give_anew_are_believed() -> None:

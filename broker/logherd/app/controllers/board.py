@@ -6,7 +6,7 @@ Whatever was asked under one office is answered under the same one, or with a re
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -18,7 +18,7 @@ from logherd.controller.commands import Command, Elect, encode_command
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.office import Office
-from logherd.controller.settings import OfficeOptions
+from logherd.controller.settings import OfficeOptions, epochs_above
 from logherd.controller.values import Group
 from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import InvariantError
@@ -127,12 +127,14 @@ class Board:
 
     # ---- what the member tells ----------------------------------------------------------------------------------
 
-    def role_changed(self, event: RoleChanged) -> None:
-        """Take office when the leadership is ready, leave it when it ends."""
+    def role_changed(self, event: RoleChanged, *, recoveries: int = 0) -> None:
+        """Take office when the leadership is ready, leave it when it ends. `recoveries`: how often an operator has
+        recovered the quorum."""
         self.counts.candidacies += event.role is Role.CANDIDATE
         if event.role is Role.LEADER and event.ready:
             self.counts.leaderships += 1
-            self.office = Office(self._machine(), self._terms, self.options, boot_ms())
+            options = replace(self.options, epochs_above=epochs_above(recoveries))
+            self.office = Office(self._machine(), self._terms, options, boot_ms())
         elif event.role is not Role.LEADER:
             self.office = None
             waiters, self._waiters = self._waiters, []

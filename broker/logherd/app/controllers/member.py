@@ -257,7 +257,8 @@ class Member:
                 "role", role=event.role.value, term=event.term, leader=event.leader or "none", cause=event.cause,
                 ready=event.ready,
             )  # fmt: skip
-            self._board.role_changed(event)
+            recoveries = self.node.core.ground.hard.cluster.reset if self.node is not None else 0
+            self._board.role_changed(event, recoveries=recoveries)
         else:
             if isinstance(event, QuorumRecovered):
                 self._links.announce()

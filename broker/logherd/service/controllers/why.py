@@ -78,7 +78,8 @@ def _founding(group: Group, office: Office, now: int) -> str:
     seen_of = office.seen_in(group, now)
     present = founders(group, seen_of)
     wait = office.over_at(group) - now
-    if wait > 0 and (group.epoch > 0 or any(each.end != ORIGIN for each in group.replicas)):
+    led = group.epoch > office.options.epochs_above or any(each.end != ORIGIN for each in group.replicas)
+    if wait > 0 and led:
         return f"The brokers have logs of a leadership that is not known here; its lease may run for {wait} ms more."
     if len(present) >= group.rules.replicas:
         ahead = longest(group, present, seen_of)

@@ -22,12 +22,13 @@ from logherd.app.quorum.node import NodeFailed
 from logherd.app.quorum.outcomes import Applied, Rejected
 from logherd.controller.commands import Claim, encode_command
 from logherd.controller.leases import LeaseTerms
-from logherd.controller.settings import OfficeOptions
+from logherd.controller.settings import OfficeOptions, epochs_above
 from logherd.controller.values import BrokerId
 from logherd.model.names import Epoch
 from logherd.peers.hello import Hello
 from logherd.raft.inputs import RecoverQuorum
 from logherd.raft.output import Refusal, Role
+from logherd.raft.voting import hears_leader
 from logherd.raftlog.writer import LogFiles
 from logherd.replication.messages import ClusterId, ReplicaId
 from logherd.settings.load import load_controller_options
@@ -272,6 +273,25 @@ async def test_an_order_to_give_up_lost_voters_is_judged_by_the_quorum_that_runs
             Refusal.RUNNING,
             life.member.identity,  # it leads itself
         )
+
+
+async def test_a_quorum_that_was_recovered_leaps_over_the_epochs_of_those_it_gave_up(tmp_path: Path) -> None:
+    async with quorum_of(tmp_path, *NAMES) as quorum:
+        leader = await quorum.leader()
+        assert leader.board.office is not None
+        assert leader.board.office.options.epochs_above == 0
+        for name in ("c-1", "c-2"):
+            await quorum.stop(name)
+        life = quorum.lives["c-0"]
+        node = life.member.node
+        assert node is not None
+        await eventually(lambda: node.core.role is not Role.LEADER and not hears_leader(node.core.ground))
+        survivors = ((node.identity, node.core.ground.last),)
+        order = RecoverQuorum(0, 2, Epoch(node.core.ground.term + 1), survivors)
+        assert isinstance(await outcome_of(lambda then: life.member.rebuild(order, then)), Applied)
+        await eventually(lambda: life.leads)
+        assert life.board.office is not None
+        assert life.board.office.options.epochs_above == epochs_above(2)
 
 
 async def test_a_quorum_that_counts_on_lost_promises_ends_the_member(tmp_path: Path) -> None:
