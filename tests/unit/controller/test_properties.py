@@ -117,7 +117,11 @@ def check_election(old: Group, command: Command, after: Group) -> None:
     assert isinstance(command, Elect)
     assert after.tenure is not None
     assert after.epoch == after.tenure.epoch == old.epoch + 1
-    if command.grounds not in (Grounds.FIRST, Grounds.FIRST_BY_OPERATOR, Grounds.UNCLEAN):
+    if command.grounds is Grounds.DOUBTED:
+        assert not old.sync.holders
+        assert command.broker_id in old.sync.doubted
+        assert after.sync.members == (command.broker_id,)
+    elif command.grounds not in (Grounds.FIRST, Grounds.FIRST_BY_OPERATOR, Grounds.UNCLEAN):
         assert command.broker_id in (*old.sync.members, *old.sync.eligible)
         assert set(after.sync.members) <= {*old.sync.members, command.broker_id}
     if command.grounds is Grounds.RELEASED:
@@ -166,6 +170,32 @@ def test_any_sequence_of_commands_keeps_the_invariants_and_any_image_is_as_good_
             again.apply(command)
             assert again.save() == image or again_refers_to_new_state(command)
     assert other.save() == machine.save()
+
+
+def test_an_election_of_who_is_doubted_is_one_of_those_that_may_be() -> None:
+    """Chance makes one in some thousand sequences."""
+    machine = Machine()
+
+    def process(life: str, *, trusted: bool = True) -> Register:
+        rules = Rules(replicas=1, min_in_sync=1)
+        return Register(
+            group=KEY, broker_id=BrokerId(1), store_id="s", incarnation=life, address="a:1",
+            trusted=trusted, rules=rules,
+        )  # fmt: skip
+
+    def election(number: int, grounds: Grounds) -> Elect:
+        return Elect(
+            group=KEY, expected_epoch=Epoch(number - 1), broker_id=BrokerId(1), registration=Registration(number),
+            alive=(BrokerId(1),), grounds=grounds,
+        )  # fmt: skip
+
+    for command in (
+        process("1"), election(1, Grounds.FIRST), process("2", trusted=False), election(2, Grounds.DOUBTED),
+    ):  # fmt: skip
+        before = machine.group(KEY)
+        verdict = machine.apply(command)
+        assert verdict.refusal is None
+        check_step(before, command, verdict, machine.group(KEY))
 
 
 def again_refers_to_new_state(command: Command) -> bool:
