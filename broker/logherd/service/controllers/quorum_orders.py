@@ -26,6 +26,8 @@ __all__ = ["hand_over", "recover", "resettle"]
 _RESETS_MISSED_MAX = 1_000
 """An order that reaches some survivors only is given again, with a number above theirs: to the others it is further
 away. But no slip of the pen may use up all numbers."""
+_TERMS_MISSED_MAX = 1 << 40
+"""The same for terms: who comes new is in term 0, and follows nobody whose term no count can have come to."""
 _INCARNATION = re.compile(r"[0-9a-f]{16}")
 
 
@@ -80,8 +82,9 @@ def recover(place: Place, body: dict[str, Any]) -> Step[Document]:
     if not reset < order.reset <= reset + _RESETS_MISSED_MAX:
         most = reset + _RESETS_MISSED_MAX
         refuse_field("reset", order.reset, f"above {reset}, which it is here, and at most {most}")
-    if order.term <= standing.leadership.term:
-        refuse_field("term", order.term, f"above {standing.leadership.term}, the term here")
+    term = standing.leadership.term
+    if not term < order.term <= term + _TERMS_MISSED_MAX:
+        refuse_field("term", order.term, f"above {term}, the term here, and at most {term + _TERMS_MISSED_MAX}")
     if named[own] != standing.progress.last:
         last = standing.progress.last
         refuse_field("survivors", own, f"given with its last record: epoch {last.epoch}, position {last.position}")

@@ -320,6 +320,7 @@ def test_a_recovery_that_reached_one_survivor_only_is_given_again_to_both(http: 
     [
         ({"reset": 1_001}, "reset"),
         ({"term": 4}, "term"),
+        ({"term": 1 << 62}, "term"),
         ({"survivors": [survivor("n1")]}, "survivors"),
         ({"survivors": [survivor("n0", position=7)]}, "survivors"),
         ({"survivors": [survivor("n0"), {**survivor("n1"), "identity": "n1"}]}, "survivors"),
