@@ -74,7 +74,7 @@ class Restart(Action):
 class Switchover(Action):
     """Let another broker lead. Repeatable by `request_id`; refused by the controllers in any other epoch.
 
-    `ordered`: a person named the target. `leader`: who is asked to hand over, where no controllers are.
+    `ordered`: by a person, or for a restart that was. `leader`: who is asked to hand over, where no controllers are.
     """
 
     disruptive: ClassVar[bool] = True
@@ -147,10 +147,11 @@ class LeaveOut(PushConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferQuorum(Action):
-    """Let another controller lead the controllers."""
+    """Let another controller lead the controllers. `ordered`: the restart for which it has to was."""
 
     disruptive: ClassVar[bool] = True
     node: str
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,13 +113,16 @@ def _take(situation: Situation, victim: Slot, instance: Instance) -> Iterator[St
         yield block
         yield Wait(operation=_update("Guard", block.message, victim))
         return
+    why = _reason(situation, victim, situation.observed.platform.controller_revision) or RestartReason.SPEC_CHANGED
     if quorum is not None and quorum.leader == node and not alone:
         yield Act(
-            action=TransferQuorum(node=_successor(quorum, node), reason=f"{node} leads and is restarted last"),
+            action=TransferQuorum(
+                node=_successor(quorum, node), reason=f"{node} leads and is restarted last",
+                ordered=why is RestartReason.MANUAL,
+            ),
             operation=_update("Switch", "the controllers' leadership is handed over", victim),
-        )
+        )  # fmt: skip
         return
-    why = _reason(situation, victim, situation.observed.platform.controller_revision) or RestartReason.SPEC_CHANGED
     yield Act(
         action=Restart(
             component="controller", ordinal=victim.ordinal, uid=instance.uid, why=why, serving=instance.ready,
@@ -138,11 +141,13 @@ def _reason(situation: Situation, slot: Slot, wanted: str) -> RestartReason | No
     instance = slot.instance
     if instance is None:
         return None
+    if instance.revision != wanted and not instance.ready:
+        return RestartReason.STUCK
+    if situation.ordered_anew(instance):
+        return RestartReason.MANUAL
     if instance.revision != wanted:
-        return RestartReason.SPEC_CHANGED if instance.ready else RestartReason.STUCK
-    if not instance.terminating and situation.resize_is_due(slot):
-        return RestartReason.VOLUME_RESIZE
-    return RestartReason.MANUAL if situation.ordered_anew(instance) else None
+        return RestartReason.SPEC_CHANGED
+    return RestartReason.VOLUME_RESIZE if not instance.terminating and situation.resize_is_due(slot) else None
 
 
 def _rank(situation: Situation, slot: Slot) -> tuple[bool, bool, int]:

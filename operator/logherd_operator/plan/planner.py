@@ -138,7 +138,7 @@ def _gate(situation: Situation, action: Action) -> Block | None:
             code=Code.PAUSED, message=f"held back: {action.reason}",
             unblocks="reconcile: Full, because NoDisruption takes nothing away",
         )  # fmt: skip
-    ordered = isinstance(action, TakeLead) or (isinstance(action, Switchover) and action.ordered)
+    ordered = isinstance(action, TakeLead) or (isinstance(action, Switchover | TransferQuorum) and action.ordered)
     at_once = isinstance(action, Restart) and action.why in _AT_ONCE
     if ordered or at_once or not isinstance(action, _IN_WINDOWS):
         return None
@@ -157,7 +157,8 @@ def _window_gate(situation: Situation, action: Action) -> Block | None:
     try:
         if is_open(situation.spec.update.windows, situation.now):
             return None
-        unblocks = "the next window of update.windows, or a restart that is ordered by hand"
+        by_hand = isinstance(action, Restart | Switchover | TransferQuorum)
+        unblocks = "the next window of update.windows" + (", or a restart that is ordered by hand" if by_hand else "")
     except WindowError as error:
         unblocks = f"update.windows has to be right: {error}"
     return Block(code=Code.WAITING_FOR_WINDOW, message=f"held back: {action.reason}", unblocks=unblocks)

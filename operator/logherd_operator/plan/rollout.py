@@ -19,17 +19,18 @@ __all__ = ["heal_stuck", "restart_reason", "roll_brokers"]
 
 
 def restart_reason(situation: Situation, slot: Slot) -> RestartReason | None:
-    """Why this broker has to be restarted, if it has to."""
+    """Why this broker has to be restarted, if it has to. What was ordered waits for no window, whatever else is so."""
     instance = slot.instance
     if instance is None or instance.terminating:
         return None
+    wanted, siblings = situation.observed.platform.broker_revision, situation.observed.brokers
+    if situation.broken(instance, wanted, siblings):
+        return RestartReason.STUCK
+    if situation.ordered_anew(instance):
+        return RestartReason.MANUAL
     if situation.stale(slot):
-        wanted, siblings = situation.observed.platform.broker_revision, situation.observed.brokers
-        broken = situation.broken(instance, wanted, siblings)
-        return RestartReason.STUCK if broken else RestartReason.SPEC_CHANGED
-    if situation.resize_is_due(slot):
-        return RestartReason.VOLUME_RESIZE
-    return RestartReason.MANUAL if situation.ordered_anew(instance) else None
+        return RestartReason.SPEC_CHANGED
+    return RestartReason.VOLUME_RESIZE if situation.resize_is_due(slot) else None
 
 
 def heal_stuck(situation: Situation) -> Iterator[Step]:
@@ -135,7 +136,8 @@ def _soaked(situation: Situation, group: Group) -> Iterator[Step]:
 
 def _hand_over(situation: Situation, group: Group, leader: Slot) -> Iterator[Step]:
     yield from _approved(situation, leader)
-    yield from switch_from(situation, group, leader, OperationType.UPDATE)
+    ordered = restart_reason(situation, leader) is RestartReason.MANUAL
+    yield from switch_from(situation, group, leader, OperationType.UPDATE, ordered=ordered)
 
 
 def _approved(situation: Situation, leader: Slot) -> Iterator[Step]:

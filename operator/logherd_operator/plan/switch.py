@@ -13,9 +13,11 @@ __all__ = ["switch_from"]
 _TRIES_MAX = 3
 
 
-def switch_from(situation: Situation, group: Group, leader: Slot, kind: OperationType) -> Iterator[Step]:
+def switch_from(
+    situation: Situation, group: Group, leader: Slot, kind: OperationType, *, ordered: bool = False
+) -> Iterator[Step]:
     """Order it once for each target and epoch, up to three targets; then say that it failed, and after a long rest
-    begin again. Always ends the plan."""
+    begin again. Always ends the plan. `ordered`: what it is for was."""
     if group.transfer is not None:
         yield Wait(operation=_operation(kind, "Switch", f"broker {group.transfer} is taking over", leader))
         return
@@ -33,7 +35,7 @@ def switch_from(situation: Situation, group: Group, leader: Slot, kind: Operatio
     situation.since[_fact(group, target)] = situation.now
     yield Act(
         action=Switchover(
-            target=target, expected_epoch=group.epoch, request_id=f"planned-{group.epoch}-{target}",
+            target=target, expected_epoch=group.epoch, request_id=f"planned-{group.epoch}-{target}", ordered=ordered,
             leader=None if situation.by_controllers else leader.broker_id,
             reason=f"broker {leader.broker_id} leads and goes last; broker {target} takes over",
         ),

@@ -197,6 +197,33 @@ def test_a_closed_window_and_a_pause_hold_back_what_is_planned_but_no_healing() 
     assert victim(observed, **never) == 2
 
 
+def test_a_restart_that_was_ordered_waits_for_no_window_also_of_what_a_changed_spec_would_restart() -> None:
+    """And so no hand-over either that it needs: else it would stop before the leader."""
+    never = {"update": {"windows": [{"cron": "0 0 1 1 *", "durationMinutes": 1}]}}
+    order = Orders(restart_at=NOW - 5)
+    fresh = controllers(started_at=NOW)
+    (restart,) = decide(stale(0, 1, 2, orders=order, controllers=fresh), **never).actions
+    assert isinstance(restart, Restart)
+    assert (restart.ordinal, restart.why) == (2, RestartReason.MANUAL)
+    for observed in (stale(0, orders=order, controllers=fresh), look(orders=order, controllers=fresh)):
+        led = observed
+        for ordinal in (1, 2):
+            led = with_broker(led, broker(ordinal, stands=instance(ordinal, started_at=NOW - 1)))
+        assert [type(action) for action in decide(led, **never).actions] == [Switchover]
+    (restart,) = decide(look(orders=order, controllers=controllers(revision=OLD)), **never).actions
+    assert isinstance(restart, Restart)
+    assert (restart.component, restart.ordinal, restart.why) == ("controller", 2, RestartReason.MANUAL)
+    last = (controllers()[0], *controllers(started_at=NOW)[1:])
+    (transfer,) = decide(look(orders=order, controllers=last), **never).actions
+    assert isinstance(transfer, TransferQuorum)
+
+
+def test_what_no_restart_lets_go_on_is_not_said_to_go_on_with_one() -> None:
+    never = {"update": {"windows": [{"cron": "0 0 1 1 *", "durationMinutes": 1}]}}
+    (block,) = decide(look(4, group=group(4, rules=Rules(replicas=3, min_in_sync=2))), **never).blocked
+    assert (block.code, block.unblocks) == (Code.WAITING_FOR_WINDOW, "the next window of update.windows")
+
+
 def test_a_volume_that_waits_for_a_restart_gets_one_after_five_minutes() -> None:
     waiting = Volume(uid="v", requested=20 * GIB, capacity=20 * GIB, resize_waits_since=NOW - 299)
     assert decide(with_broker(look(), broker(1, volume=waiting))).actions == ()
