@@ -61,10 +61,11 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """Do this as part of an operation; None: it stands alone."""
+    """Do this as part of an operation; None: it stands alone. `fact`: what is remembered of it if nothing held it back."""
 
     action: Action
     operation: Operation | None = None
+    fact: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,8 @@ def plan(observed: Observed, spec: BrokerGroupSpec, now: float, pace: Pace | Non
             blocked.setdefault(refusal.code, refusal)
             break
         actions.append(step.action)
+        if step.fact:
+            situation.since[step.fact] = now
         if step.action.disruptive:
             break
     return _plan(situation, tuple(actions), operation, tuple(blocked.values()))

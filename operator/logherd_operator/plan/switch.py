@@ -32,8 +32,8 @@ def switch_from(
         yield Wait(operation=_operation(kind, "SwitchoverFailed", "nobody took over", leader))
         return
     target = targets[0]
-    situation.since[_fact(group, target)] = situation.now
     yield Act(
+        fact=_fact(group, target),
         action=Switchover(
             target=target, expected_epoch=group.epoch, request_id=f"planned-{group.epoch}-{target}", ordered=ordered,
             leader=None if situation.by_controllers else leader.broker_id,

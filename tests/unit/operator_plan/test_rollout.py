@@ -218,6 +218,25 @@ def test_a_restart_that_was_ordered_waits_for_no_window_also_of_what_a_changed_s
     assert isinstance(transfer, TransferQuorum)
 
 
+@pytest.mark.parametrize(
+    ("held", "code"),
+    [
+        ({"update": {"windows": [{"cron": "0 0 1 1 *", "durationMinutes": 1}]}}, Code.WAITING_FOR_WINDOW),
+        ({"reconcile": "NoDisruption"}, Code.PAUSED),
+    ],
+)
+def test_a_hand_over_that_was_held_back_is_not_one_that_was_asked_for(held: dict[str, object], code: Code) -> None:
+    """Else it would be called failed, and rest for ten minutes of what may be a short window."""
+    observed = stale(0)
+    for _ in range(3):
+        waiting = decide(observed, **held)
+        assert (waiting.actions, waiting.codes) == ((), {code})
+        observed = replace(observed, since=waiting.since)
+    (switch,) = decide(observed).actions
+    assert isinstance(switch, Switchover)
+    assert switch.target == 2
+
+
 def test_what_no_restart_lets_go_on_is_not_said_to_go_on_with_one() -> None:
     never = {"update": {"windows": [{"cron": "0 0 1 1 *", "durationMinutes": 1}]}}
     (block,) = decide(look(4, group=group(4, rules=Rules(replicas=3, min_in_sync=2))), **never).blocked
