@@ -4,6 +4,8 @@ import base64
 import json
 from typing import Any
 
+import pytest
+
 from k8s.driving import Drive
 from k8s.kubelet import NAME, NAMESPACE
 from logherd_operator.resources.site import PLACES_MAX
@@ -93,6 +95,36 @@ async def test_voters_whose_places_somebody_took_away_find_files_in_which_they_b
     assert replication(drive, 2)["raft"]["election"]["timeoutMs"] == "2000ms"
     await drive.settle()
     assert drive.status["inSync"] == "3/3"
+
+
+@pytest.mark.parametrize("mode", ["Raft", "Static"])
+async def test_what_kept_all_brokers_from_starting_is_mended_in_their_files(mode: str) -> None:
+    """Nobody answers then, and there are no controllers to tell of the group: the files do not depend on that here."""
+    spec = {**SPEC, "replication": {"mode": mode}}
+    drive = Drive.of({**spec, "image": "logherd:bad-1", "config": {"storeWriteThreads": "none"}})
+    await drive.steps(200)
+    assert all(each.startswith("bad") for each in (pod.revision for pod in drive.kubelet.world.pods.values()))
+    drive.set_spec({**spec, "image": "logherd:bad-1", "config": {"storeWriteThreads": "2"}})
+    await drive.steps(60)
+    document = json.loads(config(drive, "broker-config")[f"{NAME}-broker-0.json"])
+    assert document["properties"] == {"storeWriteThreads": "2"}
+
+
+async def test_files_leave_nobody_out_while_no_voter_answers_and_somebody_took_places_away() -> None:
+    drive = await founded()
+    drive.kubelet.silent |= set(pods(drive))
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{NAME}-broker"
+    found = drive.api.find(path)
+    assert found is not None
+    drive.api.put(path, {
+        **found, "metadata": dict(found["metadata"]), "spec": {**found["spec"], "replicas": 1},
+    })  # fmt: skip
+    drive.set_spec({**SPEC, "config": {"fileReservedTime": "96"}})
+    await drive.steps(10)
+    document = json.loads(config(drive, "broker-config")[f"{NAME}-broker-0.json"])
+    assert (document["properties"], document["replication"]["raft"]["members"]) == (
+        {"fileReservedTime": "96"}, [1, 2, 3],
+    )  # fmt: skip
 
 
 async def test_a_new_image_reaches_every_voter_and_the_leader_hands_over_itself() -> None:

@@ -94,12 +94,14 @@ class Objects:
         memory.applied[path] = ("", self._clock())
 
     def _unknown_yet(self, document: Document, sight: Sight) -> bool:
-        """Who begins as a learner stands in the brokers' files; it is not written while no controller can tell."""
+        """Who begins as a learner stands in the brokers' files; it is not written while no controller can tell.
+
+        Of a group that leads itself nothing in them rests on that, and what keeps all its brokers from starting may be.
+        """
         config = f"{sight.site.workload('broker')}-config"
-        observed = sight.observed
-        return (
-            document["metadata"]["name"] == config and observed.group is None and observed.platform.brokers is not None
-        )
+        observed, led_by_others = sight.observed, sight.site.group.spec.by_controllers
+        untold = observed.group is None and observed.platform.brokers is not None
+        return document["metadata"]["name"] == config and untold and led_by_others
 
     async def _keep(self, document: Document, memory: Memory) -> None:
         path = path_of(document)

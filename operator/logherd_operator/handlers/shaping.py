@@ -28,7 +28,7 @@ def shape_of(
     count = first.get("broker", 0) if brokers is None else brokers
     return Shape(
         brokers=count,
-        members=max(count, _coming(plan)),
+        members=max(count, _coming(plan), _belonging(site, observed)),
         controllers=first.get("controller", 0) if controllers is None else controllers,
         first_learner=_first_learner(observed.group),
         broker_claim=_claim(known.workload(key, site.workload("broker"))),
@@ -42,6 +42,15 @@ def _coming(plan: Plan) -> int:
     return max(
         (each.count for each in plan.actions if isinstance(each, SetMembers) and each.component == "broker"), default=0
     )
+
+
+def _belonging(site: Site, observed: Observed) -> int:
+    """While no broker of a group that leads itself answers, it is not known who belongs to it: nobody of whom there is
+    something, and whom the spec wants, is left out, whatever somebody else has made of the places."""
+    if observed.group is not None or site.group.spec.by_controllers:
+        return 0
+    wanted = site.group.spec.replicas
+    return max((each.broker_id for each in observed.brokers if each.broker_id <= wanted), default=0)
 
 
 def _first_learner(group: Group | None) -> int | None:
