@@ -68,8 +68,8 @@ def roll_controllers(situation: Situation) -> Iterator[Step]:
 
     Without their keeper, as while it is replaced by one of larger volumes, nobody says what is wanted.
     """
-    slots, wanted = situation.observed.controllers, situation.observed.platform.controller_revision
-    if situation.spec.controllers.embedded is None or not wanted:
+    slots, wanted = situation.controllers(), situation.observed.platform.controller_revision
+    if not slots or not wanted:
         return
     stale = [each for each in slots if _reason(situation, each, wanted)]
     if not stale or held_for_orders(situation, stale):
@@ -108,7 +108,7 @@ def _stalled(situation: Situation, slot: Slot, instance: Instance) -> Iterator[S
 def _take(situation: Situation, victim: Slot, instance: Instance) -> Iterator[Step]:
     quorum, node = situation.observed.quorum, controller_name(victim.ordinal)
     block = quorate(situation, without=node)
-    alone = len(situation.observed.controllers) == 1
+    alone = len(situation.controllers()) == 1
     if block is not None and not alone:
         yield block
         yield Wait(operation=_update("Guard", block.message, victim))

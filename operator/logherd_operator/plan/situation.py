@@ -47,6 +47,17 @@ class Situation:
         count = self.observed.platform.brokers or 0
         return tuple(each for each in self.observed.brokers if each.ordinal >= count)
 
+    def controllers(self) -> tuple[Slot, ...]:
+        """Places of the group's own controllers: those that the spec wants, and others where one stands. Where only a
+        volume was left behind nobody will come back."""
+        embedded = self.spec.controllers.embedded
+        wanted = embedded.replicas if embedded is not None else 0
+        return tuple(
+            each
+            for each in self.observed.controllers
+            if each.ordinal < wanted or (wanted and each.instance is not None)
+        )
+
     def lasting(self, fact: str) -> float:
         """For how many seconds something has been so without a break; 0 if it is not so."""
         first = self.since.get(fact)

@@ -6,7 +6,7 @@ import pytest
 
 from logherd_operator.observed.observed import Observed, Orders, Platform
 from logherd_operator.observed.quorum import Rules
-from logherd_operator.observed.slots import Volume
+from logherd_operator.observed.slots import Slot, Volume
 from logherd_operator.plan.actions import Restart, RestartReason, Switchover, TransferQuorum
 from logherd_operator.plan.outcome import Code
 from logherd_operator.plan.planner import plan
@@ -327,6 +327,28 @@ def test_controllers_go_before_brokers_and_their_leader_last_after_a_hand_over()
     (restart,) = decide(look(controllers=last, quorum=quorum(leader="c1"))).actions
     assert isinstance(restart, Restart)
     assert (restart.component, restart.ordinal) == ("controller", 0)
+
+
+def test_volumes_that_controllers_left_behind_hold_no_update_back() -> None:
+    """As of a group that had five controllers, or whose StatefulSet somebody scaled and scaled back."""
+    left = tuple(Slot(ordinal=n, volume=Volume(uid=f"v{n}", requested=GIB)) for n in (3, 4))
+    (restart,) = decide(look(controllers=(*controllers(revision=OLD), *left))).actions
+    assert isinstance(restart, Restart)
+    assert (restart.component, restart.ordinal) == ("controller", 2)
+    single = {"controllers": {"embedded": {"replicas": 1}}}
+    platform = Platform(brokers=3, controllers=1, broker_revision=WANTED, controller_revision=WANTED)
+    alone = look(controllers=(*controllers(1, revision=OLD), *left), quorum=quorum(1), platform=platform)
+    (restart,) = decide(alone, **single).actions
+    assert isinstance(restart, Restart)
+    assert (restart.component, restart.ordinal) == ("controller", 0)
+
+
+def test_a_controller_whose_pod_is_being_made_anew_holds_the_next_one_back() -> None:
+    made_anew = (*controllers(2, revision=OLD), Slot(ordinal=2, volume=Volume(uid="v2", requested=GIB)))
+    plan = decide(look(controllers=made_anew))
+    assert plan.actions == ()
+    assert plan.operation is not None
+    assert plan.operation.state == "AwaitGone"
 
 
 def test_an_ordered_switch_is_done_in_the_epoch_for_which_it_was_ordered() -> None:
