@@ -109,11 +109,14 @@ def _operation(state: str, component: Component, slot: Slot, size: int) -> Opera
 
 
 def delete_unused(situation: Situation) -> Iterator[Step]:
-    """Only of brokers that were removed, have gone, and are forgotten by the controllers. Who may delete none, as the
-    chart can have it, tries again now and then, and in between nothing waits for it.
+    """Only of brokers that were removed, have gone, and are forgotten by the controllers, or by the leader of a group
+    that leads itself, which alone knows who belongs to it. Who may delete none, as the chart can have it, tries again
+    now and then, and in between nothing waits for it.
     """
     group = situation.group
     if group is None or situation.spec.storage.retention.when_scaled != "Delete":
+        return
+    if not (situation.by_controllers or group.led):
         return
     for slot in situation.removed():
         used = slot.instance is not None or group.replica(slot.broker_id) is not None

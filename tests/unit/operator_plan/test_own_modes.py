@@ -3,9 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from logherd_operator.observed.observed import Observed, Orders, Platform
 from logherd_operator.observed.quorum import Group, Own, Rules, Table
-from logherd_operator.observed.slots import Report, Slot
+from logherd_operator.observed.slots import Report, Slot, Volume
 from logherd_operator.plan.actions import LeaveOut, PushConfig, RemoveMember, Restart, SetMembers, Switchover, TakeLead
 from logherd_operator.plan.outcome import Code, Plan
 from logherd_operator.spec.effects import MEMBERS
@@ -91,6 +93,21 @@ def test_voters_hear_of_a_new_broker_while_they_run_and_nothing_else_is_asked_of
     waiting = replace(voting(4, members="1,2,3,4"), group=learner)
     plan = decide(waiting, **RAFT, replicas=5)
     assert (kinds(plan), state(plan)) == ([], "AwaitInSync")
+
+
+@pytest.mark.parametrize("mode", [RAFT, STATIC], ids=["raft", "static"])
+def test_no_volume_of_a_member_is_deleted_while_nobody_leads_who_would_know_it(mode: dict[str, Any]) -> None:
+    """Somebody took its place away, and lowered the spec; in an election only those that answer are told of."""
+    fewer = Platform(brokers=2, controllers=3, broker_revision=WANTED, controller_revision=WANTED)
+    unled = group(
+        3, leader=None, serving=False, in_sync=(), eligible=(1, 2, 3), replicas=(replica(1), replica(2)), own=Own()
+    )
+    kept = Slot(ordinal=2, volume=Volume(uid="v", requested=1 << 30))
+    wanted: dict[str, Any] = {**mode, "replicas": 2, "storage": {"retention": {"whenScaled": "Delete"}}}
+    observed = look(2, platform=fewer, brokers=(broker(0), broker(1), kept), group=unled)
+    assert "DeleteVolume" not in kinds(decide(observed, **wanted))
+    led = group(2, rules=Rules(replicas=2, min_in_sync=2), own=Own())
+    assert "DeleteVolume" in kinds(decide(replace(observed, group=led), **wanted))
 
 
 def test_voters_whose_places_somebody_took_away_come_back_and_keep_their_votes() -> None:
