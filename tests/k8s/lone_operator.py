@@ -39,7 +39,7 @@ async def main(address: str) -> None:
     lease = LeasePlace(namespace=NAMESPACE, name="logherd-operator", identity="lone")
     run = RunOptions(options=OPTIONS, lease=lease, namespaces=(NAMESPACE,), health_port=0)
     async with aiohttp.ClientSession() as session:
-        await work(run, Configuration(host=address), Tunnel(session, address))
+        await work(run, Configuration(host=address), Tunnel(session, address), asyncio.Event())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import os
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,7 +16,8 @@ from kubernetes.aio.client import Configuration
 from k8s.api_http import served
 from k8s.driving import OPTIONS, Drive
 from k8s.kubelet import NAME, NAMESPACE
-from logherd_operator.clients.lease import LeasePlace
+from logherd_operator.clients.lease import Lease, LeasePlace
+from logherd_operator.handlers import process
 from logherd_operator.handlers.known import EPOCH
 from logherd_operator.handlers.process import LeaseLost, RunOptions, work
 from logherd_operator.handlers.started import Started, start
@@ -132,12 +135,40 @@ async def test_of_two_operators_one_acts_and_the_other_takes_over() -> None:
 async def test_it_ends_when_it_cannot_renew_its_lease() -> None:
     drive = Drive.of(SPEC)
     async with served(drive.api) as address:
-        work_done = work(run_options(), Configuration(host=address), drive.kubelet)
+        work_done = work(run_options(), Configuration(host=address), drive.kubelet, asyncio.Event())
         async with asyncio.TaskGroup() as group:
             ended = group.create_task(outcome(work_done))
             await until(drive, running(drive))
             drive.api.faults.refuse["leases"] = 503
     assert isinstance(ended.result(), LeaseLost)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("answers", [True, False], ids=["held by another", "no answer"])
+async def test_one_that_waits_for_the_lease_ends_when_it_is_told_to(
+    answers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a container's first process it gets no signal that it does not handle, and would act when it is to go."""
+    before, asked = signal.signal(signal.SIGTERM, lambda *_: None), asyncio.Event()
+
+    async def seek(_lease: Lease) -> bool:
+        asked.set()
+        if not answers:
+            await asyncio.Event().wait()
+        return False
+
+    async def access() -> Configuration:
+        return Configuration(host="http://127.0.0.1:1")
+
+    monkeypatch.setattr(Lease, "seek", seek)
+    monkeypatch.setattr(process, "load_access", access)
+    try:
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            group.create_task(process.run_operator(run_options()))
+            await asked.wait()
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])

@@ -40,7 +40,7 @@ async def test_an_operator_that_missed_the_end_of_a_group_begins_anew_and_leaves
     run = replace(run_options(), audit=AuditPace(every=15.0, lasting=3.0))
     async with served(drive.api) as address:
         async with asyncio.TaskGroup() as group:
-            ended = group.create_task(outcome(work(run, Configuration(host=address), drive.kubelet)))
+            ended = group.create_task(outcome(work(run, Configuration(host=address), drive.kubelet, asyncio.Event())))
             await until(drive, running(drive))
             unheard(drive, GROUP_PATH)
             await until(drive, ended.done)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -45,13 +46,17 @@ async def run_operator(run: RunOptions) -> None:
     """Until a signal. Raises: LeaseLost, WatchStale; ClusterError without credentials; OSError if the health port is
     taken.
     """
+    stop = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        # kopf handles them once it watches, and of others the kernel spares the first process of a container.
+        asyncio.get_running_loop().add_signal_handler(each, stop.set)
     access = await load_access()
     async with opened_admins(Ports.ADMIN) as admins:
-        await work(run, access, admins)
+        await work(run, access, admins, stop)
 
 
-async def work(run: RunOptions, access: ClusterAccess, admins: Admins, stop: asyncio.Event | None = None) -> None:
-    """See `run_operator`; until `stop` is set, too."""
+async def work(run: RunOptions, access: ClusterAccess, admins: Admins, stop: asyncio.Event) -> None:
+    """See `run_operator`; until `stop` is set."""
     watches = Watches()
     async with opened(access) as transport:
         api = Api(transport)
@@ -68,17 +73,25 @@ async def work(run: RunOptions, access: ClusterAccess, admins: Admins, stop: asy
                     await lease.release()
 
 
-async def _acquired(lease: Lease, stop: asyncio.Event | None) -> bool:
-    """Wait until it is ours; False if it is not and we are to stop."""
+async def _acquired(lease: Lease, stop: asyncio.Event) -> bool:
+    """Wait until it is ours; False if we are to stop, also while the API server does not answer."""
     _log.info("waiting for the lease")
-    while not await lease.seek():
-        try:
-            await asyncio.wait_for(asyncio.Event().wait() if stop is None else stop.wait(), lease.pace.retry)
-        except TimeoutError:
-            continue
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(_sought(lease)), group.create_task(stop.wait())
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for each in waiting:
+            each.cancel()
+    if stop.is_set():
         return False
     _log.info("this operator acts")
     return True
+
+
+async def _sought(lease: Lease) -> None:
+    while True:
+        if await lease.seek():
+            return
+        await asyncio.sleep(lease.pace.retry)
 
 
 async def _lead(
@@ -88,7 +101,7 @@ async def _lead(
     watches: Watches,
     access: ClusterAccess,
     lease: Lease | None,
-    stop: asyncio.Event | None,
+    stop: asyncio.Event,
 ) -> None:
     try:
         async with asyncio.TaskGroup() as group:
@@ -117,9 +130,7 @@ async def hold(lease: Lease) -> None:
             raise LeaseLost("the lease could not be renewed in time")
 
 
-async def _watch(
-    run: RunOptions, desk: Desk, watches: Watches, access: ClusterAccess, stop: asyncio.Event | None
-) -> None:
+async def _watch(run: RunOptions, desk: Desk, watches: Watches, access: ClusterAccess, stop: asyncio.Event) -> None:
     await kopf.operator(
         registry=registry_of(watches, desk.wake, access), standalone=True, clusterwide=not run.namespaces,
         namespaces=list(run.namespaces), stop_flag=stop,
