@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from logherd_operator.plan.actions import Restart, RestartReason, SetMembers
+from logherd_operator.plan.actions import Restart, RestartReason, SetMembers, SetRules
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation
 
@@ -80,7 +80,8 @@ def hear(situation: Situation) -> Iterator[Step]:
 def found(situation: Situation) -> Iterator[Step]:
     """Until the group has had a leader it has no data: it may have any size, and what cannot start is replaced.
 
-    Where its brokers found it themselves, they are those with which it began.
+    Where its brokers found it themselves, they are those with which it began. The controllers go by what the first
+    broker said of its size; of one that was led before, and that they have forgotten, all have to come.
     """
     group, platform = situation.group, situation.observed.platform
     if group is None or group.founded:
@@ -88,6 +89,13 @@ def found(situation: Situation) -> Iterator[Step]:
     wanted, have = situation.spec.replicas, platform.brokers or 0
     if wanted > have and situation.by_controllers:
         yield Act(action=SetMembers(component="broker", count=wanted, before=have, reason=f"{wanted} brokers found it"))
+    if wanted < group.rules.replicas and situation.by_controllers and group.epoch == 0:
+        yield Act(
+            action=SetRules(
+                replicas=wanted, min_in_sync=situation.spec.min_in_sync, preferred=group.rules.preferred,
+                reason=f"{wanted} brokers found it, no more {group.rules.replicas}",
+            )
+        )  # fmt: skip
     yield from _heal_unstarted(situation)
     yield Wait(operation=_provision("AwaitFirstLeader", group.why or "the group has had no leader yet"))
 

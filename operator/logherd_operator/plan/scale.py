@@ -193,9 +193,7 @@ def _refusals(situation: Situation, group: Group, victim: Slot) -> Iterator[Bloc
             code=Code.BELOW_MIN_IN_SYNC, message=f"without broker {number} {len(left)} of at least {least} are in sync",
             unblocks="the others have to come in sync, or replication.minInSyncReplicas has to be lower",
         )  # fmt: skip
-    behind = [
-        each.broker_id for each in situation.kept()[:-1] if not group.settled(each.broker_id) or not each.ready
-    ]  # fmt: skip
+    behind = [each.broker_id for each in situation.staying() if not group.settled(each.broker_id) or not each.ready]
     if behind:
         yield Block(
             code=Code.NOT_ALL_IN_SYNC, message=f"{_named(behind)} not in sync or not ready, and to stay",

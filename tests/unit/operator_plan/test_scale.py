@@ -309,6 +309,36 @@ def test_before_the_group_is_founded_its_size_is_free() -> None:
     assert plan.operation.message == "2 of 3 report"
 
 
+def test_a_group_that_was_never_founded_is_founded_by_fewer_once_fewer_are_wanted() -> None:
+    """As where the nodes have no room for five: what the first broker that registered had said would hold for ever."""
+    waits: dict[str, Any] = {"founded": False, "leader": None, "serving": False, "in_sync": ()}
+    new = group(3, epoch=0, rules=Rules(replicas=5, min_in_sync=2), **waits)
+    plan = decide(look(5, group=new), replicas=3)
+    (rules,) = plan.actions
+    assert isinstance(rules, SetRules)
+    assert (rules.replicas, rules.min_in_sync, state(plan)) == (3, 2, "AwaitFirstLeader")
+    told = replace(new, rules=Rules(replicas=3, min_in_sync=2))
+    assert decide(look(5, group=told), replicas=3).actions == ()
+    led_before = replace(new, epoch=4)  # and the controllers have lost it: what was committed may be with the others
+    assert decide(look(5, group=led_before), replicas=3).actions == ()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["lags", "never came"])
+def test_who_is_to_go_next_need_not_be_in_sync_for_another_to_go(known: bool) -> None:
+    ids = (1, 2, 3, 4, 5) if known else (1, 2, 3)
+    rules = Rules(replicas=3, min_in_sync=2)
+    members = group(5, in_sync=(1, 2, 3), replicas=tuple(replica(each) for each in ids), rules=rules)
+    observed = look(5, group=members)
+    for ordinal in (3, 4):
+        observed = with_broker(
+            observed, broker(ordinal, stands=instance(ordinal, ready=False, unschedulable="no room"))
+        )
+    plan = decide(observed, replicas=3)
+    assert (kinds(plan), plan.codes) == (["Demote" if known else "RemoveMember"], frozenset())
+    stays = decide(with_broker(observed, broker(2, stands=instance(2, ready=False))), replicas=3)
+    assert (stays.actions, stays.codes) == ((), {Code.NOT_ALL_IN_SYNC})
+
+
 def test_a_group_whose_controllers_are_anothers_is_planned_without_a_quorum_of_its_own() -> None:
     other = {"controllers": {"ref": {"name": "shared"}}}
     observed = look(quorum=None, controllers=())
