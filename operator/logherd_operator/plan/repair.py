@@ -124,7 +124,7 @@ def await_learners(situation: Situation) -> Iterator[Step]:
         elif _is_near(situation, slot):
             yield _await(slot, "Promote", f"broker {slot.broker_id} becomes a full member")
         else:
-            yield _await(slot, "CatchUp", f"learner {slot.broker_id} is {_behind(replica)}")
+            yield _await(slot, "CatchUp", f"learner {slot.broker_id} is {_behind(situation, replica)}")
 
 
 def _learners(situation: Situation, group: Group) -> list[tuple[Slot, Replica]]:
@@ -151,10 +151,11 @@ def _promotion(slot: Slot, group: Group) -> Act:
     )  # fmt: skip
 
 
-def _behind(replica: Replica) -> str:
+def _behind(situation: Situation, replica: Replica) -> str:
     if not replica.alive:
         return "not heard of"
-    return f"{replica.lag} bytes behind" if replica.lag else "near, and has to stay near for a moment"
+    near = replica.lag <= situation.pace.caught_up_bytes
+    return "near, and has to stay near for a moment" if near else f"{replica.lag} bytes behind"
 
 
 def _await(slot: Slot, state: str, message: str) -> Wait:

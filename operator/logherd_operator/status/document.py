@@ -16,6 +16,7 @@ _LAG_LOW, _LAG_HIGH = 16 * _MIB, 256 * _MIB
 _BROKERS_MAX, _MESSAGE_MAX = 16, 4096
 """What the definition takes: of a status with more the API server takes nothing, and nothing is done then."""
 _CLOCK = re.compile(r"\b[0-9]+ ms\b")
+_LAG = re.compile(r"\b[0-9]+ bytes behind\b")
 _ROLES = {"leader": "Leader", "follower": "Follower", "learner": "Learner"}
 _PHASES = {
     "Provision": "Provisioning", "Update": "Updating", "ScaleUp": "Scaling", "ScaleDown": "Scaling",
@@ -176,8 +177,8 @@ def _condition(kind: str, found: Finding, before: Mapping[str, Any], generation:
 
 
 def _words(said: str) -> str:
-    """As much as the definition takes; without the controllers' clocks, which are others at each look."""
-    return _CLOCK.sub("a while", said)[:_MESSAGE_MAX]
+    """As much as the definition takes; without the controllers' clocks and what is copied, others at each look."""
+    return _LAG.sub("behind", _CLOCK.sub("a while", said))[:_MESSAGE_MAX]
 
 
 def _time(seconds: float) -> str:

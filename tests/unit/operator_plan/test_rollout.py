@@ -61,7 +61,7 @@ def test_a_replica_that_is_out_of_sync_goes_before_one_that_is_in_sync() -> None
 
 def test_a_learner_is_promoted_before_anything_is_restarted() -> None:
     members = group(replicas=(replica(1), replica(2, learner=True), replica(3)), in_sync=(1, 3))
-    observed = replace(stale(0, 1, 2), group=members)
+    observed = stale(0, 1, 2, group=members)
     assert [type(action).__name__ for action in decide(observed).actions] == ["Promote"]
     assert victim(replace(observed, since={})) is None
 

@@ -129,6 +129,30 @@ def test_a_clock_that_runs_in_the_controllers_words_changes_no_status() -> None:
     assert shown(1700, first) == first
 
 
+@pytest.mark.parametrize(("first", "then"), [(900 << 20, 800 << 20), (0, 900), (3 << 20, 0)])
+def test_a_learner_that_copies_changes_no_status_at_each_look(first: int, then: int) -> None:
+    """It may copy for hours; how far it is behind stands in the metrics (OP-18)."""
+
+    def shown(lag: int, before: dict[str, Any]) -> dict[str, Any]:
+        replicas = (replica(1), replica(2), replica(3, learner=True, lag=lag))
+        copies = look(group=group(in_sync=(1, 2), replicas=replicas), since={})
+        return status_document(looked(copies), before, name="orders", generation=1, now=NOW)
+
+    before = shown(first, {})
+    assert before["operation"]["state"] == "CatchUp"
+    assert shown(then, before) == before
+
+
+def test_how_far_a_full_member_is_behind_under_load_changes_no_status() -> None:
+    """The status that is written wakes the operator, whose next look would see another lag, and so on."""
+
+    def shown(lag: int) -> dict[str, Any]:
+        loaded = look(group=group(replicas=(replica(1), replica(2), replica(3, lag=lag))), since={})
+        return status_document(looked(loaded), {}, name="orders", generation=1, now=NOW)
+
+    assert shown(5 << 20) == shown(3 << 20)
+
+
 @pytest.mark.parametrize(
     ("said", "mib", "shown"),
     [(None, 15, "None"), (None, 16, "Low"), ("Low", 9, "Low"), ("Low", 7, "None"), ("Low", 255, "Low"),
