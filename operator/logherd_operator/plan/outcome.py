@@ -61,7 +61,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """Do this as part of an operation; None: it stands alone. `fact`: what is remembered of it if nothing held it back."""
+    """Do this as part of an operation; None: it stands alone. `fact`: remembered, unless it is held back."""
 
     action: Action
     operation: Operation | None = None

@@ -91,7 +91,7 @@ def plan(observed: Observed, spec: BrokerGroupSpec, now: float, pace: Pace | Non
             break
         actions.append(step.action)
         if step.fact:
-            situation.since[step.fact] = now
+            situation.since.setdefault(step.fact, now)
         if step.action.disruptive:
             break
     return _plan(situation, tuple(actions), operation, tuple(blocked.values()))

@@ -7,7 +7,7 @@ from logherd_operator.observed.slots import COMPONENTS, Slot
 from logherd_operator.plan.actions import Promote, Rebuild, Switchover, TakeLead
 from logherd_operator.plan.guards import evictable, led_and_quorate, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
-from logherd_operator.plan.situation import Situation
+from logherd_operator.plan.situation import Situation, order_fact
 
 __all__ = [
     "await_learners", "hand_over", "promote_learners", "rebuild", "say_what_is_lost", "say_what_overlaps", "take_lead",
@@ -165,7 +165,9 @@ def _await(slot: Slot, state: str, message: str) -> Wait:
 
 
 def hand_over(situation: Situation) -> Iterator[Step]:
-    """A switch of the leader that somebody ordered, in the epoch for which it was ordered."""
+    """A switch of the leader that somebody ordered, in the epoch for which it was ordered. While it is refused it is
+    asked for now and then, and in between other things go on, one of which may be what it takes.
+    """
     ordered, group = situation.observed.orders.switchover, situation.group
     if ordered is None or group is None or group.leader is None or situation.spec.replication.mode == "Static":
         return
@@ -178,10 +180,17 @@ def hand_over(situation: Situation) -> Iterator[Step]:
             code=Code.NOT_ALL_IN_SYNC, message=f"broker {target} was ordered to lead, and is not in sync",
             unblocks=f"choose one of {', '.join(map(str, group.in_sync))}, or wait until it is in sync",
         )  # fmt: skip
+    if block is None and _refused_of_late(situation, group, target):
+        block = Block(
+            code=Code.SWITCHOVER_FAILED,
+            message=f"broker {target} was ordered to lead, and broker {group.leader} still does in epoch {epoch}",
+            unblocks="what was answered to the order (with Kubernetes the Event SwitchoverRefused); it is asked again",
+        )  # fmt: skip
     if block is not None:
         yield block
         return
     yield Act(
+        fact=order_fact(target, epoch),
         action=Switchover(
             target=target, expected_epoch=epoch, request_id=f"ordered-{epoch}-{target}", ordered=True,
             leader=None if situation.by_controllers else group.leader, reason=f"broker {target} was ordered to lead",
@@ -190,6 +199,12 @@ def hand_over(situation: Situation) -> Iterator[Step]:
             type=OperationType.SWITCHOVER, state="Switch", ordinal=target - 1, message=f"broker {target} takes over"
         ),
     )  # fmt: skip
+
+
+def _refused_of_late(situation: Situation, group: Group, target: int) -> bool:
+    patience = situation.spec.switchover_timeout_seconds
+    asked = situation.lasting(order_fact(target, group.epoch)) % (patience + situation.pace.stuck)
+    return group.transfer is None and asked >= patience
 
 
 def take_lead(situation: Situation) -> Iterator[Step]:

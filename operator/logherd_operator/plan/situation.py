@@ -9,7 +9,9 @@ from logherd_operator.observed.slots import COMPONENTS, Component, Instance, Slo
 from logherd_operator.plan.pace import Pace
 from logherd_operator.spec.group import BrokerGroupSpec
 
-__all__ = ["Situation", "deletion_fact", "growth_fact", "held_for_orders", "lasting_facts", "resizing_fact"]
+__all__ = [
+    "Situation", "deletion_fact", "growth_fact", "held_for_orders", "lasting_facts", "order_fact", "resizing_fact",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +127,11 @@ def deletion_fact(slot: Slot) -> str:
     return f"delete:{slot.ordinal}:{slot.volume.uid if slot.volume is not None else ''}"
 
 
+def order_fact(target: int, epoch: int) -> str:
+    """That a broker was ordered to lead, and asked to."""
+    return f"ordered:{epoch}:{target}"
+
+
 def lasting_facts(observed: Observed, now: float, pace: Pace) -> dict[str, float]:
     """What is so, and since when it has been seen to be so. Who saw it in the future had a clock that was ahead."""
     return {fact: min(observed.since.get(fact, now), now) for fact in _facts(observed, pace)}
@@ -150,6 +157,9 @@ def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
     # What was tried is remembered for as long as the epoch lasts in which it was tried.
     tried = f"switch:{group.epoch}:"
     yield from (fact for fact in observed.since if fact.startswith(tried))
+    if observed.orders.switchover is not None:
+        fact = order_fact(*observed.orders.switchover)
+        yield from {fact} & observed.since.keys()
 
 
 def _is_resizing(slot: Slot) -> bool:

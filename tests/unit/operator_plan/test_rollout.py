@@ -7,7 +7,7 @@ import pytest
 from logherd_operator.observed.observed import Observed, Orders, Platform
 from logherd_operator.observed.quorum import Rules
 from logherd_operator.observed.slots import Slot, Volume
-from logherd_operator.plan.actions import Restart, RestartReason, Switchover, TransferQuorum
+from logherd_operator.plan.actions import GrowVolume, Restart, RestartReason, Switchover, TransferQuorum
 from logherd_operator.plan.outcome import Code
 from logherd_operator.plan.planner import plan
 from unit.operator_plan.looks import (
@@ -357,6 +357,26 @@ def test_an_ordered_switch_is_done_in_the_epoch_for_which_it_was_ordered() -> No
     assert decide(look(orders=Orders(switchover=(3, 6)))).actions == ()
     lagging = decide(look(orders=Orders(switchover=(3, 7)), group=group(in_sync=(1, 2))))
     assert (lagging.actions, lagging.codes) == ((), {Code.NOT_ALL_IN_SYNC})
+
+
+def test_an_ordered_switch_that_is_refused_does_not_hold_up_what_would_let_it_be_done() -> None:
+    """As by whom the disk is full, and for whom somebody then wants a larger one."""
+    observed, larger = look(orders=Orders(switchover=(3, 7)), since=look().since), {"storage": {"size": "30Gi"}}
+    first = decide(observed, **larger)
+    assert [type(action) for action in first.actions] == [Switchover]
+    fact = "ordered:7:3"
+    assert first.since[fact] == NOW
+    for seconds, goes_on in ((29, False), (30, True), (89, True), (90, False)):
+        plan = decide(replace(observed, since={**first.since, fact: NOW - seconds}), **larger)
+        assert [type(action) for action in plan.actions] == [GrowVolume if goes_on else Switchover], seconds
+        assert plan.codes == ({Code.SWITCHOVER_FAILED} if goes_on else set())
+        assert plan.since[fact] == NOW - seconds
+    refused = {**first.since, fact: NOW - 30}
+    under_way = decide(replace(observed, since=refused, group=group(transfer=3)), **larger)
+    assert [type(action) for action in under_way.actions] == [Switchover]
+    other = decide(replace(observed, since=refused, orders=Orders(switchover=(2, 7))), **larger)
+    assert [type(action) for action in other.actions] == [Switchover]
+    assert fact not in other.since
 
 
 @pytest.mark.parametrize("away", ["no node", "a learner copies", "one that leaves"])
