@@ -7,7 +7,7 @@ from logherd_operator.observed.slots import COMPONENTS, Slot
 from logherd_operator.plan.actions import Promote, Rebuild, Switchover, TakeLead
 from logherd_operator.plan.guards import evictable, led_and_quorate, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
-from logherd_operator.plan.situation import Situation, order_fact
+from logherd_operator.plan.situation import Situation, order_fact, rebuild_fact
 
 __all__ = [
     "await_learners", "hand_over", "promote_learners", "rebuild", "say_what_is_lost", "say_what_overlaps", "take_lead",
@@ -68,7 +68,8 @@ def say_what_overlaps(situation: Situation) -> Iterator[Step]:
 
 def rebuild(situation: Situation) -> Iterator[Step]:
     """Give up one volume that somebody named, if it is lost or damaged and the others have everything. The order is
-    about that volume: of what happens to the next one it says nothing.
+    about that volume: of what happens to the next one it says nothing. One that does not go is tried again now and
+    then, and in between nothing waits for it.
     """
     ordered, group = situation.observed.orders.rebuild, situation.group
     ordinal, volume = ordered or (None, "")
@@ -89,7 +90,11 @@ def rebuild(situation: Situation) -> Iterator[Step]:
     if block is not None:
         yield block
         return
+    fact = rebuild_fact(slot)
+    if situation.rests(fact):
+        return
     yield Act(
+        fact=fact,
         action=Rebuild(
             ordinal=slot.ordinal, uid=slot.instance.uid if slot.instance else "", volume_uid=slot.volume.uid,
             reason=f"its volume is {'damaged' if damaged else 'lost'}, and giving it up was ordered",

@@ -10,7 +10,8 @@ from logherd_operator.plan.pace import Pace
 from logherd_operator.spec.group import BrokerGroupSpec
 
 __all__ = [
-    "Situation", "deletion_fact", "growth_fact", "held_for_orders", "lasting_facts", "order_fact", "resizing_fact",
+    "Situation", "deletion_fact", "growth_fact", "held_for_orders", "lasting_facts", "order_fact", "rebuild_fact",
+    "resizing_fact",
 ]  # fmt: skip
 
 
@@ -64,6 +65,10 @@ class Situation:
         """For how many seconds something has been so without a break; 0 if it is not so."""
         first = self.since.get(fact)
         return 0.0 if first is None else self.now - first
+
+    def rests(self, tried: str) -> bool:
+        """Is what was tried left alone for a while? It may fail for ever, and everything else would wait for it."""
+        return self.lasting(tried) % self.pace.stalled >= self.pace.stuck
 
     def ordered_anew(self, instance: Instance) -> bool:
         """Was it started before a person's order to restart, whose time has come?
@@ -127,6 +132,11 @@ def deletion_fact(slot: Slot) -> str:
     return f"delete:{slot.ordinal}:{slot.volume.uid if slot.volume is not None else ''}"
 
 
+def rebuild_fact(slot: Slot) -> str:
+    """That the volume of a place was to be given up."""
+    return f"rebuild:{slot.ordinal}:{slot.volume.uid if slot.volume is not None else ''}"
+
+
 def order_fact(target: int, epoch: int) -> str:
     """That a broker was ordered to lead, and asked to."""
     return f"ordered:{epoch}:{target}"
@@ -145,7 +155,7 @@ def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
     yield from (resizing_fact(component, slot) for component, slot in places if _is_resizing(slot))
     # What was tried is remembered for as long as it is not so.
     asked = {growth_fact(component, slot) for component, slot in places}
-    asked |= {deletion_fact(each) for each in observed.brokers}
+    asked |= {fact(each) for each in observed.brokers for fact in (deletion_fact, rebuild_fact)}
     yield from sorted(asked & observed.since.keys())
     group = observed.group
     if group is None:

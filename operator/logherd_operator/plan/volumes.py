@@ -49,7 +49,7 @@ def _grow(
             continue
         if volume.requested < size:
             yield from _refused(situation, component, slot, wanted)
-            if _rests(situation, growth_fact(component, slot)):
+            if situation.rests(growth_fact(component, slot)):
                 return
             yield Act(
                 action=GrowVolume(
@@ -92,11 +92,6 @@ def _not_grown(component: Component, slot: Slot, wanted: str) -> Block:
     )
 
 
-def _rests(situation: Situation, tried: str) -> bool:
-    """Is it left alone for a while? It may be refused for ever, and everything else would wait for it."""
-    return situation.lasting(tried) % situation.pace.stalled >= situation.pace.stuck
-
-
 def _whose(component: Component, slot: Slot) -> str:
     return f"broker {slot.broker_id}" if component == "broker" else f"controller {slot.ordinal}"
 
@@ -124,7 +119,7 @@ def delete_unused(situation: Situation) -> Iterator[Step]:
             continue
         fact = deletion_fact(slot)
         situation.since.setdefault(fact, situation.now)
-        if _rests(situation, fact):
+        if situation.rests(fact):
             continue
         yield Act(
             action=DeleteVolume(

@@ -167,6 +167,23 @@ def test_f8_a_volume_that_is_gone_is_rebuilt_only_on_order_and_if_the_others_hav
     assert (decide(last).actions, decide(last).codes) == ((), {Code.VOLUME_LOST, Code.LAST_COPY})
 
 
+def test_f8_a_volume_that_cannot_be_given_up_holds_nothing_else_up() -> None:
+    """As where the pod stands on a lost node, or where the operator may delete no volumes."""
+    gone = broker(
+        2, stands=instance(2, ready=False, leaves_by=NOW - 10), report=None, volume=Volume(uid="v", lost=True)
+    )
+    replicas = (replica(1), replica(2), replica(3), replica(4, learner=True))
+    observed = look(4, group=group(4, in_sync=(1, 2), replicas=replicas), orders=Orders(rebuild=(2, "v")))
+    observed = replace(with_broker(observed, gone), since={**observed.since, "near:4": NOW - 1000})
+    first = decide(observed, replicas=4)
+    assert isinstance(first.actions[-1], Rebuild)
+    for seconds, others in ((59, False), (60, True), (599, True), (600, False)):
+        plan = decide(replace(observed, since={**first.since, "rebuild:2:v": NOW - seconds}), replicas=4)
+        kinds = {type(action) for action in plan.actions}
+        assert (Rebuild in kinds, Promote in kinds) == (not others, others), seconds
+        assert Code.VOLUME_LOST in plan.codes
+
+
 def test_f8_the_only_copy_is_not_given_up_even_where_writes_may_pause() -> None:
     """The claim is lost, and the leader goes on over what it has mounted: nobody else is in sync."""
     gone = broker(0, volume=Volume(uid="v", lost=True))
