@@ -337,6 +337,11 @@ class SimDisk:
     def rename(self, old: str, new: str) -> None:
         self._change("rename", old, new)
 
+    def exchange(self, one: str, other: str) -> None:
+        assert one in self.names, one
+        assert other in self.names, other
+        self._change("exchange", one, other)
+
     def unlink(self, path: str) -> None:
         if path in self.names:
             self._change("unlink", path, None)
@@ -398,6 +403,10 @@ def _change(names: dict[str, _Inode], directories: dict[str, None], kind: str, p
         assert isinstance(value, list)
         for below in [name for name, inode in names.items() if name.startswith(path + "/") and inode in value]:
             del names[below]
+    elif kind == "exchange":
+        assert isinstance(value, str)
+        if path in names and value in names:
+            names[path], names[value] = names[value], names[path]
     elif path in names:
         assert isinstance(value, str)
         names[value] = names.pop(path)

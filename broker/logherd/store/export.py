@@ -26,7 +26,8 @@ from logherd.store.verify import listed_queues
 __all__ = ["ExportReport", "export_files"]
 
 _JAVA_FIELDS_SIZE = 40
-_OURS = ("queues", "queues.new", "abort", "damage.json", "unflushed.json", "roles.json", "replica.json")
+_REPLICAS = ("unflushed.json", "roles.json", "roles.json.spare", "replica.json", "replica.json.spare")
+_OURS = ("queues", "queues.new", "abort", "damage.json", *_REPLICAS)
 _BLANK_UNIT = UNIT.pack(0, 0x7FFFFFFF, 0)
 _QUEUE_UNITS = 300_000
 _INDEX_SLOTS, _INDEX_ENTRIES = 5_000_000, 20_000_000

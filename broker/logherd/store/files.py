@@ -88,6 +88,10 @@ class Files(Protocol):
 
     def rename(self, old: str, new: str) -> None: ...
 
+    def exchange(self, one: str, other: str) -> None:
+        """Let two files of one directory change names, both at once. Raises OSError (EINVAL, ENOSYS) where the file
+        system or the system cannot."""
+
     def unlink(self, path: str) -> None:
         """Remove a file; nothing if it is gone already."""
 

@@ -1,5 +1,6 @@
 """The Files protocol on a real disk. Linux; needs fallocate, SEEK_DATA, flock."""
 
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -15,6 +16,7 @@ from logherd.store.files import Buffer, Directory, File, Files, Lock
 __all__ = ["OsFiles", "ReadOnlyFiles"]
 
 _PARTS_MAX = 512  # well below IOV_MAX (1024)
+_HERE, _RENAME_EXCHANGE = -100, 2  # AT_FDCWD, and the flag of renameat2
 
 
 class _OsFile:
@@ -168,6 +170,14 @@ class OsFiles:
 
     def rename(self, old: str, new: str) -> None:
         Path(old).replace(new)
+
+    def exchange(self, one: str, other: str) -> None:
+        renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+        if renameat2 is None:
+            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), one, None, other)
+        if renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _RENAME_EXCHANGE) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), one, None, other)
 
     def unlink(self, path: str) -> None:
         Path(path).unlink(missing_ok=True)

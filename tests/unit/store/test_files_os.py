@@ -31,6 +31,15 @@ def test_a_short_write_is_continued_to_its_end(files, tmp_path, monkeypatch):
     assert file.read(0, 99) == b"abcdefghij"
 
 
+def test_two_files_change_names(files, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    files.exchange(f"{tmp_path}/a", f"{tmp_path}/b")
+    assert [(tmp_path / name).read_text() for name in ("a", "b")] == ["b", "a"]
+    with pytest.raises(FileNotFoundError):
+        files.exchange(f"{tmp_path}/a", f"{tmp_path}/none")
+
+
 def test_a_write_that_writes_nothing_is_an_error(files, tmp_path, monkeypatch):
     file = files.open(f"{tmp_path}/f", create=True)
     monkeypatch.setattr(os, "pwritev", lambda *_: 0)

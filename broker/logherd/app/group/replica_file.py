@@ -9,6 +9,8 @@ it (raft mode); what it says in an epoch, and the vote, wait until that is in th
 kept for good once they are known, and `reset` counts how often it was rebuilt (raft mode); `starts` is the number of
 the latest process (static mode). `electionMs` is how long this replica has told others that it waits for a leader at
 least (raft mode): whoever trusted that before a restart does so after it.
+
+All of it is kept also on a disk without a free block: replica.json.spare is its room.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +25,7 @@ from logherd.model.names import Epoch
 from logherd.replication.messages import ReplicaId
 from logherd.store.files import Files
 from logherd.store.state_file import StateFileError, read_state
-from logherd.store.whole_file import replace_file
+from logherd.store.whole_file import replace_in_spare, reserve_spare
 
 __all__ = ["ReplicaFile", "ReplicaFileError", "refuse_alone"]
 
@@ -92,6 +94,7 @@ class ReplicaFile:
             made.keep(Promise())
             return made
         files.sync_dir(directory)
+        reserve_spare(files, directory, _NAME)
         if content.group != str(group):
             raise ReplicaFileError(f"{path} belongs to the group {content.group}, not to {group}")
         if content.broker_id != broker_id:
@@ -115,7 +118,7 @@ class ReplicaFile:
         content = _read(files, f"{directory}/{_NAME}")
         if content is not None:
             renewed = msgspec.structs.replace(content, store_id=token_hex(16))
-            replace_file(files, directory, _NAME, (msgspec.json.encode(renewed),))
+            replace_in_spare(files, directory, _NAME, msgspec.json.encode(renewed))
 
     def keep(self, promise: Promise) -> None:
         """Make a promise durable. Blocks. Raises: StoreFull, OSError."""
@@ -164,7 +167,7 @@ class ReplicaFile:
             epoch=self.promise.epoch, vote=self.promise.vote, doubtful=self.promise.doubtful, mode=self.mode,
             founders=self.founders, starts=self.starts, reset=self.promise.reset, election_ms=self.election_ms,
         )  # fmt: skip
-        replace_file(self.files, self.directory, _NAME, (msgspec.json.encode(content),))
+        replace_in_spare(self.files, self.directory, _NAME, msgspec.json.encode(content))
 
 
 def refuse_alone(files: Files, directory: str) -> None:

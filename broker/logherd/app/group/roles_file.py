@@ -14,7 +14,7 @@ from logherd.app.group.replica_file import ReplicaFileError
 from logherd.group.table import Recorded
 from logherd.store.files import Files
 from logherd.store.state_file import StateFileError, read_state
-from logherd.store.whole_file import replace_file
+from logherd.store.whole_file import replace_in_spare, reserve_spare
 
 __all__ = ["RolesFile"]
 
@@ -55,6 +55,7 @@ class RolesFile:
             made.record(first)
             return made
         files.sync_dir(directory)
+        reserve_spare(files, directory, _NAME)
         try:
             recorded = recorded_of(content.roles)
         except ValueError as error:
@@ -87,4 +88,4 @@ class RolesFile:
 
     def _write(self) -> None:
         content = _Content(format=_FORMAT, roles=shape_of(self.recorded), complete=self._complete)
-        replace_file(self._files, self._directory, _NAME, (msgspec.json.encode(content),))
+        replace_in_spare(self._files, self._directory, _NAME, msgspec.json.encode(content))

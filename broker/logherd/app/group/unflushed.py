@@ -56,7 +56,9 @@ class Unflushed:
         if trusted:
             if found is not None:
                 _flush_log(files, f"{directory}/commitlog")
-            if flush == "async":
+            if flush == "async" and found == here:
+                files.sync_dir(directory)  # written once, for a later process may find a disk without a free block
+            elif flush == "async":
                 content = msgspec.json.encode(_Content(format=_FORMAT, cache=here))
                 replace_file(files, directory, _NAME, (content,))
             elif found is not None:

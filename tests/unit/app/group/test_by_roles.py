@@ -67,6 +67,18 @@ def test_the_configured_table_counts_for_the_first_start_only() -> None:
     assert (again.recorded, again.complete) == (mode.recorded, False)
 
 
+def test_a_start_and_what_comes_after_it_need_no_free_block() -> None:
+    """A promotion, too, may be what a group with a full disk needs."""
+    stand = Stand("static")
+    roles_of(stand)
+    stand.disk.capacity = stand.disk.used()
+    mode = started(stand)
+    for number in (2, 3, 4):
+        later = Recorded(Table(number=number, leader=BrokerId(3)), (BrokerId(3),))
+        told(stand, mode, shape_of(later))
+        assert roles_of(stand).recorded == later
+
+
 @pytest.mark.parametrize(("there", "field"), [(b'"format":1', b"promised"), (b'"number":1', b"witness")])
 def test_what_a_later_release_adds_to_the_file_is_refused_by_name(there: bytes, field: bytes) -> None:
     """It would be gone with the next write."""

@@ -1,5 +1,6 @@
 """replica.json: who this directory is, and what it has promised."""
 
+import errno
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -11,6 +12,7 @@ from logherd.controller.values import GroupKey
 from logherd.group.output import Promise
 from logherd.model.names import Epoch
 from logherd.replication.messages import ReplicaId
+from logherd.store.errors import StoreFull
 from logherd.store.files_os import OsFiles
 from sim.disk import SimDisk, SimulatedCrash
 
@@ -66,13 +68,84 @@ def test_what_a_start_has_read_is_there_for_good() -> None:
     disk.make_directory("/d")
     disk.sync_dir("/")
     made = found_at(disk)
-    disk.crash_after(1, at="rename")
+    disk.crash_after(1, at="exchange")
     with pytest.raises(SimulatedCrash):
         made.keep(Promise(Epoch(7)))
     disk = disk.crash(Random(0), power=False)
     assert found_at(disk).promise.epoch == 7
     for seed in range(20):
         assert found_at(disk.crash(Random(seed), power=True)).promise.epoch == 7
+
+
+def on_a_disk(disk: SimDisk) -> ReplicaFile:
+    return ReplicaFile.open(disk, "/d", GROUP, 1, log_empty=True)
+
+
+def disk_with_a_file(*, spare: bool = True) -> SimDisk:
+    disk = SimDisk()
+    disk.make_directory("/d")
+    disk.sync_dir("/")
+    on_a_disk(disk)
+    if not spare:  # as an earlier release left it
+        disk.unlink("/d/replica.json.spare")
+    return disk
+
+
+def test_a_start_is_counted_and_an_epoch_kept_where_the_disk_has_no_block_left() -> None:
+    disk = disk_with_a_file()
+    disk.capacity = disk.used()
+    found = on_a_disk(disk)
+    assert [found.count_start(7), found.count_start(7)] == [7, 8]
+    for epoch in (3, 4, 5):
+        found.keep(Promise(Epoch(epoch)))
+        assert on_a_disk(disk.crash(Random(0), power=True)).promise.epoch == epoch
+    assert disk.used() <= disk.capacity
+
+
+def test_a_file_of_an_earlier_release_gets_its_spare_as_soon_as_there_is_room() -> None:
+    disk = disk_with_a_file(spare=False)
+    disk.capacity, room = disk.used(), disk.capacity
+    with pytest.raises(StoreFull):
+        on_a_disk(disk).count_start(7)
+    disk.capacity = room
+    on_a_disk(disk)
+    disk.capacity = disk.used()
+    assert on_a_disk(disk).count_start(8) == 8
+
+
+def test_a_file_system_that_exchanges_no_names_keeps_what_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: OsFiles, one: str, other: str) -> None:
+        raise OSError(errno.EINVAL, "simulated", one, None, other)
+
+    monkeypatch.setattr(OsFiles, "exchange", refuse)
+    made = open_file(tmp_path, empty=True)
+    for epoch in (3, 4):
+        made.keep(Promise(Epoch(epoch)))
+        assert open_file(tmp_path).promise.epoch == epoch
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["replica.json", "replica.json.spare"]
+
+
+def test_a_power_loss_at_any_call_leaves_the_promise_before_or_the_one_being_kept() -> None:
+    """Twice, so that the spare of one write is what the write before had replaced."""
+    for calls in range(1, 40):
+        for seed in range(8):
+            disk = disk_with_a_file(spare=seed % 2 == 0)
+            made, kept = on_a_disk(disk), 0
+            disk.crash_after(calls)
+            try:
+                for epoch in (3, 4, 5):
+                    made.keep(Promise(Epoch(epoch)))
+                    kept = epoch
+            except SimulatedCrash:
+                pass
+            disk.crash_after(None)
+            disk = disk.crash(Random(seed), power=seed % 4 < 2)
+            found = on_a_disk(disk).promise.epoch
+            assert found in (kept, max(kept + 1, 3))
+            for again in range(4):
+                assert on_a_disk(disk.crash(Random(again), power=True)).promise.epoch == found
 
 
 def test_who_joins_a_rebuilt_group_knows_how_often_it_was_rebuilt_and_keeps_its_promise(tmp_path: Path) -> None:
