@@ -9,6 +9,7 @@ from logherd_operator.local.folder import Folder
 from logherd_operator.local.places import Ended, Places
 from logherd_operator.local.processes import is_alive, signal_process
 from logherd_operator.local.state import GroupState, Process
+from logherd_operator.local.strays import with_strays
 
 __all__ = ["bring_down"]
 
@@ -30,7 +31,7 @@ def bring_down(folder: Folder, state: GroupState, *, seconds: float) -> Iterator
     if lock is None:
         raise LocalError(f"{folder.path}: another logherd up or down is at work here; try again")
     with lock:
-        state = folder.read() or state
+        state = with_strays(folder.read() or state, folder)
         yield from Places(folder, state).stop(seconds)
 
 

@@ -109,8 +109,9 @@ class Folder:
         return LocalError(f"{self._state}: is not a group's state ({error}); move it away to start anew")
 
     def write(self, state: GroupState) -> None:
-        """Remember `state` in place of what was there. Raises LocalError if that is not possible."""
-        self.write_text(self._state, to_json(state))
+        """Remember `state` in place of what was there, also over a loss of power. Raises LocalError if that is not
+        possible."""
+        self.write_text(self._state, to_json(state), flush=True)
 
     def document(self, name: str) -> dict[str, Any] | None:
         """A JSON file of this folder; None if there is none that can be understood."""
@@ -124,12 +125,16 @@ class Folder:
         """Replace a JSON file of this folder at once. Raises LocalError if that is not possible."""
         self.write_text(self.path / name, json.dumps(document, indent=2))
 
-    def write_text(self, path: Path, text: str) -> None:
-        """Replace a file of this folder at once. Raises LocalError if that is not possible."""
+    def write_text(self, path: Path, text: str, *, flush: bool = False) -> None:
+        """Replace a file of this folder at once; `flush`: durably. Raises LocalError if that is not possible."""
         fresh = path.with_name(path.name + ".new")
         try:
             fresh.write_text(text + "\n")
+            if flush:
+                _flush(fresh)
             fresh.replace(path)
+            if flush:
+                _flush(path.parent)
         except OSError as error:
             raise LocalError(f"{path}: cannot be written: {error.strerror}") from error
 
@@ -157,6 +162,14 @@ class Folder:
             if error.errno != errno.EROFS:
                 raise
             return path.open()  # what runs on a disk that the kernel made read-only is to be stopped all the same
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def find_folder(data: Path | None) -> tuple[Folder, GroupState]:

@@ -26,6 +26,7 @@ from logherd_operator.local.processes import is_alive, start_process, started_ti
 from logherd_operator.local.reasons import why_not_served
 from logherd_operator.local.signals import LetGo, finishing, undivided
 from logherd_operator.local.state import GroupState, PlaceState, Process
+from logherd_operator.local.strays import with_strays
 from logherd_operator.local.support import kubernetes_only
 from logherd_operator.local.watching import Watching
 from logherd_operator.spec.errors import OperatorError
@@ -113,7 +114,7 @@ def keep_on(folder: Folder, lock: IO[str], say: Callable[[str], None]) -> int:
     path = Path(state.file)
     watching = Watching(say)
     with lock, _parting(state.group, watching):
-        places = Places(folder, state)
+        places = Places(folder, with_strays(state, folder))
         with suppress(
             LocalError
         ):  # who left us may not have had the room to write down who we are; the turns try again
@@ -154,6 +155,7 @@ def _begin(group: BrokerGroup, file: Path, folder: Folder, options: UpOptions) -
     known, name = folder.read(), group.metadata.name
     if known is not None and known.group != name:
         raise LocalError(f"{folder.path}: belongs to the group {known.group}; choose another folder for {name}: --data")
+    known = None if known is None else with_strays(known, folder)
     spec, own = group.spec, group.spec.controllers.embedded
     controllers = own.replicas if own is not None else 0
     running = known is not None and any(

@@ -46,7 +46,7 @@ class Keeper:
         self.now += seconds
 
 
-def unwritten(_: Folder, path: Path, text: str) -> None:
+def unwritten(_: Folder, path: Path, text: str, **_more: bool) -> None:
     raise LocalError(f"{path}: cannot be written: {len(text)} bytes")
 
 

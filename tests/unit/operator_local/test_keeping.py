@@ -30,10 +30,10 @@ def test_a_change_that_could_not_be_kept_is_read_again(
     keeping = Keeping(read_group(path), GroupFile(path), Places(folder, state), folder, lambda line: None)
     written = Folder.write_text
 
-    def refuse(self: Folder, path: Path, text: str) -> None:
+    def refuse(self: Folder, path: Path, text: str, **more: bool) -> None:
         if path.name == name:
             raise LocalError("no space")
-        written(self, path, text)
+        written(self, path, text, **more)
 
     path.write_text(TEXT % 3 + "\n")
     assert keeping._file.saved()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from logherd_operator.local.addresses import Addresses, Ports, choose_ports
+from logherd_operator.local.down import bring_down
 from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import Files
 from logherd_operator.local.folder import Folder
@@ -21,6 +22,7 @@ from logherd_operator.local.look import child_of, look_at
 from logherd_operator.local.places import Places
 from logherd_operator.local.processes import is_alive, started_ticks
 from logherd_operator.local.state import Began, GroupState, PlaceState, Process, from_json, to_json
+from logherd_operator.local.strays import with_strays
 from logherd_operator.spec.document import parse_group
 from logherd_operator.spec.group import BrokerGroup
 
@@ -241,6 +243,50 @@ def test_a_process_that_took_over_a_pid_is_never_stopped(tmp_path: Path, sleeper
     places = Places(Folder(tmp_path), replace(STATE, brokers=1, places=(forged,)))
     assert list(map(str, places.stop(1))) == [f"broker 1 (pid {sleeper.pid}) was not running"]
     assert started_ticks(sleeper.pid) == sleeper.ticks
+
+
+@pytest.mark.parametrize("remembered", [None, Process(1 << 22, 7)])
+def test_a_guardian_that_nobody_wrote_down_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: Process | None
+) -> None:
+    """Whoever started it was killed just then. It holds the ports of its place."""
+    monkeypatch.chdir(tmp_path)
+    folder, sleeping = Folder(Path("data")), [sys.executable, "-c", "import time; time.sleep(600)"]
+    ours, its_child, anothers = (
+        [*sleeping, "logherd_guardian", "--", "logherd", "broker", "--config", "data/broker-1.json"],
+        [*sleeping, "logherd", "broker", "--config", "data/broker-2.json"],
+        [*sleeping, "logherd_guardian", "--", "logherd", "broker", "--config", "other/broker-3.json"],
+    )
+    places = tuple(PlaceState(component="broker", ordinal=n, revision="r", guardian=remembered) for n in range(3))
+    processes = [subprocess.Popen(command) for command in (ours, its_child, anothers)]
+    try:
+        found = with_strays(replace(STATE, places=places), folder)
+        guardian = Process(processes[0].pid, started_ticks(processes[0].pid) or 0)
+        assert [each.guardian for each in found.places] == [guardian, remembered, remembered]
+        assert with_strays(found, folder) == found
+        folder.prepare()
+        folder.write(replace(STATE, brokers=3, places=places))
+        ended = [each for each in bring_down(folder, STATE, seconds=30) if each.outcome == "stopped"]
+        assert [each.pid for each in ended] == [guardian.pid]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_what_is_remembered_is_on_the_disk_before_it_bears_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss of power leaves the former text or this one, and never an empty file."""
+    folder, flushed = Folder(tmp_path), list[tuple[str, bool]]()
+
+    def note(descriptor: int) -> None:
+        name = Path(os.readlink(f"/proc/self/fd/{descriptor}")).name
+        flushed.append((name, (tmp_path / "group.json").exists()))
+
+    monkeypatch.setattr(os, "fsync", note)
+    folder.write(STATE)
+    assert flushed == [("group.json.new", False), (tmp_path.name, True)]
 
 
 def test_a_process_that_does_not_stop_in_time_is_killed(tmp_path: Path) -> None:
