@@ -154,6 +154,16 @@ def test_counters_of_a_topic_go_whoever_deletes_it(admin: Admin) -> None:
     assert admin.stats.view("TOPIC_PUT_NUMS", "T", cluster="C") is None
 
 
+def test_counters_of_a_group_go_whoever_deletes_it(admin: Admin) -> None:
+    """Also those of a broker that led before, and hears of it from the log."""
+    for name in ("g", "h"):
+        admin.metadata.groups.put(GroupConfig(name))
+        admin.stats.count_get(name, "T", 1, 5)
+    admin.metadata.groups.delete("g", clean_offsets=False)
+    assert admin.stats.view("GROUP_GET_NUMS", "T@g", cluster="C") is None
+    assert admin.stats.view("GROUP_GET_NUMS", "T@h", cluster="C") is not None
+
+
 def test_a_list_of_more_topics_or_groups_than_one_request_may_hold_up_all_others_for_is_refused(admin: Admin) -> None:
     topics = [TopicConfigBody(name=f"t{number}") for number in range(10_001)]
     groups = [GroupConfigBody(name=f"g{number}") for number in range(10_001)]

@@ -307,6 +307,21 @@ def test_hooks_of_a_follower_hear_what_is_committed_with_its_position() -> None:
     assert heard == [TopicChange("a", TopicConfig("a", 2, 2), put), TopicChange("old", None, deleted)]
 
 
+def test_hooks_hear_of_each_group_that_goes_whoever_deletes_it_and_why_ever() -> None:
+    log, heard = MemoryLog(), list[str]()
+    leader, follower = led(log), followed(log)
+    for each in (leader, follower):
+        each.groups.gone_hooks.append(heard.append)
+    leader.groups.delete("g", clean_offsets=True)
+    assert heard == ["g"]
+    commit(follower, log, log.end_position)
+    assert heard == ["g", "g"]
+    leader.groups.put(GroupConfig("never committed"))
+    leader.groups.put(GroupConfig("g"))
+    leader.demote()
+    assert sorted(heard[2:]) == ["g", "never committed"]
+
+
 def test_the_handle_that_every_send_asks_stays_the_same_whatever_happens() -> None:
     log = MemoryLog()
     leader = led(log)

@@ -29,7 +29,8 @@ class GroupAdmin:
 
     def __init__(self, metadata: Metadata, stats: BrokerStats) -> None:
         self._metadata = metadata
-        self._stats = stats
+        # Also when another leader deletes it: this broker may have counted while it led.
+        metadata.groups.gone_hooks.append(stats.forget_group)
 
     def handlers(self) -> dict[RequestCode, Handler]:
         return {
@@ -58,7 +59,6 @@ class GroupAdmin:
         if is_system_group(header.group):
             raise RequestError(ResponseCode.INVALID_PARAMETER, f"group {header.group} belongs to the broker")
         position = self._metadata.groups.delete(header.group, clean_offsets=header.clean_offsets)
-        self._stats.forget_group(header.group)
         return after(position)
 
     def configuration(self, request: Request, _session: Session) -> Answer:

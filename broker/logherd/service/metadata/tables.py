@@ -1,6 +1,6 @@
 """Topics and groups in memory; every change goes to the journal first."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from logherd.kit.clock import Clock
@@ -148,6 +148,9 @@ class Groups:
         self._table: dict[str, GroupConfig] = {}
         self._position = 0
         self.version = Version()
+        self.gone_hooks: list[Callable[[str], None]] = []
+        """Hear the name of each group that is there no more, be it deleted by this replica, another one, or never
+        committed."""
         self.get = self._table.get
         """`get(name)` -> GroupConfig | None."""
 
@@ -196,13 +199,21 @@ class Groups:
         if change.clean_offsets:
             self._offsets.forget_group(change.name)
         self.version = change.version
+        self._tell_gone((change.name,))
 
     def become(self, other: "Groups") -> None:
         """Hold what another holds."""
         self._position = 0
+        gone = [name for name in self._table if name not in other]
         self._table.clear()  # as above
         self._table.update({config.name: config for config in other})
         self.version = other.version
+        self._tell_gone(gone)
+
+    def _tell_gone(self, names: Iterable[str]) -> None:
+        for name in names:
+            for hook in self.gone_hooks:
+                hook(name)
 
     def begin_epoch(self, epoch: int, started_ms: int) -> None:
         """See Topics.begin_epoch."""
