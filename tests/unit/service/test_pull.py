@@ -1,5 +1,6 @@
 """Pulls: every row of the sheet's status and error tables, filters, limits, and long polling."""
 
+import tracemalloc
 from errno import EIO
 from pathlib import Path
 from sys import getrefcount, getsizeof
@@ -8,12 +9,14 @@ import pytest
 
 from logherd.kit.javahash import java_hash
 from logherd.model.topic import GroupConfig, TopicConfig
+from logherd.net.intake import HEADER_SIZE
 from logherd.service.clients.registry import Connection, ConsumerProfile, Subscription
 from logherd.service.metadata import MetadataOptions
 from logherd.service.ports import PARKED, Reply, ReplyAfter
 from logherd.service.pull import PullOptions
 from logherd.service.pull.filters import parse_tags
 from logherd.store import MessageStore, StoreDamaged
+from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.frame import Frame
 from unit.service.client_fakes import FakeSession
 from unit.service.rig import CLUSTER, Rig, decode_all, frame_of, short_header
@@ -409,6 +412,34 @@ def test_what_waits_with_a_long_expression_takes_little_more_room_than_that(rig:
     assert session.replies == []
     send(rig, "t2999")
     assert (told(session).code, ends(told(session))[1]) == (0, 3)
+
+
+@pytest.mark.parametrize("subscription", ["*", "||".join(f"tag{number}" for number in range(40))])
+def test_a_pull_that_waits_takes_about_what_its_connection_counts_for_it(rig: Rig, subscription: str) -> None:
+    """Many wait at once, and what is counted is what a broker may fill its memory with."""
+    fields = {
+        **pull_header(0, sysFlag=SUBSCRIPTION | SUSPEND, subscription=subscription), "expressionType": "TAG",
+        "bname": "red-a", "maxMsgBytes": 2147483647,
+    }  # fmt: skip
+    reader, session, count = FrameReader(), FakeSession(id=9), 500
+    encoded = [
+        encode_frame(Frame(PULL, number, ext={key: str(value) for key, value in fields.items()}))
+        for number in range(count + 1)
+    ]
+    tracemalloc.start()
+    try:
+        for number, data in enumerate(encoded):
+            [frame] = reader.feed(data)
+            assert rig.dispatcher.handle(frame, session) is None
+            if not number:  # what is remembered once
+                before = tracemalloc.get_traced_memory()[0]
+        used = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert len(rig.pull.hold) == count + 1
+    assert used / count < 1.5 * HEADER_SIZE
+    send(rig, "tag7")
+    assert len(session.replies) == count + 1
 
 
 def test_what_comes_after_a_group_has_subscribed_anew_is_not_passed_over_for_a_pull_that_waits(rig: Rig) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
+from msgspec.structs import replace
+
 from logherd.kit.clock import Clock
 from logherd.model.topic import GroupConfig, Permission, TopicConfig
 from logherd.service.clients.registry import ClientRegistry
@@ -34,8 +36,8 @@ _FORBIDDEN_GROUP = 2
 _FORBIDDEN_TOPIC = 3
 _RESET: Final = "OFFSET_RESET"
 
-_TAGS_SHARED_MAX: Final = 128
-"""Tags of a pull's own expression: the sets of most are shared. One of thousands takes twenty times its header."""
+_TAGS_SHARED_MAX: Final = 4
+"""Tags of a pull's own expression: the sets of most are shared. One of dozens takes more than all else of a pull."""
 
 _CODES: Final = {
     ReadStatus.FOUND: ResponseCode.SUCCESS,
@@ -223,11 +225,17 @@ class PullHandler:
             raise RequestError(ResponseCode.SYSTEM_BUSY, f"{len(self.hold)} pulls are waiting here, no more can wait")
         now_ms = self._clock.monotonic_ms()
         suspend_ms = min(header.suspend_timeout_ms, self._options.suspend_ms_max)
+        known = self._metadata.groups.get(header.consumer_group)
         own: Collection[int] | None = tag_codes if header.sys_flag & PullFlag.SUBSCRIPTION else None
         if own is not None and len(own) > _TAGS_SHARED_MAX:
             own = array("i", own)
+        frame.ext = {}  # what of it is needed is in the header
+        kept = replace(
+            header, consumer_group=known.name if known else header.consumer_group, topic=queue.topic, broker_name=None,
+            subscription=header.subscription if own is None else None,
+        )  # fmt: skip
         waiter = Waiter(
-            Request(frame, header, now_ms), session, queue, result.next_offset, group=header.consumer_group,
+            Request(frame, kept, now_ms), session, queue, result.next_offset, group=kept.consumer_group,
             messages_max=self._count(header), tag_codes=own,
             deadline_ms=now_ms + suspend_ms,
         )  # fmt: skip
