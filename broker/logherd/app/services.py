@@ -166,7 +166,9 @@ class Services:
         store, metadata, registry, clock = self._store, self._metadata, self.registry, self._clock
         identity = self._place.identity
         rules = OffsetRules(store, metadata, registry)
-        offsets = OffsetsHandler(store, metadata, rules, broker_name=identity.name, on_reset=self.pull.committed)
+        offsets = OffsetsHandler(
+            store, metadata, rules, broker_name=identity.name, on_reset=self.pull.committed, slices=self.slices
+        )  # fmt: skip
         replies = ReplyHandler(
             store, self.targets, registry, clock=clock, stamper=self._stamper, options=self._send_options
         )

@@ -7,6 +7,7 @@ Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/process
 from collections.abc import Callable
 
 from logherd.model.topic import TopicConfig
+from logherd.service.admin.slices import QUEUES_AT_ONCE, Look, Slices
 from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata
 from logherd.service.offset_rules import OffsetRules
@@ -39,6 +40,8 @@ RocketMQ decides by whether that message still counts as being in memory, which 
 makes the same queue behave alike on every machine.
 """
 
+_SEARCH_LOOKS = 2
+"""What the search for a time in one queue counts for among looks at one."""
 _BOUNDARIES = {"LOWER": False, "UPPER": True}
 
 
@@ -50,13 +53,14 @@ class OffsetsHandler:
 
     def __init__(
         self, store: MessageStore, metadata: Metadata, rules: OffsetRules, *,
-        broker_name: str, on_reset: Callable[[list[QueueLog]], None],
+        broker_name: str, on_reset: Callable[[list[QueueLog]], None], slices: Slices,
     ) -> None:  # fmt: skip
         self._store = store
         self._metadata = metadata
         self._rules = rules
         self._broker_name = broker_name
         self._on_reset = on_reset
+        self._slices = slices
 
     def handlers(self) -> dict[RequestCode, Handler]:
         return {
@@ -170,13 +174,37 @@ class OffsetsHandler:
         else:
             queue_ids = list(range(topic.read_queues))
         queues = [self._store.queue(topic.name, queue_id) for queue_id in queue_ids]
-        offsets = {queue.queue_id: self._reset_offset(queue, header) for queue in queues}
-        if not offsets:
+        if not queues:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"topic {topic.name} has no read queues to reset")
-        position = self._metadata.offsets.reset(group, topic.name, offsets)
+        if header.timestamp >= 0 and len(queues) * _SEARCH_LOOKS > QUEUES_AT_ONCE:
+            return self._slices.begin(request, session, self._look_for(group, topic.name, queues, header))
+        offsets = [self._reset_offset(queue, header) for queue in queues]
+        return ReplyAfter(*self._set(group, topic.name, queues, offsets))
+
+    def _look_for(self, group: str, topic: str, queues: list[QueueLog], header: ResetOffsetHeader) -> Look:
+        """The same where many queues are searched: at first only that. All of them are set at once, as ever."""
+        found: list[int] = []
+        for queue in queues:
+            found.append(self._reset_offset(queue, header))
+            yield _SEARCH_LOOKS
+        self._group(group)
+        self._topic(topic)
+        if any(self._store.find_queue(topic, queue.queue_id) is not queue for queue in queues):
+            raise RequestError(ResponseCode.SYSTEM_ERROR, f"topic {topic} was made anew meanwhile; nothing was reset")
+        epoch = self._metadata.epoch
+        position, reply = self._set(group, topic, queues, found)
+        while self._store.committed_position < position:
+            if not self._metadata.leading or self._metadata.epoch != epoch:
+                raise RequestError(ResponseCode.SYSTEM_ERROR, "the leader changed: whether it was reset is unknown")
+            yield QUEUES_AT_ONCE
+        return reply
+
+    def _set(self, group: str, topic: str, queues: list[QueueLog], offsets: list[int]) -> tuple[int, Reply]:
+        of_queues = {queue.queue_id: offset for queue, offset in zip(queues, offsets, strict=True)}
+        position = self._metadata.offsets.reset(group, topic, of_queues)
         self._on_reset(queues)
-        table = {queue_key(topic.name, self._broker_name, queue_id): offset for queue_id, offset in offsets.items()}
-        return ReplyAfter(position, body_reply(ClientOffsets(offsets=table)))
+        table = {queue_key(topic, self._broker_name, queue_id): offset for queue_id, offset in of_queues.items()}
+        return position, body_reply(ClientOffsets(offsets=table))
 
     def _reset_offset(self, queue: QueueLog, header: ResetOffsetHeader) -> int:
         wanted = header.queue_offset

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from logherd.model.host import encode_host
 from logherd.model.record import Record, decode_record
+from logherd.service.admin.slices import Slices
 from logherd.service.clients.registry import ClientRegistry
 from logherd.service.dispatcher import Dispatcher, response_frame
 from logherd.service.metadata import DefaultsOptions, Metadata, MetadataOptions, StoreLog, ensure_defaults
@@ -62,8 +63,9 @@ class Rig:
             self.store, self.metadata, self.registry, rules=rules, clock=self.clock, counter=self.stats,
             options=pulls or PullOptions(),
         )  # fmt: skip
+        self.slices = Slices()
         self.offsets = OffsetsHandler(
-            self.store, self.metadata, rules, broker_name=BROKER, on_reset=self.pull.committed
+            self.store, self.metadata, rules, broker_name=BROKER, on_reset=self.pull.committed, slices=self.slices
         )
         self.replies = ReplyHandler(
             self.store, self.targets, self.registry, clock=self.clock, stamper=stamper, options=options

@@ -1,6 +1,7 @@
 """Consumer offsets, ends of queues and resets: every code of the sheet, durability, and rule H11."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -410,6 +411,66 @@ def test_a_reset_is_answered_when_it_is_durable(rig: Rig) -> None:
     answer = rig.request(RESET, {"group": "billing", "topic": "orders", "timestamp": 0, "isForce": "true"})
     assert isinstance(answer, ReplyAfter)
     assert answer.position == rig.store.end_position > rig.store.committed_position
+
+
+MANY = 600
+
+
+def reset_of_many(rig: Rig, timestamp: int) -> FakeSession:
+    """A reset by time of more queues than are searched at once; the answer appears in the session's replies."""
+    rig.metadata.topics.put(TopicConfig("orders", MANY, MANY))
+    session = FakeSession(id=9)
+    ext = {"group": "billing", "topic": "orders", "timestamp": timestamp, "isForce": "true", "queueId": -1}
+    assert rig.request(RESET, ext, session=session) is None
+    assert session.replies == []
+    assert rig.metadata.offsets.pending_reset("billing", "orders", 0) is None
+    return session
+
+
+def test_a_reset_of_very_many_queues_searches_the_rest_later_and_sets_all_at_once(rig: Rig) -> None:
+    """Else nothing else would be done meanwhile, and a leader would lose its lease."""
+    started = rig.clock.now_ms()
+    send(rig, 5, step_ms=10)
+    session = reset_of_many(rig, started + 15)
+    rig.slices.tick()
+    assert rig.metadata.offsets.pending_reset("billing", "orders", 0) == 2
+    assert session.replies == [], "it is not durable yet"
+    rig.slices.tick()
+    assert session.replies == []
+    rig.end_pass()
+    rig.slices.tick()
+    [reply] = session.replies
+    assert reply.code == 0
+    assert len(json.loads(frame_of(reply).body)["offsetTable"]) == MANY
+    assert query(rig) == (0, "2")
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda rig: rig.metadata.topics.delete("orders"), 17),
+        (lambda rig: rig.metadata.groups.delete("billing", clean_offsets=True), 26),
+        (lambda rig: rig.metadata.demote(), 14),
+    ],
+)
+def test_what_changes_while_many_queues_are_searched_is_met_before_they_are_set(
+    rig: Rig, change: Callable[[Rig], object], code: int
+) -> None:
+    session = reset_of_many(rig, 0)
+    rig.end_pass()
+    change(rig)
+    rig.slices.tick()
+    assert [reply.code for reply in session.replies] == [code]
+    assert rig.metadata.offsets.pending_reset("billing", "orders", 0) is None
+
+
+def test_a_reset_whose_leader_is_replaced_before_it_is_durable_is_unknown(rig: Rig) -> None:
+    session = reset_of_many(rig, 0)
+    rig.slices.tick()
+    rig.metadata.demote()
+    rig.slices.tick()
+    [reply] = session.replies
+    assert (reply.code, "unknown" in (reply.remark or "")) == (1, True)
 
 
 # ---- against a model

@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator
 from typing import Final, NamedTuple
 
 from logherd.service.errors import RequestError
+from logherd.service.metadata import MetadataRefusedError
 from logherd.service.ports import PARKED, Answer, Reply, Request, Session
 from logherd.store import StoreDamaged, StoreError
 from logherd.wire.codes import ResponseCode
@@ -16,7 +17,7 @@ QUEUES_AT_ONCE: Final = 1_000
 WAITING_MAX: Final = 16
 
 Look = Generator[int, None, Reply]
-"""Makes an answer, and gives after each queue how many were looked up."""
+"""Makes an answer, and gives after each queue how many were looked up; QUEUES_AT_ONCE of one that waits."""
 
 
 class _Waiting(NamedTuple):
@@ -44,18 +45,24 @@ class Slices:
         return PARKED
 
     def tick(self) -> None:
-        """Go on with the answers that take long, one after the other. Call it every 100 ms or so."""
+        """Go on with the answers that take long, each in its turn. Call it every 100 ms or so."""
         if not self._waiting:
             return
-        request, session, look = self._waiting[0]
+        waiting = self._waiting.popleft()
+        request, session, look = waiting
         try:
             reply = Reply(ResponseCode.SYSTEM_ERROR) if session.closed else _look_on(look)
         except (StoreError, OSError) as error:
             reply = Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
             if isinstance(error, StoreDamaged):
                 self.on_damage(error)
-        if reply is not None:
-            self._waiting.popleft()
+        except RequestError as error:
+            reply = Reply(error.code, remark=error.remark)
+        except MetadataRefusedError as error:
+            reply = Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=str(error))
+        if reply is None:
+            self._waiting.append(waiting)  # behind the others: it may wait for a commit that does not come
+        else:
             session.reply(request, reply)
 
 
