@@ -96,20 +96,22 @@ def restore_files(files: Files, root: str) -> list[str]:
 
 
 def _cut(files: Files, root: str) -> list[str]:
-    """Cut a file that reaches into the next one to the length of the others. Where that would make it another length
-    it is the next one that does not belong there, which a person has to see."""
-    segments = open_segments(files, root)
-    for each, following in pairwise(segments):
-        size = following.start - each.start
-        if each.size > size == max(other.size for other in segments if other is not each):
+    """Cut files that reach into the next one to the length of the others. Where that would make one another length it
+    is the next one that does not belong there, which a person has to see."""
+    segments, cut = open_segments(files, root), list[str]()
+    places = {each.start: following.start - each.start for each, following in pairwise(segments)}
+    long = [each for each in segments if each.size > places.get(each.start, each.size)]
+    usual = max((each.size for each in segments if each not in long), default=0)
+    for each in long:
+        if places[each.start] == usual:
             file = files.open(each.path)
             try:
-                file.truncate(size)
+                file.truncate(usual)
                 file.flush()
             finally:
                 file.close()
-            return [each.path]
-    return []
+            cut.append(each.path)
+    return cut
 
 
 def survey(files: Files, root: str, *, progress: Callable[[int, int], None] = lambda _done, _all: None) -> Survey:

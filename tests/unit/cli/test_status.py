@@ -187,6 +187,17 @@ def test_a_broker_that_heals_is_told_with_how_far_it_is(terminal: Terminal) -> N
     assert "(broker 1: not known to be committed here)" in terminal.printed
     assert "Broker 2 has met damage in its store: commitlog/0 at byte 7" in terminal.printed
     assert "in sync 1,2" in terminal.printed
+    assert "no broker has that whole" not in terminal.printed
+
+
+def test_damage_that_no_broker_can_give_is_told_with_the_page_that_says_what_to_do(terminal: Terminal) -> None:
+    healing = {
+        "doing": "waiting", "damagedBytes": 60_000, "fetchedBytes": 0, "said": {"1": "damaged here, too"},
+        "nobodyHas": True,
+    }  # fmt: skip
+    with serving_broker(status=page(3, "healing", None, healing=healing)) as address:
+        terminal.run("status", "--admin", address)
+    assert "(broker 1: damaged here, too); no broker has that whole, see docs/stores.md." in terminal.printed
 
 
 def test_a_broker_that_heals_alone_is_not_in_sync(terminal: Terminal) -> None:

@@ -13,7 +13,7 @@ from logherd.store import MessageStore, RawRefused, StoreDamaged, begin_later, p
 from logherd.store.damage_note import forget_damage, note_damage, noted_damage
 from logherd.store.files import File
 from logherd.store.files_os import OsFiles
-from logherd.store.mending import Neighbour, mend, survey
+from logherd.store.mending import Neighbour, mend, restore_files, survey
 from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.store.pieces import Kept, PieceAsk, PieceState, read_piece
 from logherd.store.readable import Readable
@@ -348,6 +348,28 @@ def test_what_was_met_is_remembered_until_all_is_sound(pair: tuple[SimDisk, SimD
     assert len(noted_damage(disk, ROOT)) == 1, "a note that cannot be read is one all the same"
     forget_damage(disk, ROOT)
     assert noted_damage(disk, ROOT) == ()
+
+
+@pytest.mark.parametrize("numbers", [(0,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_files_that_something_has_made_longer_are_cut_where_the_next_begin(
+    pair: tuple[SimDisk, SimDisk], numbers: tuple[int, ...]
+) -> None:
+    damaged, whole = pair
+    paths = [f"{ROOT}/commitlog/{number * 16384:020d}" for number in numbers]
+    for path in paths:
+        damaged.open(path).write(16384, (b"not of the log" * 300,))
+    assert restore_files(damaged, ROOT) == paths
+    heal(damaged, whole)
+    assert survey(damaged, ROOT).damages == ()
+    assert log_of(damaged) == log_of(whole)
+
+
+def test_a_file_that_begins_inside_another_is_left_for_a_person_to_see(pair: tuple[SimDisk, SimDisk]) -> None:
+    damaged, _whole = pair
+    damaged.open(f"{ROOT}/commitlog/{20000:020d}", create=True).write(0, (bytes(16384),))
+    before = log_of(damaged)
+    assert restore_files(damaged, ROOT) == []
+    assert log_of(damaged) == before
 
 
 def test_a_missing_file_is_more_than_damage(pair: tuple[SimDisk, SimDisk]) -> None:

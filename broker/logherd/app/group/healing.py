@@ -59,7 +59,8 @@ class Progress:
     """For GET /status and metrics. Bytes and positions of the log.
 
     `doing`: reading the log, fetching damaged ranges, waiting for somebody who has them, or opening what is whole.
-    `said`: what each broker said when it was last asked in vain.
+    `said`: what each broker said when it was last asked in vain. `nobody_has`: all were asked, and what is damaged
+    here at `at` is damaged there, too, or not there; without bytes from elsewhere that stays so.
     """
 
     doing: Literal["reading", "fetching", "waiting", "opening"] = "reading"
@@ -70,6 +71,7 @@ class Progress:
     fetched_bytes: int = 0
     at: int | None = None
     said: dict[str, str] = field(default_factory=dict)
+    nobody_has: bool = False
 
     def read(self, done: int, whole: int) -> None:
         """So far the log was read. Called on another thread."""
@@ -192,6 +194,7 @@ class Healer:
                     said[source.name] = str(error)
                     continue
                 if given.state is PieceState.WHOLE:
+                    self.progress.nobody_has = False
                     self._sources.remove(source)
                     self._sources.insert(0, source)
                     return source, given, data
@@ -200,10 +203,12 @@ class Healer:
                 if given.leads and given.state in (PieceState.GONE, PieceState.DIFFERS):
                     raise _Superseded(f"the leader, broker {source.name}, says of position {ask.start}: {given.state}")
             self.progress.doing, self.progress.said = "waiting", said
+            everybody = len(answers) == len(self._sources)
+            self.progress.nobody_has = everybody and _is_nowhere(answers)
             if said != told:
-                _log.warning("nobody gives what is damaged here", position=ask.start, **said)
+                _tell_vain(ask, said, nobody_has=self.progress.nobody_has)
                 told = said
-            begins = _deleted(answers, ask.start) if len(answers) == len(self._sources) else None
+            begins = _deleted(answers, ask.start) if everybody else None
             if begins is None:
                 deleted_since = _now()
             elif _now() - deleted_since >= _DELETED_SECONDS and await asyncio.to_thread(self._begin_later, begins):
@@ -262,6 +267,25 @@ class Healer:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def _tell_vain(ask: PieceAsk, said: dict[str, str], *, nobody_has: bool) -> None:
+    if nobody_has:
+        _log.error(
+            "no broker of this group has what is damaged here: bring back what has it, or give it up; "
+            'see "Damage that all have" in docs/stores.md',
+            from_position=ask.start, to_position=ask.end,
+            said="; ".join(f"broker {name}: {each}" for name, each in said.items()),
+        )  # fmt: skip
+    else:
+        _log.warning("nobody gives what is damaged here", position=ask.start, **said)
+
+
+def _is_nowhere(answers: Sequence[Given]) -> bool:
+    """Whether nobody can give it later, either: it is damaged elsewhere, too, and nobody says that another log is
+    there, whose leader would have this one copied."""
+    states = {each.state for each in answers}
+    return PieceState.DAMAGED in states and PieceState.DIFFERS not in states
 
 
 def _deleted(answers: Sequence[Given], position: int) -> Given | None:

@@ -213,7 +213,7 @@ class Healing:
             "endPosition": committed,
             "committedPosition": committed,
             "startedAt": self._started_ms,
-            "fault": "its log is damaged and is being mended",
+            "fault": self._fault(),
             "recoveringBytes": max(progress.log_bytes - progress.read_bytes, 0),
             "replication": None,
             "healing": {
@@ -225,8 +225,18 @@ class Healing:
                 "fetchedBytes": progress.fetched_bytes,
                 "position": progress.at,
                 "said": progress.said,
+                "nobodyHas": progress.nobody_has,
             },
         }
+
+    def _fault(self) -> str:
+        progress = self._healer.progress
+        if not progress.nobody_has:
+            return "its log is damaged and is being mended"
+        return (
+            f"its log is damaged at position {progress.at}, and no broker of its group has that whole; it waits until "
+            'what has it is brought back, or it is given up: see "Damage that all have" in docs/stores.md'
+        )
 
     def _ready(self) -> tuple[int, object]:
         return 503, {"ready": False}

@@ -188,6 +188,34 @@ async def test_it_waits_and_tells_why_while_nobody_has_it(pair: tuple[Path, Path
     assert content(damaged) == content(whole)
 
 
+@pytest.mark.parametrize(
+    ("states", "nobody"),
+    [
+        ((PieceState.DAMAGED, PieceState.DAMAGED), True), ((PieceState.DAMAGED, PieceState.GONE), True),
+        ((PieceState.DAMAGED, PieceState.NOT_YET), True), ((PieceState.DAMAGED, None), False),
+        ((PieceState.DAMAGED, PieceState.DIFFERS), False), ((PieceState.NOT_YET, PieceState.NOT_YET), False),
+    ],
+)  # fmt: skip
+async def test_that_nobody_can_ever_give_it_is_told_apart_from_a_peer_that_is_away(
+    pair: tuple[Path, Path], states: tuple[PieceState | None, ...], nobody: bool
+) -> None:
+    damaged, whole = pair
+    spoil(damaged, SEGMENT + 700)
+    peers = [Peer(name, whole if state is not None else None) for name, state in zip("13", states, strict=True)]
+    for peer, state in zip(peers, states, strict=True):
+        peer.says = state
+    made = healer(damaged, *peers)
+    running = asyncio.ensure_future(made.run())
+    async with asyncio.timeout(30):
+        while made.progress.doing != "waiting":
+            await asyncio.sleep(0)
+        assert made.progress.nobody_has is nobody
+        peers[0].root, peers[0].says = whole, None  # as when its volume was brought back
+        await running
+    assert made.progress.nobody_has is False
+    assert content(damaged) == content(whole)
+
+
 async def test_uncommitted_damage_ends_the_log_before_it_under_another_name(tmp_path: Path) -> None:
     damaged, whole = filled(tmp_path / "damaged", uncommitted=10), filled(tmp_path / "whole")
     before = identity(damaged).store_id

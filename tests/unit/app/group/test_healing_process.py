@@ -170,6 +170,11 @@ async def test_who_heals_gives_another_one_what_is_whole_here(pair: tuple[Path, 
         status = waits.status()[1]
         assert isinstance(status, dict)
         assert (status["role"], status["ready"], status["healing"]["damagedRanges"]) == ("healing", False, 1)
+        assert (status["fault"], status["healing"]["nobodyHas"]) == ("its log is damaged and is being mended", False)
+        waits._healer.progress.nobody_has, waits._healer.progress.at = True, 4711
+        status = waits.status()[1]
+        assert isinstance(status, dict)
+        assert "at position 4711, and no broker of its group has that whole" in str(status["fault"])
     finally:
         await waits.abandon()
     assert content(damaged) == whole
