@@ -127,6 +127,6 @@ async def test_a_replicas_store_is_not_taken_by_a_broker_alone(options: BrokerOp
     ReplicaFile.open(OsFiles(), root, GroupKey("c", "g"), 2, log_empty=True)
     with pytest.raises(ReplicaFileError, match=r"replica\.json .* replication\.mode is alone"):
         await opened(options)
-    assert OsFiles().list(root) == ["replica.json"], "nothing was made or changed"
+    assert OsFiles().list(root) == ["replica.json", "replica.json.spare"], "nothing was made or changed"
     (Path(root) / "replica.json").unlink()
     await closed(await opened(options))
