@@ -53,7 +53,10 @@ def elect(group: Group | None, command: Elect) -> Verdict:
     )  # fmt: skip
     sync = _new_set(group, winner, command)
     after = replace(group, epoch=epoch, tenure=tenure, sync=sync, transfer=None, founded=True)
-    events: list[Event] = [MasterElected(group.key, winner.broker_id, epoch, command.grounds.value)]
+    former = group.tenure.broker_id if group.tenure is not None else None
+    events: list[Event] = [
+        MasterElected(group.key, winner.broker_id, epoch, command.grounds.value, former, sync.members)
+    ]
     if command.grounds in _WITH_LOSS:
         events.append(LossAccepted(group.key, winner.broker_id, group.sync.holders or group.sync.doubted))
     return Verdict(after, events=(*events, *sync_event(group, after)))
@@ -132,8 +135,15 @@ def release(group: Group | None, command: Release) -> Verdict:
     if leads and tenure is not None and not tenure.released:
         after = after.ending_tenure(released=True)
         after = replace(after, sync=replace(after.sync, committed=max(after.sync.committed, command.committed)))
-        events.append(MasterEnded(group.key, tenure.broker_id, tenure.epoch, released=True))
+        cause = _cause(group, command)
+        events.append(MasterEnded(group.key, tenure.broker_id, tenure.epoch, released=True, cause=cause))
     return Verdict(after, events=tuple(events))
+
+
+def _cause(group: Group, command: Release) -> str:
+    if command.exited:
+        return "its process has exited"
+    return "it let go" if group.transfer is None else f"it handed over to broker {group.transfer.target}"
 
 
 def plan_transfer(group: Group | None, command: PlanTransfer) -> Verdict:

@@ -24,6 +24,8 @@ __all__ = ["claim", "clean", "configure", "lacks", "move", "register", "set_lear
 
 _ID_MAX = (1 << 31) - 1
 
+_LATER_EPOCH = "a later epoch is known"
+
 
 def sync_event(before: Group, after: Group) -> tuple[Event, ...]:
     """The change of the in-sync set between two states of a group, if there is one."""
@@ -68,7 +70,7 @@ def register(group: Group | None, command: Register) -> Verdict:
         # Said again, or overtaken: whichever of them comes first, what the other one knows more counts as well.
         known = replace(found, address=command.address, end=max(found.end, command.end))
         after = _reaching(group.having(known), command.epoch_seen)
-        return Verdict(after, events=_ended(group, after))
+        return Verdict(after, events=_ended(group, after, _LATER_EPOCH))
     return _take_in(group, found, command)
 
 
@@ -83,11 +85,12 @@ def _take_in(group: Group, found: Replica, command: Register) -> Verdict:
     doubted = not command.trusted and command.store_id == found.store_id
     sync = group.sync.without(found.broker_id, doubted=doubted) if lost else group.sync
     after = replace(group, sync=sync, registrations=number)
+    cause = _LATER_EPOCH
     if group.tenure is not None and group.tenure.broker_id == found.broker_id:
-        after = after.ending_tenure()  # a leadership is of one process (R13)
+        after, cause = after.ending_tenure(), "another process of it has registered"  # a leadership is of one (R13)
     after = _reaching(after.having(started), command.epoch_seen)
     registered = Registered(group.key, found.broker_id, number, lost)
-    return Verdict(after, events=(registered, *_ended(group, after), *sync_event(group, after)))
+    return Verdict(after, events=(registered, *_ended(group, after, cause), *sync_event(group, after)))
 
 
 def _reaching(group: Group, seen: Epoch) -> Group:
@@ -96,11 +99,11 @@ def _reaching(group: Group, seen: Epoch) -> Group:
     return after.ending_tenure() if group.tenure is not None and group.tenure.epoch < seen else after
 
 
-def _ended(before: Group, after: Group) -> tuple[Event, ...]:
+def _ended(before: Group, after: Group, cause: str) -> tuple[Event, ...]:
     tenure = before.tenure
     if tenure is None or after.tenure == tenure:
         return ()
-    return (MasterEnded(before.key, tenure.broker_id, tenure.epoch, tenure.released),)
+    return (MasterEnded(before.key, tenure.broker_id, tenure.epoch, tenure.released, cause),)
 
 
 def lacks(group: Group, found: Replica, command: Register) -> bool:

@@ -51,22 +51,26 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class MasterElected:
-    """A leadership has begun; it is effective with its first lease."""
+    """A leadership has begun; it is effective with its first lease. `former`: whose leadership was the latest.
+    `in_sync`: the set that it begins with."""
 
     group: GroupKey
     broker_id: BrokerId
     epoch: Epoch
     cause: str
+    former: BrokerId | None
+    in_sync: tuple[BrokerId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MasterEnded:
-    """A leadership gets no more leases."""
+    """A leadership gets no more leases. `released`: and it holds none, so that nobody need wait."""
 
     group: GroupKey
     broker_id: BrokerId
     epoch: Epoch
     released: bool
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,19 +26,21 @@ def log_decision(event: Event) -> None:
     group = str(event.group)
     match event:
         case MasterElected():
-            _log.info("broker elected", group=group, broker=event.broker_id, epoch=event.epoch, grounds=event.cause)
+            _log.info(
+                "broker elected", group=group, broker=event.broker_id, epoch=event.epoch, grounds=event.cause,
+                former=event.former, in_sync=_listed(event.in_sync),
+            )  # fmt: skip
         case MasterEnded():
             _log.info(
-                "leadership ended",
-                group=group,
-                broker=event.broker_id,
-                epoch=event.epoch,
-                lease_given_back=event.released,
-            )
+                "leadership ended", group=group, broker=event.broker_id, epoch=event.epoch, cause=event.cause,
+                lease_may_run=not event.released,
+            )  # fmt: skip
         case SyncSetChanged():
+            # who left it while too few were in sync; mostly nobody, which reads as if nobody could be elected
+            eligible = {"also_eligible": _listed(event.eligible)} if event.eligible else {}
             _log.info(
                 "in-sync set decided", group=group, members=_listed(event.members), before=_listed(event.before),
-                eligible=_listed(event.eligible), version=event.version,
+                **eligible, version=event.version,
             )  # fmt: skip
         case LossAccepted():
             _log.error(
