@@ -165,8 +165,9 @@ class GroupCore(Grounded):
             self._resign(cause)
 
     def _on_tick(self) -> None:
-        follows = isinstance(self._role, Follows) and self._role.forsaken
-        self._liaison.on_tick(urgent=self._ground.departure.planned or follows)
+        role = self._role
+        urgent = role.forsaken if isinstance(role, Follows) else self._liaison.missed
+        self._liaison.on_tick(urgent=self._ground.departure.planned or urgent)
         if isinstance(self._role, Follows):
             self._role.on_tick()
         elif (cause := self._role.on_tick()) is not None:
@@ -220,6 +221,7 @@ class GroupCore(Grounded):
     def _on_heard(self, event: Heard) -> None:
         """A view, and perhaps a lease. Whatever is of an earlier epoch than is known here comes late."""
         ground, view = self._ground, event.answer.view
+        self._liaison.heard(event.sent)
         if view is None:
             if not self._liaison.about_earlier_name(event.sent):
                 self._on_registered(Registration(0))

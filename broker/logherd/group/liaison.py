@@ -15,6 +15,7 @@ class Liaison:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._asked_at: int | None = None
+        self._heard_at = ground.now
         self._number = 0
         self._named_at = ground.now
         self._known = (ground.epoch, 0)
@@ -25,6 +26,15 @@ class Liaison:
     def registered(self) -> bool:
         """Whether the controllers know this process."""
         return self._ground.me.registration != 0
+
+    @property
+    def missed(self) -> bool:
+        """Whether two reports in a row were not answered: a lease lives for three."""
+        return self._ground.now - self._heard_at >= 2 * self._ground.options.beat_ms
+
+    def heard(self, sent: int) -> None:
+        """The controllers have answered what left then."""
+        self._heard_at = max(self._heard_at, sent)
 
     def on_tick(self, *, urgent: bool) -> None:
         """Register, or report."""

@@ -19,7 +19,7 @@ class GroupOptions:
     """How often the controllers hear of this process; a lease lives for several of these."""
     urgent_ms: int = 100
     """The same while nobody is heard that leads, and while this process waits to be let go: the next leader learns that
-    it leads from the answer."""
+    it leads from the answer. And while this one leads and the controllers have not answered for two of `beat_ms`."""
     hurry_ms: int = 10
     """Hints of news are followed no more often than this."""
     lag_ms: int = 1_500

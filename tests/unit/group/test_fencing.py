@@ -3,7 +3,7 @@
 import pytest
 
 from logherd.controller.commands import Release
-from logherd.controller.reports import Granted, RoleView
+from logherd.controller.reports import Granted, Report, RoleView
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Drain, Flushed, Health, Heard, Noticed, Received, Tick
 from logherd.group.messages import Presence, Summons
@@ -252,6 +252,26 @@ def test_a_hint_of_news_is_followed_at_once_and_not_more_often_than_it_may_be() 
     now = stage.now + 50
     asked = [len(follower.core.step(Noticed(), now + wait).asks) for wait in (0, 1, 5, 10)]
     assert asked == [1, 0, 0, 1]
+
+
+def test_a_leader_that_the_controllers_have_not_answered_for_two_beats_asks_often_while_its_lease_still_runs() -> None:
+    """As when the leading controller has died behind a guardian that keeps its port: a question there costs a second,
+    and the next one may come before the others have elected."""
+    stage = Stage()
+    leader = stage.run_until_served()
+    stage.run(1_000)
+
+    def asks(after: int, until: int) -> list[int]:
+        return [
+            now
+            for now in range(after, until, 10)
+            if any(isinstance(ask, Report) for ask in leader.core.step(Tick(), stage.now + now).asks)
+        ]
+
+    assert len(asks(0, 1_000)) <= 3
+    assert len(asks(1_000, 2_000)) >= 9
+    assert leader.core.ground.holder.until is not None
+    assert leader.core.ground.holder.until > stage.now + 2_000
 
 
 def test_a_flush_that_was_never_asked_for_is_an_error_of_the_shell() -> None:

@@ -44,9 +44,37 @@ _ANSWER_SECONDS: Final = 1.0
 _CONNECT_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.05
 _RETRY_SECONDS_MAX: Final = 0.5
+_SHUNNED_MS: Final = 3_000
+"""A controller that gave no answer is passed over for so long where there are others: while those elect, each question
+to the dead one, whose guardian keeps its port, would cost a second of a lease that has three."""
 
 Answered = Joined | Granted | Withheld | SetChanged
 """What a question was answered with; a release is answered by silence."""
+
+
+class _Turns:
+    """Whose turn it is of the controllers that the settings name."""
+
+    def __init__(self, addresses: list[tuple[str, int]]) -> None:
+        self._addresses = addresses
+        self._shunned: dict[tuple[str, int], int] = {}
+        """Until when, in milliseconds."""
+
+    @property
+    def latest(self) -> tuple[str, int]:
+        """The one that was asked last of these."""
+        return self._addresses[0]
+
+    def after(self, asked: tuple[str, int], now: int, *, silent: bool) -> tuple[str, int]:
+        """The next one, and not the one that was asked if there is any other. `silent`: that one gave no answer."""
+        if silent:
+            self._shunned[asked] = now + _SHUNNED_MS
+        turn = self._addresses[1:] + self._addresses[:1]
+        others = [each for each in turn if each != asked] or turn
+        chosen = next((each for each in others if self._shunned.get(each, now) <= now), others[0])
+        at = turn.index(chosen)
+        self._addresses = turn[at:] + turn[:at]
+        return chosen
 
 
 class ControllersClient:
@@ -64,12 +92,11 @@ class ControllersClient:
 
         `on_notice`: a controller says that there is news of this broker's group (1008).
         """
-        self._addresses = [(each.host, each.port) for each in addresses]
-        """The first is the one that was asked last of these."""
+        self._turns = _Turns([(each.host, each.port) for each in addresses])
         self._now_ms = now_ms
         self._on_answer = on_answer
         self._on_notice = on_notice
-        self._target = self._addresses[0]
+        self._target = self._turns.latest
         self._connection: Connection | None = None
         self._waiting: dict[type[Ask], Ask] = {}
         self._wanted = asyncio.Event()
@@ -116,7 +143,7 @@ class ControllersClient:
         if self._stopped:
             return
         if isinstance(outcome, NetError):
-            self._leave(connection, str(outcome))
+            self._leave(connection, str(outcome), silent=True)
             return
         if connection is self._connection:
             self._helped = True
@@ -148,7 +175,7 @@ class ControllersClient:
             return
         self._waiting.setdefault(type(question), question)
         redirects = self._redirects + 1
-        if self._target != self._addresses[0]:
+        if self._target != self._turns.latest:
             self._leave(connection, f"{connection.peer} was named as the leading controller and names {address}")
         else:
             self._connection, self._target = None, target
@@ -163,23 +190,20 @@ class ControllersClient:
         elif connection is self._connection:
             _log.debug("a controller does not know", controller=connection.peer, reason=answer.remark)
 
-    def _leave(self, connection: Connection, reason: str) -> None:
+    def _leave(self, connection: Connection, reason: str, *, silent: bool = False) -> None:
         """This one does not help: try the next."""
         if connection is not self._connection:
             return
         self._tell(reason)
         self._connection = None
         connection.abort()
-        self._next()
+        self._next(silent=silent)
         self._wanted.set()
 
-    def _next(self) -> None:
+    def _next(self, *, silent: bool) -> None:
         """Go on behind the one that was asked last: who was named may be nobody, and must not hide the others."""
         self._redirects = 0
-        self._addresses.append(self._addresses.pop(0))
-        if self._addresses[0] == self._target:
-            self._addresses.append(self._addresses.pop(0))
-        self._target = self._addresses[0]
+        self._target = self._turns.after(self._target, self._now_ms(), silent=silent)
 
     def _tell(self, reason: str) -> None:
         if reason and reason != self._told:
@@ -213,7 +237,7 @@ class ControllersClient:
                 )  # fmt: skip
             except NetError as error:
                 self._tell(str(error))
-                self._next()
+                self._next(silent=True)
                 self._wanted.set()
                 continue
             waiting, self._waiting = self._waiting, {}

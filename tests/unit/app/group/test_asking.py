@@ -146,6 +146,21 @@ async def test_a_controller_that_does_not_answer_is_left_for_the_next() -> None:
         assert at.client.controller == str(at.addresses[1])
 
 
+async def test_a_silent_controller_is_not_asked_again_before_the_others_have_elected() -> None:
+    """Its guardian keeps its port: each question to it costs a second of a lease."""
+    silent, one, other = Controller(silent=True), Controller(leader=None), Controller(leader=None)
+    async with scene(silent, one, other) as at:
+        at.client.ask(REGISTER)
+        async with asyncio.timeout(30):
+            while not one.heard or not other.heard or len(one.heard) + len(other.heard) < 6:
+                at.client.ask(REGISTER)
+                await asyncio.sleep(0)
+        heard = list(silent.heard)
+        other.leader = ""
+        assert await at.asked(REGISTER) == Joined(Registration(7), 2)
+        assert silent.heard == heard
+
+
 async def test_a_controller_that_is_gone_is_left_for_the_next() -> None:
     async with scene(Controller(), Controller()) as at:
         await at.asked(REGISTER)
