@@ -208,8 +208,7 @@ class LeaderLinks:
 
     def _opened(self, leader: Following, connection: Connection, answer: Frame, *, pause: float) -> bool:
         if answer.code != ResponseCode.SUCCESS:
-            self._report(leader, answer.remark or f"code {answer.code}")
-            self._take_hint(leader, answer)
+            self._refused(leader, answer)
             return False
         now_ms = self._clock.monotonic_ms()
         self._last_number += 1
@@ -225,19 +224,23 @@ class LeaderLinks:
         self._events.link_opened(link.number, link.epoch, link.ahead_ms)
         return True
 
-    def _take_hint(self, leader: Following, answer: Frame) -> None:
+    def _refused(self, leader: Following, answer: Frame) -> None:
         """Behind an address of `leader` there may be anybody by now. Who leads another group is nothing to us, and
         what is no news must not take the place of a pause."""
-        if answer.code != ResponseCode.FORWARDING_REFUSED:
-            return
-        refusal = decode_header(ForwardingRefusal, answer.ext)
-        if refusal.reason == Refused.NOT_LEADER and refusal.leader and refusal.epoch > leader.epoch:
+        typed = answer.code == ResponseCode.FORWARDING_REFUSED
+        refusal = decode_header(ForwardingRefusal, answer.ext) if typed else None
+        elsewhere = refusal is not None and refusal.reason == Refused.NOT_LEADER
+        self._report(leader, answer.remark or f"code {answer.code}", expected=elsewhere)
+        if elsewhere and refusal is not None and refusal.leader and refusal.epoch > leader.epoch:
             self._events.link_refused(Following(refusal.leader, refusal.epoch))
 
-    def _report(self, leader: Following, why: str) -> None:
-        if why != self._refusal:  # once, not at each of many attempts
+    def _report(self, leader: Following, why: str, *, expected: bool = False) -> None:
+        """Once, not at each of many attempts. That whoever is at the address does not lead belongs to each change of
+        leader: the elected one has no barrier yet, or the guardian of a dead one leads to another."""
+        if why != self._refusal:
             self._refusal = why
-            _log.warning("the leader takes no requests yet", leader=leader.address, epoch=leader.epoch, reason=why)
+            tell = _log.info if expected else _log.warning
+            tell("no requests go to the leader yet", leader=leader.address, epoch=leader.epoch, reason=why)
 
     def _lost(self, connection: Connection) -> None:
         for link in list(self._links.values()):

@@ -1,18 +1,23 @@
 """Links to the leader at moments that sockets seldom meet."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import cast
+
+import pytest
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.forwarding.links import LeaderLinks, LinkEvents
 from logherd.net.connection import Connection
 from logherd.net.errors import RequestTimeout
+from logherd.service.forwarding.admission import refused
 from logherd.service.forwarding.roles import Following
 from logherd.service.identity import BrokerIdentity
+from logherd.wire.codes import ResponseCode
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import encode_header
-from logherd.wire.headers.forwarding import ForwardingClock
+from logherd.wire.headers.forwarding import ForwardingClock, Refused
 from logherd.wire.limits import DEFAULT_LIMITS
 from unit.net.fakes import FakeTransport
 from unit.service.client_fakes import FakeClock
@@ -85,6 +90,26 @@ async def test_a_leader_that_agrees_and_ends_the_connection_at_once_is_tried_aga
     assert (len(bench.links), bench.events.opened) == (0, [])
     assert bench.opened(Wire())[1]
     assert (len(bench.links), len(bench.events.opened)) == (1, 1)
+
+
+async def test_that_the_elected_one_does_not_lead_yet_is_no_warning_and_a_leader_that_fails_otherwise_is_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    bench = Bench()
+    not_leader, other_group = (
+        Frame(each.code, 0, flag=Flag.RESPONSE, ext=encode_header(each.header), remark=each.remark)
+        for each in (refused(Refused.NOT_LEADER, LEADER), refused(Refused.OTHER_GROUP, LEADER))
+    )
+    broken = Frame(ResponseCode.SYSTEM_ERROR, 0, flag=Flag.RESPONSE, remark="broken")
+    for each in (not_leader, not_leader, other_group, broken):
+        assert not bench.links._opened(LEADER, bench.connection(Wire()), each, pause=0)
+    told = [(each.levelname, each.getMessage(), each.__dict__["fields"]["reason"]) for each in caplog.records]
+    assert told == [
+        ("INFO", "no requests go to the leader yet", "not carried out: not-leader"),
+        ("WARNING", "no requests go to the leader yet", "not carried out: other-group"),
+        ("WARNING", "no requests go to the leader yet", "broken"),
+    ]
 
 
 async def test_a_link_that_is_lost_while_another_is_tried_for_is_not_tried_for_twice() -> None:
