@@ -42,6 +42,10 @@ class Leader(Leadership):
         """H5: whether the set in force is large enough to commit anything."""
         return self.insync.enough
 
+    @property
+    def _begins_with(self) -> tuple[BrokerId, ...]:
+        return tuple(sorted(self.insync.members))
+
     def on_tick(self) -> str | None:
         """Look after the disk, the others and the set."""
         cause = super().on_tick()

@@ -81,6 +81,11 @@ class Leadership(ABC):
     def _contradict(self, sender: ReplicaId, committed: Point) -> None:
         """A follower knows something to be committed that is not in this log."""
 
+    @property
+    def _begins_with(self) -> tuple[BrokerId, ...]:
+        """The in-sync set, where one is kept."""
+        return ()
+
     # ---- may it serve --------------------------------------------------------------------------------------------
 
     def serving(self, now: int) -> bool:
@@ -106,7 +111,7 @@ class Leadership(ABC):
 
     def start(self) -> None:
         """Have the barrier appended, and find out where the others are."""
-        self._ground.report(Leading(self.epoch, self._began))
+        self._ground.report(Leading(self.epoch, self._began, in_sync=self._begins_with))
         self._summon()
 
     def look(self, *, grown: bool) -> None:

@@ -64,10 +64,13 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """A leadership begins: append its barrier, with the end before it, and say so."""
+    """A leadership begins: append its barrier, with the end before it, and say so. `in_sync`: in mode controller the
+    set with which it begins. `votes`: in mode raft those that it has got, its own among them."""
 
     epoch: Epoch
     after: Position
+    in_sync: tuple[BrokerId, ...] = ()
+    votes: tuple[BrokerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -338,7 +338,9 @@ class VotingCore:
         if news.role is raft_output.Role.LEADER:
             if told.leads is None:
                 told.leads, told.following = news.term, None
-                self._report(Leading(news.term, self._log.end))
+                voters = (_broker(each) for each in news.votes)
+                votes = tuple(sorted(each for each in voters if each is not None))
+                self._report(Leading(news.term, self._log.end, votes=votes))
             return
         leader = _broker(news.leader) if news.leader is not None else None
         following = Following(news.term, leader, "")

@@ -1,5 +1,7 @@
 """Standing for election: first the question whether it could be won (pre-vote), then the vote itself."""
 
+from collections.abc import Mapping
+
 from logherd.kit.errors import ensure
 from logherd.model.names import Epoch
 from logherd.raft.follower import election_timeout
@@ -77,7 +79,7 @@ class PreCandidate:
         if current.won(self._votes):
             if self._ground.unable:
                 return Turn(TurnTo.FOLLOWER, "the store does not let it lead")
-            return Turn(TurnTo.CANDIDATE, "pre-vote won")
+            return Turn(TurnTo.CANDIDATE, "pre-vote won", votes=_for(self._votes))
         if current.lost(self._votes):
             return Turn(TurnTo.FOLLOWER, "pre-vote lost")
         return None
@@ -157,7 +159,11 @@ class Candidate:
     def _judge(self) -> Turn | None:
         current = self._ground.members.current
         if self._promised and current.won(self._votes):
-            return Turn(TurnTo.LEADER, "election won")
+            return Turn(TurnTo.LEADER, "election won", votes=_for(self._votes))
         if current.lost(self._votes):
             return Turn(TurnTo.FOLLOWER, "election lost")
         return None
+
+
+def _for(votes: Mapping[ReplicaId, bool]) -> tuple[ReplicaId, ...]:
+    return tuple(sorted(voter for voter, granted in votes.items() if granted))

@@ -335,7 +335,7 @@ class RaftCore:
             cause = turn.cause
             self._role = self._made(turn)
             self.leading = self._role if isinstance(self._role, Leader) else None
-            self._ground.report(self._role.role, self._role.leader, cause)
+            self._ground.report(self._role.role, self._role.leader, cause, votes=turn.votes)
             turn = None if isinstance(self._role, Follower) else self._role.start()
 
     def _made(self, turn: Turn) -> Follower | PreCandidate | Candidate | Leader:

@@ -46,12 +46,13 @@ class TurnTo(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A change of role that a handler asks for; the core carries it out."""
+    """A change of role that a handler asks for; the core carries it out. `votes`: of an election that was won."""
 
     to: TurnTo
     cause: str
     leader: ReplicaId | None = None
     transfer: bool = False
+    votes: tuple[ReplicaId, ...] = ()
 
 
 @dataclass(slots=True)
@@ -340,9 +341,12 @@ class Ground:
         """Say that the disk does not answer."""
         self.out.events.append(StorageStalled(self.durable.waiting_since or self.clock.now))
 
-    def report(self, role: Role, leader: ReplicaId | None, cause: str, *, ready: bool = False) -> None:
+    def report(
+        self, role: Role, leader: ReplicaId | None, cause: str, *, ready: bool = False,
+        votes: tuple[ReplicaId, ...] = (),
+    ) -> None:  # fmt: skip
         """Say once what role this member now has."""
-        self.out.events.append(RoleChanged(role, self.term, leader, cause, ready))
+        self.out.events.append(RoleChanged(role, self.term, leader, cause, ready, votes))
 
     def send(self, to: ReplicaId, body: object, *, term: Epoch | None = None) -> None:
         """A message that depends on nothing that is not durable yet."""

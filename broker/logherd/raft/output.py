@@ -97,13 +97,15 @@ Answer = Decided | ReadReady | Refused | Unknown
 
 @dataclass(frozen=True, slots=True)
 class RoleChanged:
-    """`ready` is set once a leader has applied a record of its own term: only then may it serve."""
+    """`ready` is set once a leader has applied a record of its own term: only then may it serve. `votes`: whose it has
+    got, where an election was won."""
 
     role: Role
     term: Epoch
     leader: ReplicaId | None
     cause: str
     ready: bool = False
+    votes: tuple[ReplicaId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

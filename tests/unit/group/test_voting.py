@@ -32,7 +32,9 @@ def test_one_is_elected_writes_its_barrier_and_serves() -> None:
     leader = ring.until_served()
     assert [type(event) for event in leader.heard(Leading, Serving)] == [Leading, Serving]
     first = leader.heard(Leading)[0]
-    assert first == Leading(leader.core.epoch, Position(0))
+    assert isinstance(first, Leading)
+    assert first == Leading(leader.core.epoch, Position(0), votes=first.votes)
+    assert (len(first.votes) >= 2, leader.id in first.votes) == (True, True)
     assert leader.log.epochs.last_epoch == leader.core.epoch
     ring.run(400)
     follower = others(ring, leader)[0]

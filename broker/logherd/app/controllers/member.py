@@ -255,7 +255,7 @@ class Member:
         if isinstance(event, RoleChanged):
             _log.info(
                 "role", role=event.role.value, term=event.term, leader=event.leader or "none", cause=event.cause,
-                ready=event.ready,
+                ready=event.ready, **({"votes": ", ".join(event.votes)} if event.votes else {}),
             )  # fmt: skip
             recoveries = self.node.core.ground.hard.cluster.reset if self.node is not None else 0
             self._board.role_changed(event, recoveries=recoveries)

@@ -33,7 +33,9 @@ def log_event(event: Event) -> None:
     """Write the line of one event."""
     match event:
         case Leading():
-            _log.info("elected", epoch=event.epoch, log_end=event.after)
+            by = {"in_sync": _listed(event.in_sync), "votes": _listed(event.votes)}
+            known = {name: brokers for name, brokers in by.items() if brokers is not None}
+            _log.info("elected", epoch=event.epoch, log_end=event.after, **known)
         case Serving():
             _log.info("leads", epoch=event.epoch)
         case Fenced():

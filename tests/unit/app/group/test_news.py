@@ -1,9 +1,13 @@
 """What the log tells of a failover."""
 
+import logging
+
 import pytest
 
 from logherd.app.group import news
-from logherd.group.output import StorageStalled, Strange
+from logherd.controller.values import BrokerId
+from logherd.group.output import Leading, StorageStalled, Strange
+from logherd.model.names import Epoch, Position
 from logherd.replication.messages import ReplicaId
 from logherd.telemetry.log import Log
 from logherd.telemetry.sparing import SparingLog
@@ -16,6 +20,22 @@ def test_a_flush_that_does_not_end_is_told_with_how_long_it_has_lasted(
     news.log_event(StorageStalled(16_645_000))
     (record,) = caplog.records
     assert (record.getMessage(), record.__dict__["fields"]) == ("a flush does not end", {"after_ms": 5_000})
+
+
+def test_who_is_elected_is_told_with_where_its_log_ends_and_who_made_it_the_leader(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    one, three = BrokerId(1), BrokerId(3)
+    for event in (
+        Leading(Epoch(3), Position(70), in_sync=(one, three)),
+        Leading(Epoch(3), Position(70), votes=(one, three)),
+        Leading(Epoch(3), Position(70)),
+    ):
+        news.log_event(event)
+    begun = {"epoch": 3, "log_end": 70}
+    told = [record.__dict__["fields"] for record in caplog.records]
+    assert told == [{**begun, "in_sync": "1,3"}, {**begun, "votes": "1,3"}, begun]
 
 
 def test_who_sends_what_must_be_dropped_fills_no_disk(
