@@ -62,8 +62,8 @@ def switchover_command(
         return
     expected = before.epoch if epoch is None else epoch
     started = time.monotonic()
-    _say(f"{_name(before)}: broker {_leader(before)} hands over to broker {target} after epoch {expected}")
     controllers.change(f"{path}/elect", {"brokerId": target, "expectedEpoch": expected}, Done)
+    _say(f"{_name(before)}: broker {_leader(before)} hands over to broker {target} after epoch {expected}")
     after = _await(lambda: controllers.read(path, GroupPage), target, expected, started + wait)
     seconds = time.monotonic() - started
     _end(output, after, target, seconds,

@@ -84,7 +84,7 @@ def test_without_a_leader_there_is_nobody_to_hand_over(hand: Hand) -> None:
 def test_what_the_controllers_refuse_is_told(hand: Hand) -> None:
     hand.quorum.refusal = (409, {"error": "the epoch of C/orders is 8, and expectedEpoch is 6"})
     assert hand.over("orders", "--to", "2", "--epoch", "6") == 1
-    assert hand.terminal.said.endswith("logherd: the epoch of C/orders is 8, and expectedEpoch is 6\n")
+    assert hand.terminal.said == "logherd: the epoch of C/orders is 8, and expectedEpoch is 6\n", "nobody hands over"
 
 
 def test_a_hand_over_that_is_given_up_is_told(hand: Hand) -> None:
