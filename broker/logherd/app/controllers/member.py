@@ -18,6 +18,7 @@ from secrets import randbits
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.controllers.board import Board, Told
 from logherd.app.controllers.decisions import Decisions
+from logherd.app.controllers.news import log_quorum
 from logherd.app.data_dir import make_data_dir
 from logherd.app.quorum.node import NodeFailed, NodeOptions, RaftNode
 from logherd.app.quorum.outcomes import Outcome, ReadOutcome, Rejected
@@ -252,17 +253,12 @@ class Member:
             self.node.linked(peer)
 
     def _told(self, event: Event) -> None:
+        log_quorum(event)
         if isinstance(event, RoleChanged):
-            _log.info(
-                "role", role=event.role.value, term=event.term, leader=event.leader or "none", cause=event.cause,
-                ready=event.ready, **({"votes": ", ".join(event.votes)} if event.votes else {}),
-            )  # fmt: skip
             recoveries = self.node.core.ground.hard.cluster.reset if self.node is not None else 0
             self._board.role_changed(event, recoveries=recoveries)
-        else:
-            if isinstance(event, QuorumRecovered):
-                self._links.announce()
-            _log.warning(type(event).__name__, detail=str(event))
+        elif isinstance(event, QuorumRecovered):
+            self._links.announce()
 
 
 def _check_founding(identity: Identity, log: RaftLog, data_dir: str) -> None:

@@ -1,4 +1,5 @@
-"""What the controllers have decided, as log lines that retell a failover: the deciding leader writes them, once."""
+"""Log lines that retell a failover: what the controllers have decided, which the deciding leader writes, once; and what
+each tells of their own quorum."""
 
 from collections.abc import Iterable
 
@@ -14,11 +15,13 @@ from logherd.controller.verdicts import (
     TransferCancelled,
     TransferPlanned,
 )
+from logherd.raft import output as raft_output
 from logherd.telemetry.log import Log
 
-__all__ = ["log_decision"]
+__all__ = ["log_decision", "log_quorum"]
 
 _log = Log("logherd.controller")
+_quorum_log = Log("logherd.quorum")
 
 
 def log_decision(event: Event) -> None:
@@ -60,6 +63,23 @@ def log_decision(event: Event) -> None:
             _log.info("broker promoted by hand", group=group, broker=event.broker_id, table=event.table)
         case Cleaned():
             _log.info("brokers forgotten", group=group, brokers=_listed(event.broker_ids) or "all")
+
+
+def log_quorum(event: raft_output.Event) -> None:
+    """Write the line of one event of the quorum."""
+    match event:
+        case raft_output.RoleChanged():
+            _quorum_log.info(
+                "role", role=event.role.value, term=event.term, leader=event.leader or "none", cause=event.cause,
+                ready=event.ready, **({"votes": ", ".join(event.votes)} if event.votes else {}),
+            )  # fmt: skip
+        case raft_output.MembersChanged(configuration=now):
+            _quorum_log.info(
+                "members of the quorum changed", voters=", ".join(now.voters), outgoing=", ".join(now.outgoing) or None,
+                learners=", ".join(now.learners) or None, position=event.since,
+            )  # fmt: skip
+        case _:
+            _quorum_log.warning(type(event).__name__, detail=str(event))
 
 
 def _listed(brokers: Iterable[int]) -> str | None:

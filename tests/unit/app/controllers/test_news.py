@@ -4,12 +4,15 @@ import logging
 
 import pytest
 
-from logherd.app.controllers.news import log_decision
+from logherd.app.controllers.news import log_decision, log_quorum
 from logherd.controller.commands import Grounds, PlanTransfer
 from logherd.controller.office import elect_command
 from logherd.controller.values import BrokerId
 from logherd.controller.verdicts import Verdict
-from logherd.model.names import Epoch
+from logherd.model.names import Epoch, Position
+from logherd.raft.members import Configuration
+from logherd.raft.output import MembersChanged, Role, RoleChanged
+from logherd.replication.messages import ReplicaId
 from unit.controller.desk import KEY, Desk
 
 GROUP = str(KEY)
@@ -88,3 +91,23 @@ def test_who_left_the_set_below_its_minimum_is_named_only_if_there_is_anybody(
     ((_, fields),) = told(caplog, desk.alter(1, 1))
     assert (fields["members"], fields["also_eligible"]) == ("1", "2")
     assert desk.group.sync.holders == (BrokerId(1), BrokerId(2))
+
+
+def test_a_change_of_the_quorums_members_that_was_ordered_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    c0, c1, c2 = (ReplicaId(f"c{each}.00000000000000{each}1") for each in range(3))
+    log_quorum(MembersChanged(Configuration(voters=(c0, c1), outgoing=(c0, c1, c2), learners=()), Position(70)))
+    (record,) = caplog.records
+    assert (record.levelname, record.getMessage()) == ("INFO", "members of the quorum changed")
+    assert record.__dict__["fields"] == {
+        "voters": f"{c0}, {c1}", "outgoing": f"{c0}, {c1}, {c2}", "learners": None, "position": 70,
+    }  # fmt: skip
+
+
+def test_who_voted_is_told_of_whoever_is_elected_only(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    c0, c1 = ReplicaId("c0.0000000000000001"), ReplicaId("c1.0000000000000001")
+    log_quorum(RoleChanged(Role.LEADER, Epoch(2), c0, "election won", votes=(c0, c1)))
+    log_quorum(RoleChanged(Role.FOLLOWER, Epoch(3), None, "higher term"))
+    won, lost = (record.__dict__["fields"] for record in caplog.records)
+    assert (won["votes"], "votes" in lost) == (f"{c0}, {c1}", False)
