@@ -1,6 +1,7 @@
 """`make tour`: start a group, send and receive with the official Java client, show what happened, clean up."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ def show(title: str) -> None:
 
 def logherd(*arguments: str, folder: Path, capture: bool = False) -> str:
     """Run the command, print it, and return what it said if `capture`."""
-    print(f"$ logherd {' '.join(arguments)}", flush=True)
+    print(f"$ logherd {shlex.join(arguments)}", flush=True)
     done = subprocess.run([LOGHERD, *arguments], cwd=folder, check=True, text=True, capture_output=capture)
     return done.stdout if capture else ""
 
