@@ -194,9 +194,12 @@ class Controllers:
         if self._token_file is None:
             return None
         try:
-            return self._token_file.read_text(encoding="ascii").strip()
+            token = self._token_file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ControllersError(f"{self._token_file}: the token cannot be read: {error}") from error
+        if not token or not token.isprintable():  # no header carries it, and whoever refuses that would show it
+            raise ControllersError(f"{self._token_file}: holds no token; one line of printable ASCII is right")
+        return token
 
     def _exchange(
         self, admin: str, method: str, path: str, body: Document | None = None, token: str | None = None

@@ -197,6 +197,17 @@ def test_an_order_without_the_secret_changes_nothing(terminal: Terminal, quorum:
     assert quorum.orders == []
 
 
+@pytest.mark.parametrize("text", ["first half\nsecond half\n", "a\x00b", "\n", ""])
+def test_a_file_that_holds_no_token_is_told_at_once_and_not_shown(
+    terminal: Terminal, quorum: Quorum, tmp_path: Path, text: str
+) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text(text)
+    assert terminal.run("quorum", "transfer", "--admin", quorum.admins["c-0"], "--token-file", str(wrong)) == 1
+    assert terminal.said == f"logherd: {wrong}: holds no token; one line of printable ASCII is right\n"
+    assert not quorum.orders
+
+
 def test_what_the_leader_refuses_is_told_once(terminal: Terminal, quorum: Quorum, token: Path) -> None:
     quorum.refusal = (409, {"error": "the epoch of C/orders is 8, and expectedEpoch is 7", "reason": "FENCED_EPOCH"})
     admin = quorum.admins["c-0"]
