@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.types import StructType
 
 from logherd_spark.bounds import begin_of_new, latest, queues_of, ranges_between, resolve
+from logherd_spark.calls import min_offset
 from logherd_spark.cluster import Cluster
 from logherd_spark.errors import DataLost, SourceError, in_one_sentence
 from logherd_spark.filters import Filter, narrowed
@@ -92,7 +93,7 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # A queue that the topic lost, or a leader that has not all yet, must not move a stream back.
         ends = {**ends, **{queue: max(ends.get(queue, 0), begin) for queue, begin in begins.items()}}
         if isinstance(limit, ReadMaxRows):
-            ends = limited(begins, ends, limit.max_rows)
+            ends = limited(self._kept(begins, ends), ends, limit.max_rows)
         self._told = ends
         return to_checkpoint(ends)
 
@@ -131,6 +132,16 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {
             **start,
             **{queue: begin_of_new(self._cluster, queue, fail_on_data_loss=loss_matters) for queue in new},
+        }
+
+    def _kept(self, begins: Offsets, ends: Offsets) -> Offsets:
+        """Where the rows of each queue begin: not before what is kept, if loss is no matter. A limit that counted what
+        is gone would be used up by nothing, in one micro-batch after the other."""
+        if self._options.fail_on_data_loss:
+            return begins
+        return {
+            queue: begin if begin >= ends[queue] else min(max(begin, min_offset(self._cluster, queue)), ends[queue])
+            for queue, begin in begins.items()
         }
 
     def _reached(self, begins: Offsets, ends: Offsets) -> Offsets:

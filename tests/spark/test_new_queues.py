@@ -62,6 +62,25 @@ def test_a_new_queue_is_read_from_its_first_message_or_where_loss_is_no_matter_f
         assert (part.value[0], part.value[1:]) == (NEW, (kept[0], kept[0] + 150))
 
 
+def test_a_limit_counts_rows_that_are_kept_where_loss_is_no_matter() -> None:
+    """Else a stream that comes back late makes empty micro-batches over all that is gone, and may never arrive."""
+    other = KNOWN._replace(group="b")
+    made = reader({KNOWN: (1_000_000, 1_000_700), NEW: (0, 10)}, failOnDataLoss="false")
+    start = {"Events": {"a:0": 10, "a:1": 10, f"{other.group}:0": 5}}
+    end = made.latestOffset(start, ReadMaxRows(150))
+    assert end == {"Events": {"a:0": 1_000_150, "a:1": 10, "b:0": 5}}
+    assert [each.value for each in made.partitions(start, end)] == [(KNOWN, 1_000_000, 1_000_150)]
+    told = reader({KNOWN: (500, 700)}).latestOffset({"Events": {"a:0": 10}}, ReadMaxRows(150))
+    assert told == {"Events": {"a:0": 160}}, "where loss matters it is told of all that is gone"
+
+
+def test_a_limit_goes_behind_no_end_that_was_found_before_messages_went() -> None:
+    made = reader({KNOWN: (0, 300)}, failOnDataLoss="false")
+    made.prepareForTriggerAvailableNow()
+    made._known = Kept({KNOWN: (400, 900)})
+    assert made.latestOffset({"Events": {"a:0": 10}}, ReadMaxRows(150)) == {"Events": {"a:0": 300}}
+
+
 def test_bounds_in_the_wrong_order_are_told_as_such_and_not_as_a_queue_that_is_too_short() -> None:
     with pytest.raises(DataLost, match=r"reading would begin at offset 30 and end before 20;"):
         ranges_between(Kept({KNOWN: (0, 50)}), {KNOWN: 30}, {KNOWN: 20}, fail_on_data_loss=True)
