@@ -4,6 +4,7 @@ While one answer is decoded the next is on its way. Offsets are dense: what come
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,23 +48,34 @@ class RangePuller:
             if body:
                 parts.append(body)
                 size += len(body)
-            if parts and (size >= _BATCH_BYTES or self._next >= self._end):
-                yield from self._batches(parts, names, first)
+            if size >= _BATCH_BYTES or self._next >= self._end:
+                if parts:
+                    yield from self._batches(parts, names, first)
+                else:
+                    self._compare(np.empty(0, np.int64), first)
                 parts, size, first = [], 0, self._next
 
     def _batches(self, parts: list[bytes], names: tuple[str, ...], first: int) -> Iterator[pa.RecordBatch]:
         records = Records(b"".join(parts), str(self._queue))
         offsets = records.queue_offsets
-        if self._tags is None and self._options.fail_on_data_loss:
-            expected = first + np.arange(len(offsets))
-            if (wrong := np.flatnonzero(offsets != expected)).size:
-                row = int(wrong[0])
-                raise DataLost(f"{self._queue}: offset {offsets[row]} came where {expected[row]} should be")
+        self._compare(offsets, first)
         wanted = names if self._tags is None or "tags" in names else (*names, "tags")
         left = int(np.searchsorted(offsets, self._end))
         for batch in records.batches(wanted, topic=self._queue.topic, queue_id=self._queue.queue_id):
             yield self._tagged(batch.slice(0, left), names)
             left = max(0, left - len(batch))
+
+    def _compare(self, offsets: Any, first: int) -> None:
+        """These came from `first` on. Raises: DataLost unless they are all up to where reading goes on."""
+        if self._tags is not None or not self._options.fail_on_data_loss:
+            return
+        expected = first + np.arange(len(offsets))
+        if (wrong := np.flatnonzero(offsets != expected)).size:
+            row = int(wrong[0])
+            raise DataLost(f"{self._queue}: offset {offsets[row]} came where {expected[row]} should be")
+        end, until = first + len(offsets), min(self._next, self._end)
+        if end < until:
+            self._missing(f"offsets {end} to {until - 1} are gone")
 
     def _tagged(self, batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
         """The broker compares hashes of tags; two tags may have the same."""

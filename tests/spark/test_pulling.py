@@ -70,6 +70,16 @@ def test_messages_that_a_broker_passed_over_are_told_where_no_tags_were_asked_fo
     assert offsets(Told(removed), failOnDataLoss="false") == list(range(4, 10))
 
 
+@pytest.mark.parametrize(("whole", "gone"), [(range(0), "0 to 3"), (range(2), "2 to 3")])
+def test_messages_that_an_answer_passes_over_at_its_end_are_told(whole: range, gone: str) -> None:
+    """Nothing comes behind them in this partition that would show it."""
+    body = b"".join(record(offset, b"body", {}) for offset in whole)
+    given = read_options({"bootstrap": "names:9876", "subscribe": "Events"}, streaming=False)
+    told = Told(answer(ResponseCode.SUCCESS, 4, body=body))
+    with pytest.raises(DataLost, match=f"offsets {gone} are gone"):
+        list(RangePuller(told, Range(QUEUE, 0, 4), given).batches(NAMES))
+
+
 def test_where_tags_were_asked_for_what_has_others_is_passed_over() -> None:
     assert offsets(Told(answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 4)), tags="A") == list(range(4, 10))
 
