@@ -15,7 +15,7 @@ from logherd.wire.batch import BATCH_MESSAGES_MAX
 from logherd_spark.errors import OptionRefused, RowRefused
 from logherd_spark.keys import hashes_of
 
-__all__ = ["Body", "RowShape", "encode_rows"]
+__all__ = ["Body", "RowShape", "as_text", "encode_rows"]
 
 _HEAD_BYTES = 20
 _OVERHEAD = 22
@@ -115,7 +115,7 @@ def _properties(rows: pa.Table, marks: pa.Array | None) -> pa.Array:
 def _pair(rows: pa.Table, column: str, name: str) -> pa.Array | None:
     if column not in rows.column_names:
         return None
-    texts = _as_text(_column(rows, column), column)
+    texts = as_text(_column(rows, column), column)
     _refuse_separators(texts, column)
     pairs = pc.binary_join_element_wise(f"{name}\x01", texts, "\x02", "")
     return pc.if_else(pc.fill_null(pc.equal(texts, ""), True), "", pairs)  # noqa: FBT003
@@ -153,7 +153,7 @@ def _entries(kind: pa.MapType) -> pa.DataType:
 def _targets(rows: pa.Table, queues: int, sticky: int) -> Any:
     targets = np.full(rows.num_rows, sticky % queues, np.int64)
     if "key" in rows.column_names:
-        keys = _as_text(_column(rows, "key"), "key")
+        keys = as_text(_column(rows, "key"), "key")
         present = np.asarray(keys.is_valid())
         targets[present] = hashes_of(keys.drop_null()) % queues
     if "queue" in rows.column_names:
@@ -178,7 +178,8 @@ def _as_bytes(column: pa.Array) -> pa.Array:
     return column.cast(pa.binary())
 
 
-def _as_text(column: pa.Array, name: str) -> pa.Array:
+def as_text(column: pa.Array, name: str) -> pa.Array:
+    """The column as texts. Raises: RowRefused if it is neither text nor bytes, or holds what is no UTF-8."""
     if pa.types.is_null(column.type):
         return column.cast(pa.string())
     if not any(kind(column.type) for kind in (*_TEXT, *_BYTES)):

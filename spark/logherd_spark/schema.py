@@ -39,7 +39,9 @@ COLUMNS = StructType([
 
 
 def column_names(schema: StructType) -> tuple[str, ...]:
-    """The columns asked for: some of COLUMNS in any order. Raises: OptionRefused for others or other types."""
+    """The columns asked for: some of COLUMNS in any order. Raises: OptionRefused for others, other types, and none."""
+    if not len(schema):
+        raise OptionRefused("no column is asked for, and rows without one cannot be counted: ask for offset, to count")
     known = {field.name: field.dataType for field in COLUMNS}
     for field in schema:
         if field.name not in known:

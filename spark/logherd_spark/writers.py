@@ -29,7 +29,7 @@ from logherd.wire.headers.producers import (
 )
 from logherd.wire.headers.send import SendMessageHeaderV2
 from logherd_spark.cluster import Cluster, QueueRef, Route
-from logherd_spark.encoding import Body, encode_rows
+from logherd_spark.encoding import Body, as_text, encode_rows
 from logherd_spark.errors import BrokerRefused, RowRefused, SourceError
 from logherd_spark.lanes import Lane
 from logherd_spark.options import WriteOptions
@@ -117,7 +117,7 @@ def _by_topic(
     if "topic" not in rows.column_names:
         yield default or "", rows, marks
         return
-    topics = rows.column("topic").combine_chunks().cast(pa.string())
+    topics = as_text(rows.column("topic").combine_chunks(), "topic")
     if default is not None:
         topics = pc.fill_null(topics, default)
     elif topics.null_count:

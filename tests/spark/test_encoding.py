@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.types import StructType
 
 from logherd.kit.javahash import java_hash
 from logherd.model.host import encode_host
@@ -20,6 +21,7 @@ from logherd_spark.decoding import Records
 from logherd_spark.encoding import Body, RowShape, encode_rows
 from logherd_spark.errors import DataLost, OptionRefused, RowRefused
 from logherd_spark.keys import hashes_of
+from logherd_spark.schema import column_names
 
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), max_size=20)
 ROWS = st.lists(
@@ -162,6 +164,8 @@ def test_columns_that_mean_nothing_are_refused_by_name() -> None:
         RowShape(["key"], topic_given=True)
     with pytest.raises(OptionRefused, match="neither option topic nor a column topic"):
         RowShape(["value"], topic_given=False)
+    with pytest.raises(OptionRefused, match="no column is asked for"):  # Arrow forgets how many such rows there are
+        column_names(StructType([]))
 
 
 # ---- and back

@@ -12,7 +12,7 @@ import pytest
 
 from logherd_spark import writing as jobs
 from logherd_spark.cluster import Cluster
-from logherd_spark.errors import BrokerRefused, SourceError, TopicMissing, Unanswered, WriterFenced
+from logherd_spark.errors import BrokerRefused, RowRefused, SourceError, TopicMissing, Unanswered, WriterFenced
 from logherd_spark.options import WriteOptions, write_options
 from logherd_spark.patience import Patience
 from logherd_spark.schema import COLUMNS
@@ -51,6 +51,21 @@ def test_rows_are_stored_once_with_all_that_they_say(site: Site, topic: Callable
         assert (row["key"], row["tags"]) == (f"key-{number % 17}", f"tag-{number % 2}")
         assert dict(row["properties"])["number"] == str(number)  # type: ignore[call-overload]
     assert len({(row["key"], row["queue"]) for row in rows}) == 17, "a key has one queue"
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        (pa.array([5]), "column topic is int64, it must be string"),
+        (pa.array([b"\xff"]), "column topic has bytes that are"),
+    ],
+)
+def test_topics_that_are_no_text_are_refused_by_name(topic: pa.Array, said: str) -> None:
+    batch = pa.RecordBatch.from_arrays([topic, pa.array(["x"])], names=["topic", "value"])
+    options = write_options({"bootstrap": "127.0.0.1:1"}, streaming=False)
+    cluster = Cluster(options.bootstrap, Patience(1.0, 0.0))
+    with pytest.raises(RowRefused, match=said):
+        write_rows([batch], cluster, options, Identity("w", "r", lasting=True), Place(0, 0))
 
 
 def test_a_task_that_runs_again_adds_only_what_is_missing(site: Site, topic: Callable[..., str]) -> None:
