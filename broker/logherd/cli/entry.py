@@ -6,6 +6,7 @@ takes the long way.
 """
 
 import gc
+import io
 import logging
 import os
 import signal
@@ -21,6 +22,7 @@ _ALLOCATIONS = 50_000
 def main() -> None:
     """Entry point of the `logherd` command and of `python -m logherd`. Ends the process."""
     _stand_in_for_closed()
+    _show_all_letters()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -36,6 +38,13 @@ def _stand_in_for_closed() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 -- as long as the process
+
+
+def _show_all_letters() -> None:
+    """Write what the encoding of standard output lacks as its number, as Python does on standard error: a message is
+    not to end whoever shows it."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def run(arguments: Sequence[str]) -> int:

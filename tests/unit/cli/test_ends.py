@@ -1,11 +1,14 @@
 """However a command ends, it says one sentence and gives its code: never a traceback."""
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from unit.client.fake_broker import FakeBroker
 
 LOGHERD = str(Path(sys.executable).with_name("logherd"))
 
@@ -57,6 +60,17 @@ def test_a_closed_standard_stream_costs_nothing_but_itself(stream: int) -> None:
 def test_a_closed_input_is_an_empty_one_and_a_closed_output_takes_all() -> None:
     assert run_without(0, "send", "t", "-", "-n", "127.0.0.1:1") == (0, "", "")
     assert run_without(1, "operator", "crd") == (0, "", "")
+
+
+def test_what_a_terminal_has_no_letters_for_is_shown_all_the_same(broker: FakeBroker) -> None:
+    """As in a locale of ISO 8859-1. The command ended there, and again at each start: it had committed nothing."""
+    broker.topics["T"] = 1
+    broker.store("T", 0, "grüß → dich".encode())
+    done = subprocess.run(
+        [sys.executable, "-m", "logherd", "receive", "T", "-n", broker.address, "--count", "1"], capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"}, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"0:0 gr\xfc\xdf \\u2192 dich\n", b"")
 
 
 def test_a_closed_standard_stream_does_not_lend_its_number_to_other_files(tmp_path: Path) -> None:
