@@ -146,5 +146,7 @@ def _become_guardian(kind: str, config: str, overrides: list[str], ready_file: s
 
 
 def _wrong(command: str, error: Exception) -> int:
+    from logherd.settings.errors import SettingsUncheckedError
+
     sys.stderr.write(f"logherd {command}: {error}\n")
-    return exits.USAGE
+    return exits.FAILED if isinstance(error, SettingsUncheckedError) else exits.USAGE

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,7 +32,11 @@ class CheckAside:
     def __init__(self, kind: "Kind", path: Path, overrides: Sequence[str] = ()) -> None:
         self._kept = recall_checked(kind, path, overrides)
         self._command = [sys.executable, "-P", "-m", "logherd.settings", kind, str(path), *overrides]
-        self._process = self._start() if self._kept is None else None
+        self._path = path
+        self._process: subprocess.Popen[bytes] | None = None
+        if self._kept is None:
+            with suppress(OSError):  # it is tried again, and told, when the answer is needed
+                self._process = self._start()
 
     def _start(self) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment())
@@ -39,7 +44,7 @@ class CheckAside:
     def result(self, options: type[_Checked]) -> _Checked:
         """Wait for the check; blocks until about 0.2 s after it was started. `options` belongs to the kind.
 
-        Raises: SettingsError with what the check said.
+        Raises: SettingsError with what the check said; SettingsUncheckedError if it could not begin, or was killed.
         """
         import msgspec
 
@@ -53,16 +58,22 @@ class CheckAside:
     def values(self) -> dict[str, Any]:
         """The same as JSON carries it, for who starts sooner without the library that makes options of it.
 
-        Raises: SettingsError.
+        Raises: as `result`.
         """
         values: dict[str, Any] = json.loads(self._answer() if self._kept is None else self._kept)
         return values
 
     def _answer(self) -> bytes:
-        from logherd.settings.errors import SettingsError
+        from logherd.settings.errors import SettingsError, SettingsUncheckedError
 
-        process = self._process or self._start()
+        try:
+            process = self._process or self._start()
+        except OSError as error:
+            raise SettingsUncheckedError(f"{self._path}: no process to check it in: {error.strerror}") from error
         answer, complaint = process.communicate()
+        if process.returncode < 0:
+            ended = f"was ended by signal {-process.returncode}, as where there is too little memory"
+            raise SettingsUncheckedError(f"{self._path}: the process that checks it {ended}")
         if process.returncode != 0:
             raise SettingsError(complaint.decode(errors="replace").strip())
         return answer

@@ -1,12 +1,14 @@
 """From file to options: defaults, units, and a sentence for every fault."""
 
+import errno
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from logherd.settings.aside import CheckAside
-from logherd.settings.errors import SettingsError
+from logherd.settings.errors import SettingsError, SettingsUncheckedError
 from logherd.settings.load import load_broker_options
 from logherd.settings.options import BrokerOptions
 
@@ -159,3 +161,21 @@ def test_the_check_in_another_process_says_the_same(tmp_path: Path) -> None:
     path = write(tmp_path, MINIMAL + "flush: maybe\n")
     with pytest.raises(SettingsError, match="flush: 'maybe' is not right"):
         CheckAside("broker", path).result(BrokerOptions)
+
+
+def test_a_check_that_is_killed_or_cannot_begin_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, MINIMAL)
+    check = CheckAside("broker", path)
+    assert check._process is not None
+    check._process.kill()
+    with pytest.raises(SettingsUncheckedError, match=r"broker.yaml: the process that checks it was ended by signal 9"):
+        check.result(BrokerOptions)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with pytest.raises(SettingsUncheckedError, match=r"no process to check it in: Resource temporarily unavailable"):
+        CheckAside("broker", path).values()
