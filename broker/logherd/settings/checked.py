@@ -10,7 +10,7 @@ from logherd.settings.complaints import complain
 from logherd.settings.errors import SettingsError
 from logherd.settings.hot import HOT, keys_of
 from logherd.settings.models import BrokerSettings
-from logherd.settings.properties import set_properties
+from logherd.settings.properties import property_paths, set_properties
 
 if TYPE_CHECKING:
     from logherd.settings.load import Kind
@@ -26,12 +26,15 @@ def check_document(kind: "Kind", document: dict[str, Any], *, source: str) -> di
     Raises: SettingsError whose first line names `source`, then one line for each fault.
     """
     model = _model_of(kind)
+    names: dict[str, str] = {}
     try:
         settings = model.model_validate(document, by_alias=True, by_name=False)
         if isinstance(settings, BrokerSettings):
+            paths = property_paths()
+            names = {paths[name]: f"properties.{name}" for name in settings.properties if name in paths}
             settings = _with_properties(settings)
     except ValidationError as error:
-        raise SettingsError(f"{source}: the configuration is wrong\n{complain(model, error)}") from error
+        raise SettingsError(f"{source}: the configuration is wrong\n{complain(model, error, names)}") from error
     except SettingsError as error:
         raise SettingsError(f"{source}: properties: {error}") from error
     return _values(settings)

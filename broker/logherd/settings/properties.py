@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["describe_options", "property_names", "property_paths", "set_properties"]
 
 _HOUR_MS = 3_600_000
+_HOURS_MAX = 999_999_999_999_999_999 // _HOUR_MS
+_USED_PERCENT = (50, 100)
 _QUEUE_UNIT_BYTES = 20
+_QUEUE_BYTES = (1000 * _QUEUE_UNIT_BYTES, 10_000_000 * _QUEUE_UNIT_BYTES)
 
 
 class _Property(NamedTuple):
@@ -38,12 +41,28 @@ def _read_bool(text: str) -> bool:
     return text == "true"
 
 
+def _read_number(text: str, least: int | None = None, most: int | None = None) -> int:
+    """With its bounds where its unit is not that of the setting, whose own would mean nothing to who wrote it."""
+    bounds = "" if least is None else f" from {least} to {most}"
+    try:
+        number = int(text)
+    except ValueError:
+        raise ValueError(f"write a whole number{bounds}") from None
+    if least is not None and most is not None and not least <= number <= most:
+        raise ValueError(f"write a whole number{bounds}")
+    return number
+
+
 def _read_hours(text: str) -> int:
-    return int(text) * _HOUR_MS
+    return _read_number(text, 1, _HOURS_MAX) * _HOUR_MS
+
+
+def _read_used_percent(text: str) -> int:
+    return 100 - _read_number(text, *_USED_PERCENT)
 
 
 def _read_queue_bytes(text: str) -> int:
-    entries, rest = divmod(int(text), _QUEUE_UNIT_BYTES)
+    entries, rest = divmod(_read_number(text, *_QUEUE_BYTES), _QUEUE_UNIT_BYTES)
     if rest:
         raise ValueError(f"write a multiple of {_QUEUE_UNIT_BYTES}")
     return entries
@@ -59,21 +78,21 @@ _PROPERTIES: dict[str, _Property] = {
     "brokerClusterName": _Property("cluster_name"),
     "brokerId": _Property("broker_id"),
     "brokerName": _Property("broker_group"),
-    "defaultTopicQueueNums": _Property("topics.default_queues", str, int),
+    "defaultTopicQueueNums": _Property("topics.default_queues", str, _read_number),
     "diskMaxUsedSpaceRatio": _Property(
-        "store.reserved_percent", lambda percent: str(100 - percent), lambda text: 100 - int(text)
+        "store.reserved_percent", lambda percent: str(100 - percent), _read_used_percent
     ),
     "fileReservedTime": _Property("store.retention.age_ms", lambda ms: str(ms // _HOUR_MS), _read_hours),
     "flushDiskType": _Property("flush", lambda flush: f"{flush.upper()}_FLUSH"),
-    "flushIntervalCommitLog": _Property("store.async_flush_interval_ms", str, int),
+    "flushIntervalCommitLog": _Property("store.async_flush_interval_ms", str, _read_number),
     "listenPort": _Property("listen.port"),
-    "mappedFileSizeCommitLog": _Property("store.segment_bytes", str, int),
+    "mappedFileSizeCommitLog": _Property("store.segment_bytes", str, _read_number),
     "mappedFileSizeConsumeQueue": _Property(
         "store.queue_file_entries", lambda entries: str(entries * _QUEUE_UNIT_BYTES), _read_queue_bytes
     ),
-    "maxHashSlotNum": _Property("store.index_slots", str, int),
-    "maxIndexNum": _Property("store.index_entries", str, int),
-    "maxMessageSize": _Property("store.message_bytes_max", str, int),
+    "maxHashSlotNum": _Property("store.index_slots", str, _read_number),
+    "maxIndexNum": _Property("store.index_entries", str, _read_number),
+    "maxMessageSize": _Property("store.message_bytes_max", str, _read_number),
     "namesrvAddr": _Property("name_service.addresses", _show_addresses),
     "storePathRootDir": _Property("data_dir"),
 }

@@ -50,18 +50,46 @@ def test_a_property_changes_only_what_it_names(tmp_path: Path) -> None:
     [
         ("rocketmqHome", "/", "properties: rocketmqHome: unknown property; known here: autoCreateSubscriptionGroup,"),
         ("listenPort", "1", "properties: listenPort: belongs to the key listen.port; known here:"),
-        ("fileReservedTime", "soon", "properties: fileReservedTime: 'soon' is not right"),
+        (
+            "fileReservedTime",
+            "soon",
+            "properties: fileReservedTime: 'soon' is not right: write a whole number from 1 to",
+        ),
+        ("fileReservedTime", "0", "fileReservedTime: '0' is not right: write a whole number from 1 to"),
+        ("fileReservedTime", "9" * 30, "is not right: write a whole number from 1 to"),
+        (
+            "diskMaxUsedSpaceRatio",
+            "49",
+            "diskMaxUsedSpaceRatio: '49' is not right: write a whole number from 50 to 100",
+        ),
+        ("diskMaxUsedSpaceRatio", "101", "diskMaxUsedSpaceRatio: '101' is not right: write a whole number from 50 to"),
+        ("mappedFileSizeConsumeQueue", "20", "'20' is not right: write a whole number from 20000 to 200000000"),
+        ("maxIndexNum", "many", "properties: maxIndexNum: 'many' is not right: write a whole number"),
         ("autoCreateTopicEnable", "yes", "properties: autoCreateTopicEnable: 'yes' is not right: write true or false"),
-        ("mappedFileSizeConsumeQueue", "30", "write a multiple of 20"),
+        ("mappedFileSizeConsumeQueue", "20001", "write a multiple of 20"),
         (
             "maxMessageSize",
             "1",
-            "store.message_bytes_max: 1 is not right: input should be greater than or equal to 1024",
+            "properties.maxMessageSize: 1 is not right: input should be greater than or equal to 1024",
         ),
-        ("defaultTopicQueueNums", "0", "topics.default_queues: 0 is not right"),
+        ("defaultTopicQueueNums", "0", "properties.defaultTopicQueueNums: 0 is not right"),
     ],
 )
 def test_a_wrong_property_is_refused(tmp_path: Path, name: str, text: str, expected: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load(tmp_path, {name: text})
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("fileReservedTime", "1"), ("fileReservedTime", "277777777777"), ("diskMaxUsedSpaceRatio", "50"),
+        ("diskMaxUsedSpaceRatio", "100"), ("mappedFileSizeConsumeQueue", "20000"),
+        ("mappedFileSizeConsumeQueue", "200000000"),
+    ],
+)  # fmt: skip
+def test_the_bounds_of_a_property_in_its_own_unit_are_those_of_the_setting(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    assert describe_options(load(tmp_path, {name: text}))[name] == text
