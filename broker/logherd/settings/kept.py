@@ -8,6 +8,7 @@ it cannot be written, as beside a file that Kubernetes mounts, each start checks
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["keep_checked", "recall_checked"]
@@ -32,7 +33,8 @@ def keep_checked(kind: str, path: Path, overrides: Sequence[str], text: str, opt
         fresh.write_text(json.dumps({"of": subject, "options": options}))
         fresh.replace(_beside(path))
     except OSError:
-        pass
+        with suppress(OSError):  # a full disk lets it be made, and every start would leave one
+            fresh.unlink()
 
 
 def _beside(path: Path) -> Path:

@@ -1,5 +1,6 @@
 """What was checked once is believed for exactly that, and for nothing else."""
 
+import errno
 import io
 import json
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import pytest
 from logherd.settings.__main__ import main
 from logherd.settings.aside import CheckAside
 from logherd.settings.errors import SettingsError
-from logherd.settings.kept import recall_checked
+from logherd.settings.kept import keep_checked, recall_checked
 from logherd.settings.load import load_broker_options
 from logherd.settings.options import BrokerOptions
 
@@ -79,3 +80,16 @@ def test_a_wrong_file_is_not_kept(config: Path, keep: Callable[[], int], capsys:
     assert recall_checked("broker", config, ()) is None
     with pytest.raises(SettingsError, match="flush"):
         CheckAside("broker", config).result(BrokerOptions)
+
+
+def test_what_could_not_be_kept_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(path: Path, text: str) -> int:
+        with path.open("w") as file:
+            file.write(text[:3])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file = tmp_path / "broker.yaml"
+    file.write_text("brokerGroup: a\n")
+    monkeypatch.setattr(Path, "write_text", fill)
+    keep_checked("broker", file, (), "brokerGroup: a\n", {})
+    assert list(tmp_path.iterdir()) == [file]
