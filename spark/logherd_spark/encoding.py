@@ -63,7 +63,10 @@ def encode_rows(rows: pa.Table, queues: int, *, sticky: int, bytes_max: int, mar
     sizes = np.asarray(pc.binary_length(messages))
     if sizes.max(initial=0) > bytes_max:
         row = int(sizes.argmax())
-        raise RowRefused(f"{_row(row)}: its message takes {sizes[row]} bytes, a request has at most {bytes_max}")
+        raise RowRefused(
+            f"{_row(row)}: its message takes {sizes[row]} bytes, a request has at most {bytes_max}: "
+            "option maxRequestBytes"
+        )
     targets = _targets(rows, queues, sticky)
     order = np.argsort(targets, kind="stable")
     messages = messages.take(pa.array(order))

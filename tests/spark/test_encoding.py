@@ -116,7 +116,7 @@ def test_the_column_queue_goes_before_the_key() -> None:
         (pa.table({"value": [b"a"], "key": [b"\xff"]}), "column key has bytes that are no UTF-8"),
         (pa.table({"value": [b"a"], "queue": [4]}), "column queue is 4 in a row, the topic has queues 0 to 3"),
         (pa.table({"value": [1]}), "column value is int64, it must be string or binary"),
-        (pa.table({"value": [b"x" * 2000]}), "its message takes 2022 bytes"),
+        (pa.table({"value": [b"x" * 2000]}), "its message takes 2022 bytes, .* option maxRequestBytes"),
         (table([(None, b"a", None, {"TAGS": "x"})]), "properties has KEYS or TAGS"),
         (table([(None, b"a", None, {"": "x"})]), "properties has an empty name or __CRC32#, which are not stored"),
         (table([(None, b"a", None, {"__CRC32#": "x"})]), "properties has an empty name or __CRC32#"),
