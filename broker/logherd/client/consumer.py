@@ -8,7 +8,7 @@ queue, the offset after the last message that `poll` handed out.
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from logherd.aiokit.queue import BoundedQueue, QueueClosed
 from logherd.client.errors import ClientError, Refused
@@ -72,6 +72,15 @@ class Received:
     message: Message
 
 
+class _Pulled(NamedTuple):
+    """What one pull gave of a queue, where that goes on, and what it counts for among what is read ahead."""
+
+    queue: MessageQueue
+    messages: list[Message]
+    next_offset: int
+    weight: int
+
+
 class Consumer:
     """Reads for one group. One instance per event loop; close it, or use it as an async context manager.
 
@@ -88,7 +97,7 @@ class Consumer:
         self._tags = tuple(tags or ())
         self._link = Link(name_servers, self._heartbeat)
         self._topics: dict[str, int] = {}
-        self._ahead: BoundedQueue[tuple[MessageQueue, list[Message], int]] = BoundedQueue(self._options.ahead_bytes)
+        self._ahead: BoundedQueue[_Pulled] = BoundedQueue(self._options.ahead_bytes)
         self._current: list[Received] = []
         self._reached: dict[MessageQueue, int] = {}
         self._consumed: dict[MessageQueue, int] = {}
@@ -143,11 +152,11 @@ class Consumer:
         try:
             async with asyncio.timeout(seconds):
                 while not self._current:
-                    self._take(*await self._ahead.take())
+                    self._take(await self._ahead.take())
         except TimeoutError:
             return []
         while len(self._current) < messages_max and (more := self._ahead.try_take()) is not None:
-            self._take(*more)
+            self._take(more)
         given, self._current = self._current[:messages_max], self._current[messages_max:]
         for received in given:
             self._consumed[received.queue] = received.message.queue_offset + 1
@@ -199,11 +208,25 @@ class Consumer:
 
     # ---- inside
 
-    def _take(self, queue: MessageQueue, messages: list[Message], next_offset: int) -> None:
+    def _take(self, pulled: _Pulled) -> None:
         # Brokers compare hashes of tags, which collide; and what was filtered away counts as done with the rest.
         wanted = self._tags
-        self._current += [Received(queue, each) for each in messages if not wanted or each.tag in wanted]
-        self._reached[queue] = next_offset
+        self._current += [Received(pulled.queue, each) for each in pulled.messages if not wanted or each.tag in wanted]
+        self._reached[pulled.queue] = pulled.next_offset
+        self._settle()
+
+    async def _put(self, queue: MessageQueue, messages: list[Message], next_offset: int, weight: int = 1) -> None:
+        await self._ahead.put(_Pulled(queue, messages, next_offset, weight), weight)
+
+    def _drop(self, queue: MessageQueue) -> None:
+        """Forget what was read ahead of a queue."""
+        self._current = [each for each in self._current if each.queue != queue]
+        ahead: list[_Pulled] = []
+        while (pulled := self._ahead.try_take()) is not None:
+            ahead.append(pulled)
+        for pulled in ahead:
+            if pulled.queue != queue:
+                self._ahead.try_put(pulled, pulled.weight)  # it fits, as it did before
         self._settle()
 
     def _settle(self) -> None:
@@ -253,14 +276,16 @@ class Consumer:
         if answer.code == ResponseCode.SUCCESS:
             messages = decode_messages(answer.body, bytes_max=self._options.body_bytes_max)
             weight = max(len(answer.body), sum(len(each.body) for each in messages))
-            await self._ahead.put((queue, messages, next_offset), weight)
+            await self._put(queue, messages, next_offset, weight)
         elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
             _log.warning("offset moved by the broker", queue=_shown(queue), old=offset, new=next_offset)
             self._consumed.pop(queue, None)  # of where it was nothing is to be committed any more
             self._reached.pop(queue, None)
-            await self._ahead.put((queue, [], next_offset), 1)
+            if next_offset < offset:  # what was read ahead comes again; if it moved on, it is what there was
+                self._drop(queue)
+            await self._put(queue, [], next_offset)
         elif next_offset > offset:  # over messages with other tags, which are done with what was read before them
-            await self._ahead.put((queue, [], next_offset), 1)
+            await self._put(queue, [], next_offset)
         return next_offset
 
     async def _store_offset(self, queue: MessageQueue, ext: dict[str, str]) -> None:

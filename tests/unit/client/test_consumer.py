@@ -370,3 +370,34 @@ async def test_a_commit_after_a_reset_does_not_undo_it() -> None:
         assert await read(consumer, 1) == [b"2"]
         await consumer.commit()
         assert broker.offsets == {("g", "T", 0): 3}
+
+
+async def test_after_a_reset_nothing_comes_that_was_read_ahead_before_it() -> None:
+    """It is read again; a commit over it would undo the reset for whoever reads for the group next."""
+    options = ConsumerOptions(messages_max=1)
+    async with running() as broker, Consumer([broker.address], "g", options=options) as consumer:
+        stored(broker, 5)
+        broker.topics["T"] = 2
+        stored(broker, 2, queue_id=1)
+        answer, pulled = broker._answers[RequestCode.PULL_MESSAGE], list[int]()
+
+        def reset(session: NetSession, frame: Frame) -> Frame | None:
+            header = decode_header(PullMessageHeader, frame.ext)
+            if header.queue_id == 0:
+                pulled.append(header.queue_offset)
+                if pulled == [0, 1, 2, 3, 4, 5]:
+                    moved = PullMessageResponse(next_begin_offset=2, min_offset=0, max_offset=5)
+                    ext = encode_header(moved)
+                    return Frame(ResponseCode.PULL_OFFSET_MOVED, frame.opaque, flag=Flag.RESPONSE, ext=ext)
+            return answer(session, frame)
+
+        broker._answers[RequestCode.PULL_MESSAGE] = reset
+        await consumer.assign("T")
+        async with asyncio.timeout(5):
+            while pulled[-1:] != [5] or len(pulled) < 10:
+                await asyncio.sleep(0)
+        received = [(await consumer.poll(messages_max=1, seconds=5))[0] for _ in range(5)]
+        assert [each.message.body for each in received if each.queue.queue_id == 0] == [b"2", b"3", b"4"]
+        assert [each.message.body for each in received if each.queue.queue_id == 1] == [b"0", b"1"]
+        await consumer.commit()
+        assert broker.offsets == {("g", "T", 0): 5, ("g", "T", 1): 2}
