@@ -151,8 +151,10 @@ class Admin:
         return addresses
 
     async def _ask_all(self, topic: str, request: Frame) -> list[Frame]:
+        """Of every broker group that has queues of the topic. Raises: NoRoute for one that nobody leads, too."""
         route = await self.route(topic)
+        of_queues = {queue.broker_name: route.address_of(queue) for queue in (*route.readable, *route.writable)}
         return [
             await self._link.peers.ask(address, Frame(request.code, 0, ext=dict(request.ext)))
-            for _, address in sorted(route.addresses.items())
+            for _, address in sorted({**route.addresses, **of_queues}.items())
         ]

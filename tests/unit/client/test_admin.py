@@ -6,6 +6,11 @@ from logherd.client.admin import Admin
 from logherd.client.errors import NoRoute, Refused
 from logherd.client.peers import parse_address
 from logherd.model.topic import TopicConfig
+from logherd.net.session import NetSession
+from logherd.wire.bodies import encode_body
+from logherd.wire.bodies.routes import BrokerData, QueueData, TopicRoute
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Flag, Frame
 from unit.client.fake_broker import BROKER, running
 
 
@@ -49,6 +54,28 @@ async def test_queue_ends_and_group_offsets_are_sorted_by_queue() -> None:
         offsets = await admin.group_offsets("g", "T")
         found = [(each.queue.queue_id, each.committed, each.lag) for each in offsets]
         assert found == [(0, 0, 0), (1, 1, 1), (2, 0, 0)]
+
+
+async def test_a_broker_group_without_a_leader_is_not_left_out_of_an_answer_without_a_word() -> None:
+    async with running() as broker, Admin([broker.address]) as admin:
+        broker.topics["T"] = 1
+
+        def half(_: NetSession, frame: Frame) -> Frame:
+            led, unled = (
+                QueueData(broker_name=name, read_queues=1, write_queues=1, permission=6)
+                for name in (BROKER, "broker-b")
+            )
+            brokers = [
+                BrokerData(cluster="c", broker_name=BROKER, addresses={0: broker.address}),
+                BrokerData(cluster="c", broker_name="broker-b", addresses={2: "127.0.0.1:1"}),
+            ]
+            body = encode_body(TopicRoute(queues=[led, unled], brokers=brokers))
+            return Frame(0, frame.opaque, flag=Flag.RESPONSE, body=body)
+
+        broker._answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = half
+        for ask in (lambda: admin.topic_stats("T"), lambda: admin.group_offsets("g", "T")):
+            with pytest.raises(NoRoute, match="no address of broker broker-b is known for topic T"):
+                await ask()
 
 
 async def test_cluster_and_broker_state() -> None:
