@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from logherd.peers.codec import encode_envelope
 from logherd.peers.frames import FrameReader, Kind, make_frame
-from logherd.peers.hello import Hello, Refusal, RefusalCode, encode_hello
+from logherd.peers.hello import Hello, Refusal, RefusalCode, encode_hello, encode_refusal
 from logherd.peers.link import Link, Stage
 from logherd.peers.options import LinkOptions
 from logherd.peers.pieces import Asked
 from logherd.replication.messages import Envelope
-from unit.peers.fakes import QUICK, hello_of
+from unit.peers.fakes import QUICK, beat, hello_of
 from unit.peers.test_outgoing import Sink
 
 
@@ -152,6 +153,35 @@ async def test_a_pong_is_said_to_who_pings_and_by_nobody_else(wire: Wire) -> Non
     assert wire.kinds() == [Kind.HELLO, Kind.PONG, Kind.PONG]
     link.data_received(make_frame(b"\x04"))
     assert link.reason == "bytes that are no message: frame: of kind 4 and 1 bytes, not at this point"
+
+
+async def test_a_sign_of_life_overtakes_the_records_that_wait(wire: Wire) -> None:
+    link = await linked(Owner(), wire, dialled=None)
+    link.pause_writing()
+    link.outgoing.send(make_frame(b"\x05"), bulk=True)
+    link.data_received(make_frame(b"\x03"))
+    link.resume_writing()
+    assert wire.kinds() == [Kind.HELLO, Kind.PONG, Kind.ENVELOPE]
+
+
+async def test_what_came_in_one_read_is_handed_on_once_and_in_order(wire: Wire) -> None:
+    owner = Owner()
+    link = await linked(owner, wire, dialled=None)
+    envelopes = [beat("b", "a", number) for number in range(4)]
+    parts = [make_frame(encode_envelope(envelope)) for envelope in envelopes]
+    link.data_received(parts[0] + parts[1] + make_frame(b"\x03") + parts[2] + HELLO + parts[3])
+    assert owner.heard == envelopes
+
+
+@pytest.mark.parametrize(
+    "end", [b"\x05", b"\xee", encode_refusal(Refusal(RefusalCode.TWIN, "go away"))], ids=["damaged", "no", "refused"]
+)
+async def test_of_one_read_what_came_before_the_end_is_handed_on_and_nothing_after_it(wire: Wire, end: bytes) -> None:
+    owner = Owner()
+    link = await linked(owner, wire, dialled=None)
+    before, after = (make_frame(encode_envelope(beat("b", "a", number))) for number in (1, 2))
+    link.data_received(before + make_frame(end) + after)
+    assert (link.stage, owner.heard) == (Stage.ENDED, [beat("b", "a", 1)])
 
 
 async def test_time_that_we_have_slept_is_not_counted_and_no_clock_runs_ahead(wire: Wire) -> None:
