@@ -94,10 +94,8 @@ class MasterFeed:
         is then missing; it is the highest of a record's four-byte length, so it is 0, which the record itself proves.
         """
         log = self._log
-        if self._end == log.min_position:
-            if self._end == 0:
-                self._runs.feed(b"\0")
-            return max(self._end, 1)
+        if self._end == 0:
+            self._runs.feed(b"\0")
         return max(self._end - self._options.overlap_bytes, log.min_position, 1)
 
     @property

@@ -134,8 +134,8 @@ class Receiver:
         cut, grown = self._merge(span, history, end)
         self._verified = max(self._verified, span.end)
         self._learn_commit(request.commit)
-        if cut is None and grown is None:
-            self._owed = self._owed or self._durable.position < self._verified
+        if grown is None:
+            self._owed = self._durable.position < self._verified
             return ReceiveOutput((self._ack(),), self._commit)
         self._owed = True
         return ReceiveOutput((), self._commit, wrote=True, cut=cut, grown=grown)
