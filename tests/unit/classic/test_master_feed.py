@@ -56,6 +56,14 @@ def test_an_empty_log_becomes_the_masters_from_its_first_byte_on(cuts: tuple[int
     assert own.data == master.data
 
 
+@pytest.mark.parametrize("cut", [1, 4096])
+def test_an_empty_log_that_begins_later_becomes_the_masters_from_there_on(cut: int) -> None:
+    master, own = MemoryLog(SEGMENT).fill(40), MemoryLog(SEGMENT)
+    feed = follow(own, master, cuts=(cut,))
+    assert (feed.fault, feed.compared) == ("", True)
+    assert own.data == master.data
+
+
 def test_the_first_report_is_never_zero_which_would_mean_the_masters_last_file() -> None:
     assert asked(MasterFeed(MemoryLog(), OPTIONS, 0).begin(0)) == 1
     assert asked(MasterFeed(MemoryLog().fill(3), OPTIONS, 0).begin(0)) == 1
@@ -230,6 +238,47 @@ def test_reports_name_what_is_on_the_disk_and_come_in_time() -> None:
     assert "said nothing" in feed.step(b"", 300).fault
 
 
+def test_a_master_that_never_says_anything_is_left() -> None:
+    feed = MasterFeed(MemoryLog(), OPTIONS, 1000)
+    feed.begin(1000)
+    assert feed.step(b"", 1200).fault == ""
+    assert feed.step(b"", 1201).fault == "the master said nothing for 201 ms"
+
+
+def test_the_time_of_silence_begins_anew_with_whatever_a_master_says() -> None:
+    feed = MasterFeed(MemoryLog(), OPTIONS, 0)
+    feed.begin(0)
+    feed.step(encode_head(1, 0), 150)
+    assert feed.step(b"", 350).fault == ""
+    assert "said nothing for 201 ms" in feed.step(b"", 351).fault
+
+
+def test_what_reaches_the_disk_is_reported_at_once_unless_the_master_is_left() -> None:
+    master, own = MemoryLog().fill(10), MemoryLog()
+    feed = MasterFeed(own, OPTIONS, 0)
+    data = sent(master, asked(feed.begin(0)))
+    take(own, feed.step(data, 1).runs)
+    assert feed.written(2) == encode_report(master.end)
+    assert feed.written(3) == b""
+    master.fill(1)
+    take(own, feed.step(sent(master, feed.asked) + encode_head(0, 0), 4).runs)
+    assert (own.end, bool(feed.fault)) == (master.end, True)
+    own.committed_position += 1
+    assert feed.written(100) == b""
+
+
+def test_a_log_is_compared_once_its_last_byte_is() -> None:
+    master = MemoryLog().fill(60)
+    own = master.cut(master.bounds[-10])
+    feed = MasterFeed(own, OPTIONS, 0)
+    position = asked(feed.begin(0))
+    overlap = bytes(own.data[position:])
+    feed.step(encode_head(position, len(overlap)) + overlap[:-1], 1)
+    assert not feed.compared
+    feed.step(overlap[-1:], 2)
+    assert feed.compared
+
+
 def test_before_the_comparison_a_report_claims_nothing() -> None:
     master = MemoryLog().fill(60)
     own = master.cut(master.bounds[-5])
@@ -238,3 +287,4 @@ def test_before_the_comparison_a_report_claims_nothing() -> None:
     data = sent(master, position)
     assert feed.step(data[:100], 1).report == b""
     assert asked(feed.step(b"", 60)) == position + 88
+    assert feed.step(b"", 61).report == b""
