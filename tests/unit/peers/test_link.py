@@ -174,6 +174,25 @@ async def test_what_came_in_one_read_is_handed_on_once_and_in_order(wire: Wire) 
 
 
 @pytest.mark.parametrize(
+    ("dialled", "frame"),
+    [
+        ("b", b"\x03"), ("b", b"\x04?"), ("b", b"\xee"), ("b", encode_hello(hello_of("b", to="a"))), (None, b"\x03?"),
+        (None, b"\x04"),
+    ],
+    ids=["ping", "long pong", "unknown", "second hello", "long ping", "pong"],
+)  # fmt: skip
+async def test_whoever_says_what_is_not_for_its_end_to_say_is_cut_off(
+    wire: Wire, dialled: str | None, frame: bytes
+) -> None:
+    link = await linked(Owner(), wire, dialled=dialled)
+    link.data_received(make_frame(frame))
+    assert link.stage is Stage.ENDED
+    assert link.reason == (
+        f"bytes that are no message: frame: of kind {frame[0]} and {len(frame)} bytes, not at this point"
+    )
+
+
+@pytest.mark.parametrize(
     "end", [b"\x05", b"\xee", encode_refusal(Refusal(RefusalCode.TWIN, "go away"))], ids=["damaged", "no", "refused"]
 )
 async def test_of_one_read_what_came_before_the_end_is_handed_on_and_nothing_after_it(wire: Wire, end: bytes) -> None:

@@ -20,12 +20,20 @@ def test_urgent_frames_overtake_and_order_is_kept_within_a_lane() -> None:
     assert box.size == 0
 
 
+def test_no_more_is_taken_than_was_wanted() -> None:
+    box = outbox()
+    for frame in (b"b1", b"b2", b"b3"):
+        box.add_bulk(frame)
+    assert box.take(4) == [b"b1", b"b2"]
+
+
 def test_each_lane_holds_its_limit() -> None:
     box = outbox()
     assert box.add_bulk(b"x" * 99)
     assert box.add_bulk(b"x")
     assert not box.add_bulk(b"x")
-    assert box.add_urgent(b"x" * 30)
+    assert box.add_urgent(b"x" * 29)
+    assert box.add_urgent(b"x")
     assert not box.add_urgent(b"x")
     assert box.size == 130
 
@@ -42,9 +50,10 @@ def test_what_has_left_makes_room() -> None:
     box = outbox()
     box.add_bulk(b"x" * 100)
     box.add_urgent(b"x" * 30)
-    box.take(1_000)
-    assert box.add_bulk(b"x" * 100)
-    assert box.add_urgent(b"x" * 30)
+    assert len(box.take(1_000)) == 2
+    assert box.add_bulk(b"y" * 100)
+    assert box.add_urgent(b"y" * 30)
+    assert box.take(1_000) == [b"y" * 30, b"y" * 100], "each leaves once"
 
 
 def test_a_lost_connection_takes_everything_with_it() -> None:
@@ -54,3 +63,6 @@ def test_a_lost_connection_takes_everything_with_it() -> None:
     box.clear()
     assert box.size == 0
     assert box.take(10) == []
+    box.add_urgent(b"y")
+    box.add_bulk(b"y")
+    assert box.take(10) == [b"y", b"y"]
